@@ -1,0 +1,33 @@
+"""The public names of armswing in one place: `from armswing import Node, Simulation, build`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nodes.runtime.node import Context as Context
+    from nodes.runtime.node import Node as Node
+    from robots.registry import build as build
+    from robots.registry import names as names
+    from sim_core.simulation import Simulation as Simulation
+    from sim_core.system import assemble as assemble
+
+_HOMES = {
+    "Context": "nodes.runtime.node",
+    "Node": "nodes.runtime.node",
+    "messages": "nodes.wire",
+    "client": "nodes",
+    "build": "robots.registry",
+    "names": "robots.registry",
+    "Simulation": "sim_core.simulation",
+    "assemble": "sim_core.system",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"armswing has no {name!r}; it has {', '.join(__all__)}")
+    home = importlib.import_module(_HOMES[name])
+    return importlib.import_module(f"{_HOMES[name]}.{name}") if name in ("messages", "client") else getattr(home, name)

@@ -1,0 +1,94 @@
+"""The node contract: a node is a plain object. Messages in, messages out.
+
+A node has no socket, clock, sleep, print or environment inside; the runner (or the lockstep scheduler, or a test)
+calls it. Messages out are yielded or returned as (name, message) pairs, with the names of `speaks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from nodes.wire.messages import Message
+
+Outgoing = Iterable[tuple[str, Message]] | None
+
+
+class NoParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Parameters of a node that has none."""
+
+
+@dataclass
+class Context:
+    """What a node is told at its start.
+
+    name    the node's name in the plan
+    robot   the robot it works on: the namespace of its topics
+    step_s  the simulation step, seconds
+    params  the node's `Params`, filled in from the plan
+    random  a generator seeded from the plan's seed and the node's name: no other randomness in a node
+    """
+
+    name: str
+    robot: str
+    step_s: float
+    params: Any
+    random: np.random.Generator
+    log: list[tuple[str, str]] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Say a line to the person at the launch; the runner shows it and rate-limits repeats."""
+        self.log.append(("warning", text))
+
+    def info(self, text: str) -> None:
+        """Say a line to the person at the launch."""
+        self.log.append(("info", text))
+
+
+class Node:
+    """Base of all nodes. Every method is optional, but a node that overrides none does nothing.
+
+    listens  {name: message type} what it hears
+    speaks   {name: message type} what it says
+    serves   {request name: one line of help}
+    Params   a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
+    rate_hz  how often `on_tick` is called, None for never; simulation time in lockstep, wall time otherwise
+    """
+
+    listens: ClassVar[Mapping[str, type[Message]]] = {}
+    speaks: ClassVar[Mapping[str, type[Message]]] = {}
+    serves: ClassVar[Mapping[str, str]] = {}
+    Params: ClassVar[type[msgspec.Struct]] = NoParams
+    rate_hz: float | None = None
+
+    def on_start(self, context: Context) -> Outgoing:
+        """Called once before anything else."""
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        """Called for each message of `listens`, with the name as `listens` spells it."""
+        return None
+
+    def on_tick(self, now: float) -> Outgoing:
+        """Called at `rate_hz`; now in seconds of simulation time in lockstep, of the node's clock otherwise."""
+        return None
+
+    def on_request(self, name: str, args: dict[str, Any]) -> Any:
+        """Called for each service of `serves`; the answer is plain data. Raise ValueError to refuse with a line."""
+        raise ValueError(f"no service {name!r}; services are {sorted(self.serves)}")
+
+    def on_parameters(self, params: Any) -> Outgoing:
+        """Called when parameters changed while running."""
+        return None
+
+    def on_reset(self, time: float) -> Outgoing:
+        """Called when the simulation was put back to `time`."""
+        return None
+
+    def on_stop(self) -> Outgoing:
+        """Called once at the end."""
+        return None

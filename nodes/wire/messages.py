@@ -1,0 +1,159 @@
+"""The messages of the wire: one struct each, plain numbers, strings and arrays.
+
+Fields are only ever added, at the end, with a default; a changed meaning is a new message. Receivers tolerate
+fields they do not know. Units are SI and radians unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Message(msgspec.Struct, kw_only=True, gc=False):
+    """What every message carries; the runner stamps it, a node need not.
+
+    timestamp  seconds of `clock` (default: simulation time)
+    seq        counts up by one per publisher and topic; a gap is a loss
+    sent_ns    wall clock at the sender, nanoseconds since the epoch; 0 in lockstep
+    """
+
+    timestamp: float = 0.0
+    seq: int = 0
+    sent_ns: int = 0
+
+
+class JointDescription(msgspec.Struct, kw_only=True):
+    """One declared joint. Limits are None where the joint has none."""
+
+    name: str
+    kind: str = "revolute"
+    unit: str = "rad"
+    lower: float | None = None
+    upper: float | None = None
+
+
+class ActuatorDescription(msgspec.Struct, kw_only=True):
+    """One actuator: the joint it drives, and the largest effort it gives (N or N m)."""
+
+    name: str
+    joint: str
+    unit: str = "N m"
+    effort_limit: float | None = None
+
+
+class Shape(msgspec.Struct, kw_only=True):
+    """A drawable part of a body, in the body's frame.
+
+    kind  "line": points (3n,) joined in order; "box": size (x, y, z); "sphere": size (radius,);
+          "cylinder": size (radius, length), axis z
+    """
+
+    kind: str
+    points: list[float] = []
+    size: list[float] = []
+    position: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+    quaternion: list[float] = msgspec.field(default_factory=lambda: [1.0, 0.0, 0.0, 0.0])
+    color: str = ""
+
+
+class BodyDescription(msgspec.Struct, kw_only=True):
+    """One body: mass in kg and its shapes."""
+
+    name: str
+    mass: float = 0.0
+    shapes: list[Shape] = []
+
+
+class Description(Message, kw_only=True):
+    """What the robot is; published once, latched."""
+
+    robot: str = ""
+    joints: list[JointDescription] = []
+    actuators: list[ActuatorDescription] = []
+    bodies: list[BodyDescription] = []
+    parameters: dict[str, float] = {}
+    outputs: list[str] = []
+    step_s: float = 0.0
+    gravity: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, -9.81])
+    code_hash: str = ""
+
+
+class RobotState(Message, kw_only=True):
+    """The declared joints and actuators, relative and unwrapped, whatever the coordinates.
+
+    name       the joints of the description, in its order, then any actuator that is no joint
+    position   rad or m
+    velocity   rad/s or m/s
+    effort     N m or N, the effort applied over the step that led here
+    phi        |Phi|_1, position-level constraint violation
+    phidot     |Phidot|_1, velocity-level constraint violation
+    energy     kinetic plus potential, J
+    outputs    the robot's named outputs
+    """
+
+    name: list[str] = []
+    position: list[float] = []
+    velocity: list[float] = []
+    effort: list[float] = []
+    phi: float = 0.0
+    phidot: float = 0.0
+    energy: float = 0.0
+    outputs: dict[str, float] = {}
+
+
+class BodyPoses(Message, kw_only=True):
+    """World poses of the bodies in the order of the description: p (3n,) in m, quaternion (4n,) as w x y z."""
+
+    p: list[float] = []
+    quaternion: list[float] = []
+
+
+class JointCommand(Message, kw_only=True):
+    """What the actuators shall do, from the one node that commands them.
+
+    mode     "effort" (N m, N), "velocity" (rad/s, m/s) or "position" (rad, m)
+    name     actuators; those not named keep their last value
+    value    one per name, finite
+    answers  seq of the state this answers, None when it answers none
+    """
+
+    mode: Literal["effort", "velocity", "position"] = "effort"
+    name: list[str] = []
+    value: list[float] = []
+    answers: int | None = None
+
+
+class Reference(Message, kw_only=True):
+    """Where the joints shall be: position, velocity and acceleration per name."""
+
+    name: list[str] = []
+    position: list[float] = []
+    velocity: list[float] = []
+    acceleration: list[float] = []
+
+
+class Event(Message, kw_only=True):
+    """A change of configuration: state before and after as coordinates then velocities, energy lost in J."""
+
+    kind: str = ""
+    before: list[float] = []
+    after: list[float] = []
+    energy: float = 0.0
+
+
+class Status(Message, kw_only=True):
+    """How a node is: 2 Hz and on change, latched.
+
+    state     "starting" | "ready" | "running" | "paused" | "safe" | "stopping" | "stopped" | "failed"
+    counters  whole numbers that only grow: refused, lost, overruns, frames ...
+    timing    seconds: what the node measured of itself, e.g. step_p50_s
+    detail    one line for a person
+    """
+
+    node: str = ""
+    state: str = ""
+    counters: dict[str, int] = {}
+    timing: dict[str, float] = {}
+    detail: str = ""

@@ -1,0 +1,56 @@
+"""The topic table: what is said where, how often, and what a late subscriber is told.
+
+Names resolve as in ROS: "state" in the table of a node that works on robot "charmie" is "charmie/state"; a name with
+a leading slash ("/status") is taken as it is, without the slash. Topics are compared whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodes.wire.messages import (
+    BodyPoses,
+    Description,
+    Event,
+    JointCommand,
+    Message,
+    Reference,
+    RobotState,
+    Status,
+)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One row of the table. `latched`: the last message is sent again to each new subscriber, with its seq."""
+
+    name: str
+    message: type[Message]
+    latched: bool = False
+
+
+ROBOT_TOPICS: dict[str, Topic] = {
+    topic.name: topic
+    for topic in (
+        Topic("description", Description, latched=True),
+        Topic("state", RobotState),
+        Topic("body_poses", BodyPoses),
+        Topic("command", JointCommand),
+        Topic("reference", Reference),
+        Topic("event", Event),
+    )
+}
+GLOBAL_TOPICS: dict[str, Topic] = {"status": Topic("status", Status, latched=True)}
+
+
+def resolve(name: str, robot: str) -> str:
+    """The topic on the wire of a declared name: "state" -> "<robot>/state", "/status" -> "status"."""
+    return name[1:] if name.startswith("/") else f"{robot}/{name}"
+
+
+def lookup(topic: str) -> Topic | None:
+    """The table row of a topic on the wire, None when it is not one of ours."""
+    if topic in GLOBAL_TOPICS:
+        return GLOBAL_TOPICS[topic]
+    robot, _, leaf = topic.rpartition("/")
+    return ROBOT_TOPICS.get(leaf) if robot else None
