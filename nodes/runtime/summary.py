@@ -1,0 +1,145 @@
+"""What a run came to: the figures a person reads at the end of a launch, and the same as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+MEASURED_BY_THE_SERVER = frozenset(
+    {"time", "tick", "real_time_factor", "overruns", "milestones", "energy", "energy_drift"}
+    | {"step_p50_s", "step_p99_s", "round_trip_p50_s", "round_trip_p99_s", "peak_phi", "peak_phidot"}
+)
+
+
+class FileWritten(msgspec.Struct, kw_only=True):
+    """A file a node wrote."""
+
+    path: str
+    size_bytes: int
+
+
+class ListenerLoss(msgspec.Struct, kw_only=True):
+    """Messages a node did not get, and how often it was started again."""
+
+    lost: int = 0
+    refused: int = 0
+    restarts: int = 0
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """A run in figures; s, J and the constraint rows' own units. None where nothing was measured.
+
+    milestones      {name: simulation time it was reached at, None when it was not}
+    missed          the required milestones that were not reached
+    first_state_s   wall time from the start of the program to the first state after the simulation began
+    nodes           {listener: what it lost}
+    """
+
+    plan: str
+    robot: str
+    mode: str
+    exit_code: int = 0
+    ended: str = ""
+    time: float = 0.0
+    tick: int = 0
+    wall_s: float = 0.0
+    milestones: dict[str, float | None] = {}
+    missed: list[str] = []
+    first_state_s: float | None = None
+    real_time_factor: float | None = None
+    overruns: int | None = None
+    step_p50_s: float | None = None
+    step_p99_s: float | None = None
+    round_trip_p50_s: float | None = None
+    round_trip_p99_s: float | None = None
+    peak_phi: float | None = None
+    peak_phidot: float | None = None
+    energy: float | None = None
+    energy_drift: float | None = None
+    nodes: dict[str, ListenerLoss] = {}
+    files: list[FileWritten] = []
+
+    def take_simulation(self, status: Mapping[str, Any]) -> None:
+        """Fill in what the simulation server says of itself."""
+        for field in self.__struct_fields__:
+            if field in MEASURED_BY_THE_SERVER and status.get(field) is not None:
+                setattr(self, field, status[field])
+
+    def take_file(self, path: Path) -> None:
+        """Note a file that a node was to write, if it is there."""
+        if path.is_file():
+            self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size))
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """(label, text) in reading order."""
+        yield "robot", f"{self.robot}, {self.mode}, {self.time:.3f} s in {self.tick} steps"
+        for name, when in self.milestones.items():
+            text = f"reached at t = {when:.2f} s" if when is not None else "not reached"
+            yield name, text + (" (required)" if name in self.missed else "")
+        if self.first_state_s is not None:
+            yield "start", f"first state after {self.first_state_s:.2f} s"
+        if self.real_time_factor is not None:
+            yield "real-time factor", f"{self.real_time_factor:.3f}"
+        if self.overruns is not None and self.mode == "realtime":
+            yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}"
+        yield from _percentiles("step time", self.step_p50_s, self.step_p99_s)
+        yield from _percentiles("round trip", self.round_trip_p50_s, self.round_trip_p99_s)
+        if self.peak_phi is not None and self.peak_phidot is not None:
+            yield "peak violation", f"|Phi| {self.peak_phi:.2e}, |Phidot| {self.peak_phidot:.2e}"
+        if self.energy is not None:
+            # A controller puts energy in, so the change says what happened, not how exact it was.
+            change = f", change {self.energy_drift:+.3e} J" if self.energy_drift is not None else ""
+            yield "energy", f"{self.energy:.6f} J{change}"
+        yield from self._node_lines()
+        for file in self.files:
+            yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"
+        if self.ended:
+            yield "ended", f"{self.ended}, exit code {self.exit_code}"
+
+    def _node_lines(self) -> Iterator[tuple[str, str]]:
+        if self.nodes:
+            yield "messages lost", ", ".join(f"{name} {loss.lost}" for name, loss in self.nodes.items())
+        refused = {name: loss.refused for name, loss in self.nodes.items() if loss.refused}
+        if refused:
+            yield "messages refused", ", ".join(f"{name} {count}" for name, count in refused.items())
+        restarts = {name: loss.restarts for name, loss in self.nodes.items() if loss.restarts}
+        if restarts:
+            yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())
+
+    def text(self) -> str:
+        """The whole summary, one figure a line."""
+        rows = list(self.lines())
+        width = max(len(label) for label, _ in rows)
+        return "\n".join(f"  {label:<{width}}  {text}" for label, text in rows)
+
+    def to_json(self) -> bytes:
+        """The summary as JSON, indented."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration in the unit a person would use: "85.1 us"."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1.0:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def _percentiles(label: str, p50: float | None, p99: float | None) -> Iterator[tuple[str, str]]:
+    if p50 is not None and p99 is not None:
+        yield label, f"p50 {seconds_text(p50)}, p99 {seconds_text(p99)}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f" of {whole} steps ({100.0 * part / whole:.2f} %)" if part and whole else ""
+
+
+def _bytes(size: int) -> str:
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"

@@ -1,0 +1,143 @@
+"""The supervisor with real processes: order, readiness, restarts, ends, and what a failure says."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodes.runtime.supervisor import Failure, Program, Supervisor
+
+READY = "import pathlib, sys, time, signal; pathlib.Path(sys.argv[1]).touch();"
+
+
+class Bench:
+    """A supervisor whose children report ready by a file and are asked to end by another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes: list[str] = []
+        self.supervisor = Supervisor(
+            folder=folder / "logs",
+            is_ready=lambda name, pid: self.ready_file(name).exists(),
+            ask_to_stop=lambda name: (folder / f"{name}.stop").touch(),
+            note=lambda name, line: self.notes.append(f"{name}: {line}"),
+        )
+
+    def ready_file(self, name: str) -> Path:
+        return self.folder / f"{name}.ready"
+
+    def program(self, name: str, code: str, **policy: object) -> Program:
+        arguments = [str(self.ready_file(name)), str(self.folder / f"{name}.stop")]
+        return Program(name, [sys.executable, "-c", code, *arguments], **policy)  # type: ignore[arg-type]
+
+    def poll_until(self, done: Callable[[], object], deadline_s: float = 10.0) -> Failure | None:
+        deadline = time.monotonic() + deadline_s
+        while time.monotonic() < deadline:
+            failure = self.supervisor.poll()
+            if failure is not None or done():
+                return failure
+            time.sleep(0.01)
+        raise AssertionError(f"nothing happened within {deadline_s} s; notes: {self.notes}")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.supervisor.kill()
+
+
+POLITE = READY + "stop = pathlib.Path(sys.argv[2])\nwhile not stop.exists(): time.sleep(0.01)"
+STUBBORN = READY + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
+
+
+def test_children_start_in_order_and_end_when_asked(bench: Bench) -> None:
+    assert bench.supervisor.start([bench.program("first", POLITE), bench.program("second", POLITE)]) is None
+    assert list(bench.supervisor.children) == ["first", "second"]
+    bench.supervisor.stop()
+    assert [child.exit_code for child in bench.supervisor.children.values()] == [0, 0]
+    assert bench.notes == []
+
+
+def test_a_child_that_ignores_every_request_is_killed_within_five_seconds(bench: Bench) -> None:
+    assert bench.supervisor.start([bench.program("stubborn", STUBBORN)]) is None
+    begin = time.monotonic()
+    bench.supervisor.stop()
+    assert time.monotonic() - begin < 5.0
+    assert bench.supervisor.children["stubborn"].exit_code == 128 + 9
+
+
+def test_what_a_child_started_ends_with_it(bench: Bench) -> None:
+    code = READY + (
+        "import subprocess\np = subprocess.Popen(['sleep', '600'])\nprint(p.pid, flush=True)\n"
+        "stop = pathlib.Path(sys.argv[2])\nwhile not stop.exists(): time.sleep(0.01)"
+    )
+    assert bench.supervisor.start([bench.program("parent", code)]) is None
+    lines: list[tuple[str, str]] = []
+    bench.poll_until(lambda: lines.extend(bench.supervisor.new_lines()) or lines)
+    grandchild = psutil.Process(int(lines[0][1]))
+    bench.supervisor.stop()
+    _, alive = psutil.wait_procs([grandchild], timeout=5.0)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_failure_gives_the_exit_code_and_the_last_lines(bench: Bench) -> None:
+    code = READY + "print('about to fail'); raise SystemExit(7)"
+    failure = bench.supervisor.start([bench.program("broken", code)]) or bench.poll_until(lambda: False)
+    assert failure is not None
+    assert (failure.name, failure.exit_code) == ("broken", 7)
+    assert failure.last_lines == ["about to fail"]
+
+
+def test_a_killed_child_fails_with_128_plus_the_signal(bench: Bench) -> None:
+    assert bench.supervisor.start([bench.program("victim", POLITE)]) is None
+    psutil.Process(bench.supervisor.children["victim"].pid).kill()
+    failure = bench.poll_until(lambda: False)
+    assert failure is not None
+    assert failure.exit_code == 128 + 9
+
+
+def test_a_child_that_never_gets_ready_is_named_with_the_deadline(bench: Bench) -> None:
+    bench.supervisor.ready_deadline_s = 0.3
+    program = Program("slow", [sys.executable, "-c", "import time; time.sleep(600)"])
+    failure = bench.supervisor.start([program])
+    assert failure is not None
+    assert (failure.name, failure.reason) == ("slow", "not ready within 0.3 s")
+
+
+def test_on_failure_restarts_until_the_allowance_is_spent(bench: Bench) -> None:
+    # Lives long enough to be seen ready: one that fails before that is not restarted.
+    code = READY + "time.sleep(0.3); raise SystemExit(3)"
+    program = bench.program("weak", code, restart="on-failure", max_restarts=2, backoff_s=0.05)
+    assert bench.supervisor.start([program]) is None
+    failure = bench.poll_until(lambda: False)
+    assert failure is not None
+    assert (failure.exit_code, failure.reason) == (3, "failed after 2 restarts")
+    assert [note.split(";")[1] for note in bench.notes] == [
+        " restart 1 of 2 in 0.05 s",
+        " restart 2 of 2 in 0.1 s",
+    ]
+
+
+@pytest.mark.parametrize(("policy", "restarts"), [("on-failure", 0), ("never", 0), ("always", 1)])
+def test_an_ordinary_end_is_restarted_only_by_always(bench: Bench, policy: str, restarts: int) -> None:
+    code = READY + "time.sleep(0.3)"
+    program = bench.program("brief", code, restart=policy, max_restarts=1, backoff_s=0.01)
+    assert bench.supervisor.start([program]) is None
+    child = bench.supervisor.children["brief"]
+    assert bench.poll_until(lambda: child.state == "ended") is None
+    assert child.restarts == restarts
+
+
+def test_a_chatty_child_fills_no_disk_and_its_last_lines_stay(bench: Bench) -> None:
+    # 6 MB, past the 4 MiB at which the file is emptied.
+    code = READY + "[print('x' * 99) for _ in range(60_000)]; print('the end', flush=True); time.sleep(600)"
+    assert bench.supervisor.start([bench.program("chatty", code)]) is None
+    log = bench.supervisor.children["chatty"].log
+    bench.poll_until(lambda: log.new_lines() and log.last(1) == ["the end"])
+    assert log.path.stat().st_size < 4 * 1024 * 1024
