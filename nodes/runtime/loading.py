@@ -1,0 +1,75 @@
+"""Load a user's node by path: "path/to/file.py:Class".
+
+A file of the installed packages is imported as the module it is. Any other is loaded under a name of its own,
+with its folder appended to sys.path (never prepended): its neighbours import, and a user's own `nodes/` never
+shadows ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import zlib
+from pathlib import Path
+from types import ModuleType
+
+import nodes
+from nodes.runtime.node import Node
+from nodes.runtime.plan import PlanError, suggestion
+
+PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
+
+
+def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
+    """(file, class name) of `run`, relative to the first of `folders` or the package root that holds it."""
+    file, colon, name = run.rpartition(":")
+    if not colon or not file.endswith(".py") or not name.isidentifier():
+        raise PlanError(f"run = {run!r}: write 'path/to/file.py:ClassName'")
+    tried = [Path(folder).resolve() / file for folder in (*folders, PACKAGE_ROOT)]
+    for path in tried:
+        if path.is_file():
+            return path.resolve(), name
+    raise PlanError(f"run = {run!r}: no such file; tried {', '.join(dict.fromkeys(map(str, tried)))}")
+
+
+def load_class(run: str, *folders: str | Path) -> type[Node]:
+    """The Node class that `run` names; PlanError, one line, when there is none."""
+    path, name = locate(run, *folders)
+    try:
+        module = _module(path)
+    except PlanError:
+        raise
+    except Exception as error:
+        raise PlanError(f"run = {run!r}: importing {path} failed: {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if not (isinstance(found, type) and issubclass(found, Node)):
+        classes = [
+            key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Node)
+        ]
+        there = [key for key in classes if vars(module)[key] is not Node]
+        what = "is no subclass of Node" if found is not None else "does not exist"
+        raise PlanError(f"run = {run!r}: class {name!r} {what}{suggestion(name, there) if there else ''}")
+    return found
+
+
+def _module(path: Path) -> ModuleType:
+    if path.is_relative_to(PACKAGE_ROOT / "nodes"):
+        return importlib.import_module(".".join(path.relative_to(PACKAGE_ROOT).with_suffix("").parts))
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    name = f"{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PlanError(f"{path} cannot be loaded as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

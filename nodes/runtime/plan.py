@@ -1,0 +1,247 @@
+"""The launch plan: what a launch file says, checked before any process starts.
+
+Every error is a `PlanError`: one line that names the file, the node and the key, and what would be right.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+Mode = Literal["realtime", "fast", "lockstep"]
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class PlanError(ValueError):
+    """A plan that cannot run; the only argument is one line for a person."""
+
+
+class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The simulation server.
+
+    watchdog_ms  silence of the command stream before the safe mode, None: never
+    speed        simulated seconds per wall second in realtime
+    rate_hz      of the state, in simulation time, None: every step
+    deadline_ms  how long lockstep waits for one participant's reply
+    """
+
+    robot: str
+    parameters: dict[str, float] = {}
+    mode: Mode = "realtime"
+    step_ms: float = 1.0
+    stepper: str = "rk4"
+    stabilizer: str = "sampled_fuzzy"
+    watchdog_ms: float | None = None
+    safe_mode: Literal["zero_effort", "hold"] = "zero_effort"
+    speed: float = 1.0
+    rate_hz: float | None = None
+    poses_hz: float = 60.0
+    deadline_ms: float = 1000.0
+
+    @property
+    def step_s(self) -> float:
+        """The simulation step, seconds."""
+        return self.step_ms * 1e-3
+
+
+class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One node process. `every`: called on each n-th step in lockstep."""
+
+    name: str
+    run: str
+    every: int = 1
+    restart: Literal["never", "on-failure", "always"] = "never"
+    max_restarts: int = 3
+    params: dict[str, Any] = {}
+    host: str = "localhost"
+
+
+class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Reached when `joint` has stayed within tolerance of target (modulo 360 degrees) for hold_s."""
+
+    name: str
+    joint: str
+    target_deg: float
+    tolerance_deg: float = 10.0
+    hold_s: float = 1.0
+    required: bool = True
+
+
+class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A whole launch. `folder`: where relative paths of `run` resolve first."""
+
+    name: str
+    sim: SimPlan
+    nodes: list[NodePlan] = []
+    milestones: list[Milestone] = []
+    seed: int = 0
+    domain: int = 0
+    duration_s: float | None = None
+    folder: str = "."
+
+    def node(self, name: str) -> NodePlan:
+        """The node of that name; PlanError names those there are."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise PlanError(
+            f"plan {self.name!r} has no node {name!r}; its nodes are {[n.name for n in self.nodes]}"
+        )
+
+
+def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
+    """The checked plan of a launch file, with "node.key=value" and "sim.key=value" overrides applied."""
+    from nodes.runtime.plan_check import check_plan
+
+    file = Path(path)
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PlanError(f"{file}: no such launch file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{file}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{file}: not valid TOML: {error}") from None
+    for override in overrides:
+        _override(document, override, str(file))
+    plan = _plan(document, file)
+    check_plan(plan, file)
+    return plan
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write the plan as JSON, for the processes of a launch to read."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(plan)))
+
+
+def read_plan(path: str | Path) -> Plan:
+    """The plan that `save_plan` wrote; already checked, so only its shape is."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=Plan)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise PlanError(f"{path}: not a saved plan: {error}") from None
+
+
+def project_folder(file: Path) -> Path:
+    """The folder that holds launch/, for a file in launch/ or below it; otherwise the file's own."""
+    for parent in file.resolve().parents:
+        if parent.name == "launch":
+            return parent.parent
+    return file.resolve().parent
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean 'step_ms'?" or, when nothing is near, the list of what there is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(names)}"
+
+
+def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
+    """`value` as a `kind` struct; PlanError names `where`, the key and the nearest known key."""
+    fields = {field.encode_name for field in msgspec.structs.fields(kind)}
+    for key in value:
+        if key not in fields:
+            raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        text, _, key = str(error).partition(" - at `$")
+        key = key.rstrip("`").lstrip(".")
+        raise PlanError(f"{where}: {f'key {key!r}: ' if key else ''}{text}") from None
+
+
+def _plan(document: dict[str, Any], file: Path) -> Plan:
+    top = {"sim", "nodes", "milestones", "seed", "domain", "duration_s", "name"}
+    for key in document:
+        if key not in top:
+            raise PlanError(f"{file}: unknown key {key!r}{suggestion(key, top)}")
+    sim = document.get("sim")
+    if not isinstance(sim, dict):
+        raise PlanError(f'{file}: a table [sim] with robot = "..." is missing')
+    nodes = [
+        convert(table, NodePlan, f"{file}: node {table.get('name', f'number {index}')!r}")
+        for index, table in enumerate(_tables(document, "nodes", file), 1)
+    ]
+    milestones = [
+        convert(table, Milestone, f"{file}: milestone {table.get('name', f'number {index}')!r}")
+        for index, table in enumerate(_tables(document, "milestones", file), 1)
+    ]
+    rest: dict[str, Any] = {key: document[key] for key in ("seed", "domain", "duration_s") if key in document}
+    plan = convert(
+        {
+            "name": document.get("name", file.stem),
+            "sim": {"robot": ""},
+            "folder": str(project_folder(file)),
+            **rest,
+        },
+        Plan,
+        str(file),
+    )
+    plan.sim = convert(sim, SimPlan, f"{file}: [sim]")
+    plan.nodes, plan.milestones = nodes, milestones
+    return plan
+
+
+def _tables(document: dict[str, Any], key: str, file: Path) -> list[dict[str, Any]]:
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise PlanError(f"{file}: {key!r} is a list of tables, written [[{key}]]")
+    return tables
+
+
+def _override(document: dict[str, Any], override: str, where: str) -> None:
+    """Apply one "owner.key=value"; a key that no node table has is one of the node's params."""
+    target, equals, text = override.partition("=")
+    owner, dot, key = target.strip().partition(".")
+    if not equals or not owner or (dot and not key):
+        raise PlanError(f"--set {override!r}: write node.key=value, sim.key=value or seed=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string: the shell eats the quotes
+    if not dot:
+        document[owner] = value
+        return
+    table = _owner(document, owner, override, where)
+    if owner != "sim" and key not in NodePlan.__struct_fields__ and not key.startswith("params."):
+        key = f"params.{key}"
+    *path, last = key.split(".")
+    for part in path:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise PlanError(f"--set {override!r}: {part!r} is no table")
+    table[last] = value
+
+
+def _owner(document: dict[str, Any], owner: str, override: str, where: str) -> dict[str, Any]:
+    if owner == "sim":
+        table: dict[str, Any] = document.setdefault("sim", {})
+        return table
+    tables = [table for table in document.get("nodes", []) if isinstance(table, dict)]
+    for table in tables:
+        if table.get("name") == owner:
+            return table
+    names = ["sim", *(str(table.get("name")) for table in tables)]
+    raise PlanError(f"{where}: --set {override!r}: no node {owner!r}{suggestion(owner, names)}")
+
+
+def positive(value: float | None) -> bool:
+    """Whether a number is finite and above zero; None (not asked for) is."""
+    return value is None or (math.isfinite(value) and value > 0)
+
+
+def load_node_class(run: str, folder: str | Path) -> type[Any]:
+    """The Node class of "path/to/file.py:Class"; see `nodes.runtime.loading`."""
+    from nodes.runtime.loading import load_class
+
+    return load_class(run, folder)

@@ -1,0 +1,105 @@
+"""What a plan must satisfy beyond its shape: names, numbers, node classes, parameters, one commander."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nodes.runtime.loading import load_class, locate
+from nodes.runtime.node import Node
+from nodes.runtime.plan import NAME, NodePlan, Plan, PlanError, convert, positive, suggestion
+from nodes.wire.messages import Message
+from nodes.wire.topics import lookup, resolve
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+def check_plan(plan: Plan, file: Path) -> None:
+    """Raise PlanError for the first thing that cannot run.
+
+    A `run` that is not found below the plan's folder is made absolute.
+    """
+    _check_sim(plan, file)
+    _check_robot(plan, file)
+    seen: set[str] = {"sim"}
+    commander: str | None = None
+    for node in plan.nodes:
+        where = f"{file}: node {node.name!r}"
+        _check_node(node, seen, where)
+        cls = _node_class(node, plan, file, where)
+        convert(node.params, cls.Params, f"{where}: params")
+        _check_topics(cls.speaks, plan.sim.robot, f"{where}: speaks")
+        _check_topics(cls.listens, plan.sim.robot, f"{where}: listens")
+        if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.speaks):
+            if commander is not None:
+                raise PlanError(
+                    f"{where}: commands the actuators that node {commander!r} commands; one must go"
+                )
+            commander = node.name
+
+
+def _check_sim(plan: Plan, file: Path) -> None:
+    sim = plan.sim
+    for key in ("step_ms", "watchdog_ms", "speed", "rate_hz", "poses_hz", "deadline_ms"):
+        if not positive(getattr(sim, key)):
+            raise PlanError(f"{file}: [sim]: key {key!r}: {getattr(sim, key)} is not above zero")
+    if not positive(plan.duration_s):
+        raise PlanError(f"{file}: key 'duration_s': {plan.duration_s} is not above zero")
+    if not 0 <= plan.domain <= 232:
+        raise PlanError(f"{file}: key 'domain': {plan.domain} is not in 0 .. 232")
+
+
+def _check_robot(plan: Plan, file: Path) -> None:
+    from robots.registry import build, names
+
+    where = f"{file}: [sim]"
+    known = names()
+    if plan.sim.robot not in known:
+        raise PlanError(
+            f"{where}: key 'robot': no robot {plan.sim.robot!r}{suggestion(plan.sim.robot, known)}"
+        )
+    try:
+        mechanism = build(plan.sim.robot, **plan.sim.parameters)
+    except (ValueError, TypeError) as error:
+        raise PlanError(f"{where}: key 'parameters': {error}") from None
+    joints = [joint.name for joint in mechanism.joints]
+    for milestone in plan.milestones:
+        at = f"{file}: milestone {milestone.name!r}"
+        if milestone.joint not in joints:
+            raise PlanError(
+                f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, joints)}"
+            )
+        if not (positive(milestone.tolerance_deg) and milestone.hold_s >= 0.0):
+            raise PlanError(f"{at}: tolerance_deg must be above zero and hold_s not below")
+
+
+def _check_node(node: NodePlan, seen: set[str], where: str) -> None:
+    if not NAME.fullmatch(node.name):
+        raise PlanError(f"{where}: key 'name': use letters, digits and _, a letter first")
+    if node.name in seen:
+        raise PlanError(f"{where}: key 'name': taken already; every node (and 'sim') has a name of its own")
+    seen.add(node.name)
+    if node.every < 1:
+        raise PlanError(f"{where}: key 'every': {node.every} is not at least 1 (steps)")
+    if node.max_restarts < 0:
+        raise PlanError(f"{where}: key 'max_restarts': {node.max_restarts} is below zero")
+    if node.host not in LOCAL_HOSTS:
+        raise PlanError(f"{where}: key 'host': {node.host!r} is not this host; other hosts come with keys")
+
+
+def _node_class(node: NodePlan, plan: Plan, file: Path, where: str) -> type[Node]:
+    beside = file.resolve().parent
+    try:
+        path, name = locate(node.run, plan.folder, Path.cwd(), beside)
+        if not (Path(plan.folder) / node.run.rpartition(":")[0]).is_file():
+            node.run = f"{path}:{name}"
+        return load_class(f"{path}:{name}")
+    except PlanError as error:
+        raise PlanError(f"{where}: {error}") from error.__cause__
+
+
+def _check_topics(table: Mapping[str, type[Message]], robot: str, where: str) -> None:
+    for name, message in table.items():
+        row = None if name == "*" else lookup(resolve(name, robot))
+        if row is not None and row.message is not message:
+            raise PlanError(f"{where}: {name!r} carries {row.message.__name__}, not {message.__name__}")
