@@ -1,0 +1,76 @@
+"""Joint-by-joint proportional-derivative control: each driven joint follows its reference."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import JointCommand, Message, Reference, RobotState
+
+
+class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One entry per driven joint in each list; actuators carry the names of their joints."""
+
+    joints: list[str]
+    stiffness: list[float]  # N m/rad or N/m
+    damping: list[float]  # N m s/rad or N s/m
+    effort_limit: list[float] = []  # N m or N; empty for none
+
+    def __post_init__(self) -> None:
+        if not self.joints:
+            raise ValueError("joints is empty; name at least one")
+        for field in ("stiffness", "damping", "effort_limit"):
+            values = getattr(self, field)
+            if len(values) != len(self.joints) and (values or field != "effort_limit"):
+                raise ValueError(f"{field} has {len(values)} values for {len(self.joints)} joints")
+            if not all(math.isfinite(value) and value >= 0.0 for value in values):
+                raise ValueError(f"{field} is {values}; every value must be a number of at least 0")
+
+
+class JointPD(Node):
+    """Answers every state: effort = stiffness (reference - position) + damping (reference rate - velocity).
+
+    Without a reference a joint is held at 0.
+    """
+
+    listens = {"state": RobotState, "reference": Reference}
+    speaks = {"command": JointCommand}
+    Params = JointPDParams
+
+    def on_start(self, context: Context) -> Outgoing:
+        self._params = context.params
+        return self.on_reset(0.0)
+
+    def on_parameters(self, params: JointPDParams) -> Outgoing:
+        self._params = params
+        return None
+
+    def on_reset(self, time: float) -> Outgoing:
+        self._reference: dict[str, tuple[float, float]] = {}
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, Reference):
+            for i, joint in enumerate(message.name):
+                rate = message.velocity[i] if i < len(message.velocity) else 0.0
+                self._reference[joint] = (message.position[i], rate)
+        elif isinstance(message, RobotState):
+            efforts = [self._effort(k, message) for k in range(len(self._params.joints))]
+            return [
+                ("command", JointCommand(name=list(self._params.joints), value=efforts, answers=message.seq))
+            ]
+        return None
+
+    def _effort(self, k: int, state: RobotState) -> float:
+        """Effort of the k-th driven joint, within its limit."""
+        joint = self._params.joints[k]
+        if joint not in state.name:
+            raise ValueError(f"pd is asked to drive joint {joint!r}; the state has {state.name}")
+        i = state.name.index(joint)
+        position, rate = self._reference.get(joint, (0.0, 0.0))
+        effort = self._params.stiffness[k] * (position - state.position[i])
+        effort += self._params.damping[k] * (rate - state.velocity[i])
+        limit = self._params.effort_limit[k] if self._params.effort_limit else math.inf
+        return float(max(-limit, min(limit, effort)))

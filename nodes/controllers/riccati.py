@@ -1,0 +1,33 @@
+"""Linear-quadratic regulator with numpy alone: scipy.linalg would cost a node's start 0.3 s of imports."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+
+
+def solve_riccati(A: Matrix, B: Matrix, Q: Matrix, R: Matrix) -> Matrix:
+    """P of A'P + P A - P B R^-1 B' P + Q = 0, symmetric, shape (n, n), the one that stabilizes.
+
+    From the stable invariant subspace of the Hamiltonian matrix. Raises ValueError when there is none: the
+    pair is not stabilizable, or Q does not see a mode on the imaginary axis.
+    """
+    n = len(A)
+    hamiltonian = np.block([[A, -B @ np.linalg.solve(R, B.T)], [-Q, -A.T]])
+    eigenvalues, eigenvectors = np.linalg.eig(hamiltonian)
+    stable = eigenvectors[:, eigenvalues.real < -1e-9 * float(np.abs(eigenvalues).max())]
+    if stable.shape[1] != n:
+        raise ValueError(
+            f"no stabilizing regulator: {stable.shape[1]} stable modes of {n} in the Hamiltonian matrix"
+        )
+    # columns of `stable` are [X1; X2] with P = X2 X1^-1
+    P = np.linalg.solve(stable[:n].T, stable[n:].T).T.real
+    return np.asarray((P + P.T) / 2.0, dtype=np.float64)
+
+
+def lqr_gain(A: Matrix, B: Matrix, Q: Matrix, R: Matrix) -> Matrix:
+    """K of u = -K x that minimizes the integral of x'Q x + u'R u along dx/dt = A x + B u; shape (m, n)."""
+    P = solve_riccati(A, B, Q, R)
+    return np.asarray(np.linalg.solve(R, B.T @ P), dtype=np.float64)

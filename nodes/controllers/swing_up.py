@@ -1,0 +1,218 @@
+"""Swing-up and balance of the rotary pendulum, from the stream of its state alone.
+
+The pendulum is pumped to the energy of rest upright [AstromFuruta2000]. Near the top a linear-quadratic
+regulator takes over, with hysteresis between the two, and lets the arm follow its reference.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from nodes.controllers.riccati import lqr_gain
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import JointCommand, Message, Reference, RobotState
+
+# Energies are in units of the pendulum's largest moment of gravity: -1 hanging at rest, 1 at rest upright.
+TARGET_ENERGY = 1.05  # a little more than rest at the top gets there though the masses are not known well
+HANGING_ENERGY = -0.98  # below it the motion is too small to tell its sense
+PUMP_GAIN = 3.0  # share of the full push per unit of missing energy
+PUMP_SOFTNESS = 0.5  # rad/s, the pendulum's speed below which the push fades, so that noise is not pumped
+CENTRE_STIFFNESS = 60.0  # 1/s^2, draws the arm back while pumping
+CENTRE_DAMPING = 4.0  # 1/s
+REFERENCE_LIFE_S = 0.2  # an older reference is a place to stay at: its velocity is not trusted
+# Bryson's rule for the regulator: what is tolerable of theta, delta (rad), their rates (rad/s), torque (N m).
+# Bears a delay of 25 ms in the loop; a tighter choice saturates the torque and falls after rough catches.
+TOLERABLE_STATE = (0.4, 0.2, 4.0, 4.0)
+TOLERABLE_TORQUE = 0.01
+
+
+class SwingUpParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What the controller believes of the robot, and how it acts."""
+
+    torque_limit: float = 0.05  # N m
+    arm_mass: float = 0.095  # kg, a uniform rod
+    arm_length: float = 0.085  # m, from the axis to the pendulum's pivot
+    pendulum_mass: float = 0.024  # kg, a uniform rod
+    pendulum_length: float = 0.129  # m
+    gravity: float = 9.81  # m/s^2
+    pump_acceleration: float = 35.0  # rad/s^2, of the arm at most while pumping
+    catch_angle_deg: float = 20.0  # from upright: the regulator takes over inside
+    release_angle_deg: float = 40.0  # from upright: pumping takes over outside
+    reference_bandwidth: float = 6.0  # rad/s, how fast the arm's set point goes to the reference
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not (math.isfinite(value := getattr(self, name)) and value > 0.0):
+                raise ValueError(f"{name} is {value}; it must be a number above 0")
+        if not self.catch_angle_deg < self.release_angle_deg < 90.0:
+            raise ValueError(
+                f"catch_angle_deg {self.catch_angle_deg} must be below release_angle_deg "
+                f"{self.release_angle_deg}, and that below 90"
+            )
+
+
+class RotaryModel:
+    """Two-joint model: arm angle theta about the vertical, pendulum angle alpha about the arm, 0 hanging.
+
+    M(alpha) = [[arm + swept sin^2 alpha, coupling cos alpha], [coupling cos alpha, swept]], kg m^2. The rods'
+    inertia about their own axes is left out: it is 1 % of the rest.
+    """
+
+    def __init__(self, params: SwingUpParams) -> None:
+        com = params.pendulum_length / 2.0
+        self.arm = params.arm_length**2 * (params.arm_mass / 3.0 + params.pendulum_mass)
+        self.swept = params.pendulum_mass * params.pendulum_length**2 / 3.0
+        self.coupling = params.pendulum_mass * params.arm_length * com
+        self.weight = params.pendulum_mass * params.gravity * com  # N m, the largest moment of gravity
+        self.fall_rate = math.sqrt(
+            self.weight / self.swept
+        )  # rad/s, of the upright pendulum with the arm held
+
+    def pendulum_energy(self, alpha: float, alpha_dot: float) -> float:
+        """Energy of the pendulum with the arm held, in units of `weight`."""
+        return 0.5 * self.swept / self.weight * alpha_dot**2 - math.cos(alpha)
+
+    def arm_torque(self, alpha: float, theta_dot: float, alpha_dot: float, theta_ddot: float) -> float:
+        """Torque (N m) that gives the arm the acceleration theta_ddot, the pendulum moving as it must."""
+        sine, cosine = math.sin(alpha), math.cos(alpha)
+        M12, dM11 = self.coupling * cosine, 2.0 * self.swept * sine * cosine
+        alpha_ddot = (0.5 * dM11 * theta_dot**2 - self.weight * sine - M12 * theta_ddot) / self.swept
+        inertia = (self.arm + self.swept * sine**2) * theta_ddot + M12 * alpha_ddot
+        return inertia + dM11 * alpha_dot * theta_dot - self.coupling * sine * alpha_dot**2
+
+    def balance_gain(self) -> tuple[float, ...]:
+        """Gains on (theta, delta, theta_dot, delta_dot), delta = alpha - pi: N m per rad and per rad/s."""
+        M = np.array([[self.arm, -self.coupling], [-self.coupling, self.swept]])
+        A, B = np.zeros((4, 4)), np.zeros((4, 1))
+        A[:2, 2:] = np.eye(2)
+        A[2:, 1] = np.linalg.solve(M, [0.0, self.weight])
+        B[2:, 0] = np.linalg.solve(M, [1.0, 0.0])
+        gain = lqr_gain(
+            A, B, np.diag(np.array(TOLERABLE_STATE) ** -2.0), np.array([[TOLERABLE_TORQUE**-2.0]])
+        )
+        return tuple(float(k) for k in gain[0])
+
+
+class SetPoint:
+    """Where the arm shall be while balancing: a critically damped follower of the reference.
+
+    It starts where the arm is caught and is bounded in velocity and acceleration, so that a far reference is
+    approached and not jumped at.
+    """
+
+    LARGEST_ACCELERATION = 8.0  # rad/s^2: the pendulum then leans by 4 degrees
+    LARGEST_VELOCITY = 3.0  # rad/s
+
+    def __init__(self) -> None:
+        self.position = self.velocity = self.acceleration = 0.0
+
+    def start(self, position: float) -> None:
+        self.position, self.velocity, self.acceleration = position, 0.0, 0.0
+
+    def follow(
+        self, position: float, velocity: float, acceleration: float, bandwidth: float, dt: float
+    ) -> None:
+        """One step of dt seconds towards the reference (rad, rad/s, rad/s^2), at `bandwidth` rad/s."""
+        approach = _clip(velocity + 0.5 * bandwidth * (position - self.position), self.LARGEST_VELOCITY)
+        self.acceleration = _clip(
+            acceleration + 2.0 * bandwidth * (approach - self.velocity), self.LARGEST_ACCELERATION
+        )
+        self.velocity += dt * self.acceleration
+        self.position += dt * self.velocity
+
+
+class SwingUp(Node):
+    """Answers every state with the arm's torque."""
+
+    listens = {"state": RobotState, "reference": Reference}
+    speaks = {"command": JointCommand}
+    Params = SwingUpParams
+
+    def on_start(self, context: Context) -> Outgoing:
+        self.on_parameters(context.params)
+        return self.on_reset(0.0)
+
+    def on_parameters(self, params: SwingUpParams) -> Outgoing:
+        self._params = params
+        self._model = RotaryModel(params)
+        self._gain = self._model.balance_gain()
+        self._catch = math.radians(params.catch_angle_deg)
+        self._release = math.radians(params.release_angle_deg)
+        return None
+
+    def on_reset(self, time: float) -> Outgoing:
+        self._balancing = False
+        self._set_point = SetPoint()
+        self._reference = (0.0, 0.0, 0.0)
+        self._reference_time = self._time = time
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, RobotState):
+            torque = _clip(self._torque(message), self._params.torque_limit)
+            return [("command", JointCommand(name=["arm"], value=[torque], answers=message.seq))]
+        if isinstance(message, Reference):
+            self._hear(message)
+        return None
+
+    def _hear(self, message: Reference) -> None:
+        """Keep the arm's reference, with the time of the state last seen: that is this node's clock."""
+        if "arm" in message.name:
+            i = message.name.index("arm")
+            rows = (message.position, message.velocity, message.acceleration)
+            position, velocity, acceleration = (row[i] if i < len(row) else 0.0 for row in rows)
+            self._reference, self._reference_time = (position, velocity, acceleration), self._time
+
+    def _torque(self, state: RobotState) -> float:
+        """Torque on the arm (N m) before the limit, from the mode that the pendulum's angle asks for."""
+        try:
+            i, j = state.name.index("arm"), state.name.index("pendulum")
+        except ValueError:
+            raise ValueError(
+                f"swing_up needs the joints 'arm' and 'pendulum'; the state has {state.name}"
+            ) from None
+        dt, self._time = state.timestamp - self._time, state.timestamp
+        theta, alpha = state.position[i], state.position[j]
+        theta_dot, alpha_dot = state.velocity[i], state.velocity[j]
+        delta = math.remainder(alpha - math.pi, 2.0 * math.pi)
+        if self._balancing:
+            self._balancing = abs(delta) < self._release
+        elif abs(delta) < self._catch and abs(delta + alpha_dot / self._model.fall_rate) < self._release:
+            self._balancing = True
+            self._set_point.start(theta)
+        if self._balancing:
+            return self._balance(theta, delta, theta_dot, alpha_dot, dt)
+        return self._pump(theta, alpha, theta_dot, alpha_dot)
+
+    def _pump(self, theta: float, alpha: float, theta_dot: float, alpha_dot: float) -> float:
+        """Bring the pendulum's energy to that of the upright rest, and the arm back to its reference."""
+        model, most = self._model, self._params.pump_acceleration
+        missing = TARGET_ENERGY - model.pendulum_energy(alpha, alpha_dot)
+        # power into the pendulum: -coupling cos(alpha) alpha_dot theta_ddot
+        sense = _clip(alpha_dot * math.cos(alpha) / PUMP_SOFTNESS, 1.0)
+        if missing > TARGET_ENERGY - HANGING_ENERGY:
+            sense = 1.0
+        pump = -_clip(PUMP_GAIN * most * missing, most) * sense
+        centre = CENTRE_STIFFNESS * _clip(self._reference[0] - theta, 1.0) - CENTRE_DAMPING * theta_dot
+        return model.arm_torque(alpha, theta_dot, alpha_dot, _clip(pump + centre, most))
+
+    def _balance(self, theta: float, delta: float, theta_dot: float, delta_dot: float, dt: float) -> float:
+        """Regulate about the set point, which itself goes to the reference."""
+        position, velocity, acceleration = self._reference
+        if self._time - self._reference_time > REFERENCE_LIFE_S:
+            velocity = acceleration = 0.0
+        set_point, model = self._set_point, self._model
+        set_point.follow(position, velocity, acceleration, self._params.reference_bandwidth, max(0.0, dt))
+        # under a steady acceleration of the arm the pendulum balances leaning into it
+        lean = -model.coupling / model.weight * set_point.acceleration
+        error = (theta - set_point.position, delta - lean, theta_dot - set_point.velocity, delta_dot)
+        feedforward = model.arm * set_point.acceleration
+        return feedforward - sum(k * e for k, e in zip(self._gain, error, strict=True))
+
+
+def _clip(value: float, limit: float) -> float:
+    """`value` held within +-limit."""
+    return max(-limit, min(limit, value))
