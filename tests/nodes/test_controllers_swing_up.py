@@ -1,4 +1,4 @@
-"""Swing-up and balance against an independent model of the rotary pendulum, and its errors, delays and noise."""
+"""Swing-up and balance of an independent model of the rotary pendulum, with wrong masses, delay, encoders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AXIAL_INERTIA = 5e-6  # kg m^2, of the pendulum's rod about itself
 
 @dataclass(frozen=True)
 class Furuta:
-    """Rotary pendulum by Lagrange's equations in (theta, alpha): the arm's angle, the pendulum's (0 hanging)."""
+    """Rotary pendulum by Lagrange's equations in theta, the arm's angle, and alpha, the pendulum's."""
 
     arm_mass: float = 0.095
     arm_length: float = 0.085
