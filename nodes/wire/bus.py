@@ -1,0 +1,253 @@
+"""Publish and subscribe over ZeroMQ, without a broker: an XPUB per publisher, a SUB per one listened to.
+
+Frames: [topic, payload]. A latched message is sent again at each new subscription, with its seq; receivers
+ignore a seq they have. A subscriber knows its subscriptions have arrived when the probe topic comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import zmq
+
+from nodes.wire.codec import WireError, decode, encode
+from nodes.wire.messages import Message
+from nodes.wire.refusals import Refusals
+from nodes.wire.sockets import Claim, connect, make_socket
+from nodes.wire.stamp import Arrivals, Stamper
+from nodes.wire.topics import lookup
+
+Context = zmq.Context[zmq.Socket[bytes]]
+
+PROBE = b"~"  # after every robot name: a fresh connection sends its subscriptions in this order
+BATCH = 256
+
+
+class Publisher:
+    """Says messages on an XPUB socket. A listener that does not keep up loses messages; we never wait."""
+
+    def __init__(self, context: Context, name: str, endpoint: str, wall_clock: bool = True) -> None:
+        self.name = name
+        self.socket = make_socket(context, zmq.XPUB)
+        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        try:
+            self._claim = Claim(self.socket, endpoint)
+        except ValueError:
+            self.socket.close()
+            raise
+        self.endpoint = self._claim.endpoint
+        self._stamper = Stamper(wall_clock)
+        self._topics: dict[str, bytes] = {}
+        self._latched: dict[bytes, bytes] = {}
+
+    def publish(self, topic: str, message: Message) -> bytes:
+        """Stamp, encode and send; the payload as it went out."""
+        self._stamper.stamp(topic, message)
+        payload = encode(message, topic)
+        self.send(topic, payload)
+        return payload
+
+    def send(self, topic: str, payload: bytes) -> None:
+        """Send what is stamped and encoded already."""
+        frame = self._topics.get(topic)
+        if frame is None:
+            frame = self._topics[topic] = topic.encode()
+            row = lookup(topic)
+            if row is not None and row.latched:
+                self._latched[frame] = payload
+        elif frame in self._latched:
+            self._latched[frame] = payload
+        self.socket.send(frame, zmq.SNDMORE)
+        self.socket.send(payload)
+
+    def serve_subscriptions(self) -> None:
+        """Answer new subscriptions: latched messages again, and the probe."""
+        for _ in range(BATCH):
+            try:
+                frames = self.socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            if len(frames) != 1 or not frames[0].startswith(b"\x01"):
+                continue
+            wanted = frames[0][1:]
+            if wanted == PROBE:
+                self.socket.send_multipart([PROBE, b""])
+                continue
+            for topic, payload in self._latched.items():
+                if topic.startswith(wanted):
+                    self.socket.send_multipart([topic, payload])
+
+    def close(self) -> None:
+        """Stop saying; what is not sent yet is dropped."""
+        self.socket.close()
+        self._claim.release()
+
+
+class Feed:
+    """What one publisher says, as one listener hears it.
+
+    topics  {topic: message type}, None for every topic of the table
+    ready   whether the subscriptions have arrived there: nothing said from then on is missed at the start
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        source: str,
+        endpoint: str,
+        topics: Mapping[str, type[Message]] | None,
+        refusals: Refusals,
+    ) -> None:
+        self.source = source
+        self.endpoint = endpoint
+        self.ready = False
+        self.arrivals = Arrivals()
+        self._refusals = refusals
+        self._any = topics is None
+        self._known = {topic.encode(): (topic, kind) for topic, kind in (topics or {}).items()}
+        self.socket = make_socket(context, zmq.SUB)
+        for topic in [b""] if self._any else list(self._known):
+            self.socket.setsockopt(zmq.SUBSCRIBE, topic)
+        self.socket.setsockopt(zmq.SUBSCRIBE, PROBE)
+        try:
+            connect(self.socket, endpoint)
+        except (ValueError, zmq.ZMQError):
+            self.socket.close()
+            raise
+
+    @property
+    def lost(self) -> int:
+        """Messages missed, by the gaps in seq."""
+        return sum(self.arrivals.lost.values())
+
+    def receive(self) -> tuple[str, Message, bytes] | None:
+        """The next (topic, message, payload) that is here, None when there is none; never waits."""
+        socket = self.socket
+        for _ in range(BATCH):
+            try:
+                frame = socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return None
+            if not socket.getsockopt(zmq.RCVMORE):
+                self._refusals.refuse(_shown(frame), "a topic without a payload")
+                continue
+            payload = socket.recv()
+            if socket.getsockopt(zmq.RCVMORE):
+                while socket.getsockopt(zmq.RCVMORE):
+                    socket.recv()
+                self._refusals.refuse(_shown(frame), "more than two frames")
+                continue
+            heard = self._understand(frame, payload)
+            if heard is not None:
+                return heard
+        return None
+
+    def _understand(self, frame: bytes, payload: bytes) -> tuple[str, Message, bytes] | None:
+        known = self._known.get(frame) or self._learn(frame)
+        if known is None:
+            return None
+        topic, kind = known
+        try:
+            message = decode(topic, payload, kind)
+        except WireError as error:
+            self._refusals.refuse(topic, error.reason)
+            return None
+        return (topic, message, payload) if self.arrivals.is_new(topic, message.seq) else None
+
+    def _learn(self, frame: bytes) -> tuple[str, type[Message]] | None:
+        """A topic heard for the first time: ours when all is wanted, else only its prefix was."""
+        if frame == PROBE:
+            self.ready = True
+            return None
+        if not self._any:
+            return None
+        topic = _shown(frame)
+        row = lookup(topic)
+        if row is None:
+            self._refusals.refuse(topic, "not a topic of the table")
+            return None
+        if len(self._known) < 1024:
+            self._known[frame] = (topic, row.message)
+        return topic, row.message
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.socket.close()
+
+
+class Subscriber:
+    """Listens to topics of many publishers: `connect` to each, `receive` from all."""
+
+    def __init__(
+        self, context: Context, topics: Iterable[str] | Mapping[str, type[Message]] | None, owner: str
+    ) -> None:
+        self._context = context
+        self._poller = zmq.Poller()
+        self.refusals = Refusals(owner)
+        self.feeds: dict[str, Feed] = {}
+        self._lost_before = 0
+        self.topics = topics if isinstance(topics, Mapping) or topics is None else _kinds(topics)
+
+    @property
+    def lost(self) -> int:
+        """Messages missed from all publishers ever listened to."""
+        return self._lost_before + sum(feed.lost for feed in self.feeds.values())
+
+    @property
+    def refused(self) -> int:
+        """Frames dropped because they were no messages."""
+        return self.refusals.count
+
+    @property
+    def ready(self) -> bool:
+        """Whether every publisher has our subscriptions."""
+        return all(feed.ready for feed in self.feeds.values())
+
+    def connect(self, source: str, endpoint: str) -> Feed:
+        """Listen to a publisher; one that moved (a new endpoint) is a new one."""
+        old = self.feeds.get(source)
+        if old is not None:
+            if old.endpoint == endpoint:
+                return old
+            self.disconnect(source)
+        feed = Feed(self._context, source, endpoint, self.topics, self.refusals)
+        self.feeds[source] = feed
+        self._poller.register(feed.socket, zmq.POLLIN)
+        return feed
+
+    def disconnect(self, source: str) -> None:
+        """Listen to a publisher no more; its losses stay counted."""
+        feed = self.feeds.pop(source, None)
+        if feed is not None:
+            self._lost_before += feed.lost
+            self._poller.unregister(feed.socket)
+            feed.close()
+
+    def receive(self, timeout_s: float = 0.0) -> tuple[str, str, Message] | None:
+        """The next (source, topic, message) within the timeout, else None."""
+        for feed in self.feeds.values():
+            heard = feed.receive()
+            if heard is not None:
+                return feed.source, heard[0], heard[1]
+        if timeout_s <= 0.0 or not self._poller.poll(round(timeout_s * 1e3) or 1):
+            return None
+        return self.receive()
+
+    def close(self) -> None:
+        """Stop listening to all."""
+        for source in list(self.feeds):
+            self.disconnect(source)
+
+
+def _kinds(topics: Iterable[str]) -> dict[str, type[Message]]:
+    kinds = {}
+    for topic in topics:
+        row = lookup(topic)
+        if row is None:
+            raise WireError(topic, "not a topic of the table: say the message type it carries")
+        kinds[topic] = row.message
+    return kinds
+
+
+def _shown(frame: bytes) -> str:
+    return frame[:256].decode("utf-8", "backslashreplace")

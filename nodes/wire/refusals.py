@@ -1,0 +1,36 @@
+"""What was refused: counted, dropped, and said once in a while."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+log = logging.getLogger("armswing.wire")
+
+QUIET_S = 5.0
+
+
+class Refusals:
+    """Counts refused frames and warns at most once per QUIET_S and topic, naming topic and reason."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.count = 0
+        self.last = ""
+        self._said: dict[str, float] = {}
+        self._since: dict[str, int] = {}
+
+    def refuse(self, topic: str, reason: str) -> None:
+        """Count one; `topic` and `reason` may come from anyone, so they are shown escaped and short."""
+        self.count += 1
+        topic = repr(topic[:80])
+        self._since[topic] = self._since.get(topic, 0) + 1
+        self.last = f"{topic}: {reason[:200]!s}"
+        now = time.monotonic()
+        if now - self._said.get(topic, -QUIET_S) < QUIET_S:
+            return
+        if len(self._said) > 256:  # topics made up by a stranger must not fill the memory
+            self._said.clear()
+            self._since = {topic: self._since[topic]}
+        self._said[topic] = now
+        log.warning("%s: dropped %d on topic %s: %s", self.owner, self._since.pop(topic), topic, reason[:200])

@@ -1,0 +1,256 @@
+"""The registry: which nodes there are, and where. The only fixed address of a domain.
+
+It keeps entries, not connections: links between nodes outlive it, and nodes register anew when it is back. An
+entry goes when its node says so, its process is dead, or its lease ran out.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import zmq
+
+from nodes.wire.domain import domain_folder, ipc_endpoint
+from nodes.wire.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
+from nodes.wire.sockets import AddressError, Claim, lock, lock_path, make_socket, sweep
+
+LEASE_S = 5.0
+NEWS_S = 0.5
+CHECK_MS = 100
+NEWS_TOPIC = b"registry"
+
+
+class RegistryError(RuntimeError):
+    """The registry is not there, or refused; the only argument is one line for a person."""
+
+
+class RegistryAbsent(RegistryError):  # noqa: N818  says where the registry is, not what it did wrong
+    """Nothing answers at the registry's address."""
+
+
+class NodeEntry(msgspec.Struct, kw_only=True):
+    """One node. state as in Status; endpoints {"data": ..., "service": ..., "step": ...}.
+
+    generation  counts up each time a name is taken by another process, given by the registry
+    """
+
+    name: str
+    pid: int
+    host: str = "localhost"
+    state: str = "starting"
+    endpoints: dict[str, str] = {}
+    speaks: list[str] = []
+    listens: list[str] = []
+    generation: int = 0
+
+
+class News(msgspec.Struct, kw_only=True):
+    """All that the registry knows. `instance` differs after it was restarted."""
+
+    instance: str
+    revision: int
+    nodes: list[NodeEntry]
+
+
+def calls_endpoint(domain: int) -> str:
+    """Where the registry takes calls."""
+    return ipc_endpoint(domain, "registry")
+
+
+def news_endpoint(domain: int) -> str:
+    """Where the registry publishes `News`, at every change and twice a second."""
+    return ipc_endpoint(domain, "registry-news")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this host runs; one that ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (OSError, IndexError):
+        return False
+
+
+class Registry:
+    """Serves a domain from a thread of its own, as a context manager. A second one is refused in one line."""
+
+    def __init__(self, domain: int, lease_s: float = LEASE_S) -> None:
+        self.domain = domain
+        self._lease_s = lease_s
+        self._entries: dict[str, NodeEntry] = {}
+        self._renewed: dict[str, float] = {}
+        self._generations: dict[str, int] = {}
+        self._revision = 0
+        self._instance = f"{os.getpid()}-{time.time_ns()}"
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Registry:
+        folder = domain_folder(self.domain)
+        held = folder / "registry-owner"
+        descriptor = lock(held)
+        if descriptor is None:
+            pid = lock_path(held).read_text().strip()
+            raise RegistryError(
+                f"domain {self.domain} is live already (pid {pid}): stop it or choose another --domain"
+            )
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._lock, self._held = descriptor, held
+        try:
+            sweep(folder)
+            self._context: Context = zmq.Context()
+            self._server = ServiceServer(self._context, "registry", calls_endpoint(self.domain))
+            self._news = make_socket(self._context, zmq.XPUB)
+            self._news.setsockopt(zmq.XPUB_VERBOSE, 1)
+            self._claim = Claim(self._news, news_endpoint(self.domain))
+        except AddressError as error:
+            os.close(descriptor)
+            raise RegistryError(str(error)) from None
+        self._thread = threading.Thread(target=self._serve, name="registry", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget everything and free the domain."""
+        if self._thread is None:
+            return
+        self._stop.set()
+        self._thread.join()
+        self._thread = None
+        self._server.close()
+        self._news.close()
+        self._claim.release()
+        self._context.term()
+        lock_path(self._held).unlink(missing_ok=True)
+        os.close(self._lock)
+
+    def _serve(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._server.socket, zmq.POLLIN)
+        poller.register(self._news, zmq.POLLIN)
+        said = 0.0
+        while not self._stop.is_set():
+            poller.poll(CHECK_MS)
+            before = self._revision
+            while (request := self._server.receive()) is not None:
+                self._answer(request)
+            self._remove_the_dead()
+            if self._subscribed() or self._revision != before or time.monotonic() - said > NEWS_S:
+                self._say()
+                said = time.monotonic()
+
+    def _subscribed(self) -> bool:
+        new = False
+        while True:
+            try:
+                new |= self._news.recv_multipart(zmq.NOBLOCK)[0].startswith(b"\x01")
+            except zmq.Again:
+                return new
+
+    def _say(self) -> None:
+        nodes = list(self._entries.values())
+        news = News(instance=self._instance, revision=self._revision, nodes=nodes)
+        self._news.send_multipart([NEWS_TOPIC, msgspec.msgpack.encode(news)])
+
+    def _answer(self, request: Request) -> None:
+        call = request.call
+        try:
+            if call.call == "nodes":
+                self._server.reply(request, [msgspec.to_builtins(entry) for entry in self._entries.values()])
+            elif call.call == "register":
+                self._server.reply(request, self._register(msgspec.convert(call.args, NodeEntry)))
+            elif call.call == "unregister":
+                self._unregister(str(call.args.get("name")))
+                self._server.reply(request)
+            elif call.call == "ready":
+                self._ready(str(call.args.get("name")))
+                self._server.reply(request)
+            else:
+                calls = "nodes, register, ready, unregister"
+                self._server.refuse(request, f"the registry has no call {call.call!r}; it has {calls}")
+        except (msgspec.ValidationError, RegistryError) as error:
+            self._server.refuse(request, f"{call.call}: {error}")
+
+    def _register(self, entry: NodeEntry) -> int:
+        """Take an entry, or renew its lease; its generation."""
+        old = self._entries.get(entry.name)
+        if old is not None and old.pid != entry.pid and is_alive(old.pid):
+            raise RegistryError(f"name {entry.name!r} is taken by the live process {old.pid}")
+        known = self._generations.get(entry.name, 0)
+        moved = old is None or old.pid != entry.pid or old.endpoints != entry.endpoints
+        entry.generation = max(known + 1, entry.generation) if moved else known
+        self._generations[entry.name] = entry.generation
+        self._renewed[entry.name] = time.monotonic()
+        if entry != old:
+            self._entries[entry.name] = entry
+            self._revision += 1
+        return entry.generation
+
+    def _ready(self, name: str) -> None:
+        entry = self._entries.get(name)
+        if entry is None:
+            raise RegistryError(f"no node {name!r}; nodes are {sorted(self._entries)}")
+        entry.state = "ready"
+        self._revision += 1
+
+    def _unregister(self, name: str) -> None:
+        if self._entries.pop(name, None) is not None:
+            self._revision += 1
+
+    def _remove_the_dead(self) -> None:
+        oldest = time.monotonic() - self._lease_s
+        for name, entry in list(self._entries.items()):
+            if self._renewed[name] < oldest or not is_alive(entry.pid):
+                self._unregister(name)
+
+
+class RegistryClient:
+    """Calls the registry of a domain. RegistryError, one line, when none is live or it refuses."""
+
+    def __init__(self, domain: int, timeout_s: float = 2.0) -> None:
+        self.domain = domain
+        self.timeout_s = timeout_s
+        self._client = ServiceClient(calls_endpoint(domain))
+
+    def register(self, entry: NodeEntry) -> int:
+        """Enter a node, or renew its lease (every few seconds, see `RegistryLink`); its generation."""
+        entry.generation = msgspec.convert(self._call("register", msgspec.to_builtins(entry)), int)
+        return entry.generation
+
+    def ready(self, name: str) -> None:
+        """Say that a node is ready."""
+        self._call("ready", {"name": name})
+
+    def unregister(self, name: str) -> None:
+        """Take a node out."""
+        self._call("unregister", {"name": name})
+
+    def nodes(self) -> list[NodeEntry]:
+        """All nodes there are now."""
+        return msgspec.convert(self._call("nodes", {}), list[NodeEntry])
+
+    def _call(self, name: str, args: dict[str, object]) -> object:
+        try:
+            return self._client.call(name, args, self.timeout_s)
+        except ServiceTimeout:
+            line = f"no launch is live in domain {self.domain}: its registry does not answer"
+            raise RegistryAbsent(line) from None
+        except ServiceError as error:
+            raise RegistryError(str(error)) from None
+
+    def close(self) -> None:
+        """Call no more."""
+        self._client.close()
+
+    def __enter__(self) -> RegistryClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

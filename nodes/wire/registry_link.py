@@ -1,0 +1,141 @@
+"""A node's standing connection to the registry: keeps its entry, hears of changes, outlives restarts."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+import zmq
+
+from nodes.wire.registry import (
+    NEWS_TOPIC,
+    News,
+    NodeEntry,
+    RegistryAbsent,
+    RegistryClient,
+    RegistryError,
+    is_alive,
+    news_endpoint,
+)
+from nodes.wire.service import Context
+from nodes.wire.sockets import connect, make_socket
+
+log = logging.getLogger("armswing.wire")
+
+RENEW_S = 1.0
+SILENCE_S = 2.0
+GRACE_S = 2.0  # after a restart of the registry: nodes it does not list yet are coming back
+POLL_MS = 100
+
+OnChange = Callable[[list[NodeEntry]], None]
+
+
+class RegistryLink:
+    """Hears of changes on a thread of its own and calls `on_change` there with all nodes.
+
+    While the registry is away nothing changes; when it is back, the kept entry registers anew. No method but
+    `keep` and `close` waits for the registry.
+    """
+
+    def __init__(self, domain: int, on_change: OnChange | None = None) -> None:
+        self.domain = domain
+        self.nodes: list[NodeEntry] = []
+        self._on_change = on_change
+        self._entry: NodeEntry | None = None
+        self._stop = threading.Event()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._client = RegistryClient(domain, timeout_s=1.0)
+        self._instance = ""
+        self._grace_until = 0.0
+        self._heard_at = time.monotonic()
+        self._thread = threading.Thread(target=self._listen, name="registry link", daemon=True)
+        self._thread.start()
+
+    def keep(self, entry: NodeEntry) -> None:
+        """Register now and keep registered; RegistryError only when the registry refuses the entry."""
+        try:
+            self._client.register(entry)
+        except RegistryAbsent as error:
+            log.warning("%s: %s; it will be told when it is back", entry.name, error)
+        self._entry = entry
+
+    def set_state(self, state: str) -> None:
+        """Let the registry know how the node is, soon."""
+        entry = self._entry
+        if entry is not None and entry.state != state:
+            self._entry = msgspec.structs.replace(entry, state=state)
+            os.eventfd_write(self._wake, 1)
+
+    def _listen(self) -> None:
+        context: Context = zmq.Context.instance()
+        socket = make_socket(context, zmq.SUB)
+        socket.setsockopt(zmq.SUBSCRIBE, NEWS_TOPIC)
+        connect(socket, news_endpoint(self.domain))
+        poller = zmq.Poller()
+        poller.register(socket, zmq.POLLIN)
+        poller.register(self._wake, zmq.POLLIN)
+        renewed = time.monotonic()
+        while not self._stop.is_set():
+            awake = dict(poller.poll(POLL_MS))
+            if socket in awake:
+                self._hear(socket.recv_multipart()[-1])
+            if self._wake in awake:
+                os.eventfd_read(self._wake)
+                self._renew()
+            now = time.monotonic()
+            if now - renewed > RENEW_S and self.hears:
+                renewed = now
+                self._renew()
+        socket.close()
+
+    @property
+    def hears(self) -> bool:
+        """Whether the registry was heard of lately."""
+        return time.monotonic() - self._heard_at < SILENCE_S
+
+    def _hear(self, payload: bytes) -> None:
+        try:
+            news = msgspec.msgpack.decode(payload, type=News)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return
+        self._heard_at = time.monotonic()
+        if news.instance != self._instance:
+            if self._instance:
+                self._grace_until = self._heard_at + GRACE_S
+            self._instance = news.instance
+        entry = self._entry
+        if entry is not None and not any(e.name == entry.name and e.pid == entry.pid for e in news.nodes):
+            self._renew()
+        nodes = news.nodes
+        if self._heard_at < self._grace_until:
+            listed = {node.name for node in nodes}
+            nodes = [*nodes, *(old for old in self.nodes if old.name not in listed and is_alive(old.pid))]
+        if nodes != self.nodes:
+            self.nodes = nodes
+            if self._on_change is not None:
+                self._on_change(nodes)
+
+    def _renew(self) -> None:
+        entry = self._entry
+        if entry is None or self._stop.is_set():
+            return
+        try:
+            self._client.register(entry)
+        except RegistryError as error:
+            log.warning("%s: registering again failed: %s", entry.name, error)
+
+    def close(self) -> None:
+        """Take the entry out and stop."""
+        self._stop.set()
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        if self._entry is not None and self.hears:
+            with contextlib.suppress(RegistryError):
+                self._client.unregister(self._entry.name)
+        self._client.close()
+        os.close(self._wake)

@@ -1,0 +1,165 @@
+"""Requests and replies over DEALER/ROUTER: a call has a number and a deadline, so a lost one never hangs.
+
+Frames: [request] from a DEALER (an empty delimiter before it, as REQ sends one, is given back), as
+MessagePack maps: request {id, call, args}, reply {id, ok, result, error}.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import msgspec
+import zmq
+
+from nodes.wire.codec import MAX_BYTES
+from nodes.wire.refusals import Refusals
+from nodes.wire.sockets import Claim, connect, make_socket
+
+Context = zmq.Context[zmq.Socket[bytes]]
+
+
+class ServiceError(RuntimeError):
+    """The service refused; the only argument is its line."""
+
+
+class ServiceTimeout(ServiceError):  # noqa: N818  it is what happened, as TimeoutError's cousins are named
+    """No reply came in time."""
+
+
+class Call(msgspec.Struct, kw_only=True):
+    """A request: what is called, with which arguments; `id` comes back in the reply."""
+
+    id: int
+    call: str
+    args: dict[str, Any] = {}
+
+
+class Reply(msgspec.Struct, kw_only=True):
+    """An answer: the result, or the line that says why there is none."""
+
+    id: int
+    ok: bool = True
+    result: Any = None
+    error: str = ""
+
+
+class Request(msgspec.Struct, kw_only=True):
+    """A call that arrived: whom to answer, and the call."""
+
+    route: list[bytes]
+    call: Call
+
+
+_encoder = msgspec.msgpack.Encoder()
+_call_decoder = msgspec.msgpack.Decoder(Call)
+_reply_decoder = msgspec.msgpack.Decoder(Reply)
+
+
+class ServiceServer:
+    """Takes calls on a ROUTER socket and answers them. One thread owns it."""
+
+    def __init__(self, context: Context, name: str, endpoint: str) -> None:
+        self.refusals = Refusals(name)
+        self.socket = make_socket(context, zmq.ROUTER)
+        try:
+            self._claim = Claim(self.socket, endpoint)
+        except ValueError:
+            self.socket.close()
+            raise
+        self.endpoint = self._claim.endpoint
+
+    def receive(self) -> Request | None:
+        """The next call that is here, None when there is none; what is no call is counted and dropped."""
+        while True:
+            try:
+                frames = self.socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return None
+            *route, payload = frames
+            if len(frames) not in (2, 3) or (len(frames) == 3 and frames[1]):
+                self.refusals.refuse("(service)", f"{len(frames) - 1} frames where one is a call")
+            elif len(payload) > MAX_BYTES:
+                self.refusals.refuse("(service)", f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
+            else:
+                try:
+                    return Request(route=route, call=_call_decoder.decode(payload))
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                    self.refusals.refuse("(service)", f"not a call: {error}")
+
+    def reply(self, request: Request, result: Any = None) -> None:
+        """Answer with plain data."""
+        try:
+            payload = _encoder.encode(Reply(id=request.call.id, result=result))
+        except (TypeError, ValueError, OverflowError) as error:
+            self.refuse(request, f"{request.call.call}: the result is not plain data: {error}")
+            return
+        self._send(request, payload)
+
+    def refuse(self, request: Request, line: str) -> None:
+        """Answer that it cannot be done, and why."""
+        self._send(request, _encoder.encode(Reply(id=request.call.id, ok=False, error=line)))
+
+    def _send(self, request: Request, payload: bytes) -> None:
+        try:  # a caller that stopped reading must not stop us
+            self.socket.send_multipart([*request.route, payload], zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            self.refusals.refuse("(service)", f"the caller is gone: {error.strerror}")
+
+    def close(self) -> None:
+        """Take no more calls."""
+        self.socket.close()
+        self._claim.release()
+
+
+class ServiceClient:
+    """Calls the services of one node. Safe to share between threads; calls follow one another."""
+
+    def __init__(self, endpoint: str, context: Context | None = None) -> None:
+        self.endpoint = endpoint
+        self._guard = threading.Lock()
+        self._id = 0
+        self._socket = make_socket(context or zmq.Context.instance(), zmq.DEALER)
+        # a call waits for its deadline, not in a queue for a server that starts an hour later
+        self._socket.setsockopt(zmq.IMMEDIATE, 1)
+        try:
+            connect(self._socket, endpoint)
+        except (ValueError, zmq.ZMQError):
+            self._socket.close()
+            raise
+
+    def call(self, name: str, args: dict[str, Any] | None = None, timeout_s: float = 2.0) -> Any:
+        """The service's result; ServiceError with its line, ServiceTimeout when no reply came."""
+        deadline = time.monotonic() + timeout_s
+        with self._guard:
+            self._id += 1
+            payload = _encoder.encode(Call(id=self._id, call=name, args=args or {}))
+            self._wait(zmq.POLLOUT, deadline, name, timeout_s)
+            self._socket.send(payload, zmq.NOBLOCK)
+            while True:
+                self._wait(zmq.POLLIN, deadline, name, timeout_s)
+                try:
+                    reply = _reply_decoder.decode(self._socket.recv_multipart(zmq.NOBLOCK)[-1])
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zmq.Again):
+                    continue
+                if reply.id == self._id:
+                    break
+        if not reply.ok:
+            raise ServiceError(reply.error)
+        return reply.result
+
+    def _wait(self, what: int, deadline: float, name: str, timeout_s: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0.0 or not self._socket.poll(round(left * 1e3) or 1, what):
+            raise ServiceTimeout(f"{name!r}: no reply from {self.endpoint} within {timeout_s:g} s")
+
+    def close(self) -> None:
+        """Call no more."""
+        self._socket.close()
+
+    def __enter__(self) -> ServiceClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

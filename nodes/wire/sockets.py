@@ -1,0 +1,145 @@
+"""Sockets with the options every link has, bound and connected where it is allowed: loopback and ipc.
+
+LINGER 0: a dead peer never holds up an exit. Frames above `LARGEST_FRAME` end the connection inside libzmq
+before they take memory; what is above the codec's limit and below that one the receiver counts and drops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from ipaddress import ip_address
+from pathlib import Path
+
+import zmq
+
+from nodes.wire.codec import MAX_BYTES
+from nodes.wire.domain import LONGEST_IPC_PATH
+
+LARGEST_FRAME = 4 * MAX_BYTES
+HEARTBEAT_MS = 100
+HEARTBEAT_TIMEOUT_MS = 300
+RECONNECT_MS = 20
+QUEUE = 10_000
+
+
+class AddressError(ValueError):
+    """An address that is refused or taken; the only argument is one line for a person."""
+
+
+def check_address(endpoint: str) -> None:
+    """Raise AddressError unless the endpoint is ipc, inproc or tcp on loopback."""
+    scheme, separator, rest = endpoint.partition("://")
+    if separator and scheme == "inproc" and rest:
+        return
+    if separator and scheme == "ipc" and rest:
+        if len(rest.encode()) > LONGEST_IPC_PATH + 7:
+            raise AddressError(f"ipc path {rest!r} is too long: at most {LONGEST_IPC_PATH} bytes")
+        return
+    host = rest.rpartition(":")[0].strip("[]")
+    if separator and scheme == "tcp" and _is_loopback(host):
+        return
+    raise AddressError(
+        f"address {endpoint!r} is refused: only ipc and loopback are open, others come with keys (CURVE)"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
+    """A socket of this kind with the options above and no address yet."""
+    socket = context.socket(kind)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_FRAME)
+    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, 10 * RECONNECT_MS)
+    socket.setsockopt(zmq.SNDHWM, QUEUE)
+    socket.setsockopt(zmq.RCVHWM, QUEUE)
+    return socket
+
+
+def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Connect; heartbeats on tcp, where a peer can vanish without a word."""
+    check_address(endpoint)
+    _heartbeats(socket, endpoint)
+    socket.connect(endpoint)
+
+
+class Claim:
+    """A bound address, held by a lock file where it is ipc: a second bind would silently steal a live path.
+
+    endpoint  the address as others connect to it (the port filled in)
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], endpoint: str) -> None:
+        check_address(endpoint)
+        _heartbeats(socket, endpoint)
+        self._lock: int | None = None
+        self._path = Path(endpoint.removeprefix("ipc://")) if endpoint.startswith("ipc://") else None
+        if self._path is not None:
+            self._lock = lock(self._path)
+            if self._lock is None:
+                raise AddressError(f"address {endpoint!r} is in use by a live process")
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            self.release()
+            raise AddressError(f"cannot bind {endpoint!r}: {error.strerror}") from None
+        self.endpoint: str = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def release(self) -> None:
+        """Remove the ipc path and let others have it; call after the socket is closed."""
+        if self._lock is not None and self._path is not None:
+            self._path.unlink(missing_ok=True)
+            lock_path(self._path).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
+
+
+def lock_path(path: Path) -> Path:
+    """The lock file beside a socket."""
+    return path.with_name(path.name + ".lock")
+
+
+def lock(path: Path) -> int | None:
+    """The file descriptor that holds the lock of a socket path; None while another process holds it."""
+    while True:
+        descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # its holder may have unlinked it between our open and our lock
+            if os.stat(lock_path(path)).st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        os.close(descriptor)
+
+
+def sweep(folder: Path) -> None:
+    """Remove sockets and locks that dead processes left behind."""
+    for lock_file in folder.glob("*.lock"):
+        path = lock_file.with_name(lock_file.name.removesuffix(".lock"))
+        descriptor = lock(path)
+        if descriptor is not None:
+            path.unlink(missing_ok=True)
+            lock_file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _heartbeats(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    if endpoint.startswith("tcp://"):
+        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+        socket.setsockopt(zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS)

@@ -1,0 +1,42 @@
+"""What every message carries: seq per publisher and topic, and the wall clock where there is one."""
+
+from __future__ import annotations
+
+import time
+
+from nodes.wire.messages import Message
+
+
+class Stamper:
+    """Numbers the messages of one publisher, from 1 per topic. `wall_clock` False leaves sent_ns at 0."""
+
+    def __init__(self, wall_clock: bool = True) -> None:
+        self._seq: dict[str, int] = {}
+        self._wall_clock = wall_clock
+
+    def stamp(self, topic: str, message: Message) -> int:
+        """Fill in seq and sent_ns; the seq."""
+        seq = self._seq.get(topic, 0) + 1
+        self._seq[topic] = seq
+        message.seq = seq
+        message.sent_ns = time.time_ns() if self._wall_clock else 0
+        return seq
+
+
+class Arrivals:
+    """What arrived from one publisher: gaps are losses, a seq that is not new is a repeat."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+        self.lost: dict[str, int] = {}
+
+    def is_new(self, topic: str, seq: int) -> bool:
+        """Note a seq; False for one that was here already."""
+        last = self._last.get(topic)
+        if last is not None:
+            if seq <= last:
+                return False
+            if seq > last + 1:
+                self.lost[topic] = self.lost.get(topic, 0) + seq - last - 1
+        self._last[topic] = seq
+        return True
