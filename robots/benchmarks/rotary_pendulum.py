@@ -1,0 +1,123 @@
+"""The spatial rotary pendulum: a driven arm about the vertical, a pendulum about the arm. [NadaBayoumi2024, sec. 4]"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from robots.parameters import require_choice, require_positive
+from sim_core.mechanism import Actuator, Body, Joint, Matrix3, Mechanism, PointOutput, Shape, Tunable
+
+# The arm's axes in the world at joint position 0, as columns: x1 = y0, y1 = z0 (up), z1 = x0 (along the arm). These are
+# the ZXZ angles (pi/2, pi/2, 0). The pendulum's axes are the arm's: z2 along the arm, the rod along -y2.
+ARM_AT_ZERO: Matrix3 = ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+
+
+def rotary_pendulum(
+    variant: Literal["qube", "qnet"] = "qube",
+    coordinates: Literal["absolute", "joint"] = "absolute",
+    start_deg: float = 170.0,
+    arm_mass: float = 0.095,
+    arm_length: float = 0.085,
+    pendulum_mass: float = 0.024,
+    pendulum_length: float = 0.129,
+    arm_damping: float = 0.0,
+    pendulum_damping: float = 0.0,
+    torque_limit: float | None = None,
+) -> Mechanism:
+    """Arm (joint "arm", about the vertical) and pendulum (joint "pendulum", 0 hangs, 180 degrees is upright).
+
+    variant      "qube": two uniform rods (masses and lengths as given); "qnet" reads the paper's hardware
+    start_deg    pendulum angle at the start, degrees, everything at rest
+    *_damping    N m s, tunable while running; torque_limit on the arm's motor, N m (None: unlimited)
+    ZXZ Euler angles whose nutation stays at 90 degrees, so neither triple is ever singular.
+    """
+    name = "rotary_pendulum"
+    require_choice(name, "variant", variant, ("qube", "qnet"))
+    require_choice(name, "coordinates", coordinates, ("absolute", "joint"))
+    require_positive(name, arm_mass=arm_mass, arm_length=arm_length)
+    require_positive(name, pendulum_mass=pendulum_mass, pendulum_length=pendulum_length)
+    if variant == "qube":
+        reach, length, masses = arm_length, pendulum_length, (arm_mass, pendulum_mass)
+        arm, pendulum = _uniform_rods(masses, reach, length)
+    else:
+        reach, length, masses = 0.0826, 0.191, (0.028, 0.027)
+        arm, pendulum = _qnet(masses, reach, length)
+    angle = math.radians(start_deg)
+    # Absolute start: ZXZ angles phi, theta, psi of both bodies; the pendulum turns about z2 by psi.
+    phi, theta, psi = math.pi / 2, math.pi / 2, 0.0
+    start = (0.0, 0.0, 0.0, phi, theta, psi, reach, 0.0, 0.0, phi, theta, psi + angle)
+    n = 12 if coordinates == "absolute" else 2
+    return Mechanism(
+        name=name,
+        coordinates=coordinates,
+        bodies=(arm, pendulum),
+        joints=(
+            Joint(
+                name="arm",
+                parent="ground",
+                child="arm",
+                rotation=ARM_AT_ZERO,
+                damping=Tunable("arm_damping", arm_damping),
+            ),
+            Joint(
+                name="pendulum",
+                parent="arm",
+                child="pendulum",
+                parent_point=(0.0, 0.0, reach),
+                damping=Tunable("pendulum_damping", pendulum_damping),
+            ),
+        ),
+        actuators=(Actuator(name="arm", joint="arm", effort_limit=torque_limit),),
+        outputs=(PointOutput(name="tip", body="pendulum", point=(0.0, -length, 0.0)),),
+        initial_q=start if coordinates == "absolute" else (0.0, angle),
+        initial_v=(0.0,) * n,
+        parameters={
+            "arm_mass": masses[0],
+            "arm_length": reach,
+            "pendulum_mass": masses[1],
+            "pendulum_length": length,
+        },
+    )
+
+
+def _uniform_rods(masses: tuple[float, float], reach: float, length: float) -> tuple[Body, Body]:
+    """Arm and pendulum as uniform rods; inertias about the rods' own axes 1e-5 and 5e-6 kg m2 (assumed)."""
+    across = masses[0] * reach**2 / 12, masses[1] * length**2 / 12
+    return (
+        _arm(masses[0], (across[0], across[0], 1e-5), reach),
+        _pendulum(masses[1], (across[1], 5e-6, across[1]), length / 2, length),
+    )
+
+
+def _qnet(masses: tuple[float, float], reach: float, length: float) -> tuple[Body, Body]:
+    """The QNET-class hardware: inertias about the pivots 1.23e-4 and 6.98e-4 kg m2 (unconfirmed), centre at 0.153 m."""
+    center = 0.153
+    arm = 1.23e-4 - masses[0] * (reach / 2) ** 2
+    pendulum = 6.98e-4 - masses[1] * center**2
+    return (
+        _arm(masses[0], (arm, arm, 1e-5), reach),
+        _pendulum(masses[1], (pendulum, 5e-6, pendulum), center, length),
+    )
+
+
+def _arm(mass: float, inertia: tuple[float, float, float], length: float) -> Body:
+    return Body(
+        name="arm",
+        mass=mass,
+        inertia=(*inertia, 0.0, 0.0, 0.0),
+        center_of_mass=(0.0, 0.0, length / 2),
+        orientation="zxz",
+        shapes=(Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, 0.0, length)),),
+    )
+
+
+def _pendulum(mass: float, inertia: tuple[float, float, float], center: float, length: float) -> Body:
+    return Body(
+        name="pendulum",
+        mass=mass,
+        inertia=(*inertia, 0.0, 0.0, 0.0),
+        center_of_mass=(0.0, -center, 0.0),
+        orientation="zxz",
+        shapes=(Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, -length, 0.0)),),
+    )

@@ -1,0 +1,18 @@
+"""Checks that every robot's parameters go through."""
+
+from __future__ import annotations
+
+from sim_core.errors import InvalidRequest
+
+
+def require_positive(robot: str, **values: float) -> None:
+    """Raise InvalidRequest naming the first parameter that is not a positive finite number."""
+    for name, value in values.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 < value < float("inf"):
+            raise InvalidRequest(f"robot {robot!r}: {name} is {value!r}; it must be a positive number")
+
+
+def require_choice(robot: str, parameter: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise InvalidRequest when `value` is none of `choices`."""
+    if value not in choices:
+        raise InvalidRequest(f"robot {robot!r}: {parameter} is {value!r}; it is one of {', '.join(choices)}")

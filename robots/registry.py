@@ -1,0 +1,59 @@
+"""Every robot by name. Other packages add theirs with an entry point in the group `armswing.robots`.
+
+An entry point's value is a function that takes keyword parameters and returns a Mechanism.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from robots.benchmarks import crank_slider, iftomm, rotary_pendulum, triple_pendulum
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.mechanism import Mechanism
+
+Builder = Callable[..., Mechanism]
+
+OURS: dict[str, Builder] = {
+    "crank_slider": crank_slider.crank_slider,
+    "four_bar_chain": iftomm.four_bar_chain,
+    "rotary_pendulum": rotary_pendulum.rotary_pendulum,
+    "simple_pendulum": iftomm.simple_pendulum,
+    "triple_pendulum": triple_pendulum.triple_pendulum,
+}
+
+
+@cache
+def _theirs() -> dict[str, Any]:
+    return {point.name: point for point in entry_points(group="armswing.robots") if point.name not in OURS}
+
+
+def names() -> list[str]:
+    """The names that `build` knows, sorted."""
+    return sorted([*OURS, *_theirs()])
+
+
+def builder(name: str) -> Builder:
+    """The function that builds a robot; its signature and docstring say what it takes."""
+    if name in OURS:
+        return OURS[name]
+    if name in _theirs():
+        loaded: Builder = _theirs()[name].load()
+        return loaded
+    raise UnknownName("the registry", "robot", name, names())
+
+
+def build(name: str, **parameters: Any) -> Mechanism:
+    """The mechanism of a robot; a parameter it does not take is refused with those it does."""
+    function = builder(name)
+    known = inspect.signature(function).parameters
+    for parameter in parameters:
+        if parameter not in known:
+            raise UnknownName(f"robot {name!r}", "parameter", parameter, known)
+    try:
+        return function(**parameters)
+    except TypeError as error:
+        raise InvalidRequest(f"robot {name!r} cannot be built from {parameters}: {error}") from error

@@ -1,0 +1,87 @@
+"""Absolute coordinates: every body carries its own; M and f by projecting Newton-Euler on them."""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from sim_core import spatial
+from sim_core.derivation.symbols import Frame, Motion, Symbols, ground_frame, symbols_for
+from sim_core.errors import InvalidMechanism
+from sim_core.mechanism import COORDINATES, Body, Mechanism
+
+
+def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
+    """`body.coordinate`, bodies in order."""
+    return tuple(f"{body.name}.{name}" for body in mechanism.bodies for name in body.free_coordinates)
+
+
+def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
+    """Symbols, frames, M (block diagonal) and f of a mechanism in absolute coordinates."""
+    names = coordinate_names(mechanism)
+    symbols = symbols_for(mechanism, len(names))
+    frames = ground_frame()
+    M, f = ca.SX(len(names), len(names)), ca.SX(len(names), 1)
+    start = 0
+    for body in mechanism.bodies:
+        stop = start + len(body.free_coordinates)
+        frames[body.name] = _frame(body, symbols, start)
+        M_body, f_body = _newton_euler(body, frames[body.name], mechanism, symbols, slice(start, stop))
+        M[start:stop, start:stop] = M_body
+        f[start:stop] = f_body
+        start = stop
+    return symbols, Motion(names, frames, M, f)
+
+
+def _frame(body: Body, symbols: Symbols, start: int) -> Frame:
+    names = COORDINATES[body.orientation]
+    unknown = set(body.free_coordinates) - set(names)
+    if unknown:
+        raise InvalidMechanism(f"body {body.name!r} has no coordinate {sorted(unknown)}; {body.orientation} has {names}")
+    placement = body.placement or _reference_placement(body.orientation)
+    value: dict[str, ca.SX] = {}
+    rate: dict[str, ca.SX] = {}
+    for name, fixed in zip(names, placement, strict=True):
+        if name in body.free_coordinates:
+            index = start + body.free_coordinates.index(name)
+            value[name], rate[name] = symbols.q[index], symbols.v[index]
+        else:
+            value[name], rate[name] = ca.SX(fixed), ca.SX(0)
+    zero = ca.SX(0)
+    position = ca.vertcat(value["x"], value["y"], value.get("z", zero))
+    if body.orientation == "planar":
+        R = spatial.rotation_about((0.0, 0.0, 1.0), value["theta"])
+        return Frame(position, R, ca.vertcat(zero, zero, rate["theta"]))
+    angles = [value[name] for name in names[3:]]
+    rates = ca.vertcat(*[rate[name] for name in names[3:]])
+    if body.orientation == "zxz":
+        w = spatial.angular_velocity_zxz(angles[1], angles[2], rates)
+        return Frame(position, spatial.rotation_zxz(*angles), w)
+    e = ca.vertcat(*angles)
+    return Frame(position, spatial.rotation_from_quaternion(e), spatial.angular_velocity_quaternion(e, rates), e)
+
+
+def _reference_placement(orientation: str) -> tuple[float, ...]:
+    return (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0) if orientation == "euler_parameters" else (0.0,) * len(COORDINATES[orientation])
+
+
+def inertia_matrix(body: Body, symbols: Symbols) -> ca.SX:
+    """Inertia about the centre of mass, in the body's axes."""
+    xx, yy, zz, xy, xz, yz = (ca.SX(symbols.number(value)) for value in body.inertia)
+    return ca.vertcat(ca.horzcat(xx, xy, xz), ca.horzcat(xy, yy, yz), ca.horzcat(xz, yz, zz))
+
+
+def _newton_euler(
+    body: Body, frame: Frame, mechanism: Mechanism, symbols: Symbols, block: slice
+) -> tuple[ca.SX, ca.SX]:
+    q, v = symbols.q[block], symbols.v[block]
+    mass, inertia = symbols.number(body.mass), inertia_matrix(body, symbols)
+    center = frame.point(body.center_of_mass)
+    translation = ca.jacobian(center, q)  # v_WC = translation v
+    turning = ca.jacobian(frame.w, v)  # w_WB_B = turning v
+    # velocity-dependent parts of the accelerations of centre and frame
+    drift = ca.jtimes(ca.jtimes(center, q, v), q, v)
+    turning_drift = ca.jtimes(frame.w, q, v)
+    gyroscopic = inertia @ turning_drift + ca.cross(frame.w, inertia @ frame.w)
+    M = mass * translation.T @ translation + turning.T @ inertia @ turning
+    f = mass * translation.T @ (ca.DM(mechanism.gravity) - drift) - turning.T @ gyroscopic
+    return ca.simplify(M), ca.simplify(f)

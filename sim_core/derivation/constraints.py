@@ -1,0 +1,170 @@
+"""Constraint descriptions -> symbolic rows. A new kind of constraint is one function here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import casadi as ca
+
+from sim_core import spatial
+from sim_core.derivation.symbols import Frames, Symbols
+from sim_core.errors import InvalidMechanism
+from sim_core.mechanism import (
+    GROUND,
+    Coincidence,
+    Constraint,
+    Distance,
+    Joint,
+    Mechanism,
+    Perpendicular,
+    Slider,
+    SpinRelation,
+    UnitNorm,
+    X,
+    Y,
+    Z,
+)
+
+
+@singledispatch
+def rows_of(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
+    """Phi of a holonomic constraint, or G v + g of a nonholonomic one, as a column."""
+    raise InvalidMechanism(f"no rows are known for constraint kind {type(constraint).__name__}")
+
+
+@rows_of.register
+def _(constraint: Coincidence, frames: Frames, symbols: Symbols) -> ca.SX:
+    gap = frames[constraint.body_a].point(constraint.point_a) - frames[constraint.body_b].point(constraint.point_b)
+    return ca.vertcat(*[ca.dot(ca.DM(direction), gap) for direction in constraint.directions])
+
+
+@rows_of.register
+def _(constraint: Perpendicular, frames: Frames, symbols: Symbols) -> ca.SX:
+    return ca.dot(frames[constraint.body_a].axis(constraint.axis_a), frames[constraint.body_b].axis(constraint.axis_b))
+
+
+@rows_of.register
+def _(constraint: Slider, frames: Frames, symbols: Symbols) -> ca.SX:
+    a, b = frames[constraint.body_a], frames[constraint.body_b]
+    return ca.dot(a.axis(constraint.axis_a), b.point(constraint.point_b) - a.point(constraint.point_a))
+
+
+@rows_of.register
+def _(constraint: Distance, frames: Frames, symbols: Symbols) -> ca.SX:
+    gap = frames[constraint.body_a].point(constraint.point_a) - frames[constraint.body_b].point(constraint.point_b)
+    return (ca.dot(gap, gap) - constraint.length**2) / (2 * constraint.length)
+
+
+@rows_of.register
+def _(constraint: UnitNorm, frames: Frames, symbols: Symbols) -> ca.SX:
+    e = frames[constraint.body].e
+    return ca.dot(e, e) - 1
+
+
+@rows_of.register
+def _(constraint: SpinRelation, frames: Frames, symbols: Symbols) -> ca.SX:
+    return sum((factor * ca.dot(frames[body].w, ca.DM(axis)) for body, axis, factor in constraint.terms), ca.SX(0))
+
+
+def is_nonholonomic(constraint: Constraint) -> bool:
+    """Whether its rows hold velocities only."""
+    return isinstance(constraint, SpinRelation)
+
+
+def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]:
+    """What a joint forbids in absolute coordinates; each carries the joint's name."""
+    in_plane = _is_planar(mechanism, joint)
+    e1, e2 = spatial.perpendicular_axes(joint.axis)
+    # the child's axis that coincides with the joint's: its row of R_PC' times the axis
+    turned = tuple(tuple(sum(joint.rotation[k][i] * e[k] for k in range(3)) for i in range(3)) for e in (joint.axis, e1))
+    axis_child, e1_child = turned
+
+    def coincide(directions: tuple[tuple[float, float, float], ...]) -> Constraint:
+        return Coincidence(
+            name=joint.name,
+            body_a=joint.parent,
+            point_a=joint.parent_point,
+            body_b=joint.child,
+            point_b=joint.child_point,
+            directions=directions,
+        )
+
+    def perpendicular(axis_a: tuple[float, ...], axis_b: tuple[float, ...]) -> Constraint:
+        return Perpendicular(name=joint.name, body_a=joint.child, axis_a=axis_a, body_b=joint.parent, axis_b=axis_b)
+
+    def stays(axis: tuple[float, ...]) -> Constraint:
+        return Slider(
+            name=joint.name,
+            body_a=joint.parent,
+            point_a=joint.parent_point,
+            axis_a=axis,
+            body_b=joint.child,
+            point_b=joint.child_point,
+        )
+
+    if joint.kind == "revolute":
+        upright = [] if in_plane else [perpendicular(axis_child, e1), perpendicular(axis_child, e2)]
+        return [coincide((X, Y) if in_plane else (X, Y, Z)), *upright]
+    if joint.kind == "prismatic":
+        if in_plane:
+            across = e2 if abs(e1[2]) > 0.5 else e1
+            across_child = tuple(sum(joint.rotation[k][i] * across[k] for k in range(3)) for i in range(3))
+            return [stays(across), perpendicular(across_child, joint.axis)]
+        upright = [perpendicular(axis_child, e1), perpendicular(axis_child, e2), perpendicular(e1_child, e2)]
+        return [stays(e1), stays(e2), *upright]
+    if in_plane:
+        return []
+    return [stays(joint.axis), perpendicular(axis_child, e1), perpendicular(axis_child, e2)]
+
+
+def _is_planar(mechanism: Mechanism, joint: Joint) -> bool:
+    ends = [mechanism.body(end) for end in (joint.parent, joint.child) if end != GROUND]
+    return all(body.orientation == "planar" for body in ends)
+
+
+def all_constraints(mechanism: Mechanism) -> list[Constraint]:
+    """Every constraint of a mechanism: its joints' (absolute coordinates), unit norms, then its own."""
+    found: list[Constraint] = []
+    if mechanism.coordinates == "absolute":
+        for joint in mechanism.joints:
+            found += constraints_of_joint(mechanism, joint)
+        for body in mechanism.bodies:
+            if body.orientation == "euler_parameters":
+                found.append(UnitNorm(name=f"{body.name}.norm", body=body.name))
+    return found + list(mechanism.constraints)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The constraint rows of one configuration: holonomic first, then nonholonomic."""
+
+    Phi: ca.SX  # (n_h,)
+    Phidot: ca.SX  # (n_r,): d/dt Phi, then G v + g
+    J: ca.SX  # (n_r, n_q)
+    gamma: ca.SX  # (n_r,): J a = gamma
+    names: tuple[str, ...]
+
+
+def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) -> Rows:
+    """Rows, Jacobian and acceleration right-hand side by automatic differentiation.
+
+    J a = gamma from differentiating Phi twice (G v + g once); rows that no coordinate moves are left out.
+    [NadaBayoumi2024, eqs. 3, 7, 32]
+    """
+    t, q, v = symbols.t, symbols.q, symbols.v
+    holonomic, velocity, names = [], [], []
+    for constraint in sorted(constraints, key=is_nonholonomic):
+        for row in ca.vertsplit(rows_of(constraint, frames, symbols)):
+            moves = ca.jacobian(row, v if is_nonholonomic(constraint) else q).nnz() > 0
+            if not moves:
+                continue
+            names.append(constraint.name)
+            (velocity if is_nonholonomic(constraint) else holonomic).append(row)
+    Phi = ca.vertcat(*holonomic) if holonomic else ca.SX(0, 1)
+    spin = ca.vertcat(*velocity) if velocity else ca.SX(0, 1)
+    rate = ca.jtimes(Phi, q, v) + ca.jacobian(Phi, t) if holonomic else ca.SX(0, 1)
+    Phidot = ca.vertcat(rate, spin)
+    J = ca.vertcat(ca.jacobian(Phi, q), ca.jacobian(spin, v)) if names else ca.SX(0, q.numel())
+    gamma = -(ca.jtimes(Phidot, q, v) + ca.jacobian(Phidot, t)) if names else ca.SX(0, 1)
+    return Rows(Phi, Phidot, J, gamma, tuple(names))

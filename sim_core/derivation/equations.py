@@ -1,0 +1,229 @@
+"""Mechanism -> the symbolic kernels of a system, one set per configuration, and what is known about their shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from sim_core import spatial
+from sim_core.derivation import absolute, recursive
+from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
+from sim_core.derivation.constraints import Rows, all_constraints, rows_for
+from sim_core.derivation.symbols import Frame, Motion, Symbols
+from sim_core.mechanism import GROUND, Joint, Mechanism, UnitNorm, validate
+from sim_core.solve import regularization_for
+
+FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """The symbolic functions of a mechanism, by kernel name, and the facts that the compiled system keeps.
+
+    facts  plain data: coordinate names, row names per configuration, which joint angles wrap, ...
+    """
+
+    functions: dict[str, ca.Function]
+    facts: dict[str, object]
+
+
+def derive(mechanism: Mechanism) -> Derivation:
+    """All kernels of a mechanism. Inputs of every kernel: t, q, v, u, p; `acceleration` has U too, `apply` others."""
+    validate(mechanism)
+    symbols, motion = FAMILIES[mechanism.coordinates](mechanism)
+    positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
+    f = motion.f + _joint_forces(mechanism, symbols, rates)
+    arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
+    functions: dict[str, ca.Function] = {}
+    row_names: list[tuple[str, ...]] = []
+    n_holonomic: list[int] = []
+    factor_sizes: list[int] = []
+    constraints = all_constraints(mechanism)
+    for configuration in mechanism.configurations:
+        active = [c for c in constraints if configuration.constraints is None or c.name in configuration.constraints]
+        rows = rows_for(active, motion.frames, symbols)
+        closed = len(active) > 0 and _has_loops(mechanism)
+        factor = _factor(mechanism, motion, symbols, rows, closed)
+        kernels = _kernels_of(motion.M, f, rows, factor, symbols)
+        functions |= {f"{configuration.name}.{name}": function for name, function in kernels.items()}
+        row_names.append(rows.names)
+        n_holonomic.append(rows.Phi.numel())
+        factor_sizes.append(factor.parts().numel())
+    functions["joints"] = ca.Function("joints", arguments, [positions, rates])
+    functions["wrapping"] = ca.Function("wrapping", arguments, [_selected(positions, wraps)])
+    functions["energy"] = ca.Function("energy", arguments, [_energy(mechanism, motion, symbols)])
+    output_names, outputs = _outputs(mechanism, motion)
+    functions["outputs"] = ca.Function("outputs", arguments, [outputs])
+    functions["poses"] = ca.Function("poses", arguments, list(_poses(mechanism, motion)))
+    functions["guards"] = ca.Function("guards", arguments, [_guards(mechanism, motion)])
+    facts = {
+        "coordinate_names": motion.coordinate_names,
+        "row_names": row_names,
+        "n_holonomic": n_holonomic,
+        "factor_sizes": factor_sizes,
+        "wraps": wraps,
+        "output_names": output_names,
+    }
+    return Derivation(functions, facts)
+
+
+def _kernels_of(
+    M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, symbols: Symbols
+) -> dict[str, ca.Function]:
+    arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
+    n_q, n_rows = M.shape[0], rows.J.shape[0]
+    U = ca.SX.sym("U", n_rows)
+    a, lam = factor.solve(f, rows.gamma - U)
+    parts = factor.parts()
+    stored = ca.SX.sym("factor", parts.numel())
+    r1, r2 = ca.SX.sym("r1", n_q), ca.SX.sym("r2", n_rows)
+    x, y = factor.with_parts(stored).solve(r1, r2)
+    whole = [ca.densify(M), f, ca.densify(rows.J), rows.gamma]
+    return {
+        "terms": ca.Function("terms", arguments, whole),
+        "acceleration": ca.Function("acceleration", [*arguments, U], [a, lam, parts]),
+        "apply": ca.Function("apply", [stored, r1, r2], [x, y]),
+        "residual": ca.Function("residual", arguments, [rows.Phi, rows.Phidot]),
+    }
+
+
+def _factor(
+    mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
+) -> ConstrainedFactor:
+    """Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers."""
+    inputs = [symbols.t, symbols.q, symbols.v, symbols.p]
+    start = [0.0, mechanism.initial_q, mechanism.initial_v, [tunable.value for tunable in mechanism.tunables]]
+    M, J = (np.array(value) for value in ca.Function("start", inputs, [ca.densify(motion.M), ca.densify(rows.J)])(*start))
+    norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
+    penalty_rows = [index for index, name in enumerate(rows.names) if name in norms]
+    regularization = regularization_for(M, J, penalty_rows, closed)
+    return factorize_constrained(motion.M, rows.J, regularization, penalty_rows)
+
+
+def _has_loops(mechanism: Mechanism) -> bool:
+    """Whether bodies and constraints between them form a cycle: only then can rows of sound joints lose rank."""
+    if mechanism.coordinates == "joint":
+        return True
+    leader = {name: name for name in [GROUND, *[body.name for body in mechanism.bodies]]}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    edges = [(joint.parent, joint.child) for joint in mechanism.joints]
+    edges += [(c.body_a, c.body_b) for c in mechanism.constraints if hasattr(c, "body_a")]
+    for a, b in edges:
+        if find(a) == find(b):
+            return True
+        leader[find(a)] = find(b)
+    return False
+
+
+def _joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
+    """Position and rate of every declared joint, and the indices of those that an arctangent wraps at pi."""
+    positions, rates, wraps = [], [], []
+    for index, joint in enumerate(mechanism.joints):
+        if mechanism.coordinates == "joint" and joint.kind != "planar":
+            at = motion.coordinate_names.index(joint.name)
+            positions.append(symbols.q[at])
+            rates.append(symbols.v[at])
+            continue
+        position, wrapped = _measured_position(mechanism, motion, symbols, joint)
+        positions.append(position)
+        rates.append(_measured_rate(motion, symbols, joint, position))
+        if wrapped:
+            wraps.append(index)
+    return _column(positions), _column(rates), wraps
+
+
+def _measured_position(
+    mechanism: Mechanism, motion: Motion, symbols: Symbols, joint: Joint
+) -> tuple[ca.SX, bool]:
+    parent, child = motion.frames[joint.parent], motion.frames[joint.child]
+    if joint.kind == "prismatic":
+        gap = child.point(joint.child_point) - parent.point(joint.parent_point)
+        return ca.dot(parent.axis(joint.axis), gap), False
+    planar = {joint.parent: GROUND} if joint.parent == GROUND else {}
+    if joint.axis == (0.0, 0.0, 1.0) and all(
+        end in planar or mechanism.body(end).orientation == "planar" for end in (joint.parent, joint.child)
+    ):
+        turn = [_planar_angle(mechanism, motion, symbols, end) for end in (joint.child, joint.parent)]
+        zero = float(np.arctan2(joint.rotation[1][0], joint.rotation[0][0]))
+        return turn[0] - turn[1] - zero, False
+    e1, e2 = spatial.perpendicular_axes(joint.axis)
+    relative = parent.R.T @ child.R @ ca.DM(joint.rotation).T
+    turned = relative @ ca.DM(e1)
+    return ca.atan2(ca.dot(ca.DM(e2), turned), ca.dot(ca.DM(e1), turned)), True
+
+
+def _planar_angle(mechanism: Mechanism, motion: Motion, symbols: Symbols, name: str) -> ca.SX:
+    if name == GROUND:
+        return ca.SX(0)
+    key = f"{name}.theta"
+    if key in motion.coordinate_names:
+        return symbols.q[motion.coordinate_names.index(key)]
+    body = mechanism.body(name)
+    return ca.SX(body.placement[2] if body.placement else 0.0)
+
+
+def _measured_rate(motion: Motion, symbols: Symbols, joint: Joint, position: ca.SX) -> ca.SX:
+    parent, child = motion.frames[joint.parent], motion.frames[joint.child]
+    if joint.kind == "prismatic":
+        return ca.jtimes(position, symbols.q, symbols.v)
+    return ca.dot(parent.axis(joint.axis), child.w_W - parent.w_W)
+
+
+def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX:
+    """Generalized forces of actuators and joint damping, by virtual power through the joint rates."""
+    names = [joint.name for joint in mechanism.joints]
+    efforts: list[ca.SX] = [ca.SX(0) for _ in names]
+    for index, actuator in enumerate(mechanism.actuators):
+        efforts[names.index(actuator.joint)] += symbols.u[index]
+    for index, joint in enumerate(mechanism.joints):
+        efforts[index] -= symbols.number(joint.damping) * rates[index]
+    return ca.jacobian(rates, symbols.v).T @ _column(efforts)
+
+
+def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
+    kinetic = 0.5 * ca.dot(symbols.v, motion.M @ symbols.v)
+    potential = ca.SX(0)
+    for body in mechanism.bodies:
+        center = motion.frames[body.name].point(body.center_of_mass)
+        potential -= symbols.number(body.mass) * ca.dot(ca.DM(mechanism.gravity), center)
+    return ca.vertcat(kinetic, potential)
+
+
+def _outputs(mechanism: Mechanism, motion: Motion) -> tuple[list[str], ca.SX]:
+    names, values = [], []
+    for output in mechanism.outputs:
+        point = motion.frames[output.body].point(output.point)
+        for axis in output.axes:
+            names.append(f"{output.name}_{axis}")
+            values.append(point["xyz".index(axis)])
+    return names, _column(values)
+
+
+def _poses(mechanism: Mechanism, motion: Motion) -> tuple[ca.SX, ca.SX]:
+    """Positions (3n) and rotation matrices, each row by row (9n)."""
+    frames: list[Frame] = [motion.frames[body.name] for body in mechanism.bodies]
+    positions = ca.vertcat(*[frame.p for frame in frames])
+    return ca.densify(positions), ca.densify(ca.vertcat(*[ca.vec(frame.R.T) for frame in frames]))
+
+
+def _guards(mechanism: Mechanism, motion: Motion) -> ca.SX:
+    values = [
+        ca.dot(ca.DM(guard.axis), motion.frames[guard.body].point(guard.point)) - guard.level
+        for guard in mechanism.guards
+    ]
+    return _column(values)
+
+
+def _selected(values: ca.SX, indices: list[int]) -> ca.SX:
+    return ca.vertcat(*[values[index] for index in indices]) if indices else ca.SX(0, 1)
+
+
+def _column(values: list[ca.SX]) -> ca.SX:
+    return ca.densify(ca.vertcat(*values)) if values else ca.SX(0, 1)

@@ -1,0 +1,80 @@
+"""The symbols of a derivation and the frames of its bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import casadi as ca
+
+from sim_core.mechanism import GROUND, Mechanism, Number, Tunable, Vector3
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """t, q, v, u, p as SX; `tunable_names` gives the order of p."""
+
+    t: ca.SX
+    q: ca.SX
+    v: ca.SX
+    u: ca.SX
+    p: ca.SX
+    tunable_names: tuple[str, ...]
+
+    def number(self, value: Number) -> float | ca.SX:
+        """A number of the description: folded in, or the symbol of its tunable."""
+        return self.p[self.tunable_names.index(value.name)] if isinstance(value, Tunable) else float(value)
+
+
+def symbols_for(mechanism: Mechanism, n_q: int) -> Symbols:
+    """Fresh symbols of the sizes of a mechanism with n_q coordinates."""
+    names = tuple(tunable.name for tunable in mechanism.tunables)
+    return Symbols(
+        ca.SX.sym("t"),
+        ca.SX.sym("q", n_q),
+        ca.SX.sym("v", n_q),
+        ca.SX.sym("u", len(mechanism.actuators)),
+        ca.SX.sym("p", len(names)),
+        names,
+    )
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Pose and angular velocity of a body: p_WB (3), R_WB (3, 3), w_WB_B (3); `e` its Euler parameters if it has them."""
+
+    p: ca.SX
+    R: ca.SX
+    w: ca.SX
+    e: ca.SX | None = None
+
+    def point(self, point: Vector3) -> ca.SX:
+        """World position of a body-fixed point."""
+        return self.p + self.R @ ca.SX(ca.DM(point))
+
+    def axis(self, axis: Vector3) -> ca.SX:
+        """World direction of a body-fixed axis."""
+        return self.R @ ca.SX(ca.DM(axis))
+
+    @property
+    def w_W(self) -> ca.SX:
+        """Angular velocity expressed in the world."""
+        return self.R @ self.w
+
+
+Frames = Mapping[str, Frame]
+
+
+def ground_frame() -> dict[str, Frame]:
+    """The frame that never moves."""
+    return {GROUND: Frame(ca.SX(3, 1), ca.SX(ca.DM.eye(3)), ca.SX(3, 1))}
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What a coordinate family gives: coordinate names, frames, and the unconstrained equations M a = f (u not yet in f)."""
+
+    coordinate_names: tuple[str, ...]
+    frames: Frames
+    M: ca.SX
+    f: ca.SX

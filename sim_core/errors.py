@@ -1,0 +1,55 @@
+"""The errors of sim_core. Each says what was asked, what was found, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+class SimulationError(RuntimeError):
+    """A computation could not be carried out."""
+
+
+class InvalidRequest(ValueError):  # noqa: N818 - reads as what it is at the call site
+    """The caller asked for something that does not exist or cannot be."""
+
+
+class UnknownName(InvalidRequest):
+    """A name that is not in its table: `name`, `kind` and `available` tell which."""
+
+    def __init__(self, owner: str, kind: str, name: str, available: Iterable[str]) -> None:
+        self.kind, self.name, self.available = kind, name, tuple(available)
+        super().__init__(f"{owner} has no {kind} {name!r}; its {kind}s are {', '.join(self.available) or '(none)'}")
+
+
+class InvalidMechanism(InvalidRequest):
+    """A mechanism that cannot be assembled."""
+
+
+class UnsupportedPair(InvalidRequest):
+    """A stepper, stabilizer or system that lacks what the others need."""
+
+
+class SimulationDiverged(SimulationError):
+    """The state left the finite numbers.
+
+    time     seconds, the last finite state
+    history  (n, 1 + 2 n_q): t, q, v of the last steps, oldest first
+    file     where the history was written
+    """
+
+    def __init__(self, line: str, time: float, history: Any, file: Path) -> None:
+        self.time, self.history, self.file = time, history, file
+        super().__init__(f"{line}; the last {len(history)} states are in {file}")
+
+
+class StabilityWarning(UserWarning):
+    """A stabilizer whose gains cannot be stable at the step asked for."""
+
+
+def require_finite(owner: str, name: str, values: Sequence[float]) -> None:
+    """Raise InvalidRequest when one of `values` is not a finite number."""
+    for index, value in enumerate(values):
+        if not abs(value) < float("inf"):
+            raise InvalidRequest(f"{owner}: {name}[{index}] is {value}; it must be a finite number")

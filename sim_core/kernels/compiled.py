@@ -1,0 +1,80 @@
+"""numba with a cache that notices every edit, and the call of a kernel by its address.
+
+numba's own cache watches only the file of the function it stores; ours lives in a folder named by the hash of all
+sim_core sources, so that an edited callee is seen too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from sim_core.kernels.native import cache_folder, source_hash
+
+
+@contextmanager
+def _own_cache() -> Any:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_folder() / "loops" / source_hash()[:16])
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def loop(function: Callable[..., Any]) -> Any:
+    """Compile a stepping loop, kept on disk. Arguments are arrays and numbers; no exceptions come out."""
+    with _own_cache():
+        return numba.njit(cache=True, error_model="numpy")(function)
+
+
+inner = numba.njit(error_model="numpy")  # a function that loops call; compiled into them
+
+
+def native_function(signature: Signature) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function to a C address (`.address`), kept on disk."""
+
+    def compile_it(function: Callable[..., Any]) -> Any:
+        with _own_cache():
+            return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+
+    return compile_it
+
+
+@intrinsic
+def call_kernel(typing_context: Any, address: Any, inputs: Any, outputs: Any) -> Any:
+    """kernel(inputs, outputs) by addresses: the kernel's, and those of its two pointer tables."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer])
+        function = builder.inttoptr(arguments[0], kind.as_pointer())
+        builder.call(function, [builder.inttoptr(argument, pointer) for argument in arguments[1:]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def call_law(
+    typing_context: Any, address: Any, phi: Any, phidot: Any, gains: Any, memory: Any, U: Any, h: Any, n_holonomic: Any, n_rows: Any
+) -> Any:
+    """law(phi, phidot, gains, memory, U, h, n_holonomic, n_rows) by the law's address; the five arrays by theirs."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer, double, integer = ir.IntType(8).as_pointer(), ir.DoubleType(), ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [pointer] * 5 + [double, integer, integer])
+        function = builder.inttoptr(arguments[0], kind.as_pointer())
+        pointers = [builder.inttoptr(argument, pointer) for argument in arguments[1:6]]
+        builder.call(function, [*pointers, *arguments[6:]])
+        return context.get_dummy_value()
+
+    integer = types.int64
+    return types.void(integer, integer, integer, integer, integer, integer, types.float64, integer, integer), generate

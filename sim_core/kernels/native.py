@@ -1,0 +1,150 @@
+"""LLVM IR -> machine code -> callable addresses, with the object file kept for the next start."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@cache
+def source_hash() -> str:
+    """A hash of every source file of sim_core: an edited line anywhere makes every cache entry stale."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def symbol_name(*parts: str) -> str:
+    """The symbol of a kernel in its object: configuration and kernel name."""
+    return "_".join(part.replace("-", "_") for part in parts)
+
+
+def cache_folder() -> Path:
+    """$XDG_CACHE_HOME/armswing, by default ~/.cache/armswing."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "armswing"
+
+
+@cache
+def _target() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True, codemodel="default")
+
+
+def machine_key() -> str:
+    """What the object code depends on beside the equations: CPU, LLVM."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    return f"{llvm.get_host_cpu_name()}|{llvm.get_host_cpu_features().flatten()}|{llvmlite.__version__}"
+
+
+@dataclass
+class Library:
+    """Loaded kernels: symbol -> address, and the manifest that was stored beside the object."""
+
+    manifest: dict[str, Any]
+    addresses: dict[str, int]
+    from_cache: bool
+    _engine: Any = field(repr=False)
+
+
+def load(key: str) -> Library | None:
+    """The library stored under `key`, None when there is none or it cannot be read."""
+    stem = cache_folder() / "kernels" / key
+    try:
+        manifest = json.loads(stem.with_suffix(".json").read_text())
+        data = stem.with_suffix(".o").read_bytes()
+    except (OSError, ValueError):
+        return None
+    if hashlib.sha256(data).hexdigest() != manifest["object_hash"]:
+        return None
+    return _link(data, manifest, from_cache=True)
+
+
+def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
+    """Compile IR, store object and manifest under `key` (atomically; a full disk costs only the cache), and load it."""
+    import llvmlite.binding as llvm
+
+    machine = _target()
+    module = llvm.parse_assembly(ir)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    data = machine.emit_object(module)
+    manifest = {**manifest, "object_hash": hashlib.sha256(data).hexdigest()}
+    stem = cache_folder() / "kernels" / key
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        _write(stem.with_suffix(".o"), data)
+        _write(stem.with_suffix(".json"), json.dumps(manifest, indent=1).encode())
+    except OSError:
+        pass
+    return _link(data, manifest, from_cache=False)
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+    os.replace(name, path)
+
+
+def _link(data: bytes, manifest: dict[str, Any], from_cache: bool) -> Library:
+    import llvmlite.binding as llvm
+
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_again())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+    engine.finalize_object()
+    addresses = {symbol: engine.get_function_address(symbol) for symbol in manifest["symbols"]}
+    return Library(manifest, addresses, from_cache, engine)
+
+
+def _target_again() -> Any:
+    """A target machine of its own for each engine, which takes it over."""
+    _target.cache_clear()
+    return _target()
+
+
+class BoundKernel:
+    """A kernel called from Python on arrays that the caller owns: pointers are set once.
+
+    inputs, outputs  C-contiguous (or, for matrices, Fortran-ordered) float64 arrays, kept alive here
+    """
+
+    def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+        for array in [*inputs, *outputs]:
+            if array.dtype != np.float64 or not (array.flags.c_contiguous or array.flags.f_contiguous):
+                raise ValueError("a kernel works on contiguous float64 arrays")
+        self._keep = inputs, outputs
+        self._tables = pointer_table(inputs), pointer_table(outputs)
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+        pointers = [ctypes.c_void_p(table.ctypes.data) for table in self._tables]
+        self._call, self._in, self._out = function, pointers[0], pointers[1]
+
+    def __call__(self) -> None:
+        self._call(self._in, self._out)
+
+
+def pointer_table(arrays: list[np.ndarray]) -> np.ndarray:
+    """Addresses of the arrays' first elements, as the calling convention wants them."""
+    return np.array([array.ctypes.data for array in arrays] or [0], dtype=np.int64)

@@ -1,0 +1,141 @@
+"""Rotations and frames, written once for numbers and for symbols.
+
+Every function takes its `cos`, `sin` and arrays from the argument's own library: numpy arrays stay numpy, CasADi SX
+stays SX. Rotations are R_AB: columns are the axes of B expressed in A, so v_A = R_AB @ v_B.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any  # numpy array or casadi SX
+
+
+def library_of(*values: Array) -> Any:
+    """numpy, or casadi when one of the values is symbolic (casadi is imported only by those who make symbols)."""
+    for value in values:
+        module = type(value).__module__
+        if module.startswith("casadi"):
+            import casadi
+
+            return casadi
+    return np
+
+
+def matrix(rows: list[list[Array]]) -> Array:
+    """A matrix from rows of scalars, symbolic when one entry is."""
+    library = library_of(*[entry for row in rows for entry in row])
+    if library is np:
+        return np.array(rows, dtype=float)
+    return library.vertcat(*[library.horzcat(*row) for row in rows])
+
+
+def vector(*entries: Array) -> Array:
+    """A vector from scalars, symbolic when one entry is."""
+    library = library_of(*entries)
+    return np.array(entries, dtype=float) if library is np else library.vertcat(*entries)
+
+
+def cross(a: Array, b: Array) -> Array:
+    """a x b of two 3-vectors."""
+    return vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def rotation_about(axis: tuple[float, float, float], angle: Array) -> Array:
+    """R of a right-handed turn by `angle` (rad) about a unit `axis` (Rodrigues)."""
+    library = library_of(angle)
+    c, s = library.cos(angle), library.sin(angle)
+    x, y, z = axis
+    if axis == (0.0, 0.0, 1.0):
+        return matrix([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    if axis == (0.0, 1.0, 0.0):
+        return matrix([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
+    if axis == (1.0, 0.0, 0.0):
+        return matrix([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
+    d = 1.0 - c
+    return matrix(
+        [
+            [c + d * x * x, d * x * y - s * z, d * x * z + s * y],
+            [d * x * y + s * z, c + d * y * y, d * y * z - s * x],
+            [d * x * z - s * y, d * y * z + s * x, c + d * z * z],
+        ]
+    )
+
+
+def rotation_zxz(phi: Array, theta: Array, psi: Array) -> Array:
+    """R of intrinsic ZXZ Euler angles: precession phi, nutation theta, spin psi (rad). [NadaBayoumi2024, eq. 23]"""
+    library = library_of(phi, theta, psi)
+    turn = rotation_about((0.0, 0.0, 1.0), phi), rotation_about((1.0, 0.0, 0.0), theta)
+    spin = rotation_about((0.0, 0.0, 1.0), psi)
+    product = (lambda a, b: a @ b) if library is np else (lambda a, b: library.mtimes(a, b))
+    return product(product(*turn), spin)
+
+
+def angular_velocity_zxz(theta: Array, psi: Array, rates: Array) -> Array:
+    """w_WB_B of ZXZ Euler angles from their rates (phi', theta', psi'); its z part is cos(theta) phi' + psi'."""
+    library = library_of(theta, psi, rates)
+    s, c = library.sin(psi), library.cos(psi)
+    s_theta = library.sin(theta)
+    return vector(
+        rates[0] * s_theta * s + rates[1] * c,
+        rates[0] * s_theta * c - rates[1] * s,
+        rates[0] * library.cos(theta) + rates[2],
+    )
+
+
+def rotation_from_quaternion(e: Array) -> Array:
+    """R of Euler parameters (e0, e1, e2, e3), scalar first; homogeneous of degree two, no normalization."""
+    w, x, y, z = e[0], e[1], e[2], e[3]
+    return matrix(
+        [
+            [w * w + x * x - y * y - z * z, 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), w * w - x * x + y * y - z * z, 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), w * w - x * x - y * y + z * z],
+        ]
+    )
+
+
+def angular_velocity_quaternion(e: Array, rates: Array) -> Array:
+    """w_WB_B = 2 E(e) e' of Euler parameters; its z part is -2 e3 e0' + 2 e2 e1' - 2 e1 e2' + 2 e0 e3'."""
+    w, x, y, z = e[0], e[1], e[2], e[3]
+    a, b, c, d = rates[0], rates[1], rates[2], rates[3]
+    return vector(
+        2 * (-x * a + w * b + z * c - y * d),
+        2 * (-y * a - z * b + w * c + x * d),
+        2 * (-z * a + y * b - x * c + w * d),
+    )
+
+
+def quaternions_from_rotations(R: np.ndarray) -> np.ndarray:
+    """Unit quaternions (n, 4), w x y z with the largest entry positive, of rotation matrices (n, 3, 3)."""
+    R = np.asarray(R, dtype=float)
+    trace = R[:, 0, 0] + R[:, 1, 1] + R[:, 2, 2]
+    # 4 q q' written from R; its largest column is the best conditioned. [Shepperd1978]
+    K = np.empty((len(R), 4, 4))
+    K[:, 0, 0] = 1.0 + trace
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        K[:, i + 1, i + 1] = 1.0 + 2.0 * R[:, i, i] - trace
+        K[:, 0, i + 1] = K[:, i + 1, 0] = R[:, k, j] - R[:, j, k]
+        K[:, i + 1, j + 1] = K[:, j + 1, i + 1] = R[:, i, j] + R[:, j, i]
+    best = np.argmax(np.einsum("nii->ni", K), axis=1)
+    column = K[np.arange(len(R)), :, best]
+    return np.asarray(column / np.linalg.norm(column, axis=1, keepdims=True))
+
+
+def perpendicular_axes(axis: tuple[float, float, float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Two unit vectors e1, e2 with e1 x e2 = axis; the coordinate axes in turn for z, x and y."""
+    table = {
+        (0.0, 0.0, 1.0): ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
+        (1.0, 0.0, 0.0): ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+        (0.0, 1.0, 0.0): ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0)),
+    }
+    if axis in table:
+        return table[axis]
+    n = np.asarray(axis)
+    helper = np.eye(3)[int(np.argmin(np.abs(n)))]
+    e1 = np.cross(helper, n)
+    e1 /= np.linalg.norm(e1)
+    return tuple(e1.tolist()), tuple(np.cross(n, e1).tolist())

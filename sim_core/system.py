@@ -1,0 +1,204 @@
+"""System: what a derived, compiled mechanism can do.
+
+    system = assemble(mechanism)      # from the cache when equations, sources and machine are known
+    M, f, J, gamma = system.terms(t, q, v)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from sim_core.errors import UnknownName
+from sim_core.kernels import native
+from sim_core.kernels.native import BoundKernel, Library
+from sim_core.mechanism import Mechanism, validate
+
+CONFIGURED_KERNELS = ("terms", "acceleration", "apply", "residual")
+SHARED_KERNELS = ("joints", "wrapping", "energy", "outputs", "poses", "guards")
+
+
+@dataclass(frozen=True)
+class ConfigurationKernels:
+    """The kernels of one configuration by address, and its rows."""
+
+    name: str
+    addresses: dict[str, int]
+    row_names: tuple[str, ...]
+    n_holonomic: int
+    factor_size: int
+
+    @property
+    def n_rows(self) -> int:
+        """All constraint rows, holonomic then nonholonomic."""
+        return len(self.row_names)
+
+
+class System:
+    """A mechanism with its native kernels. Holds no state; safe to share between simulations.
+
+    Every method takes t (s), q and v (n_q,) and gives fresh arrays; u (n_u,) and p (n_p,) default to zero and to the
+    tunables' values. v = dq/dt.
+    """
+
+    def __init__(self, mechanism: Mechanism, library: Library) -> None:
+        self.mechanism = mechanism
+        self._library = library
+        facts = library.manifest["facts"]
+        self.coordinate_names: tuple[str, ...] = tuple(facts["coordinate_names"])
+        self.joint_names = tuple(joint.name for joint in mechanism.joints)
+        self.output_names: tuple[str, ...] = tuple(facts["output_names"])
+        self.wraps: tuple[int, ...] = tuple(facts["wraps"])
+        self.tunable_names = tuple(tunable.name for tunable in mechanism.tunables)
+        self.code_hash: str = library.manifest["key"]
+        self.from_cache = library.from_cache
+        self.configurations = tuple(
+            ConfigurationKernels(
+                configuration.name,
+                {name: library.addresses[native.symbol_name(configuration.name, name)] for name in CONFIGURED_KERNELS},
+                tuple(facts["row_names"][index]),
+                facts["n_holonomic"][index],
+                facts["factor_sizes"][index],
+            )
+            for index, configuration in enumerate(mechanism.configurations)
+        )
+        self.addresses = {name: library.addresses[name] for name in SHARED_KERNELS}
+
+    @property
+    def n_q(self) -> int:
+        """Number of coordinates (and of velocities)."""
+        return len(self.coordinate_names)
+
+    @property
+    def n_u(self) -> int:
+        """Number of actuators."""
+        return len(self.mechanism.actuators)
+
+    @property
+    def max_rows(self) -> int:
+        """The most rows any configuration has: the size of lam, U and the residuals."""
+        return max(configuration.n_rows for configuration in self.configurations)
+
+    @property
+    def max_factor(self) -> int:
+        """The largest factor of any configuration."""
+        return max(configuration.factor_size for configuration in self.configurations)
+
+    def configuration_index(self, name: str) -> int:
+        """Index of a configuration by name."""
+        names = [configuration.name for configuration in self.configurations]
+        if name not in names:
+            raise UnknownName(f"robot {self.mechanism.name!r}", "configuration", name, names)
+        return names.index(name)
+
+    def default_parameters(self) -> np.ndarray:
+        """The tunables' values, in the order of `tunable_names`."""
+        return np.array([tunable.value for tunable in self.mechanism.tunables], dtype=float)
+
+    def bind(self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray], configuration: int = 0) -> BoundKernel:
+        """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
+        owner = self.configurations[configuration].addresses if name in CONFIGURED_KERNELS else self.addresses
+        return BoundKernel(owner[name], inputs, outputs)
+
+    def _inputs(self, t: float, q: Any, v: Any, u: Any, p: Any) -> list[np.ndarray]:
+        def sized(name: str, value: Any, size: int) -> np.ndarray:
+            array = np.ascontiguousarray(value, dtype=float).reshape(-1).copy()
+            if array.size != size:
+                raise ValueError(f"{name} has {array.size} entries; {self.mechanism.name!r} takes {size}")
+            return array
+
+        u = np.zeros(self.n_u) if u is None else u
+        p = self.default_parameters() if p is None else p
+        return [
+            np.array([float(t)]),
+            sized("q", q, self.n_q),
+            sized("v", v, self.n_q),
+            sized("u", u, self.n_u),
+            sized("p", p, len(self.tunable_names)),
+        ]
+
+    def terms(
+        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, configuration: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """M (n_q, n_q), f (n_q,), J (n_r, n_q), gamma (n_r,) of M a + J' lam = f, J a = gamma."""
+        n_q, n_rows = self.n_q, self.configurations[configuration].n_rows
+        M, J = np.zeros((n_q, n_q), order="F"), np.zeros((n_rows, n_q), order="F")
+        f, gamma = np.zeros(n_q), np.zeros(n_rows)
+        self.bind("terms", self._inputs(t, q, v, u, p), [M, f, J, gamma], configuration)()
+        return M, f, J, gamma
+
+    def acceleration(
+        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, configuration: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """a (n_q,), lam (n_r,) and the factor, with J a = gamma - U."""
+        kernels = self.configurations[configuration]
+        U = np.zeros(kernels.n_rows) if U is None else np.ascontiguousarray(U, dtype=float)
+        out = [np.zeros(self.n_q), np.zeros(kernels.n_rows), np.zeros(kernels.factor_size)]
+        self.bind("acceleration", [*self._inputs(t, q, v, u, p), U], out, configuration)()
+        return out[0], out[1], out[2]
+
+    def apply(self, factor: np.ndarray, r1: Any, r2: Any, configuration: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """x, y of M x + J' y = r1, J x = r2 in a factor that `acceleration` gave."""
+        inputs = [np.ascontiguousarray(value, dtype=float) for value in (factor, r1, r2)]
+        out = [np.zeros(self.n_q), np.zeros(self.configurations[configuration].n_rows)]
+        self.bind("apply", inputs, out, configuration)()
+        return out[0], out[1]
+
+    def residual(
+        self, t: float, q: Any, v: Any, p: Any = None, configuration: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Phi (n_h,) and Phidot (n_r,) in the rows' own scaling."""
+        kernels = self.configurations[configuration]
+        out = [np.zeros(kernels.n_holonomic), np.zeros(kernels.n_rows)]
+        self.bind("residual", self._inputs(t, q, v, None, p), out, configuration)()
+        return out[0], out[1]
+
+    def _shared(self, name: str, sizes: list[int], t: float, q: Any, v: Any, p: Any) -> list[np.ndarray]:
+        out = [np.zeros(size) for size in sizes]
+        self.bind(name, self._inputs(t, q, v, None, p), out)()
+        return out
+
+    def joints(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Position (wrapped to +-pi where `wraps` says so) and velocity of the declared joints."""
+        n = len(self.joint_names)
+        position, velocity = self._shared("joints", [n, n], t, q, v, p)
+        return position, velocity
+
+    def energy(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[float, float]:
+        """Kinetic and potential energy, J; the potential is zero with every centre of mass at the origin."""
+        (energy,) = self._shared("energy", [2], t, q, v, p)
+        return float(energy[0]), float(energy[1])
+
+    def outputs(self, t: float, q: Any, v: Any, p: Any = None) -> dict[str, float]:
+        """The named outputs."""
+        (values,) = self._shared("outputs", [len(self.output_names)], t, q, v, p)
+        return dict(zip(self.output_names, values.tolist(), strict=True))
+
+    def poses(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """World positions (n, 3) and rotations R_WB (n, 3, 3) of the bodies."""
+        n = len(self.mechanism.bodies)
+        positions, rotations = self._shared("poses", [3 * n, 9 * n], t, q, v, p)
+        return positions.reshape(n, 3), rotations.reshape(n, 3, 3)
+
+
+def assemble(mechanism: Mechanism) -> System:
+    """Derive and compile a mechanism, or load what an earlier start compiled from the same equations.
+
+    A warm start derives nothing and imports no casadi. Raises InvalidMechanism for what makes no sense.
+    """
+    validate(mechanism)
+    identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{mechanism.initial_q}"
+    key = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    library = native.load(key)
+    if library is None:
+        from sim_core.derivation.equations import derive
+        from sim_core.kernels.emit import module_of
+
+        derivation = derive(mechanism)
+        symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
+        manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": derivation.facts}
+        library = native.compile_module(module_of(derivation.functions), cast(dict[str, Any], manifest), key)
+    return System(mechanism, library)
