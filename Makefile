@@ -1,0 +1,44 @@
+# The whole house from a bare checkout: each target makes .venv and installs the project when that is due.
+
+PYTHON ?= $(firstword $(foreach python,python3.11 python3.12 python3.13 python3,\
+	$(shell $(python) -c 'import sys, ensurepip; sys.version_info >= (3, 11) and print("$(python)")' 2>/dev/null)))
+PINS ?= --constraint constraints.txt
+DURATION ?= 20
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: demo test check bench bench-peers install clean
+
+demo: $(INSTALLED)                # the rotary pendulum for DURATION seconds, then its picture
+	$(BIN)/armswing launch launch/rotary_pendulum.toml --duration $(DURATION)
+	@# exit code 3: Qt's system libraries are missing, and the viewer has said which
+	$(BIN)/armswing view demo.mcap --png demo.png || test $$? -eq 3
+
+test: $(INSTALLED)
+	$(BIN)/pytest -n 2 --dist loadfile -rs
+
+check: $(INSTALLED)               # formatting, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED)               # ours beside the peers that are installed; writes bench.json
+	$(BIN)/python tests/benchmarks/run.py --json bench.json
+
+bench-peers: $(INSTALLED)         # installs the peers first
+	$(BIN)/python -m pip install --quiet --editable '.[peers]'
+	$(MAKE) bench
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "armswing needs Python 3.11 or later with venv: apt-get install python3-venv"; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[viewer,dev]'
+	@touch $@
+
+clean:                            # everything that make and the tools have made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
+	rm -f demo.mcap demo.png lockstep.mcap *.sidecar.json
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,26 @@
+"""Holds the arm of the rotary pendulum at an angle, with a spring and a damper."""
+
+import math
+
+import msgspec
+
+from armswing import Node, messages
+
+
+class HoldArm(Node):
+    listens = {"state": messages.RobotState}
+    speaks = {"command": messages.JointCommand}
+
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        angle_deg: float = 30.0
+        stiffness: float = 0.02  # N m/rad
+        damping: float = 0.003  # N m s/rad
+
+    def on_start(self, context):
+        self.params = context.params
+
+    def on_message(self, name, state):
+        arm = state.name.index("arm")
+        error = math.radians(self.params.angle_deg) - state.position[arm]
+        effort = self.params.stiffness * error - self.params.damping * state.velocity[arm]
+        yield "command", messages.JointCommand(name=["arm"], value=[effort], answers=state.seq)

@@ -1,0 +1,174 @@
+"""The repository keeps its own rules: what its pages name exists, sources resolve, launch files are right."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("sim_core", "robots", "nodes", "viewer")
+PAGES = ("README.md", "CONTRIBUTING.md")
+LAUNCH_FILES = sorted((ROOT / "launch").rglob("*.toml"))
+CITATION = re.compile(r"\[([A-Z][A-Za-z]+\d{4}[a-z]?)(?:, [^\]]*)?\]")
+CONSOLE_SCRIPT = Path(sys.executable).parent / "armswing"
+
+
+def sources() -> Iterator[Path]:
+    for package in PACKAGES:
+        yield from sorted((ROOT / package).rglob("*.py"))
+        yield from sorted(path for path in (ROOT / package).rglob("*.md") if path.name != "REFERENCES.md")
+
+
+def code_lines(page: str) -> Iterator[str]:
+    """Lines of the page's fenced shell blocks and its inline code."""
+    text = (ROOT / page).read_text()
+    for block in re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        yield from block.splitlines()
+    yield from re.findall(r"`([^`\n]+)`", text)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_that_a_page_names_exists(page: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {word for line in code_lines(page) for word in re.findall(r"\bmake ([a-z][a-z-]*)", line)}
+    assert named
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_links_to_exists(page: str) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)\)", (ROOT / page).read_text())
+    missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
+    assert links
+    assert not missing
+
+
+def test_the_controller_on_the_front_page_is_the_tested_example() -> None:
+    example = (ROOT / "launch/examples/my_controller.py").read_text()
+    assert f"```python\n{example}```" in (ROOT / "README.md").read_text()
+    body = [
+        line
+        for line in example.splitlines()
+        if line.strip() and not line.startswith(('"""', "import", "from"))
+    ]
+    assert len(body) <= 20
+
+
+def test_every_command_that_the_front_page_names_has_help() -> None:
+    named = set()
+    for line in code_lines("README.md"):
+        found = re.match(r"armswing ((?:[a-z]+)(?: (?:[a-z]+(?:\|[a-z]+)*))?)", line)
+        if found:
+            command, _, choices = found[1].partition(" ")
+            named |= {(command, choice) for choice in choices.split("|")}
+    assert named
+    known = commands()
+    for command, subcommand in named:
+        assert command in known, f"armswing {command}"
+        if known[command] and subcommand:
+            assert subcommand in known[command], f"armswing {command} {subcommand}"
+
+
+def commands() -> dict[str, set[str]]:
+    """{command: its subcommands} of the command line."""
+    from typer.main import get_command
+
+    from nodes.runtime.cli.application import app
+
+    return {
+        name: set(getattr(command, "commands", {})) for name, command in get_command(app).commands.items()
+    }
+
+
+def test_every_cited_key_is_in_the_references() -> None:
+    keys = reference_keys()
+    unknown = {
+        f"{path.relative_to(ROOT)}: [{key}]"
+        for path in sources()
+        for key in CITATION.findall(path.read_text())
+        if key not in keys
+    }
+    assert not unknown
+
+
+def test_every_reference_is_cited_somewhere() -> None:
+    cited = {key for path in sources() for key in CITATION.findall(path.read_text())}
+    assert reference_keys() <= cited
+
+
+def reference_keys() -> set[str]:
+    """The keys that REFERENCES.md defines: [Key] at the start of a line, a list entry or a table row."""
+    text = (ROOT / "sim_core/REFERENCES.md").read_text()
+    return set(re.findall(r"^[-*|#\s]*\**`?\[([A-Z][A-Za-z]+\d{4}[a-z]?)\]", text, re.MULTILINE))
+
+
+def test_launch_and_tests_are_no_packages() -> None:
+    """ROS 2 has a Python package called launch: ours must never be imported in its place."""
+    assert not [*(ROOT / "launch").rglob("__init__.py"), *(ROOT / "tests").rglob("__init__.py")]
+
+
+@pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)
+def test_every_launch_file_is_a_right_plan(file: Path) -> None:
+    from nodes.runtime.plan import load_plan
+
+    plan = load_plan(file)
+    assert plan.sim.robot
+
+
+def test_source_files_stay_small() -> None:
+    long = {
+        str(path.relative_to(ROOT)): n
+        for path in sources()
+        if (n := len(path.read_text().splitlines())) > 400
+    }
+    assert not {name: n for name, n in long.items() if name.endswith(".py")}
+
+
+@pytest.mark.parametrize(
+    "command", [[str(CONSOLE_SCRIPT)], [sys.executable, "-P", "-m", "nodes.runtime.cli"]]
+)
+def test_a_folder_called_nodes_where_one_stands_does_not_shadow_ours(
+    command: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "nodes").mkdir()
+    (tmp_path / "nodes" / "__init__.py").write_text("raise SystemExit('the wrong nodes package')\n")
+    done = subprocess.run(
+        [*command, "robot", "list"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rotary_pendulum" in done.stdout
+
+
+def test_importing_nodes_pulls_in_nothing_heavy() -> None:
+    program = (
+        "import sys; import nodes.runtime.node, nodes.runtime.plan, nodes.wire.messages, nodes.trajectory;"
+        "print(sorted({'numba', 'casadi', 'scipy', 'llvmlite', 'PyQt5'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_skip_that_no_list_allows_fails_the_check(tmp_path: Path) -> None:
+    junit, allowed = tmp_path / "junit.xml", tmp_path / "allowed.txt"
+    junit.write_text(
+        '<testsuites><testsuite><testcase classname="tests.a" name="test_b[x]"><skipped message="no peer"/>'
+        '</testcase><testcase classname="tests.a" name="test_c"/></testsuite></testsuites>'
+    )
+
+    def check(text: str) -> subprocess.CompletedProcess[str]:
+        allowed.write_text(text)
+        script = [sys.executable, str(ROOT / ".ci/check_skips.py"), str(junit), str(allowed)]
+        return subprocess.run(script, capture_output=True, text=True)
+
+    unlisted = check("# nothing\n")
+    assert unlisted.returncode == 1
+    assert "tests.a.test_b[x]: no peer" in unlisted.stderr
+    assert check("tests.a.test_b[x]: the peer has no wheel here\n").returncode == 0
+    assert check("tests.a.*: the peer has no wheel here\n").returncode == 0
+    assert check("tests.a.test_b[x]\n").returncode == 2
