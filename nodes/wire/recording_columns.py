@@ -1,0 +1,55 @@
+"""Messages of one topic, as plain data, turned into arrays: one column per field, one row per message."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Columns = dict[str, NDArray[Any]]
+
+
+def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Columns:
+    """Arrays by field name; a dictionary field "outputs" becomes the columns "outputs.<key>"."""
+    found: Columns = {"log_time": log_time}
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        values = [row.get(name) for row in rows]
+        if all(isinstance(value, dict) for value in values):
+            for key in dict.fromkeys(chain.from_iterable(values)):  # type: ignore[arg-type]
+                found[f"{name}.{key}"] = _column([value.get(key) for value in values])  # type: ignore[union-attr]
+        else:
+            found[name] = _column(values)
+    return found
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    """The tightest array for `values`: whole numbers, floats (None is NaN), text, vectors, or objects."""
+    kinds = {type(value) for value in values}
+    if kinds == {int}:
+        return np.asarray(values, dtype=np.int64)
+    if kinds == {bool} or kinds == {str}:
+        return np.asarray(values)
+    if kinds <= {int, float, type(None)}:
+        return np.asarray(values, dtype=np.float64)
+    if kinds == {list} and (vectors := _vectors(values)) is not None:
+        return vectors
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def _vectors(values: list[list[Any]]) -> NDArray[Any] | None:
+    """The (n, length) array of equally long lists of numbers or of text, None when they are not that."""
+    length = len(values[0])
+    if any(len(value) != length for value in values):
+        return None
+    kinds = {type(item) for value in values for item in value}
+    if kinds <= {int, float, type(None)}:
+        return np.asarray(values, dtype=np.float64).reshape(len(values), length)
+    if kinds == {str}:
+        if all(value == values[0] for value in values):  # joint names: one row serves all, read-only
+            return np.broadcast_to(np.asarray(values[0]), (len(values), length))
+        return np.asarray(values)
+    return None

@@ -1,0 +1,65 @@
+"""A recording as CSV: one file per topic, one column per number, joint names in the headings."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.wire.recording import Recording
+from nodes.wire.recording_columns import Columns
+
+
+def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write `<folder>/<topic with dots>.csv` for each topic; the paths written. The folder is made if missing.
+
+    Vectors become "position[arm]" where the message names its entries and they never change, "position[0]"
+    elsewhere. NaN is an empty cell; what is neither number nor text is JSON.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for topic, fields in recording.items():
+        path = target / f"{topic.replace('/', '.')}.csv"
+        headings, series = zip(*_flat(fields), strict=True)
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(headings)
+            writer.writerows(zip(*series, strict=True))
+        written.append(path)
+    return written
+
+
+def _flat(fields: Columns) -> Iterator[tuple[str, list[Any]]]:
+    """Every column as (heading, cells)."""
+    names = _constant_names(fields)
+    for field, values in fields.items():
+        if values.ndim == 1:
+            yield field, _cells(values)
+        elif field != "name" or names is None:
+            width = values.shape[1]
+            labels = names if names is not None and len(names) == width else [str(i) for i in range(width)]
+            for index, label in enumerate(labels):
+                yield f"{field}[{label}]", _cells(values[:, index])
+
+
+def _constant_names(fields: Columns) -> list[str] | None:
+    """The entries of the field "name" when every message says the same, None otherwise."""
+    names = fields.get("name")
+    if names is None or names.ndim != 2 or len(names) == 0 or not bool(np.all(names == names[0])):
+        return None
+    return [str(name) for name in names[0]]
+
+
+def _cells(values: NDArray[Any]) -> list[Any]:
+    if values.dtype == object:
+        return [value if isinstance(value, str) else msgspec.json.encode(value).decode() for value in values]
+    if values.dtype.kind == "f":
+        return ["" if value != value else value for value in values.tolist()]
+    return list(values.tolist())

@@ -1,0 +1,101 @@
+"""Messages as JSON in a recording: the JSON Schema of a type, and JSON back to the typed message.
+
+JSON has no NaN or infinity, so a non-finite number is written as null: every number of a schema is number or null,
+and null is read back as NaN where the message type asks for a float.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from nodes.wire.messages import Message
+
+SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
+
+
+@cache
+def schema_name(kind: type[Message]) -> str:
+    """The name of a message type in a recording: "armswing.RobotState"."""
+    return f"armswing.{kind.__name__}"
+
+
+@cache
+def json_schema(kind: type[Message]) -> bytes:
+    """The JSON Schema of a message type, one self-contained object without references between fields.
+
+    Draft 7 on purpose: it ignores what stands beside a `$ref`, so a validator reads "number or null" while
+    Foxglove's reader, which refuses a channel whose schema has a union type, reads the plain "type" beside it.
+    """
+    generated = msgspec.json.schema(kind)
+    definitions = generated["$defs"]
+    root = _simplified(definitions[kind.__name__], definitions)
+    root["$schema"] = SCHEMA_DIALECT
+    root["definitions"] = {
+        f"{number}_or_null": {"type": [number, "null"]} for number in ("integer", "number")
+    }
+    return msgspec.json.encode(root, order="deterministic")
+
+
+def _simplified(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """`schema` with references written out, nullable numbers marked, and a plain "type" everywhere."""
+    if "$ref" in schema:
+        return _simplified(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    if "anyOf" in schema:  # X | None
+        chosen = next(option for option in schema["anyOf"] if option.get("type") != "null")
+        return _nullable(_simplified(chosen, definitions))
+    kind = schema.get("type", "string" if "enum" in schema else None)
+    found: dict[str, Any] = {"type": kind}
+    if "description" in schema:
+        found["description"] = schema["description"]
+    if "enum" in schema:
+        found["enum"] = schema["enum"]
+    if kind == "number":
+        return _nullable(found)
+    if kind == "array":
+        found["items"] = _simplified(schema["items"], definitions)
+    if kind == "object":
+        properties = schema.get("properties", {})
+        found["properties"] = {name: _simplified(field, definitions) for name, field in properties.items()}
+        if isinstance(extra := schema.get("additionalProperties"), dict):
+            found["additionalProperties"] = _simplified(extra, definitions)
+    return found
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema["type"] in ("integer", "number"):
+        return {**schema, "$ref": f"#/definitions/{schema['type']}_or_null"}
+    return schema
+
+
+@cache
+def _decoder(kind: type[Message]) -> msgspec.json.Decoder[Message]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode_json(kind: type[Message], payload: bytes) -> Message:
+    """The message of a recorded JSON payload; null becomes NaN in every field that is a float."""
+    try:
+        return _decoder(kind).decode(payload)
+    except msgspec.ValidationError:
+        plain = msgspec.json.decode(payload)
+        return msgspec.convert(_with_nan(plain, inspect.type_info(kind)), kind)
+
+
+def _with_nan(value: Any, kind: inspect.Type) -> Any:
+    """`value` with NaN for each null where `kind` wants a float and takes no None."""
+    if value is None:
+        return float("nan") if isinstance(kind, inspect.FloatType) else None
+    if isinstance(kind, inspect.StructType) and isinstance(value, dict):
+        fields = {field.encode_name: field.type for field in kind.fields}
+        return {
+            name: _with_nan(item, fields[name]) if name in fields else item for name, item in value.items()
+        }
+    if isinstance(kind, inspect.ListType) and isinstance(value, list):
+        return [_with_nan(item, kind.item_type) for item in value]
+    if isinstance(kind, inspect.DictType) and isinstance(value, dict):
+        return {name: _with_nan(item, kind.value_type) for name, item in value.items()}
+    return value

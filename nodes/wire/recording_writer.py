@@ -1,0 +1,258 @@
+"""Writing recordings: MCAP with JSON messages, readable up to the last flush whatever happens to the writer.
+
+The file holds nothing of the machine or the hour it was made: log time is simulation time, chunks are cut by
+simulation time, and versions, host, paths and wall-clock times go to a sidecar beside it. Two runs that say the
+same messages in the same order give the same bytes, provided that neither flushes by the wall clock.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
+
+from nodes.wire.messages import Message
+from nodes.wire.recording_schema import json_schema, schema_name
+
+METADATA_NAME = "armswing"
+MAX_CHUNK_BYTES = 4 << 20
+MAX_BACKLOG_BYTES = 64 << 20
+_COMPRESSIONS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd": CompressionType.ZSTD}
+
+
+class BacklogFile:
+    """A file that keeps what the disk would not take and offers it again at the next flush.
+
+    So a disk that was full for a while costs no message and leaves no hole in the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._pending = bytearray()
+        self.on_disk = 0
+
+    @property
+    def backlog(self) -> int:
+        """Bytes not on the disk yet."""
+        return len(self._pending)
+
+    def write(self, data: bytes) -> int:
+        """Take `data`; nothing reaches the disk before `flush`."""
+        self._pending += data
+        return len(data)
+
+    def tell(self) -> int:
+        """Where the next byte will stand in the file."""
+        return self.on_disk + len(self._pending)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system. Raises OSError with the rest still kept."""
+        while self._pending:
+            written = os.write(self._descriptor, self._pending)
+            self.on_disk += written
+            del self._pending[:written]
+
+    def close(self) -> None:
+        """Give the descriptor back; what `flush` could not write is gone."""
+        os.close(self._descriptor)
+
+
+class RecordingWriter:
+    """Writes messages of any topic to one file.
+
+    path         the file; what stood there is replaced, its folder must exist
+    metadata     strings that describe the run (plan, parameters); they travel in the file
+    chunk_s      simulation seconds per chunk; each finished chunk is flushed. None: only `flush` and size cut
+    flush_s      wall-clock seconds between flushes, looked at on each write; None keeps files reproducible
+    compression  "none", "lz4" or "zstd"
+    sidecar      more entries for `<path>.sidecar.json` (the plan's path, say); None writes no sidecar
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        metadata: Mapping[str, str],
+        *,
+        chunk_s: float | None = 0.5,
+        flush_s: float | None = None,
+        compression: str = "none",
+        sidecar: Mapping[str, Any] | None = {},
+    ) -> None:
+        if compression not in _COMPRESSIONS:
+            raise ValueError(f"compression {compression!r} is unknown; choose one of {sorted(_COMPRESSIONS)}")
+        for name, value in (("chunk_s", chunk_s), ("flush_s", flush_s)):
+            if value is not None and not value > 0.0:
+                raise ValueError(f"{name} is {value}, it must be a positive number of seconds or none")
+        self.path = Path(path)
+        self.messages = 0
+        self._chunk_ns = None if chunk_s is None else max(1, round(chunk_s * 1e9))
+        self._chunk = -1
+        self._flush_s = flush_s
+        self._flush_due = time.monotonic() + (flush_s or 0.0)
+        self._channels: dict[tuple[str, type[Message]], int] = {}
+        self._schemas: dict[type[Message], int] = {}
+        self._encoder = msgspec.json.Encoder()
+        self._file: BacklogFile | None = BacklogFile(self.path)
+        self._sidecar = None if sidecar is None else _sidecar_start(sidecar)
+        self._writer = Writer(
+            self._file,  # type: ignore[arg-type,unused-ignore]
+            chunk_size=MAX_CHUNK_BYTES,
+            compression=_COMPRESSIONS[compression],
+        )
+        self._writer.start(profile="", library="armswing")
+        self._writer.add_metadata(METADATA_NAME, dict(metadata))
+        self._write_sidecar()
+        self._try_flush()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes on the disk so far."""
+        return 0 if self._file is None else self._file.on_disk
+
+    def write(self, topic: str, message: Message, log_time_s: float) -> None:
+        """Add one message. Raises ValueError for a time no file can hold, OSError when the disk is full.
+
+        After an OSError the message is kept and the next flush tries again, until MAX_BACKLOG_BYTES are waiting;
+        then `write` raises and keeps nothing until a flush succeeds. `messages` counts those that were kept.
+        """
+        if not (math.isfinite(log_time_s) and log_time_s >= 0.0):
+            raise ValueError(
+                f"{topic}: time {log_time_s} s cannot be recorded, it must be finite and not negative"
+            )
+        log_time = round(log_time_s * 1e9)
+        file = self._open_file()
+        if file.backlog > MAX_BACKLOG_BYTES:
+            file.flush()
+        if self._chunk_ns is not None and (chunk := log_time // self._chunk_ns) != self._chunk:
+            self._chunk, first = chunk, self._chunk < 0
+            failure = None if first else self._try_flush()
+        else:
+            failure = None
+        self._writer.add_message(
+            channel_id=self._channel(topic, type(message)),
+            log_time=log_time,
+            data=self._encoder.encode(message),
+            publish_time=log_time,
+            sequence=message.seq & 0xFFFFFFFF,
+        )
+        self.messages += 1
+        if self._flush_s is not None and time.monotonic() >= self._flush_due:
+            failure = self._try_flush()
+        if failure is not None:
+            raise failure
+
+    def flush(self) -> None:
+        """End the chunk and hand everything to the operating system. Raises OSError, with everything kept."""
+        if (failure := self._try_flush()) is not None:
+            raise failure
+
+    def close(self) -> None:
+        """Write the index, so that readers can jump, and close. Raises OSError when the disk is full."""
+        if self._file is None:
+            return
+        file = self._file
+        try:
+            self._writer.finish()
+            file.flush()
+        finally:
+            self._file = None
+            file.close()
+            self._write_sidecar(ended=datetime.now(UTC).isoformat())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open_file(self) -> BacklogFile:
+        if self._file is None:
+            raise ValueError(f"{self.path} is closed; open a new RecordingWriter to write more")
+        return self._file
+
+    def _try_flush(self) -> OSError | None:
+        self._flush_due = time.monotonic() + (self._flush_s or 0.0)
+        self._open_file()
+        try:
+            self._writer.flush()
+        except OSError as error:
+            return error
+        return None
+
+    def _channel(self, topic: str, kind: type[Message]) -> int:
+        channel = self._channels.get((topic, kind))
+        if channel is None:
+            if kind not in self._schemas:
+                self._schemas[kind] = self._writer.register_schema(
+                    schema_name(kind), "jsonschema", json_schema(kind)
+                )
+            channel = self._writer.register_channel(topic, "json", self._schemas[kind])
+            self._channels[(topic, kind)] = channel
+        return channel
+
+    def _write_sidecar(self, **more: Any) -> None:
+        if self._sidecar is None:
+            return
+        self._sidecar.update(more)
+        text = msgspec.json.format(msgspec.json.encode(self._sidecar), indent=2)
+        try:
+            sidecar_path(self.path).write_bytes(text + b"\n")
+        except OSError:
+            self._sidecar = None  # the recording matters more than its note
+
+
+def sidecar_path(path: str | os.PathLike[str]) -> Path:
+    """Where the sidecar of a recording stands."""
+    return Path(f"{os.fspath(path)}.sidecar.json")
+
+
+def is_complete(path: str | os.PathLike[str]) -> bool:
+    """Whether a recording was closed: it ends with the magic bytes that only `close` writes."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size < 2 * len(MCAP0_MAGIC):
+            return False
+        file.seek(-len(MCAP0_MAGIC), os.SEEK_END)
+        return bool(file.read() == MCAP0_MAGIC)
+
+
+def keep_unfinished(path: str | os.PathLike[str]) -> Path | None:
+    """Move a recording that was cut off out of the way of a new one; its new path, None when there was none.
+
+    A recorder that is restarted after a crash must not overwrite what the crash left.
+    """
+    old = Path(path)
+    if not old.is_file() or old.stat().st_size == 0 or is_complete(old):
+        return None
+    number = 1
+    while (kept := old.with_name(f"{old.stem}.cut-{number}{old.suffix}")).exists():
+        number += 1
+    old.rename(kept)
+    if sidecar_path(old).is_file():
+        sidecar_path(old).rename(sidecar_path(kept))
+    return kept
+
+
+def _sidecar_start(more: Mapping[str, Any]) -> dict[str, Any]:
+    versions = {name: metadata.version(name) for name in ("armswing", "mcap", "msgspec", "numpy")}
+    return {
+        "started": datetime.now(UTC).isoformat(),
+        "ended": None,
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "versions": versions,
+        **more,
+    }
