@@ -2,7 +2,7 @@
 
     python .ci/check_skips.py JUNIT_XML ALLOWED
 
-A line of ALLOWED: the test's name, a colon and the reason; * in a name stands for anything, # begins a comment.
+A line of ALLOWED: the test's name, a colon, the reason. * in a name stands for anything, # begins a comment.
 """
 
 from __future__ import annotations
