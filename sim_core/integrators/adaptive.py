@@ -1,0 +1,80 @@
+"""Dormand-Prince 5(4) with error control between the ticks. [HairerNorsettWanner1993, ch. II.4]
+
+Every tick is reached exactly; how many steps lie between two ticks is the controller's affair, and the step it would
+take next is the stepper's memory.
+"""
+
+from __future__ import annotations
+
+from sim_core.integrators.runge_kutta import explicit_step
+from sim_core.integrators.step import begin_step, count_turns, crossed_guard, is_finite, measure, project, remember
+from sim_core.integrators.workspace import DIVERGED, DONE, EVENT, LAW_MODE, PROJECTING, STEP_TOO_SMALL
+from sim_core.kernels.compiled import inner, loop
+
+SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
+
+
+@inner
+def scaled_error(w, h, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
+    """Root mean square of the embedded error over atol + rtol |y|."""
+    n, total = w.q.size, 0.0
+    for i in range(n):
+        e_q, e_v = 0.0, 0.0
+        for k in range(error_weights.size):
+            e_q += h * error_weights[k] * w.stage_v[k, i]
+            e_v += h * error_weights[k] * w.stage_a[k, i]
+        total += (e_q / (atol + rtol * max(abs(w.q0[i]), abs(w.q[i])))) ** 2
+        total += (e_v / (atol + rtol * max(abs(w.v0[i]), abs(w.v[i])))) ** 2
+    return (total / (2 * n)) ** 0.5
+
+
+@inner
+def adaptive_tick(w, calls, law, start, tick_h, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
+    """Cross one tick from `start`. Gives a status; w.stepper_memory[0] is the step the controller wants next."""
+    done = 0.0
+    wanted = w.stepper_memory[0] if w.stepper_memory[0] > 0.0 else tick_h
+    while done < tick_h:
+        h = min(wanted, tick_h - done)
+        last = h >= tick_h - done
+        w.t[0] = start + done
+        begin_step(w, calls, law, h)
+        explicit_step(w, calls, law, start + done, h, A, b, c)
+        error = scaled_error(w, h, error_weights, rtol, atol)
+        if not error < 1e300:
+            return DIVERGED
+        factor = GROW if error == 0.0 else min(GROW, max(SHRINK, SAFETY * error**-0.2))
+        if error > 1.0:
+            for i in range(w.q.size):
+                w.q[i] = w.q0[i]
+                w.v[i] = w.v0[i]
+            wanted = h * min(factor, 1.0)
+            if wanted < 1e-12 * tick_h:
+                return STEP_TOO_SMALL
+            continue
+        w.t[0] = start + done + h
+        if law[LAW_MODE] == PROJECTING:
+            project(w, calls, law)
+        done = tick_h if last else done + h
+        # a step cut short by the tick says little about the next
+        wanted = max(wanted, h * factor) if last else h * factor
+    w.stepper_memory[0] = wanted
+    return DONE
+
+
+@loop
+def advance_adaptive(n_steps, h, tick, w, calls, law, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
+    """Cross n_steps ticks from `tick`. Gives status, ticks crossed, guard."""
+    for step in range(n_steps):
+        w.t[0] = (tick + step) * h
+        remember(w, tick + step)
+        status = adaptive_tick(w, calls, law, (tick + step) * h, h, A, b, c, error_weights, rtol, atol)
+        w.t[0] = (tick + step + 1) * h
+        if status != DONE or not is_finite(w):
+            return max(status, DIVERGED), step, -1
+        count_turns(w, calls)
+        guard = crossed_guard(w, calls)
+        if guard >= 0:
+            measure(w, calls, law)
+            return EVENT, step + 1, guard
+    measure(w, calls, law)
+    return DONE, n_steps, -1

@@ -1,0 +1,416 @@
+"""Simulation: the owner of a State. It advances by whole ticks, and gives copies of everything.
+
+    sim = Simulation(assemble(build("triple_pendulum")), step_s=1e-3)
+    sim.advance(60.0)
+    sim.peak_violation()
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_core import spatial
+from sim_core.errors import InvalidRequest, SimulationDiverged, StabilityWarning, UnknownName, UnsupportedPair, require_finite
+from sim_core.integrators.steppers import Stepper, stepper_named
+from sim_core.integrators.workspace import (
+    DIVERGED,
+    EVENT,
+    EVERY_STAGE,
+    HISTORY,
+    LAW_HOLONOMIC,
+    LAW_ROWS,
+    PROJECTING,
+    SAMPLED,
+    STEP_TOO_SMALL,
+    UNSTABILIZED,
+    Calls,
+    make_workspace,
+)
+from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
+from sim_core.system import System
+
+
+@dataclass(frozen=True)
+class State:
+    """All there is: a run restarted from it goes on to the same bytes. Time is tick * step.
+
+    turns   whole turns of the joints whose angle wraps
+    peaks   largest |Phi|_1 and |Phidot|_1 since the reset
+    """
+
+    tick: int
+    q: np.ndarray
+    v: np.ndarray
+    u: np.ndarray
+    p: np.ndarray
+    U: np.ndarray
+    configuration: int
+    turns: np.ndarray
+    peaks: np.ndarray
+    stepper_memory: np.ndarray
+    stabilizer_memory: np.ndarray
+
+    def to_plain(self) -> dict[str, Any]:
+        """Numbers and lists only."""
+        return {
+            field.name: value.tolist() if isinstance(value := getattr(self, field.name), np.ndarray) else value
+            for field in fields(self)
+        }
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> State:
+        """The state that `to_plain` wrote; InvalidRequest names what is missing."""
+        missing = [field.name for field in fields(State) if field.name not in plain]
+        if missing:
+            raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
+        whole = {"tick", "configuration"}
+        values = {
+            field.name: int(plain[field.name]) if field.name in whole else np.array(plain[field.name], dtype=float)
+            for field in fields(State)
+        }
+        return State(**values)
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A change of configuration: (q, v) before and after, and the energy it took away, J."""
+
+    kind: str
+    time: float
+    before: np.ndarray
+    after: np.ndarray
+    energy: float
+
+
+class Simulation:
+    """One system, one stepper, one stabilizer, one state.
+
+    step_s      seconds per tick
+    stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
+    parameters  values of tunables by name
+    Warns (StabilityWarning) when the stabilizer's gains cannot be stable at this step.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        *,
+        step_s: float = 1e-3,
+        stepper: str | Stepper = "rk4",
+        stabilizer: str | Stabilizer = "sampled_fuzzy",
+        parameters: Mapping[str, float] | None = None,
+    ) -> None:
+        if not 0.0 < step_s < float("inf"):
+            raise InvalidRequest(f"step_s is {step_s}; it must be a positive number of seconds")
+        self.system, self.step_s = system, float(step_s)
+        self.stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
+        self.stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
+        missing = [need for need in self.stepper.needs if need not in system.addresses]
+        if missing:
+            raise UnsupportedPair(
+                f"stepper {self.stepper.name!r} needs {missing}, which {system.mechanism.name!r} does not have"
+            )
+        self._warn_if_unstable()
+        length = system.mechanism.characteristic_length
+        gains = self.stabilizer.gains(self.step_s, self.stepper, length)
+        self._w = make_workspace(system, self.stepper.stages, gains, self.stabilizer.memory, self.stepper.memory)
+        self._calls = [Calls(system, self._w, index) for index in range(len(system.configurations))]
+        self._laws = [self._law_of(index) for index in range(len(system.configurations))]
+        self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments()
+        self._bound_joints, self._joint_arrays = self._bind("joints", 2 * [len(system.joint_names)])
+        self._bound_energy, self._energy_arrays = self._bind("energy", [2])
+        self._bound_outputs, self._output_arrays = self._bind("outputs", [len(system.output_names)])
+        n_bodies = len(system.mechanism.bodies)
+        self._bound_poses, self._pose_arrays = self._bind("poses", [3 * n_bodies, 9 * n_bodies])
+        self._parameters = system.default_parameters()
+        self._parameters = self._with_parameters(parameters or {})
+        self._transitions: list[Transition] = []
+        self.reset()
+
+    def _warn_if_unstable(self) -> None:
+        limit = self.stabilizer.stability_limit(self.stepper, self.step_s)
+        if limit < self.step_s * (1 - 1e-9):
+            warnings.warn(
+                f"stabilizer {self.stabilizer.name!r} is stable under {self.stepper.name!r} up to a step of "
+                f"{limit * 1e3:.3g} ms; the step asked for is {self.step_s * 1e3:.3g} ms",
+                StabilityWarning,
+                stacklevel=3,
+            )
+
+    def _bind(self, kernel: str, sizes: list[int]) -> tuple[Any, list[np.ndarray]]:
+        w, out = self._w, [np.zeros(size) for size in sizes]
+        return self.system.bind(kernel, [w.t, w.q, w.v, w.u, w.p], out), out
+
+    def _law_of(self, configuration: int) -> np.ndarray:
+        kernels, w = self.system.configurations[configuration], self._w
+        mode = UNSTABILIZED
+        if self.stabilizer.projects:
+            mode = PROJECTING
+        elif self.stabilizer.law_address():
+            mode = SAMPLED if self.stabilizer.sampled else EVERY_STAGE
+        pointers = [array.ctypes.data for array in (w.phi, w.phidot, w.gains, w.memory, w.U)]
+        row = [self.stabilizer.law_address(), *pointers, kernels.n_holonomic, kernels.n_rows, mode]
+        return np.array(row, dtype=np.int64)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def tick(self) -> int:
+        """Whole steps since the reset."""
+        return self._tick
+
+    @property
+    def time(self) -> float:
+        """Simulation time, s."""
+        return self._tick * self.step_s
+
+    def step(self, n: int = 1) -> None:
+        """Take n steps. Raises SimulationDiverged with the last states written to a file."""
+        left = n
+        while left > 0:
+            law = self._laws[self._configuration]
+            table = self._calls[self._configuration].table
+            status, taken, guard = self._loop(left, self.step_s, self._tick, self._w, table, law, *self._arguments)
+            self._tick += taken
+            left -= taken
+            if status == EVENT:
+                self._change_configuration(guard)
+            elif status in (DIVERGED, STEP_TOO_SMALL):
+                self._diverged(status)
+
+    def advance(self, seconds: float) -> None:
+        """Take as many steps as `seconds` has; they must be a whole number, to a thousandth of a step."""
+        steps = seconds / self.step_s
+        if not 0 <= steps < float("inf") or abs(steps - round(steps)) > 1e-3:
+            raise InvalidRequest(f"{seconds} s is not a whole number of steps of {self.step_s} s")
+        self.step(round(steps))
+
+    def _diverged(self, status: int) -> None:
+        n = min(self._tick + 1, HISTORY)
+        rows = [(self._tick - n + 1 + i) % HISTORY for i in range(n)]
+        history = self._w.history[rows].copy()
+        with tempfile.NamedTemporaryFile(prefix="armswing-diverged-", suffix=".npz", delete=False) as stream:
+            np.savez(stream, t_q_v=history, coordinates=np.array(self.system.coordinate_names))
+        what = "its adaptive step went to zero" if status == STEP_TOO_SMALL else "a state is no longer finite"
+        time = self.time
+        line = f"{self.system.mechanism.name!r} diverged at t = {time:.6g} s with {self.stepper.name} and "
+        raise SimulationDiverged(
+            f"{line}{self.stabilizer.name} at {self.step_s * 1e3:.4g} ms: {what}", time, history, Path(stream.name)
+        )
+
+    # -- configurations -----------------------------------------------------------------------------------------------
+
+    @property
+    def configuration(self) -> str:
+        """Name of the configuration that holds now."""
+        return self.system.configurations[self._configuration].name
+
+    def _change_configuration(self, guard_index: int) -> None:
+        guard = self.system.mechanism.guards[guard_index]
+        before, energy = np.concatenate([self._w.q, self._w.v]), self.energy()
+        self._enter(self.system.configuration_index(guard.target))
+        if guard.impact == "inelastic":
+            self._impact()
+        after = np.concatenate([self._w.q, self._w.v])
+        self._transitions.append(Transition(guard.name, self.time, before, after, energy - self.energy()))
+
+    def _impact(self) -> None:
+        """Velocities onto the constraints of this configuration by impulses: M x + J' y = 0, J x = -Phidot."""
+        w, n_rows = self._w, int(self._laws[self._configuration][LAW_ROWS])
+        state = [w.t, w.q, w.v, w.u, w.p]
+        w.U[:] = 0.0
+        self.system.bind("acceleration", [*state, w.U], [w.a, w.lam, w.factor], self._configuration)()
+        self.system.bind("residual", state, [w.phi, w.phidot], self._configuration)()
+        w.r1[:] = 0.0
+        w.r2[:n_rows] = -w.phidot[:n_rows]
+        self.system.bind("apply", [w.factor, w.r1, w.r2], [w.x, w.y], self._configuration)()
+        w.v[:] += w.x
+
+    def _enter(self, configuration: int) -> None:
+        """Make a configuration hold: its guards are watched, and the stepper's memory starts anew."""
+        self._configuration = configuration
+        self._w.stepper_memory[:] = 0.0
+        self._w.U[:] = 0.0
+        self._watch()
+
+    def _watch(self) -> None:
+        name = self.configuration
+        for index, guard in enumerate(self.system.mechanism.guards):
+            self._w.guard_directions[index] = guard.direction if guard.source == name else 2
+        w = self._w
+        self.system.bind("guards", [w.t, w.q, w.v, w.u, w.p], [w.guards_before])()
+
+    def take_events(self) -> list[Transition]:
+        """The changes of configuration since this was last asked."""
+        taken, self._transitions = self._transitions, []
+        return taken
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """A copy of the state."""
+        return self.snapshot()
+
+    def snapshot(self) -> State:
+        """A copy of everything that determines what comes next."""
+        w = self._w
+        arrays = [w.q, w.v, w.u, w.p, w.U]
+        q, v, u, p, U = (array.copy() for array in arrays)
+        rest = [w.turns.copy(), w.peaks.copy(), w.stepper_memory.copy(), w.memory.copy()]
+        return State(self._tick, q, v, u, p, U, self._configuration, *rest)
+
+    def restore(self, state: State) -> None:
+        """Put a snapshot back, of this simulation or of another of the same system; sizes are checked first."""
+        w = self._w
+        pairs = {
+            "q": w.q,
+            "v": w.v,
+            "u": w.u,
+            "p": w.p,
+            "U": w.U,
+            "turns": w.turns,
+            "peaks": w.peaks,
+            "stepper_memory": w.stepper_memory,
+            "stabilizer_memory": w.memory,
+        }
+        for name, array in pairs.items():
+            given = np.asarray(getattr(state, name), dtype=float)
+            if given.shape != array.shape:
+                raise InvalidRequest(f"state has {given.size} entries in {name}; {self.system.mechanism.name!r} has {array.size}")
+        if not 0 <= state.configuration < len(self.system.configurations):
+            raise InvalidRequest(f"state is in configuration {state.configuration}; there are {len(self.system.configurations)}")
+        for name, array in pairs.items():
+            array[:] = getattr(state, name)
+        self._tick, self._configuration = int(state.tick), int(state.configuration)
+        self._refresh()
+
+    def reset(self, q: Any = None, v: Any = None) -> None:
+        """Back to tick 0 at the mechanism's start, or at q and v; tunables keep their values."""
+        mechanism, w = self.system.mechanism, self._w
+        start = {
+            "q": mechanism.initial_q if q is None else np.asarray(q, dtype=float).reshape(-1),
+            "v": mechanism.initial_v if v is None else np.asarray(v, dtype=float).reshape(-1),
+        }
+        for name, values in start.items():
+            if len(values) != self.system.n_q:
+                raise InvalidRequest(f"{name} has {len(values)} entries; {mechanism.name!r} has {self.system.n_q} coordinates")
+            require_finite(mechanism.name, name, list(values))
+        w.q[:], w.v[:] = start["q"], start["v"]
+        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.memory, w.history):
+            array[:] = 0.0
+        w.p[:] = self._parameters
+        self._tick, self._configuration = 0, 0
+        self._transitions = []
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """What follows from the state: wrapped angles, guards, peaks of a fresh start."""
+        w = self._w
+        w.t[0] = self.time
+        self.system.bind("wrapping", [w.t, w.q, w.v, w.u, w.p], [w.angles])()
+        self._watch()
+        phi, phidot = self.violation()
+        w.peaks[:] = max(w.peaks[0], phi), max(w.peaks[1], phidot)
+
+    # -- inputs -------------------------------------------------------------------------------------------------------
+
+    def set_effort(self, effort: Any) -> None:
+        """Actuator efforts (N or N m), held until set again: an array in the order of the actuators, or {name: effort}.
+
+        Clipped to each actuator's limit. Non-finite efforts are refused.
+        """
+        actuators = self.system.mechanism.actuators
+        names = [actuator.name for actuator in actuators]
+        values = self._w.u.copy()
+        if isinstance(effort, Mapping):
+            for name, value in effort.items():
+                if name not in names:
+                    raise UnknownName(f"robot {self.system.mechanism.name!r}", "actuator", name, names)
+                values[names.index(name)] = value
+        else:
+            given = np.asarray(effort, dtype=float).reshape(-1)
+            if given.size != values.size:
+                raise InvalidRequest(f"{given.size} efforts given; {self.system.mechanism.name!r} has {values.size} actuators")
+            values[:] = given
+        require_finite(self.system.mechanism.name, "effort", values.tolist())
+        for index, actuator in enumerate(actuators):
+            if actuator.effort_limit is not None:
+                values[index] = min(actuator.effort_limit, max(-actuator.effort_limit, values[index]))
+        self._w.u[:] = values
+
+    def set_parameters(self, parameters: Mapping[str, float]) -> None:
+        """Change tunables by name, from the next step on."""
+        self._parameters = self._with_parameters(parameters)
+        self._w.p[:] = self._parameters
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The tunables by name."""
+        return dict(zip(self.system.tunable_names, self._parameters.tolist(), strict=True))
+
+    def _with_parameters(self, parameters: Mapping[str, float]) -> np.ndarray:
+        names, values = self.system.tunable_names, self._parameters.copy()
+        for name, value in parameters.items():
+            if name not in names:
+                raise UnknownName(f"robot {self.system.mechanism.name!r}", "tunable parameter", name, names)
+            require_finite(self.system.mechanism.name, name, [value])
+            values[names.index(name)] = value
+        return values
+
+    # -- what it tells ------------------------------------------------------------------------------------------------
+
+    def violation(self) -> tuple[float, float]:
+        """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""
+        w, law = self._w, self._laws[self._configuration]
+        state = [w.t, w.q, w.v, w.u, w.p]
+        if not hasattr(self, "_bound_residuals"):
+            count = range(len(self.system.configurations))
+            self._bound_residuals = [self.system.bind("residual", state, [w.phi, w.phidot], index) for index in count]
+        self._bound_residuals[self._configuration]()
+        phi, phidot = w.phi[: law[LAW_HOLONOMIC]], w.phidot[: law[LAW_ROWS]]
+        return float(np.abs(phi).sum()), float(np.abs(phidot).sum())
+
+    def peak_violation(self) -> tuple[float, float]:
+        """The largest |Phi|_1 and |Phidot|_1 of every step since the reset, the last included."""
+        return float(self._w.peaks[0]), float(self._w.peaks[1])
+
+    def energy(self) -> float:
+        """Kinetic plus potential energy, J."""
+        self._bound_energy()
+        return float(self._energy_arrays[0].sum())
+
+    def outputs(self) -> dict[str, float]:
+        """The mechanism's named outputs."""
+        self._bound_outputs()
+        return dict(zip(self.system.output_names, self._output_arrays[0].tolist(), strict=True))
+
+    def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""
+        self._bound_joints()
+        position, velocity = (array.copy() for array in self._joint_arrays)
+        effort = np.zeros(len(position))
+        for place, index in enumerate(self.system.wraps):
+            position[index] += 2 * np.pi * self._w.turns[place]
+        for index, actuator in enumerate(self.system.mechanism.actuators):
+            effort[self.system.joint_names.index(actuator.joint)] += self._w.u[index]
+        return position, velocity, effort
+
+    def poses(self) -> tuple[np.ndarray, np.ndarray]:
+        """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""
+        self._bound_poses()
+        p, R = self._pose_arrays
+        return p.reshape(-1, 3).copy(), spatial.quaternions_from_rotations(R.reshape(-1, 3, 3))
+
+    def multipliers(self) -> np.ndarray:
+        """lam (n_r,) of M a + J' lam = f at the present state, with the U that held over the last step."""
+        w = self._w
+        kernels = self.system.configurations[self._configuration]
+        return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U[: kernels.n_rows], self._configuration)[1]

@@ -1,0 +1,55 @@
+"""The fuzzy sets of the inputs, by scikit-fuzzy's membership functions. [NadaBayoumi2024, figs. 7-9]"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sim_core.errors import InvalidRequest
+
+CENTERS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+KINDS = ("triangle", "trapezoid", "gaussian")
+CONJUNCTIONS = ("product", "minimum")
+
+
+@dataclass(frozen=True)
+class FuzzySets:
+    """Five sets on [-1, 1] and how two memberships are joined.
+
+    kind   "triangle" (set I), "trapezoid" (set II), "gaussian" (set III)
+    width  plateau of a trapezoid (0 to 1/2), sigma of a Gaussian; the paper states neither, 0.2123 makes neighbours meet
+           at one half
+    """
+
+    kind: Literal["triangle", "trapezoid", "gaussian"] = "triangle"
+    conjunction: Literal["product", "minimum"] = "product"
+    width: float = 0.2123
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (("kind", self.kind, KINDS), ("conjunction", self.conjunction, CONJUNCTIONS)):
+            if value not in choices:
+                raise InvalidRequest(f"fuzzy sets have no {name} {value!r}; it is one of {', '.join(choices)}")
+        if not 0.0 < self.width < 0.5:
+            raise InvalidRequest(f"fuzzy sets: width is {self.width}; it must lie between 0 and 0.5")
+
+    def degrees(self, x: np.ndarray) -> np.ndarray:
+        """Memberships (n, 5) of inputs (n,)."""
+        from skfuzzy import membership
+
+        columns = []
+        for center in CENTERS:
+            if self.kind == "gaussian":
+                columns.append(membership.gaussmf(x, center, self.width))
+            elif self.kind == "triangle":
+                columns.append(membership.trimf(x, [center - 0.5, center, center + 0.5]))
+            else:
+                flat = self.width / 2
+                corners = [center - 0.5 + flat, center - flat, center + flat, center + 0.5 - flat]
+                columns.append(membership.trapmf(x, corners))
+        return np.stack(columns, axis=1)
+
+    def code(self) -> tuple[float, float, float]:
+        """Kind, conjunction and width as numbers, for the compiled law."""
+        return float(KINDS.index(self.kind)), float(CONJUNCTIONS.index(self.conjunction)), self.width
