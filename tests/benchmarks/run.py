@@ -2,8 +2,8 @@
 
     python tests/benchmarks/run.py [--json FILE] [--only NAME]
 
-Each benchmark is a file beside this one with `main(json_path=None) -> dict` and runs in a process of its own, so
-that none inherits another's caches, threads or pinned core.
+Each benchmark is a file beside this one with `main(json_path=None) -> dict`. It runs in a process of its own,
+so that none inherits another's threads or pinned core.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _version(package: str) -> str | None:
 
 
 def measure(name: str) -> dict[str, Any] | None:
-    """The figures of one benchmark, its table printed as it runs; None when it failed, its traceback shown."""
+    """The figures of one benchmark, its table printed as it runs; None when it failed."""
     print(f"\n== {name} ==", flush=True)
     program = "import sys, runpy; runpy.run_path(sys.argv[1])['main'](sys.argv[2])"
     with tempfile.TemporaryDirectory() as folder:

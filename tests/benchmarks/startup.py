@@ -2,8 +2,8 @@
 
     python tests/benchmarks/startup.py [--json FILE]
 
-The demo's own launch file with all its nodes. Cold: nothing derived or compiled before (a cache folder of its own);
-warm: the same again, the best and the median of several.
+The demo's own launch file with all its nodes. Cold: nothing derived or compiled before (a cache folder of its
+own). Warm: the same again, the best and the median of several.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WARM_REPEATS = 3
 
 
 def first_state_s(folder: Path, cache: Path) -> float:
-    """Wall time from the start of the program to the first state, seconds. RuntimeError with what launch said."""
+    """Seconds from the start of the program to the first state; RuntimeError with what launch said."""
     report = folder / "summary.json"
     report.unlink(missing_ok=True)
     runtime = folder / "run"
@@ -58,9 +58,8 @@ def main(json_path: str | None = None) -> dict[str, Any]:
     }
     print("start of launch to the first state   measured   at most")
     print(f"  cold caches                        {cold:6.2f} s   {COLD_BAR_S:5.1f} s")
-    print(
-        f"  warm caches, median of {WARM_REPEATS}           {figures['warm_median_s']:6.2f} s   {WARM_BAR_S:5.1f} s"
-    )
+    median = figures["warm_median_s"]
+    print(f"  warm caches, median of {WARM_REPEATS}           {median:6.2f} s   {WARM_BAR_S:5.1f} s")
     if json_path is not None:
         Path(json_path).write_text(json.dumps(figures, indent=2) + "\n")
     return figures
