@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -31,6 +32,7 @@ class Context:
     step_s  the simulation step, seconds
     params  the node's `Params`, filled in from the plan
     random  a generator seeded from the plan's seed and the node's name: no other randomness in a node
+    plan    the whole plan as plain data, for the record; empty where there is none
     """
 
     name: str
@@ -39,6 +41,7 @@ class Context:
     params: Any
     random: np.random.Generator
     log: list[tuple[str, str]] = field(default_factory=list)
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
     def warn(self, text: str) -> None:
         """Say a line to the person at the launch; the runner shows it and rate-limits repeats."""
@@ -57,6 +60,7 @@ class Node:
     serves   {request name: one line of help}
     Params   a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
     rate_hz  how often `on_tick` is called, None for never; simulation time in lockstep, wall time otherwise
+    counters  whole numbers that only grow, shown in the node's status beside the runner's own
     """
 
     listens: ClassVar[Mapping[str, type[Message]]] = {}
@@ -64,6 +68,7 @@ class Node:
     serves: ClassVar[Mapping[str, str]] = {}
     Params: ClassVar[type[msgspec.Struct]] = NoParams
     rate_hz: float | None = None
+    counters: Mapping[str, int] = MappingProxyType({})
 
     def on_start(self, context: Context) -> Outgoing:
         """Called once before anything else."""
