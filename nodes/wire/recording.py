@@ -128,8 +128,9 @@ class RecordingFile:
 class Recording(Mapping[str, Columns]):
     """A recording in memory: `recording[topic][field]` is an array with one row per message.
 
-    Vectors of constant length are (n, length), text is an array of str, dictionaries of numbers are columns of
-    their own ("outputs.height"), ragged fields are arrays of lists. `log_time` is among the fields, in seconds.
+    Vectors of constant length are (n, length), text is an array of str, dictionaries of numbers are columns
+    of their own ("outputs.height"), ragged fields are arrays of lists. `log_time` is among the fields, in
+    seconds.
 
     description  what the robot is, None when it was not recorded
     metadata     what the writer put in: the plan and the parameters as JSON

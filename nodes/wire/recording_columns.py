@@ -18,7 +18,8 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
         values = [row.get(name) for row in rows]
         if all(isinstance(value, dict) for value in values):
             for key in dict.fromkeys(chain.from_iterable(values)):  # type: ignore[arg-type]
-                found[f"{name}.{key}"] = _column([value.get(key) for value in values])  # type: ignore[union-attr]
+                found[f"{name}.{key}"] = _column([value.get(key) for value in values])  # type:
+                ignore[union-attr]
         else:
             found[name] = _column(values)
     return found

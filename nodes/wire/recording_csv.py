@@ -17,7 +17,8 @@ from nodes.wire.recording_columns import Columns
 
 
 def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write `<folder>/<topic with dots>.csv` for each topic; the paths written. The folder is made if missing.
+    """Write `<folder>/<topic with dots>.csv` for each topic; the paths written. The folder is made if
+    missing.
 
     Vectors become "position[arm]" where the message names its entries and they never change, "position[0]"
     elsewhere. NaN is an empty cell; what is neither number nor text is JSON.

@@ -1,7 +1,7 @@
 """Messages as JSON in a recording: the JSON Schema of a type, and JSON back to the typed message.
 
-JSON has no NaN or infinity, so a non-finite number is written as null: every number of a schema is number or null,
-and null is read back as NaN where the message type asks for a float.
+JSON has no NaN or infinity, so a non-finite number is written as null: every number of a schema is number or
+null, and null is read back as NaN where the message type asks for a float.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def json_schema(kind: type[Message]) -> bytes:
     """The JSON Schema of a message type, one self-contained object without references between fields.
 
     Draft 7 on purpose: it ignores what stands beside a `$ref`, so a validator reads "number or null" while
-    Foxglove's reader, which refuses a channel whose schema has a union type, reads the plain "type" beside it.
+    Foxglove's reader, which refuses a channel whose schema has a union type, reads the plain "type" beside
+    it.
     """
     generated = msgspec.json.schema(kind)
     definitions = generated["$defs"]

@@ -1,8 +1,8 @@
 """Writing recordings: MCAP with JSON messages, readable up to the last flush whatever happens to the writer.
 
 The file holds nothing of the machine or the hour it was made: log time is simulation time, chunks are cut by
-simulation time, and versions, host, paths and wall-clock times go to a sidecar beside it. Two runs that say the
-same messages in the same order give the same bytes, provided that neither flushes by the wall clock.
+simulation time, and versions, host, paths and wall-clock times go to a sidecar beside it. Two runs that say
+the same messages in the same order give the same bytes, provided that neither flushes by the wall clock.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ class RecordingWriter:
     def write(self, topic: str, message: Message, log_time_s: float) -> None:
         """Add one message. Raises ValueError for a time no file can hold, OSError when the disk is full.
 
-        After an OSError the message is kept and the next flush tries again, until MAX_BACKLOG_BYTES are waiting;
-        then `write` raises and keeps nothing until a flush succeeds. `messages` counts those that were kept.
+        After an OSError the message is kept and the next flush tries again, until MAX_BACKLOG_BYTES are
+        waiting; then `write` raises and keeps nothing until a flush succeeds. `messages` counts those that
+        were kept.
         """
         if not (math.isfinite(log_time_s) and log_time_s >= 0.0):
             raise ValueError(
