@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "real_time_factor", "overruns", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "round_trip_p50_s", "round_trip_p99_s", "peak_phi", "peak_phidot"}

@@ -29,13 +29,18 @@ POLL_S = 0.01
 
 @dataclass(frozen=True)
 class Program:
-    """One process to run. Exponential backoff: backoff_s, twice that, ... at most 5 s."""
+    """One process to run.
+
+    backoff_s  wait before the first restart; doubled each time, at most 5 s
+    needed     False: nobody waits for it to be ready, and its end, good or bad, is only noted
+    """
 
     name: str
     command: Sequence[str]
     restart: Literal["never", "on-failure", "always"] = "never"
     max_restarts: int = 3
     backoff_s: float = 0.25
+    needed: bool = True
 
     def restarts_after(self, exit_code: int) -> bool:
         """Whether the policy restarts a process that ended with this code."""
@@ -60,7 +65,9 @@ class Child:
     log: Log
     process: subprocess.Popen[bytes] | None = None
     state: str = "starting"
+    was_ready: bool = False
     restarts: int = 0
+    started_at: float = 0.0
     exit_code: int | None = None
     start_again_at: float = 0.0
 
@@ -82,6 +89,7 @@ class Supervisor:
     ask_to_stop   asks a process to end; may block up to 2 s and may raise
     note          (name, line) for a person
     environment   of every child
+    in_a_hurry    set it (a signal handler may) and `stop` goes straight to SIGKILL
     """
 
     folder: Path
@@ -91,48 +99,60 @@ class Supervisor:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     ready_deadline_s: float = READY_DEADLINE_S
     children: dict[str, Child] = field(default_factory=dict)
+    in_a_hurry: bool = False
 
-    def start(self, programs: Sequence[Program]) -> Failure | None:
-        """Start all in the order given and wait until each is ready; the first that fails to is returned.
+    def start(self, programs: Sequence[Program]) -> None:
+        """Start all in the order given, then `poll` until `ready`.
 
-        The processes load at the same time: their imports, not their readiness, take the time. One that ends
-        before it was ever ready is not restarted: its fault is in the plan, not in the run.
+        They load at the same time: imports, not readiness, take the time. Outputs of an earlier launch are
+        overwritten.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         for program in programs:
             child = Child(program, Log(self.folder / f"{program.name}.log"))
             self.children[program.name] = child
             self._spawn(child)
-        deadline = time.monotonic() + self.ready_deadline_s
-        waiting = list(self.children.values())
-        while waiting:
-            for child in list(waiting):
-                exit_code = self._ended(child)
-                if exit_code is not None:
-                    return self._failure(child, exit_code, "ended before it was ready")
-                if self.is_ready(child.program.name, child.pid):
-                    child.state = "running"
-                    waiting.remove(child)
-            if waiting and time.monotonic() > deadline:
-                return self._failure(waiting[0], 1, f"not ready within {self.ready_deadline_s:g} s")
-            time.sleep(POLL_S)
-        return None
+
+    @property
+    def ready(self) -> bool:
+        """Whether every child has reported ready."""
+        return all(child.was_ready for child in self.children.values() if child.program.needed)
 
     def poll(self) -> Failure | None:
-        """See which children ended, restart those whose policy says so; the one that failed for good or None."""
+        """See how the children are, restart those that ended if their policy says so.
+
+        Returns the first that failed for good. One that ends before it was ever ready is not restarted: its
+        fault is in the plan, not in the run.
+        """
         for child in self.children.values():
-            if child.state == "waiting" and time.monotonic() >= child.start_again_at:
-                self._spawn(child)
-            exit_code = self._ended(child) if child.state in ("starting", "running") else None
-            if exit_code is None:
-                if child.state == "starting" and self.is_ready(child.program.name, child.pid):
-                    child.state = "running"
-                continue
-            if child.program.restarts_after(exit_code) and child.restarts < child.program.max_restarts:
+            failure = self._look_at(child)
+            if failure is not None:
+                return failure
+        return None
+
+    def _look_at(self, child: Child) -> Failure | None:
+        program, now = child.program, time.monotonic()
+        if child.state == "waiting" and now >= child.start_again_at:
+            self._spawn(child)
+        if child.state not in ("starting", "running"):
+            return None
+        exit_code = self._ended(child)
+        if not program.needed:
+            if exit_code:
+                self.note(program.name, f"ended with exit code {exit_code}")
+        elif exit_code is not None:
+            if not child.was_ready:
+                return self._failure(child, exit_code, "ended before it was ready")
+            if program.restarts_after(exit_code) and child.restarts < program.max_restarts:
                 self._schedule_restart(child, exit_code)
             elif exit_code != 0:
                 spent = f" after {child.restarts} restarts" if child.restarts else ""
                 return self._failure(child, exit_code, f"failed{spent}")
+        elif child.state == "starting":
+            if self.is_ready(program.name, child.pid):
+                child.state, child.was_ready = "running", True
+            elif now - child.started_at > self.ready_deadline_s:
+                return self._failure(child, 1, f"not ready within {self.ready_deadline_s:g} s")
         return None
 
     def new_lines(self) -> list[tuple[str, str]]:
@@ -147,16 +167,12 @@ class Supervisor:
             if self._lives(child):
                 threading.Thread(target=self._ask, args=(child.program.name,), daemon=True).start()
         self._wait_for_all(POLITE_S)
-        for sent, wait_s in ((signal.SIGTERM, TERMINATE_S), (signal.SIGKILL, KILL_S)):
+        for number, wait_s in ((signal.SIGTERM, TERMINATE_S), (signal.SIGKILL, 0.0)):
             for child in self._living():
-                self.note(child.program.name, f"did not end when asked: {sent.name}")
-                _signal_group(child.pid, sent)
+                self.note(child.program.name, f"did not end when asked, so {number.name}")
+                _signal_group(child.pid, number)
             self._wait_for_all(wait_s)
-
-    def kill(self) -> None:
-        """End every child at once."""
-        for child in self._living():
-            _signal_group(child.pid, signal.SIGKILL)
+        self.in_a_hurry = False  # SIGKILL cannot be refused: this wait is short
         self._wait_for_all(KILL_S)
 
     def _spawn(self, child: Child) -> None:
@@ -172,7 +188,7 @@ class Supervisor:
             )
         finally:
             os.close(output)
-        child.state, child.exit_code = "starting", None
+        child.state, child.exit_code, child.started_at = "starting", None, time.monotonic()
 
     def _schedule_restart(self, child: Child, exit_code: int) -> None:
         wait_s = min(child.program.backoff_s * 2**child.restarts, LONGEST_BACKOFF_S)
@@ -213,7 +229,7 @@ class Supervisor:
 
     def _wait_for_all(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while self._living() and time.monotonic() < deadline:
+        while self._living() and time.monotonic() < deadline and not self.in_a_hurry:
             time.sleep(POLL_S)
 
 

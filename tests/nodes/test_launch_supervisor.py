@@ -35,6 +35,10 @@ class Bench:
         arguments = [str(self.ready_file(name)), str(self.folder / f"{name}.stop")]
         return Program(name, [sys.executable, "-c", code, *arguments], **policy)  # type: ignore[arg-type]
 
+    def start(self, *programs: Program) -> Failure | None:
+        self.supervisor.start(programs)
+        return self.poll_until(lambda: self.supervisor.ready)
+
     def poll_until(self, done: Callable[[], object], deadline_s: float = 10.0) -> Failure | None:
         deadline = time.monotonic() + deadline_s
         while time.monotonic() < deadline:
@@ -49,7 +53,8 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path)
     yield bench
-    bench.supervisor.kill()
+    bench.supervisor.in_a_hurry = True
+    bench.supervisor.stop()
 
 
 POLITE = READY + "stop = pathlib.Path(sys.argv[2])\nwhile not stop.exists(): time.sleep(0.01)"
@@ -57,7 +62,7 @@ STUBBORN = READY + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: t
 
 
 def test_children_start_in_order_and_end_when_asked(bench: Bench) -> None:
-    assert bench.supervisor.start([bench.program("first", POLITE), bench.program("second", POLITE)]) is None
+    assert bench.start(bench.program("first", POLITE), bench.program("second", POLITE)) is None
     assert list(bench.supervisor.children) == ["first", "second"]
     bench.supervisor.stop()
     assert [child.exit_code for child in bench.supervisor.children.values()] == [0, 0]
@@ -65,7 +70,7 @@ def test_children_start_in_order_and_end_when_asked(bench: Bench) -> None:
 
 
 def test_a_child_that_ignores_every_request_is_killed_within_five_seconds(bench: Bench) -> None:
-    assert bench.supervisor.start([bench.program("stubborn", STUBBORN)]) is None
+    assert bench.start(bench.program("stubborn", STUBBORN)) is None
     begin = time.monotonic()
     bench.supervisor.stop()
     assert time.monotonic() - begin < 5.0
@@ -77,7 +82,7 @@ def test_what_a_child_started_ends_with_it(bench: Bench) -> None:
         "import subprocess\np = subprocess.Popen(['sleep', '600'])\nprint(p.pid, flush=True)\n"
         "stop = pathlib.Path(sys.argv[2])\nwhile not stop.exists(): time.sleep(0.01)"
     )
-    assert bench.supervisor.start([bench.program("parent", code)]) is None
+    assert bench.start(bench.program("parent", code)) is None
     lines: list[tuple[str, str]] = []
     bench.poll_until(lambda: lines.extend(bench.supervisor.new_lines()) or lines)
     grandchild = psutil.Process(int(lines[0][1]))
@@ -88,14 +93,14 @@ def test_what_a_child_started_ends_with_it(bench: Bench) -> None:
 
 def test_a_failure_gives_the_exit_code_and_the_last_lines(bench: Bench) -> None:
     code = READY + "print('about to fail'); raise SystemExit(7)"
-    failure = bench.supervisor.start([bench.program("broken", code)]) or bench.poll_until(lambda: False)
+    failure = bench.start(bench.program("broken", code)) or bench.poll_until(lambda: False)
     assert failure is not None
     assert (failure.name, failure.exit_code) == ("broken", 7)
     assert failure.last_lines == ["about to fail"]
 
 
 def test_a_killed_child_fails_with_128_plus_the_signal(bench: Bench) -> None:
-    assert bench.supervisor.start([bench.program("victim", POLITE)]) is None
+    assert bench.start(bench.program("victim", POLITE)) is None
     psutil.Process(bench.supervisor.children["victim"].pid).kill()
     failure = bench.poll_until(lambda: False)
     assert failure is not None
@@ -105,7 +110,7 @@ def test_a_killed_child_fails_with_128_plus_the_signal(bench: Bench) -> None:
 def test_a_child_that_never_gets_ready_is_named_with_the_deadline(bench: Bench) -> None:
     bench.supervisor.ready_deadline_s = 0.3
     program = Program("slow", [sys.executable, "-c", "import time; time.sleep(600)"])
-    failure = bench.supervisor.start([program])
+    failure = bench.start(program)
     assert failure is not None
     assert (failure.name, failure.reason) == ("slow", "not ready within 0.3 s")
 
@@ -114,7 +119,7 @@ def test_on_failure_restarts_until_the_allowance_is_spent(bench: Bench) -> None:
     # Lives long enough to be seen ready: one that fails before that is not restarted.
     code = READY + "time.sleep(0.3); raise SystemExit(3)"
     program = bench.program("weak", code, restart="on-failure", max_restarts=2, backoff_s=0.05)
-    assert bench.supervisor.start([program]) is None
+    assert bench.start(program) is None
     failure = bench.poll_until(lambda: False)
     assert failure is not None
     assert (failure.exit_code, failure.reason) == (3, "failed after 2 restarts")
@@ -128,7 +133,7 @@ def test_on_failure_restarts_until_the_allowance_is_spent(bench: Bench) -> None:
 def test_an_ordinary_end_is_restarted_only_by_always(bench: Bench, policy: str, restarts: int) -> None:
     code = READY + "time.sleep(0.3)"
     program = bench.program("brief", code, restart=policy, max_restarts=1, backoff_s=0.01)
-    assert bench.supervisor.start([program]) is None
+    assert bench.start(program) is None
     child = bench.supervisor.children["brief"]
     assert bench.poll_until(lambda: child.state == "ended") is None
     assert child.restarts == restarts
@@ -137,7 +142,7 @@ def test_an_ordinary_end_is_restarted_only_by_always(bench: Bench, policy: str, 
 def test_a_chatty_child_fills_no_disk_and_its_last_lines_stay(bench: Bench) -> None:
     # 6 MB, past the 4 MiB at which the file is emptied.
     code = READY + "[print('x' * 99) for _ in range(60_000)]; print('the end', flush=True); time.sleep(600)"
-    assert bench.supervisor.start([bench.program("chatty", code)]) is None
+    assert bench.start(bench.program("chatty", code)) is None
     log = bench.supervisor.children["chatty"].log
     bench.poll_until(lambda: log.new_lines() and log.last(1) == ["the end"])
     assert log.path.stat().st_size < 4 * 1024 * 1024

@@ -1,0 +1,184 @@
+"""A live domain from outside: who is there, what they say, what they can be asked. Recordings too.
+
+    with Client() as client:
+        print(client.sim_status()["time"])
+        for topic, state in client.stream("rotary_pendulum/state", timeout_s=2.0):
+            print(state.position)
+
+Used by the viewer, the command line and scripts; it is no node and enters no registry.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import zmq
+
+from nodes.wire.bus import Subscriber
+from nodes.wire.domain import default_domain
+from nodes.wire.messages import Message
+from nodes.wire.registry import NodeEntry, RegistryClient, calls_endpoint
+from nodes.wire.registry_link import RegistryLink
+from nodes.wire.service import ServiceClient
+from nodes.wire.topics import lookup
+
+if TYPE_CHECKING:
+    from nodes.wire.recording import Recording, read_recording
+
+__all__ = [
+    "Client",
+    "NodeEntry",
+    "NotLiveError",
+    "Recording",
+    "TopicEntry",
+    "UnknownNameError",
+    "lost_messages",
+    "read_recording",
+]
+
+POLL_S = 0.1
+CALL_TIMEOUT_S = 5.0
+
+
+class NotLiveError(ConnectionError):
+    """No launch is live in the domain; the only argument is one line for a person."""
+
+
+class UnknownNameError(LookupError):
+    """No such node or topic; the only argument is one line that names those there are."""
+
+
+class TopicEntry(msgspec.Struct, kw_only=True):
+    """A topic: its message type, and the names of the nodes that speak and listen on it."""
+
+    name: str
+    message: str
+    speaks: list[str] = []
+    listens: list[str] = []
+
+
+class Client:
+    """A connection to one domain; None is ARMSWING_DOMAIN, or 0. Safe to share between threads.
+
+    NotLiveError when no launch is live there.
+    """
+
+    def __init__(self, domain: int | None = None) -> None:
+        self.domain = default_domain() if domain is None else domain
+        self._services: dict[str, ServiceClient] = {}
+        if not _is_open(self.domain):
+            raise NotLiveError(
+                f"no launch is live in domain {self.domain}; start one with 'armswing launch FILE'"
+                " or choose another with --domain"
+            )
+        self._registry = RegistryClient(self.domain)
+
+    def nodes(self) -> list[NodeEntry]:
+        """All nodes there are now, the simulation server first."""
+        return sorted(self._registry.nodes(), key=lambda entry: (entry.name != "sim", entry.name))
+
+    def node(self, name: str) -> NodeEntry:
+        """The entry of one node; UnknownNameError names those there are."""
+        entries = self.nodes()
+        for entry in entries:
+            if entry.name == name:
+                return entry
+        there = ", ".join(entry.name for entry in entries) or "none"
+        raise UnknownNameError(f"no node {name!r} in domain {self.domain}; nodes are {there}")
+
+    def topics(self) -> list[TopicEntry]:
+        """All topics somebody speaks or listens on, by name."""
+        found: dict[str, TopicEntry] = {}
+        for entry in self.nodes():
+            for names, role in ((entry.speaks, "speaks"), (entry.listens, "listens")):
+                for name in names:
+                    if name == "*":
+                        continue
+                    row = lookup(name)
+                    topic = found.setdefault(
+                        name, TopicEntry(name=name, message=row.message.__name__ if row else "unknown")
+                    )
+                    getattr(topic, role).append(entry.name)
+        return [found[name] for name in sorted(found)]
+
+    def call(self, node: str, service: str, *, timeout_s: float = CALL_TIMEOUT_S, **args: Any) -> Any:
+        """Ask a node; plain data. ServiceError carries its refusal, ServiceTimeout says it kept silent."""
+        endpoint = self.node(node).endpoints.get("service")
+        if endpoint is None:
+            raise UnknownNameError(f"node {node!r} serves nothing")
+        with ServiceClient(endpoint) as client:
+            return client.call(service, args, timeout_s)
+
+    def sim_status(self) -> dict[str, Any]:
+        """How the simulation runs: time, speed, real_time_factor, overruns, peak_phi, milestones, ..."""
+        status: dict[str, Any] = self.call("sim", "status")
+        return status
+
+    def stream(self, *topics: str, timeout_s: float | None = None) -> Iterator[tuple[str, Message]]:
+        """(topic, message) of these topics as they come, of all topics when none is named.
+
+        Ends when nothing came for timeout_s (None: never). Publishers that appear later are heard too. A
+        caller slower than the stream loses messages, as any listener does.
+        """
+        subscriber = Subscriber(zmq.Context.instance(), topics or None, "client")
+        link = RegistryLink(self.domain)
+        quiet_since = time.monotonic()
+        connected: list[NodeEntry] = []
+        try:
+            while timeout_s is None or time.monotonic() - quiet_since < timeout_s:
+                if link.nodes != connected:
+                    connected = link.nodes
+                    _follow(subscriber, connected)
+                heard = subscriber.receive(POLL_S if connected else POLL_S / 10)
+                if heard is not None:
+                    yield heard[1], heard[2]
+                    quiet_since = time.monotonic()
+        finally:
+            link.close()
+            subscriber.close()
+
+    def close(self) -> None:
+        """Let go of the domain."""
+        self._registry.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
+    """Listen to exactly the publishers there are, as far as they say anything wanted."""
+    speaking = {
+        entry.name: entry.endpoints["data"]
+        for entry in entries
+        if "data" in entry.endpoints
+        and (subscriber.topics is None or not subscriber.topics.keys().isdisjoint([*entry.speaks, "status"]))
+    }
+    for name in [name for name in subscriber.feeds if name not in speaking]:
+        subscriber.disconnect(name)
+    for name, endpoint in speaking.items():
+        subscriber.connect(name, endpoint)
+
+
+def _is_open(domain: int) -> bool:
+    return Path(calls_endpoint(domain).removeprefix("ipc://")).exists()
+
+
+def lost_messages(status: Mapping[str, Any]) -> int:
+    """Messages a node says it lost, from its `status`."""
+    return int(status.get("counters", status).get("lost", 0))
+
+
+def __getattr__(name: str) -> Any:
+    # Recordings bring numpy and mcap, which a script that only asks a service does not need.
+    if name in ("read_recording", "Recording"):
+        from nodes.wire import recording
+
+        return getattr(recording, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,115 @@
+"""The table of commands, and how every error becomes one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from nodes.runtime.cli import (
+    controller,
+    doctor,
+    graph,
+    launching,
+    parameters,
+    recordings,
+    robots,
+    simulation,
+    topics,
+    view,
+)
+from nodes.runtime.cli.terminal import InputError, UnavailableError, warn
+
+# Errors that carry one clear line, by name: a module that was never loaded has raised nothing.
+ONE_LINE_ERRORS = {
+    ("nodes.runtime.plan", "PlanError"): 2,
+    ("nodes.wire.registry", "RegistryError"): 2,
+    ("nodes.wire.codec", "WireError"): 2,
+    ("nodes.wire.domain", "DomainError"): 2,
+    ("nodes.wire.sockets", "AddressError"): 2,
+    ("nodes.wire.service", "ServiceTimeout"): 1,
+    ("nodes.wire.service", "ServiceError"): 2,
+    ("nodes.wire.recording", "RecordingError"): 2,
+    ("nodes.client", "UnknownNameError"): 2,
+    ("nodes.client", "NotLiveError"): 1,
+    ("sim_core.errors", "InvalidRequest"): 2,
+    ("sim_core.errors", "SimulationError"): 1,
+}
+
+app = typer.Typer(
+    name="armswing",
+    help="Simulate robots: a simulation server, controllers, a recorder and a viewer, over ZeroMQ.",
+    epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
+    if version:
+        from importlib.metadata import version as installed_version
+
+        print(f"armswing {installed_version('armswing')}")
+        raise typer.Exit
+
+
+launching.add_to(app)
+app.add_typer(robots.app, name="robot")
+app.add_typer(topics.app, name="topic")
+app.add_typer(graph.app, name="node")
+app.add_typer(simulation.app, name="sim")
+app.add_typer(parameters.app, name="param")
+recordings.add_to(app)
+view.add_to(app)
+app.add_typer(controller.app, name="new")
+doctor.add_to(app)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit code. Errors a person made or can mend are one line on stderr."""
+    try:
+        code = app(args=list(arguments), prog_name="armswing", standalone_mode=False)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # `armswing topic echo ... | head`: the reader has what it wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        exit_code = _exit_code_of(error)
+        if exit_code is None:
+            raise
+        warn(f"armswing: {_line_of(error)}")
+        return exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _exit_code_of(error: Exception) -> int | None:
+    """The exit code of an error that explains itself in one line, None for a fault of ours."""
+    if isinstance(error, InputError):
+        return 2
+    if isinstance(error, UnavailableError):
+        return 1
+    if hasattr(error, "format_message"):  # usage errors of the command-line library
+        return int(getattr(error, "exit_code", 2))
+    if type(error).__name__ == "Abort":
+        return 130
+    for (module, name), exit_code in ONE_LINE_ERRORS.items():
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(error, kind):
+            return exit_code
+    return None
+
+
+def _line_of(error: Exception) -> str:
+    if not hasattr(error, "format_message"):
+        return str(error).replace("\n", " ")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "armswing"
+    message = " ".join(str(error.format_message()).split())
+    return f"{message.rstrip('.')}; see '{command} --help'"

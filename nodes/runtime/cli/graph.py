@@ -1,0 +1,82 @@
+"""`armswing node`: who is there and how they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, Domain, say, say_json, say_table
+
+app = typer.Typer(help="The live nodes.", no_args_is_help=True)
+
+
+@app.command("list", epilog="Example: armswing node list --json")
+def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
+    """Name, process, state, endpoints and losses of every node."""
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        found = [_describe(client, entry) for entry in client.nodes()]
+    if as_json:
+        say_json(found)
+        return
+    say_table(
+        ("node", "pid", "state", "lost", "speaks"),
+        [
+            (
+                n["name"],
+                str(n["pid"]),
+                n["state"],
+                "-" if n["lost"] is None else str(n["lost"]),
+                " ".join(n["speaks"]),
+            )
+            for n in found
+        ],
+    )
+
+
+@app.command("info", epilog="Example: armswing node info swing_up")
+def node_info(
+    name: Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False)],
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """All that is known of one node: endpoints, topics, counters, timing, parameters."""
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        info = _describe(client, client.node(name))
+        info["status"] = client.call(name, "status")
+        info["parameters"] = client.call(name, "get_parameters")
+    if as_json:
+        say_json(info)
+        return
+    for key, value in info.items():
+        if isinstance(value, dict):
+            say(key)
+            for inner, text in value.items():
+                say(f"  {inner}  {text}")
+        else:
+            say(f"{key}  {' '.join(value) if isinstance(value, list) else value}")
+
+
+def _describe(client: Any, entry: Any) -> dict[str, Any]:
+    """The registry's entry, its state and losses from the node itself where it answers."""
+    import contextlib
+
+    from nodes.client import lost_messages
+
+    status: dict[str, Any] | None = None
+    with contextlib.suppress(Exception):  # a stopped or dying node is listed too, with the registry's word
+        status = client.call(entry.name, "status", timeout_s=1.0)
+    return {
+        "name": entry.name,
+        "pid": entry.pid,
+        "host": entry.host,
+        "state": (status or {}).get("state") or entry.state,
+        "endpoints": entry.endpoints,
+        "speaks": list(entry.speaks),
+        "listens": list(entry.listens),
+        "lost": lost_messages(status) if status is not None else None,
+    }

@@ -1,0 +1,80 @@
+"""`armswing launch` and `armswing run`: start a whole plan, or one node beside a live one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20")(launch)
+    app.command(epilog="Example: armswing run my_logger.py:MyLogger --param every=10")(run)
+
+
+def launch(
+    file: Annotated[Path, typer.Argument(help="A launch file (TOML).", show_default=False)],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="node.key=value or sim.key=value. Repeatable.", show_default=False),
+    ] = None,
+    duration: Annotated[
+        float | None,
+        typer.Option("--duration", help="End after so many simulated seconds.", show_default=False),
+    ] = None,
+    view: Annotated[bool, typer.Option("--view", help="Open the viewer beside it.")] = False,
+    domain: Domain = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the summary to this file too.", show_default=False)
+    ] = None,
+) -> None:
+    """Start the simulation server and every node of a launch file, and sum up at the end.
+
+    Exit code 0; 1 when a required milestone was missed; 2 when the plan is bad; a failed node's own code.
+    """
+    if duration is not None and not 0.0 < duration < float("inf"):
+        raise InputError(f"--duration {duration:g}: expected a positive number of seconds")
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise InputError(
+            f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}"
+        )
+
+    from nodes.runtime.launch import launch_plan
+    from nodes.runtime.plan import load_plan
+
+    plan = load_plan(file, set_ or [])
+    if domain is not None:
+        plan.domain = domain
+    if duration is not None:
+        plan.duration_s = duration
+    summary = launch_plan(plan, view=view)
+    if json_file is not None:
+        json_file.write_bytes(summary.to_json() + b"\n")
+    raise typer.Exit(summary.exit_code)
+
+
+def run(
+    node: Annotated[str, typer.Argument(help="path/to/file.py:Class", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Its name; without it, from the class.", show_default=False)
+    ] = None,
+    robot: Annotated[
+        str | None, typer.Option("--robot", help="Which robot; without it, the live one.", show_default=False)
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", help="key=value. Repeatable.", show_default=False)
+    ] = None,
+    domain: Domain = None,
+) -> None:
+    """Run one node in this terminal, beside a live launch."""
+    from nodes.runtime.joining import run_node
+
+    raise typer.Exit(
+        run_node(
+            node, name=name, robot=robot, params=parse_assignments(param or [], "--param"), domain=domain
+        )
+    )

@@ -1,0 +1,80 @@
+"""`armswing param`: the parameters of live nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, Domain, InputError, nearest, parse_value, say, say_json
+
+app = typer.Typer(help="Parameters of the live nodes.", no_args_is_help=True)
+
+NodeName = Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False)]
+Key = Annotated[str, typer.Argument(help="One of `armswing param list NODE`.", show_default=False)]
+
+
+def _parameters(domain: int | None, node: str) -> dict[str, Any]:
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        found: dict[str, Any] = client.call(node, "get_parameters")
+        return found
+
+
+def _known(key: str, parameters: dict[str, Any], node: str) -> None:
+    if key not in parameters:
+        there = ", ".join(sorted(parameters)) or "none"
+        raise InputError(
+            f"node {node!r} has no parameter {key!r}; its parameters are {there}{nearest(key, parameters)}"
+        )
+
+
+@app.command("list", epilog="Example: armswing param list swing_up")
+def list_parameters(node: NodeName, domain: Domain = None, as_json: AsJson = False) -> None:
+    """All parameters of a node and their values."""
+    parameters = _parameters(domain, node)
+    if as_json:
+        say_json(parameters)
+    else:
+        for key, value in parameters.items():
+            say(f"{key} = {_toml(value)}")
+
+
+@app.command("get", epilog="Example: armswing param get swing_up torque_limit")
+def get_parameter(node: NodeName, key: Key, domain: Domain = None, as_json: AsJson = False) -> None:
+    """One parameter's value."""
+    parameters = _parameters(domain, node)
+    _known(key, parameters, node)
+    if as_json:
+        say_json(parameters[key])
+    else:
+        say(_toml(parameters[key]))
+
+
+@app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04")
+def set_parameter(
+    node: NodeName,
+    key: Key,
+    value: Annotated[str, typer.Argument(help="As TOML spells it: 0.04, true, [1, 2].", show_default=False)],
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change one parameter of a running node."""
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        parameters = client.call(node, "get_parameters")
+        _known(key, parameters, node)
+        client.call(node, "set_parameters", **{key: parse_value(value)})
+        now = client.call(node, "get_parameters")
+    if as_json:
+        say_json(now)
+    else:
+        say(f"{node}.{key} = {_toml(now[key])}")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)

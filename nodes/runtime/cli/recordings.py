@@ -1,0 +1,114 @@
+"""`armswing record`, `play`, `info`, `export`: recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, Domain, InputError, say, say_json, say_table, warn
+
+File = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog="Example: armswing record -o run.mcap")(record)
+    app.command(epilog="Example: armswing play demo.mcap --speed 2")(play)
+    app.command(epilog="Example: armswing info demo.mcap")(info)
+    app.command(epilog="Example: armswing export demo.mcap --csv tables")(export)
+
+
+def record(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path(
+        "recording.mcap"
+    ),
+    domain: Domain = None,
+) -> None:
+    """Record every topic of the live domain until Ctrl-C."""
+    from nodes.runtime.joining import run_node
+
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"--output {str(output)!r}: there is no folder {str(output.absolute().parent)!r}")
+    params = {"file": str(output.absolute())}
+    raise typer.Exit(run_node("nodes/recorder.py:Recorder", name="record", params=params, domain=domain))
+
+
+def play(
+    file: File,
+    speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast as recorded.")] = 1.0,
+    loop: Annotated[bool, typer.Option("--loop", help="Begin again at the end.")] = False,
+    domain: Domain = None,
+) -> None:
+    """Say again what was recorded, with the original spacing times a factor."""
+    from nodes.runtime.joining import run_node
+
+    _exists(file)
+    if not 0.0 < speed < float("inf"):
+        raise InputError(f"--speed {speed:g}: expected a positive number")
+    params = {"file": str(file.absolute()), "speed": speed, "loop": loop}
+    raise typer.Exit(
+        run_node("nodes/player.py:Player", name="play", params=params, domain=domain, alone=True)
+    )
+
+
+def info(file: File, as_json: AsJson = False) -> None:
+    """What a recording holds: topics, counts, rates, duration, parameters."""
+    from nodes.wire.recording import describe
+
+    _exists(file)
+    found = describe(file)
+    if as_json:
+        say_json(found)
+    else:
+        _print(found)
+
+
+def export(
+    file: File,
+    csv: Annotated[
+        Path, typer.Option("--csv", help="Folder for one CSV file per topic.", show_default=False)
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Write a recording as CSV, one file per topic."""
+    from nodes.wire.recording import read_recording
+    from nodes.wire.recording_csv import export_csv
+
+    _exists(file)
+    if csv.exists() and not csv.is_dir():
+        raise InputError(f"--csv {str(csv)!r} is a file; expected a folder")
+    written = export_csv(read_recording(file), csv)
+    if as_json:
+        say_json([str(path) for path in written])
+    else:
+        for path in written:
+            say(f"wrote {path}")
+
+
+def _exists(file: Path) -> None:
+    if not file.is_file():
+        raise InputError(f"no recording {str(file)!r}")
+
+
+def _print(found: dict[str, Any]) -> None:
+    say(
+        f"{found['file']}, {found['size_bytes']} B, {found['duration_s']:.3f} s, {found['messages']} messages"
+    )
+    if found["truncated"]:
+        warn("it was cut off; everything before the cut is readable")
+    say_table(
+        ("topic", "message", "count", "rate"),
+        [
+            (
+                row["topic"],
+                row["type"].removeprefix("armswing."),
+                str(row["count"]),
+                "-" if row["rate_hz"] is None else f"{row['rate_hz']:.1f} Hz",
+            )
+            for row in found["topics"]
+        ],
+    )
+    for key, value in found["metadata"].items():
+        say(f"{key}: {value}")

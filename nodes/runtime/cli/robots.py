@@ -1,0 +1,105 @@
+"""`armswing robot`: what can be simulated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import (
+    AsJson,
+    InputError,
+    nearest,
+    parse_assignments,
+    say,
+    say_json,
+    say_table,
+)
+
+app = typer.Typer(help="Robots that can be simulated.", no_args_is_help=True)
+
+
+@app.command("list", epilog="Example: armswing robot list")
+def list_robots(as_json: AsJson = False) -> None:
+    """Names of all robots, ours and installed ones."""
+    from robots.registry import names
+
+    if as_json:
+        say_json(sorted(names()))
+    else:
+        for name in sorted(names()):
+            say(name)
+
+
+@app.command("show", epilog="Example: armswing robot show rotary_pendulum")
+def show_robot(
+    name: Annotated[str, typer.Argument(help="One of `armswing robot list`.", show_default=False)],
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", help="Build with key=value. Repeatable.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bodies, joints, actuators and parameters of a robot."""
+    from robots.registry import build, names
+
+    if name not in names():
+        raise InputError(
+            f"no robot {name!r}; robots are {', '.join(sorted(names()))}{nearest(name, names())}"
+        )
+    try:
+        mechanism = build(name, **parse_assignments(param or [], "--param"))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"robot {name!r}: {error}") from error
+    description = _plain(mechanism)
+    if as_json:
+        say_json(description)
+    else:
+        _print(description)
+
+
+def _plain(mechanism: Any) -> dict[str, Any]:
+    return {
+        "name": mechanism.name,
+        "bodies": [{"name": body.name, "mass": float(body.mass)} for body in mechanism.bodies],
+        "joints": [
+            {"name": j.name, "kind": j.kind, "unit": j.unit, "lower": j.lower, "upper": j.upper}
+            for j in mechanism.joints
+        ],
+        "actuators": [
+            {"name": a.name, "joint": a.joint, "unit": a.unit, "effort_limit": a.effort_limit}
+            for a in mechanism.actuators
+        ],
+        "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
+        "gravity": [float(component) for component in mechanism.gravity],
+    }
+
+
+def _print(robot: dict[str, Any]) -> None:
+    say(f"{robot['name']}, gravity ({', '.join(f'{g:g}' for g in robot['gravity'])}) m/s^2")
+    say("\nbodies")
+    say_table(("  name", "mass"), [(f"  {b['name']}", f"{b['mass']:g} kg") for b in robot["bodies"]])
+    say("\njoints")
+    say_table(
+        ("  name", "kind", "limits"),
+        [(f"  {j['name']}", j["kind"], _limits(j)) for j in robot["joints"]],
+    )
+    say("\nactuators")
+    say_table(
+        ("  name", "joint", "largest effort"),
+        [(f"  {a['name']}", a["joint"], _effort(a)) for a in robot["actuators"]],
+    )
+    say("\nparameters")
+    say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in robot["parameters"].items()])
+
+
+def _limits(joint: dict[str, Any]) -> str:
+    if joint["lower"] is None and joint["upper"] is None:
+        return "none"
+    lower, upper = (("-" if bound is None else f"{bound:g}") for bound in (joint["lower"], joint["upper"]))
+    return f"{lower} to {upper} {joint['unit']}"
+
+
+def _effort(actuator: dict[str, Any]) -> str:
+    limit = actuator["effort_limit"]
+    return "no limit" if limit is None else f"{limit:g} {actuator['unit']}"

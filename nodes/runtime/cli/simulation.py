@@ -1,0 +1,133 @@
+"""`armswing sim`: steer the live simulation server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, Domain, InputError, say, say_json
+
+app = typer.Typer(help="Steer the live simulation.", no_args_is_help=True)
+
+
+def _call(domain: int | None, service: str, **arguments: Any) -> Any:
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        return client.call("sim", service, **arguments)
+
+
+def _report(domain: int | None, as_json: bool) -> None:
+    """Print where the simulation is now."""
+    status = _call(domain, "status")
+    if as_json:
+        say_json(status)
+    else:
+        say(f"{status['state']} at t = {status['time']:.3f} s, step {status['tick']}")
+
+
+@app.command(epilog="Example: armswing sim status --json")
+def status(domain: Domain = None, as_json: AsJson = False) -> None:
+    """How the simulation runs: time, pace, overruns, violation, energy."""
+    found = _call(domain, "status")
+    if as_json:
+        say_json(found)
+        return
+    width = max(map(len, found))
+    for key, value in found.items():
+        say(f"{key:<{width}}  {_text(value)}")
+
+
+@app.command(epilog="Example: armswing sim pause")
+def pause(domain: Domain = None, as_json: AsJson = False) -> None:
+    """Stop simulation time; nothing is lost."""
+    _call(domain, "pause")
+    _report(domain, as_json)
+
+
+@app.command(epilog="Example: armswing sim resume")
+def resume(domain: Domain = None, as_json: AsJson = False) -> None:
+    """Let simulation time run."""
+    _call(domain, "resume")
+    _report(domain, as_json)
+
+
+@app.command(epilog="Example: armswing sim step 10")
+def step(
+    count: Annotated[int, typer.Argument(min=1, help="How many steps.")] = 1,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Advance a paused simulation by some steps."""
+    _call(domain, "step", n=count)
+    _report(domain, as_json)
+
+
+@app.command(epilog="Example: armswing sim reset")
+def reset(domain: Domain = None, as_json: AsJson = False) -> None:
+    """Put the robot back to its start, at time zero."""
+    _call(domain, "reset")
+    _report(domain, as_json)
+
+
+@app.command(epilog="Example: armswing sim speed 0.5")
+def speed(
+    factor: Annotated[
+        float, typer.Argument(help="Simulated seconds per second of the wall clock.", show_default=False)
+    ],
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run slower or faster than the wall clock."""
+    if not 0.0 < factor < float("inf"):
+        raise InputError(f"speed {factor:g}: expected a positive number, like 0.5 for half speed")
+    _call(domain, "speed", x=factor)
+    _report(domain, as_json)
+
+
+@app.command(epilog="Example: armswing sim snapshot upright.state")
+def snapshot(
+    file: Annotated[Path, typer.Argument(help="Where to write it.", show_default=False)],
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the whole state of the simulation to a file."""
+    import msgspec
+
+    if not file.absolute().parent.is_dir():
+        raise InputError(f"{str(file)!r}: there is no folder {str(file.absolute().parent)!r}")
+    state = _call(domain, "snapshot")
+    file.write_bytes(msgspec.msgpack.encode(state))
+    if as_json:
+        say_json({"file": str(file), "size_bytes": file.stat().st_size})
+    else:
+        say(f"wrote {file}, {file.stat().st_size} B")
+
+
+@app.command(epilog="Example: armswing sim restore upright.state")
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file of `armswing sim snapshot`.", show_default=False)],
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put the simulation into the state of a snapshot."""
+    import msgspec
+
+    if not file.is_file():
+        raise InputError(f"no snapshot {str(file)!r}")
+    try:
+        state = msgspec.msgpack.decode(file.read_bytes())
+    except msgspec.DecodeError as error:
+        raise InputError(f"{str(file)!r} is no snapshot: {error}") from error
+    _call(domain, "restore", state=state)
+    _report(domain, as_json)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items()) or "-"
+    return "-" if value is None else str(value)

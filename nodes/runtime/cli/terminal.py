@@ -1,0 +1,85 @@
+"""What all commands share: how they speak, how they refuse, and the options that mean the same everywhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+
+class InputError(Exception):
+    """What was asked cannot be done as asked: one clear line, exit code 2."""
+
+
+class UnavailableError(Exception):
+    """The request was right, the world was not (no launch is live, ...): one clear line, exit code 1."""
+
+
+Domain = Annotated[
+    int | None,
+    typer.Option(
+        "--domain",
+        envvar="ARMSWING_DOMAIN",
+        min=0,
+        show_default="0",
+        help="Which of several launches on this computer.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def say(text: str = "") -> None:
+    """Print a line; nothing is interpreted as markup."""
+    print(text, flush=True)
+
+
+def warn(text: str) -> None:
+    """Print a line to the error stream."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def say_json(data: Any, *, indent: int | None = 2) -> None:
+    """Print plain data or structs as JSON. Non-finite numbers become null."""
+    import msgspec
+
+    encoded = msgspec.json.encode(data)
+    print((msgspec.json.format(encoded, indent=indent) if indent else encoded).decode(), flush=True)
+
+
+def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print aligned columns under a header; the last column is as long as it needs to be."""
+    table = [list(header), *[list(row) for row in rows]]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    for row in table:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def parse_assignments(texts: Sequence[str], option: str) -> dict[str, Any]:
+    """{"key": value} of ["key=value", ...]; values as TOML, a bare word as a string."""
+    assignments: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"{option} {text!r}: expected key=value, for example {option} gain=2.5")
+        assignments[key.strip()] = parse_value(value.strip())
+    return assignments
+
+
+def parse_value(text: str) -> Any:
+    """A value as TOML spells it ("2.5", "true", "[1, 2]"); a bare word is a string."""
+    import tomllib
+
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def nearest(asked: str, known: Iterable[str]) -> str:
+    """Text for an error: "; did you mean 'x'?", or nothing when no known name is near."""
+    import difflib
+
+    match = difflib.get_close_matches(asked, list(known), n=1)
+    return f"; did you mean {match[0]!r}?" if match else ""

@@ -1,0 +1,164 @@
+"""`armswing topic`: listen to, measure and speak on live topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table
+
+app = typer.Typer(help="Listen to, measure and speak on topics.", no_args_is_help=True)
+
+TopicName = Annotated[str, typer.Argument(help="One of `armswing topic list`.", show_default=False)]
+Seconds = Annotated[
+    float, typer.Option("--duration", min=0.0, help="Seconds to measure; 0 for until Ctrl-C.")
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a message.")]
+PERIOD_S = 1.0
+
+
+@app.command("list", epilog="Example: armswing topic list --json")
+def list_topics(domain: Domain = None, as_json: AsJson = False) -> None:
+    """Every topic: its message type, who speaks and who listens."""
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        found = client.topics()
+    if as_json:
+        say_json(found)
+        return
+    say_table(
+        ("topic", "message", "speaks", "listens"),
+        [(t.name, t.message, " ".join(t.speaks) or "-", " ".join(t.listens) or "-") for t in found],
+    )
+
+
+@app.command(epilog="Example: armswing topic echo rotary_pendulum/state -n 1")
+def echo(
+    topic: TopicName,
+    count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
+    field: Annotated[
+        str | None, typer.Option("--field", help="Print this field alone.", show_default=False)
+    ] = None,
+    timeout: Timeout = 10.0,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print messages as they come."""
+    for number, message in enumerate(_messages(topic, domain, timeout), start=1):
+        data = _plain(message)
+        if field is not None:
+            if field not in data:
+                raise InputError(f"topic {topic!r} has no field {field!r}; its fields are {', '.join(data)}")
+            data = {field: data[field]}
+        if as_json:
+            say_json(data, indent=None)
+        else:
+            say("\n".join(f"{key}: {value}" for key, value in data.items()) + "\n---")
+        if number == count:
+            return
+
+
+@app.command(epilog="Example: armswing topic hz rotary_pendulum/state --duration 3")
+def hz(
+    topic: TopicName,
+    duration: Seconds = 0.0,
+    timeout: Timeout = 10.0,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rate of a topic, and how even it is."""
+    from nodes.runtime.cli.measures import Rate
+
+    _measure(Rate(), topic, duration, timeout, domain, as_json)
+
+
+@app.command(epilog="Example: armswing topic bw rotary_pendulum/state --duration 3")
+def bw(
+    topic: TopicName,
+    duration: Seconds = 0.0,
+    timeout: Timeout = 10.0,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bytes per second of a topic."""
+    from nodes.runtime.cli.measures import Bandwidth
+
+    _measure(Bandwidth(), topic, duration, timeout, domain, as_json)
+
+
+@app.command(epilog="Example: armswing topic delay rotary_pendulum/state --duration 3")
+def delay(
+    topic: TopicName,
+    duration: Seconds = 0.0,
+    timeout: Timeout = 10.0,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """Time from the sender's stamp to here."""
+    from nodes.runtime.cli.measures import Delay
+
+    _measure(Delay(), topic, duration, timeout, domain, as_json)
+
+
+@app.command(
+    epilog="""Example: armswing topic pub rotary_pendulum/reference '{"name": ["arm"], "position": [0.5]}'"""
+)
+def pub(
+    topic: TopicName,
+    message: Annotated[str, typer.Argument(help="The message's fields as JSON.", show_default=False)],
+    rate: Annotated[float, typer.Option("--rate", min=0.1, max=1000.0, help="Messages per second.")] = 10.0,
+    count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
+    domain: Domain = None,
+) -> None:
+    """Say a message on a topic, again and again."""
+    from nodes.runtime.cli.speaking import publish
+
+    said = publish(topic, message, rate_hz=rate, count=count, domain=domain)
+    say(f"said {said} messages on {topic}")
+
+
+def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]:
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        heard = False
+        for _, message in client.stream(topic, timeout_s=timeout_s or None):
+            heard = True
+            yield message
+        if not heard:
+            raise UnavailableError(f"nothing was said on {topic!r} within {timeout_s:g} s")
+
+
+def _measure(
+    measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool
+) -> None:
+    """Feed a measure and print it each second, or, as JSON, once at the end."""
+    begin: float | None = None
+    shown = time.monotonic()
+    try:
+        for message in _messages(topic, domain, timeout_s):
+            now = time.monotonic()
+            begin = begin if begin is not None else now
+            measure.take(message)
+            if now - shown >= PERIOD_S and not as_json:
+                shown = now
+                say(measure.text())
+            if duration_s and now - begin >= duration_s:
+                break
+    except KeyboardInterrupt:
+        pass
+    if as_json:
+        say_json({"topic": topic, **measure.figures()})
+    else:
+        say(measure.text())
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(message)
+    return plain

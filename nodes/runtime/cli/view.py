@@ -1,0 +1,48 @@
+"""`armswing view`: the viewer, live or on a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodes.runtime.cli.terminal import Domain, InputError, warn
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: armswing view demo.mcap --png demo.png")(view)
+
+
+def view(
+    file: Annotated[
+        Path | None, typer.Argument(help="A recording; without it, the live domain.", show_default=False)
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option("--png", help="Write one picture and end.", show_default=False)
+    ] = None,
+    domain: Domain = None,
+) -> None:
+    """Plots and a picture of the bodies."""
+    import importlib
+
+    if file is not None and not file.is_file():
+        raise InputError(f"no recording {str(file)!r}")
+    if png is not None and not png.absolute().parent.is_dir():
+        raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}")
+    try:
+        # By name: the command line may not import the viewer, which stands above it and may not be installed.
+        app = importlib.import_module("viewer.app")
+        code = app.run(
+            file=str(file) if file is not None else None,
+            png=str(png) if png is not None else None,
+            domain=domain,
+        )
+    except Exception as error:
+        if type(error).__name__ != "ViewerUnavailable":
+            raise
+        warn(f"armswing: {error}")
+        code = 3
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,105 @@
+"""What a person sees while a launch runs: one line per node and, when the end is known, a progress bar."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import NamedTuple
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+REFRESH_HZ = 4
+PLAIN_PERIOD_S = 5.0
+STYLES = {"running": "green", "ready": "green", "paused": "yellow", "safe": "yellow", "waiting": "yellow"}
+TROUBLE = "red"
+
+
+class NodeLine(NamedTuple):
+    """One node as shown. lost: messages, None when unknown."""
+
+    name: str
+    pid: int
+    state: str
+    lost: int | None
+    detail: str
+
+
+class Display:
+    """Context manager around a run. On a terminal it redraws in place; elsewhere it prints now and then.
+
+    duration_s  of simulation time, None when the run ends by Ctrl-C
+    """
+
+    def __init__(self, duration_s: float | None, *, quiet: bool = False) -> None:
+        self._duration_s = duration_s
+        self._quiet = quiet
+        # stderr: stdout is for the summary, so that `armswing launch ... > summary.txt` holds that alone.
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._animated = self._console.is_terminal and not quiet
+        self._live: Live | None = None
+        self._progress: Progress | None = None
+        self._next_plain = time.monotonic()
+        self._last_states: tuple[tuple[str, str], ...] = ()
+
+    def __enter__(self) -> Display:
+        if self._animated:
+            if self._duration_s is not None:
+                self._progress = Progress(
+                    TextColumn("t = {task.completed:.1f} of {task.total:g} s"),
+                    BarColumn(),
+                    TimeRemainingColumn(),
+                    console=self._console,
+                )
+                self._progress.add_task("run", total=self._duration_s)
+            self._live = Live(console=self._console, refresh_per_second=REFRESH_HZ, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def say(self, text: str, name: str = "launch") -> None:
+        """A line that stays, with who says it."""
+        if self._live is not None:
+            self._console.print(Text(f"[{name}] {text}"))
+        else:
+            print(f"[{name}] {text}", file=sys.stderr, flush=True)
+
+    def update(self, time_s: float, nodes: Sequence[NodeLine]) -> None:
+        """Show how it stands at simulation time `time_s`."""
+        if self._live is not None:
+            self._live.update(self._picture(time_s, nodes))
+        elif not self._quiet:
+            self._plain(time_s, nodes)
+
+    def _picture(self, time_s: float, nodes: Sequence[NodeLine]) -> Group:
+        table = Table.grid(padding=(0, 2))
+        for line in nodes:
+            lost = "" if not line.lost else f"lost {line.lost}"
+            state = Text(line.state, style=STYLES.get(line.state, TROUBLE if line.state == "failed" else ""))
+            table.add_row(line.name, str(line.pid or "-"), state, lost, Text(line.detail, style="dim"))
+        if self._progress is None:
+            return Group(table, Text(f"t = {time_s:.1f} s   Ctrl-C ends it"))
+        self._progress.update(self._progress.task_ids[0], completed=time_s)
+        return Group(table, self._progress)
+
+    def _plain(self, time_s: float, nodes: Sequence[NodeLine]) -> None:
+        states = tuple((line.name, line.state) for line in nodes)
+        now = time.monotonic()
+        if states == self._last_states and now < self._next_plain:
+            return
+        self._last_states, self._next_plain = states, now + PLAIN_PERIOD_S
+        text = ", ".join(
+            f"{line.name} {line.state}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes
+        )
+        self.say(f"t = {time_s:.1f} s: {text}")
