@@ -1,8 +1,8 @@
 """Simulation: the owner of a State. It advances by whole ticks, and gives copies of everything.
 
-    sim = Simulation(assemble(build("triple_pendulum")), step_s=1e-3)
-    sim.advance(60.0)
-    sim.peak_violation()
+sim = Simulation(assemble(build("triple_pendulum")), step_s=1e-3)
+sim.advance(60.0)
+sim.peak_violation()
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from sim_core import spatial
-from sim_core.errors import InvalidRequest, SimulationDiverged, StabilityWarning, UnknownName, UnsupportedPair, require_finite
+from sim_core.errors import (
+    InvalidRequest,
+    SimulationDiverged,
+    StabilityWarning,
+    UnknownName,
+    UnsupportedPair,
+    require_finite,
+)
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import (
     DIVERGED,
@@ -31,7 +38,7 @@ from sim_core.integrators.workspace import (
     STEP_TOO_SMALL,
     UNSTABILIZED,
     Calls,
-    make_workspace,
+    Workspace,
 )
 from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
 from sim_core.system import System
@@ -120,7 +127,7 @@ class Simulation:
         self._warn_if_unstable()
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
-        self._w = make_workspace(system, self.stepper.stages, gains, self.stabilizer.memory, self.stepper.memory)
+        self._w = Workspace(system, self.stepper.stages, gains, self.stabilizer.memory, self.stepper.memory)
         self._calls = [Calls(system, self._w, index) for index in range(len(system.configurations))]
         self._laws = [self._law_of(index) for index in range(len(system.configurations))]
         self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments()
@@ -155,7 +162,7 @@ class Simulation:
             mode = PROJECTING
         elif self.stabilizer.law_address():
             mode = SAMPLED if self.stabilizer.sampled else EVERY_STAGE
-        pointers = [array.ctypes.data for array in (w.phi, w.phidot, w.gains, w.memory, w.U)]
+        pointers = [array.ctypes.data for array in (w.phi, w.phidot, w.gains, w.stabilizer_memory, w.U)]
         row = [self.stabilizer.law_address(), *pointers, kernels.n_holonomic, kernels.n_rows, mode]
         return np.array(row, dtype=np.int64)
 
@@ -177,7 +184,9 @@ class Simulation:
         while left > 0:
             law = self._laws[self._configuration]
             table = self._calls[self._configuration].table
-            status, taken, guard = self._loop(left, self.step_s, self._tick, self._w, table, law, *self._arguments)
+            status, taken, guard = self._loop(
+                left, self.step_s, self._tick, self._w.memory, table, law, *self._arguments
+            )
             self._tick += taken
             left -= taken
             if status == EVENT:
@@ -202,7 +211,10 @@ class Simulation:
         time = self.time
         line = f"{self.system.mechanism.name!r} diverged at t = {time:.6g} s with {self.stepper.name} and "
         raise SimulationDiverged(
-            f"{line}{self.stabilizer.name} at {self.step_s * 1e3:.4g} ms: {what}", time, history, Path(stream.name)
+            f"{line}{self.stabilizer.name} at {self.step_s * 1e3:.4g} ms: {what}",
+            time,
+            history,
+            Path(stream.name),
         )
 
     # -- configurations -----------------------------------------------------------------------------------------------
@@ -264,7 +276,7 @@ class Simulation:
         w = self._w
         arrays = [w.q, w.v, w.u, w.p, w.U]
         q, v, u, p, U = (array.copy() for array in arrays)
-        rest = [w.turns.copy(), w.peaks.copy(), w.stepper_memory.copy(), w.memory.copy()]
+        rest = [w.turns.copy(), w.peaks.copy(), w.stepper_memory.copy(), w.stabilizer_memory.copy()]
         return State(self._tick, q, v, u, p, U, self._configuration, *rest)
 
     def restore(self, state: State) -> None:
@@ -279,14 +291,18 @@ class Simulation:
             "turns": w.turns,
             "peaks": w.peaks,
             "stepper_memory": w.stepper_memory,
-            "stabilizer_memory": w.memory,
+            "stabilizer_memory": w.stabilizer_memory,
         }
         for name, array in pairs.items():
             given = np.asarray(getattr(state, name), dtype=float)
             if given.shape != array.shape:
-                raise InvalidRequest(f"state has {given.size} entries in {name}; {self.system.mechanism.name!r} has {array.size}")
+                raise InvalidRequest(
+                    f"state has {given.size} entries in {name}; {self.system.mechanism.name!r} has {array.size}"
+                )
         if not 0 <= state.configuration < len(self.system.configurations):
-            raise InvalidRequest(f"state is in configuration {state.configuration}; there are {len(self.system.configurations)}")
+            raise InvalidRequest(
+                f"state is in configuration {state.configuration}; there are {len(self.system.configurations)}"
+            )
         for name, array in pairs.items():
             array[:] = getattr(state, name)
         self._tick, self._configuration = int(state.tick), int(state.configuration)
@@ -301,10 +317,12 @@ class Simulation:
         }
         for name, values in start.items():
             if len(values) != self.system.n_q:
-                raise InvalidRequest(f"{name} has {len(values)} entries; {mechanism.name!r} has {self.system.n_q} coordinates")
+                raise InvalidRequest(
+                    f"{name} has {len(values)} entries; {mechanism.name!r} has {self.system.n_q} coordinates"
+                )
             require_finite(mechanism.name, name, list(values))
         w.q[:], w.v[:] = start["q"], start["v"]
-        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.memory, w.history):
+        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history):
             array[:] = 0.0
         w.p[:] = self._parameters
         self._tick, self._configuration = 0, 0
@@ -338,7 +356,9 @@ class Simulation:
         else:
             given = np.asarray(effort, dtype=float).reshape(-1)
             if given.size != values.size:
-                raise InvalidRequest(f"{given.size} efforts given; {self.system.mechanism.name!r} has {values.size} actuators")
+                raise InvalidRequest(
+                    f"{given.size} efforts given; {self.system.mechanism.name!r} has {values.size} actuators"
+                )
             values[:] = given
         require_finite(self.system.mechanism.name, "effort", values.tolist())
         for index, actuator in enumerate(actuators):

@@ -1,7 +1,7 @@
 """System: what a derived, compiled mechanism can do.
 
-    system = assemble(mechanism)      # from the cache when equations, sources and machine are known
-    M, f, J, gamma = system.terms(t, q, v)
+system = assemble(mechanism)      # from the cache when equations, sources and machine are known
+M, f, J, gamma = system.terms(t, q, v)
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class System:
         """The tunables' values, in the order of `tunable_names`."""
         return np.array([tunable.value for tunable in self.mechanism.tunables], dtype=float)
 
-    def bind(self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray], configuration: int = 0) -> BoundKernel:
+    def bind(
+        self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray], configuration: int = 0
+    ) -> BoundKernel:
         """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
         owner = self.configurations[configuration].addresses if name in CONFIGURED_KERNELS else self.addresses
         return BoundKernel(owner[name], inputs, outputs)

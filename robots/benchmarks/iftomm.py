@@ -76,6 +76,10 @@ def _bar(name: str, shape: Shape) -> Body:
 
 
 def _pin(
-    name: str, parent: str, parent_point: tuple[float, float, float], child: str, child_point: tuple[float, float, float]
+    name: str,
+    parent: str,
+    parent_point: tuple[float, float, float],
+    child: str,
+    child_point: tuple[float, float, float],
 ) -> Joint:
     return Joint(name=name, parent=parent, child=child, parent_point=parent_point, child_point=child_point)

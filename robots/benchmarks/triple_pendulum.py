@@ -26,7 +26,9 @@ def triple_pendulum(
     require_choice(name, "coordinates", coordinates, ("absolute", "joint"))
     require_positive(name, links=links)
     if shift and coordinates == "joint":
-        raise InvalidRequest(f"robot {name!r}: shift {shift} needs absolute coordinates; joint coordinates cannot leave")
+        raise InvalidRequest(
+            f"robot {name!r}: shift {shift} needs absolute coordinates; joint coordinates cannot leave"
+        )
     length, mass = (0.3, 0.25) if variant == "nada" else (2.0, 1.0)
     J = mass * length**2 / 12 if variant == "nada" else 0.001
     half = length / 2
@@ -58,5 +60,3 @@ def triple_pendulum(
         initial_v=(0.0,) * n,
         parameters={"length": length, "mass": mass, "inertia": J},
     )
-
-

@@ -36,7 +36,9 @@ def _frame(body: Body, symbols: Symbols, start: int) -> Frame:
     names = COORDINATES[body.orientation]
     unknown = set(body.free_coordinates) - set(names)
     if unknown:
-        raise InvalidMechanism(f"body {body.name!r} has no coordinate {sorted(unknown)}; {body.orientation} has {names}")
+        raise InvalidMechanism(
+            f"body {body.name!r} has no coordinate {sorted(unknown)}; {body.orientation} has {names}"
+        )
     placement = body.placement or _reference_placement(body.orientation)
     value: dict[str, ca.SX] = {}
     rate: dict[str, ca.SX] = {}
@@ -61,7 +63,11 @@ def _frame(body: Body, symbols: Symbols, start: int) -> Frame:
 
 
 def _reference_placement(orientation: str) -> tuple[float, ...]:
-    return (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0) if orientation == "euler_parameters" else (0.0,) * len(COORDINATES[orientation])
+    return (
+        (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+        if orientation == "euler_parameters"
+        else (0.0,) * len(COORDINATES[orientation])
+    )
 
 
 def inertia_matrix(body: Body, symbols: Symbols) -> ca.SX:

@@ -76,9 +76,7 @@ class ConstrainedFactor:
         return dense(self.mass.backward(z), self.n_q), dense(y, n_rows)
 
 
-def factorize_constrained(
-    M: ca.SX, J: ca.SX, regularization: float, penalty_rows: list[int]
-) -> ConstrainedFactor:
+def factorize_constrained(M: ca.SX, J: ca.SX, regularization: float, penalty_rows: list[int]) -> ConstrainedFactor:
     """Factor for M (n_q, n_q) and J (n_r, n_q); `penalty_rows` of J make M definite."""
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]

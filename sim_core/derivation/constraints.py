@@ -77,7 +77,9 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
     in_plane = _is_planar(mechanism, joint)
     e1, e2 = spatial.perpendicular_axes(joint.axis)
     # the child's axis that coincides with the joint's: its row of R_PC' times the axis
-    turned = tuple(tuple(sum(joint.rotation[k][i] * e[k] for k in range(3)) for i in range(3)) for e in (joint.axis, e1))
+    turned = tuple(
+        tuple(sum(joint.rotation[k][i] * e[k] for k in range(3)) for i in range(3)) for e in (joint.axis, e1)
+    )
     axis_child, e1_child = turned
 
     def coincide(directions: tuple[tuple[float, float, float], ...]) -> Constraint:

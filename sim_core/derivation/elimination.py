@@ -17,12 +17,16 @@ def entries_of(A: ca.SX) -> Entries:
     """The structural nonzeros of a matrix by (row, column)."""
     rows, columns = A.sparsity().get_triplet()
     values = ca.vertsplit(ca.SX(A).nz[:]) if A.nnz() else []
-    return {key: value for key, value in zip(zip(rows, columns, strict=True), values, strict=True) if not value.is_zero()}
+    return {
+        key: value for key, value in zip(zip(rows, columns, strict=True), values, strict=True) if not value.is_zero()
+    }
 
 
 def minimum_degree(pattern: set[tuple[int, int]], n: int) -> list[int]:
     """An elimination order that keeps fill-in small: always the row with the fewest remaining neighbours."""
-    neighbours = [{j for i, j in pattern if i == k and j != k} | {i for i, j in pattern if j == k and i != k} for k in range(n)]
+    neighbours = [
+        {j for i, j in pattern if i == k and j != k} | {i for i, j in pattern if j == k and i != k} for k in range(n)
+    ]
     order: list[int] = []
     left = set(range(n))
     while left:

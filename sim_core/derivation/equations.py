@@ -69,9 +69,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     return Derivation(functions, facts)
 
 
-def _kernels_of(
-    M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, symbols: Symbols
-) -> dict[str, ca.Function]:
+def _kernels_of(M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, symbols: Symbols) -> dict[str, ca.Function]:
     arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
     n_q, n_rows = M.shape[0], rows.J.shape[0]
     U = ca.SX.sym("U", n_rows)
@@ -89,13 +87,13 @@ def _kernels_of(
     }
 
 
-def _factor(
-    mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
-) -> ConstrainedFactor:
+def _factor(mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool) -> ConstrainedFactor:
     """Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers."""
     inputs = [symbols.t, symbols.q, symbols.v, symbols.p]
     start = [0.0, mechanism.initial_q, mechanism.initial_v, [tunable.value for tunable in mechanism.tunables]]
-    M, J = (np.array(value) for value in ca.Function("start", inputs, [ca.densify(motion.M), ca.densify(rows.J)])(*start))
+    M, J = (
+        np.array(value) for value in ca.Function("start", inputs, [ca.densify(motion.M), ca.densify(rows.J)])(*start)
+    )
     norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
     penalty_rows = [index for index, name in enumerate(rows.names) if name in norms]
     regularization = regularization_for(M, J, penalty_rows, closed)
@@ -139,9 +137,7 @@ def _joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> t
     return _column(positions), _column(rates), wraps
 
 
-def _measured_position(
-    mechanism: Mechanism, motion: Motion, symbols: Symbols, joint: Joint
-) -> tuple[ca.SX, bool]:
+def _measured_position(mechanism: Mechanism, motion: Motion, symbols: Symbols, joint: Joint) -> tuple[ca.SX, bool]:
     parent, child = motion.frames[joint.parent], motion.frames[joint.child]
     if joint.kind == "prismatic":
         gap = child.point(joint.child_point) - parent.point(joint.parent_point)

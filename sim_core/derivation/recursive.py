@@ -110,7 +110,7 @@ class _Inertia:
 
     m: ca.SX
     h: ca.SX
-    I: ca.SX  # noqa: E741
+    I: ca.SX
 
     def times(self, w: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Moment about the origin and force: the inertia applied to a spatial motion vector."""

@@ -7,74 +7,94 @@ take next is the stepper's memory.
 from __future__ import annotations
 
 from sim_core.integrators.runge_kutta import explicit_step
-from sim_core.integrators.step import begin_step, count_turns, crossed_guard, is_finite, measure, project, remember
-from sim_core.integrators.workspace import DIVERGED, DONE, EVENT, LAW_MODE, PROJECTING, STEP_TOO_SMALL
+from sim_core.integrators.step import (
+    begin_step,
+    count_turns,
+    crossed_guard,
+    is_finite,
+    measure,
+    project,
+    remember,
+)
+from sim_core.integrators.workspace import (
+    DIVERGED,
+    DONE,
+    EVENT,
+    LAW_MODE,
+    PROJECTING,
+    Q0,
+    STEP_TOO_SMALL,
+    TIME,
+    V0,
+    Q,
+    V,
+)
 from sim_core.kernels.compiled import inner, loop
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 
 
 @inner
-def scaled_error(w, h, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
+def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
     """Root mean square of the embedded error over atol + rtol |y|."""
-    n, total = w.q.size, 0.0
+    n, total = m.state.shape[1], 0.0
     for i in range(n):
         e_q, e_v = 0.0, 0.0
         for k in range(error_weights.size):
-            e_q += h * error_weights[k] * w.stage_v[k, i]
-            e_v += h * error_weights[k] * w.stage_a[k, i]
-        total += (e_q / (atol + rtol * max(abs(w.q0[i]), abs(w.q[i])))) ** 2
-        total += (e_v / (atol + rtol * max(abs(w.v0[i]), abs(w.v[i])))) ** 2
+            e_q += h * error_weights[k] * m.stages[0, k, i]
+            e_v += h * error_weights[k] * m.stages[1, k, i]
+        total += (e_q / (atol + rtol * max(abs(m.state[Q0, i]), abs(m.state[Q, i])))) ** 2
+        total += (e_v / (atol + rtol * max(abs(m.state[V0, i]), abs(m.state[V, i])))) ** 2
     return (total / (2 * n)) ** 0.5
 
 
 @inner
-def adaptive_tick(w, calls, law, start, tick_h, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Cross one tick from `start`. Gives a status; w.stepper_memory[0] is the step the controller wants next."""
+def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
+    """Cross one tick from `start`. Gives a status; m.stepper[0] is the step the controller wants next."""
     done = 0.0
-    wanted = w.stepper_memory[0] if w.stepper_memory[0] > 0.0 else tick_h
+    wanted = m.stepper[0] if m.stepper[0] > 0.0 else tick_h
     while done < tick_h:
         h = min(wanted, tick_h - done)
         last = h >= tick_h - done
-        w.t[0] = start + done
-        begin_step(w, calls, law, h)
-        explicit_step(w, calls, law, start + done, h, A, b, c)
-        error = scaled_error(w, h, error_weights, rtol, atol)
+        m.scalars[TIME] = start + done
+        begin_step(m, calls, law, h)
+        explicit_step(m, calls, law, start + done, h, A, b, c)
+        error = scaled_error(m, h, error_weights, rtol, atol)
         if not error < 1e300:
             return DIVERGED
         factor = GROW if error == 0.0 else min(GROW, max(SHRINK, SAFETY * error**-0.2))
         if error > 1.0:
-            for i in range(w.q.size):
-                w.q[i] = w.q0[i]
-                w.v[i] = w.v0[i]
+            for i in range(m.state.shape[1]):
+                m.state[Q, i] = m.state[Q0, i]
+                m.state[V, i] = m.state[V0, i]
             wanted = h * min(factor, 1.0)
             if wanted < 1e-12 * tick_h:
                 return STEP_TOO_SMALL
             continue
-        w.t[0] = start + done + h
+        m.scalars[TIME] = start + done + h
         if law[LAW_MODE] == PROJECTING:
-            project(w, calls, law)
+            project(m, calls, law)
         done = tick_h if last else done + h
         # a step cut short by the tick says little about the next
         wanted = max(wanted, h * factor) if last else h * factor
-    w.stepper_memory[0] = wanted
+    m.stepper[0] = wanted
     return DONE
 
 
 @loop
-def advance_adaptive(n_steps, h, tick, w, calls, law, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
+def advance_adaptive(n_steps, h, tick, m, calls, law, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
     """Cross n_steps ticks from `tick`. Gives status, ticks crossed, guard."""
     for step in range(n_steps):
-        w.t[0] = (tick + step) * h
-        remember(w, tick + step)
-        status = adaptive_tick(w, calls, law, (tick + step) * h, h, A, b, c, error_weights, rtol, atol)
-        w.t[0] = (tick + step + 1) * h
-        if status != DONE or not is_finite(w):
+        m.scalars[TIME] = (tick + step) * h
+        remember(m, tick + step)
+        status = adaptive_tick(m, calls, law, (tick + step) * h, h, A, b, c, error_weights, rtol, atol)
+        m.scalars[TIME] = (tick + step + 1) * h
+        if status != DONE or not is_finite(m):
             return max(status, DIVERGED), step, -1
-        count_turns(w, calls)
-        guard = crossed_guard(w, calls)
+        count_turns(m, calls)
+        guard = crossed_guard(m, calls)
         if guard >= 0:
-            measure(w, calls, law)
+            measure(m, calls, law)
             return EVENT, step + 1, guard
-    measure(w, calls, law)
+    measure(m, calls, law)
     return DONE, n_steps, -1

@@ -2,58 +2,79 @@
 
 from __future__ import annotations
 
-from sim_core.integrators.step import accelerate, begin_step, count_turns, crossed_guard, is_finite, measure, project, remember
-from sim_core.integrators.workspace import DIVERGED, DONE, EVENT, LAW_MODE, PROJECTING
+from sim_core.integrators.step import (
+    accelerate,
+    begin_step,
+    count_turns,
+    crossed_guard,
+    is_finite,
+    measure,
+    project,
+    remember,
+)
+from sim_core.integrators.workspace import (
+    DIVERGED,
+    DONE,
+    DVDT,
+    EVENT,
+    LAW_MODE,
+    PROJECTING,
+    Q0,
+    TIME,
+    V0,
+    Q,
+    V,
+)
 from sim_core.kernels.compiled import inner, loop
 
 
 @inner
-def explicit_step(w, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-def]
+def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-def]
     """q, v at time + h from those at time; y_i = y + h sum_j A_ij k_j, y+ = y + h sum_i b_i k_i. [HairerNorsettWanner1993]"""
-    n, stages = w.q.size, b.size
+    n, stages = m.state.shape[1], b.size
     for i in range(n):
-        w.q0[i] = w.q[i]
-        w.v0[i] = w.v[i]
+        m.state[Q0, i] = m.state[Q, i]
+        m.state[V0, i] = m.state[V, i]
     for stage in range(stages):
         for i in range(n):
-            q, v = w.q0[i], w.v0[i]
+            q, v = m.state[Q0, i], m.state[V0, i]
             for k in range(stage):
                 if A[stage, k] != 0.0:
-                    q += h * A[stage, k] * w.stage_v[k, i]
-                    v += h * A[stage, k] * w.stage_a[k, i]
-            w.q[i] = q
-            w.v[i] = v
-            w.stage_v[stage, i] = v
-        w.t[0] = time + c[stage] * h
-        accelerate(w, calls, law, h)
+                    q += h * A[stage, k] * m.stages[0, k, i]
+                    v += h * A[stage, k] * m.stages[1, k, i]
+            m.state[Q, i] = q
+            m.state[V, i] = v
+            m.stages[0, stage, i] = v
+        m.scalars[TIME] = time + c[stage] * h
+        accelerate(m, calls, law, h)
         for i in range(n):
-            w.stage_a[stage, i] = w.a[i]
+            m.stages[1, stage, i] = m.state[DVDT, i]
     for i in range(n):
-        q, v = w.q0[i], w.v0[i]
+        q, v = m.state[Q0, i], m.state[V0, i]
         for k in range(stages):
-            q += h * b[k] * w.stage_v[k, i]
-            v += h * b[k] * w.stage_a[k, i]
-        w.q[i] = q
-        w.v[i] = v
+            q += h * b[k] * m.stages[0, k, i]
+            v += h * b[k] * m.stages[1, k, i]
+        m.state[Q, i] = q
+        m.state[V, i] = v
 
 
 @loop
-def advance_explicit(n_steps, h, tick, w, calls, law, A, b, c):  # type: ignore[no-untyped-def]
+def advance_explicit(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[no-untyped-def]
     """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired (-1 for none)."""
     for step in range(n_steps):
-        w.t[0] = (tick + step) * h
-        remember(w, tick + step)
-        begin_step(w, calls, law, h)
-        explicit_step(w, calls, law, (tick + step) * h, h, A, b, c)
-        w.t[0] = (tick + step + 1) * h
+        m.scalars[TIME] = (tick + step) * h
+        remember(m, tick + step)
+        begin_step(m, calls, law, h)
+        explicit_step(m, calls, law, (tick + step) * h, h, A, b, c)
+        m.scalars[TIME] = (tick + step + 1) * h
         if law[LAW_MODE] == PROJECTING:
-            project(w, calls, law)
-        if not is_finite(w):
+            project(m, calls, law)
+        if not is_finite(m):
             return DIVERGED, step, -1
-        count_turns(w, calls)
-        guard = crossed_guard(w, calls)
+        count_turns(m, calls)
+        guard = crossed_guard(m, calls)
         if guard >= 0:
-            measure(w, calls, law)
+            measure(m, calls, law)
             return EVENT, step + 1, guard
-    measure(w, calls, law)
+    measure(m, calls, law)
     return DONE, n_steps, -1

@@ -10,6 +10,8 @@ import numpy as np
 from sim_core.integrators.workspace import (
     ACCELERATION,
     APPLY,
+    BEFORE,
+    DIRECTION,
     EVERY_STAGE,
     GUARDS,
     HISTORY,
@@ -22,116 +24,135 @@ from sim_core.integrators.workspace import (
     LAW_PHIDOT,
     LAW_ROWS,
     LAW_U,
+    NOW,
+    PEAK_PHI,
+    PEAK_PHIDOT,
+    PHI,
+    PHIDOT,
+    R2,
     RESIDUAL,
     SAMPLED,
+    TIME,
+    TURNS,
     WRAPPING,
+    Q,
+    V,
+    X,
 )
 from sim_core.kernels.compiled import call_kernel, call_law, inner
 
 
 @inner
-def measure(w, calls, law):  # type: ignore[no-untyped-def]
+def measure(m, calls, law):  # type: ignore[no-untyped-def]
     """Phi and Phidot of the present state, and the largest 1-norms so far."""
     call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
     position, velocity = 0.0, 0.0
     for row in range(law[LAW_HOLONOMIC]):
-        position += abs(w.phi[row])
+        position += abs(m.rows[PHI, row])
     for row in range(law[LAW_ROWS]):
-        velocity += abs(w.phidot[row])
-    w.peaks[0] = max(w.peaks[0], position)
-    w.peaks[1] = max(w.peaks[1], velocity)
+        velocity += abs(m.rows[PHIDOT, row])
+    m.scalars[PEAK_PHI] = max(m.scalars[PEAK_PHI], position)
+    m.scalars[PEAK_PHIDOT] = max(m.scalars[PEAK_PHIDOT], velocity)
 
 
 @inner
-def control(w, law, h):  # type: ignore[no-untyped-def]
+def control(m, law, h):  # type: ignore[no-untyped-def]
     """U from Phi and Phidot by the stabilizer's law."""
     call_law(
-        law[LAW], law[LAW_PHI], law[LAW_PHIDOT], law[LAW_GAINS], law[LAW_MEMORY], law[LAW_U], h, law[LAW_HOLONOMIC], law[LAW_ROWS]
+        law[LAW],
+        law[LAW_PHI],
+        law[LAW_PHIDOT],
+        law[LAW_GAINS],
+        law[LAW_MEMORY],
+        law[LAW_U],
+        h,
+        law[LAW_HOLONOMIC],
+        law[LAW_ROWS],
     )
 
 
 @inner
-def begin_step(w, calls, law, h):  # type: ignore[no-untyped-def]
+def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
     """Measure the violation; a sampled law acts here, once, and is held."""
-    measure(w, calls, law)
+    measure(m, calls, law)
     if law[LAW_MODE] == SAMPLED:
-        control(w, law, h)
+        control(m, law, h)
 
 
 @inner
-def accelerate(w, calls, law, h):  # type: ignore[no-untyped-def]
+def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
     """a, lam and factor at the stage's t, q, v; an unsampled law acts at every stage."""
     if law[LAW_MODE] == EVERY_STAGE:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
-        control(w, law, h)
+        control(m, law, h)
     call_kernel(calls[ACCELERATION, 0], calls[ACCELERATION, 1], calls[ACCELERATION, 2])
 
 
 @inner
-def project(w, calls, law):  # type: ignore[no-untyped-def]
+def project(m, calls, law):  # type: ignore[no-untyped-def]
     """Put q, then v, back on the constraints in the factor of the step: M x + J' y = 0, J x = -Phi (-Phidot)."""
     for level in range(2):
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
         for row in range(law[LAW_ROWS]):
             if level == 1:
-                w.r2[row] = -w.phidot[row]
+                m.rows[R2, row] = -m.rows[PHIDOT, row]
             else:
-                w.r2[row] = -w.phi[row] if row < law[LAW_HOLONOMIC] else 0.0
+                m.rows[R2, row] = -m.rows[PHI, row] if row < law[LAW_HOLONOMIC] else 0.0
         call_kernel(calls[APPLY, 0], calls[APPLY, 1], calls[APPLY, 2])
-        for i in range(w.q.size):
+        for i in range(m.state.shape[1]):
             if level == 0:
-                w.q[i] += w.x[i]
+                m.state[Q, i] += m.state[X, i]
             else:
-                w.v[i] += w.x[i]
+                m.state[V, i] += m.state[X, i]
 
 
 @inner
-def count_turns(w, calls):  # type: ignore[no-untyped-def]
+def count_turns(m, calls):  # type: ignore[no-untyped-def]
     """Whole turns of the joints whose angle an arctangent wraps."""
-    if w.angles.size == 0:
+    if m.angles.shape[1] == 0:
         return
-    for i in range(w.angles.size):
-        w.angles_before[i] = w.angles[i]
+    for i in range(m.angles.shape[1]):
+        m.angles[BEFORE, i] = m.angles[NOW, i]
     call_kernel(calls[WRAPPING, 0], calls[WRAPPING, 1], calls[WRAPPING, 2])
-    for i in range(w.angles.size):
-        jump = w.angles[i] - w.angles_before[i]
+    for i in range(m.angles.shape[1]):
+        jump = m.angles[NOW, i] - m.angles[BEFORE, i]
         if jump > np.pi:
-            w.turns[i] -= 1.0
+            m.angles[TURNS, i] -= 1.0
         elif jump < -np.pi:
-            w.turns[i] += 1.0
+            m.angles[TURNS, i] += 1.0
 
 
 @inner
-def crossed_guard(w, calls):  # type: ignore[no-untyped-def]
+def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
     """Index of a guard that changed sign over this step in its direction (2 in `guard_directions`: not watched), or -1."""
-    if w.guards.size == 0:
+    if m.guards.shape[1] == 0:
         return -1
     found = -1
     call_kernel(calls[GUARDS, 0], calls[GUARDS, 1], calls[GUARDS, 2])
-    for i in range(w.guards.size):
-        before, now, direction = w.guards_before[i], w.guards[i], w.guard_directions[i]
+    for i in range(m.guards.shape[1]):
+        before, now, direction = m.guards[BEFORE, i], m.guards[NOW, i], m.guards[DIRECTION, i]
         rising, falling = before < 0.0 <= now, before > 0.0 >= now
         if found < 0 and direction != 2 and ((rising and direction >= 0) or (falling and direction <= 0)):
             found = i
-        w.guards_before[i] = now
+        m.guards[BEFORE, i] = now
     return found
 
 
 @inner
-def remember(w, step):  # type: ignore[no-untyped-def]
+def remember(m, step):  # type: ignore[no-untyped-def]
     """Keep t, q, v of the step in a ring."""
     row = step % HISTORY
-    n = w.q.size
-    w.history[row, 0] = w.t[0]
+    n = m.state.shape[1]
+    m.history[row, 0] = m.scalars[TIME]
     for i in range(n):
-        w.history[row, 1 + i] = w.q[i]
-        w.history[row, 1 + n + i] = w.v[i]
+        m.history[row, 1 + i] = m.state[Q, i]
+        m.history[row, 1 + n + i] = m.state[V, i]
 
 
 @inner
-def is_finite(w):  # type: ignore[no-untyped-def]
+def is_finite(m):  # type: ignore[no-untyped-def]
     """Whether q and v are numbers still."""
     total = 0.0
-    for i in range(w.q.size):
-        total += w.q[i] * 0.0 + w.v[i] * 0.0
+    for i in range(m.state.shape[1]):
+        total += m.state[Q, i] * 0.0 + m.state[V, i] * 0.0
     return total == 0.0

@@ -109,7 +109,13 @@ def dopri5_adaptive(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     """Dormand-Prince 5(4) with error control between ticks: tolerances relative and absolute, on q and v alike."""
     tableau = DORMAND_PRINCE
     return Stepper(
-        "dopri5_adaptive", 5, len(tableau.b), _adaptive_loop, tableau, memory=1, options=(float(rtol), float(atol))
+        "dopri5_adaptive",
+        5,
+        len(tableau.b),
+        _adaptive_loop,
+        tableau,
+        memory=1,
+        options=(float(rtol), float(atol)),
     )
 
 

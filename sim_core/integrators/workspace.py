@@ -21,77 +21,51 @@ UNSTABILIZED, EVERY_STAGE, SAMPLED, PROJECTING = range(4)
 DONE, DIVERGED, EVENT, STEP_TOO_SMALL = range(4)
 
 
-class Workspace(NamedTuple):
-    """Arrays that kernels and loops share. t (1,), p (n_p,); the rest by name, sized for the largest configuration."""
+# rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards
+Q, V, DVDT, Q0, V0, R1, X = range(7)
+PHI, PHIDOT, HELD, LAM, R2, Y = range(6)
+TIME, PEAK_PHI, PEAK_PHIDOT = range(3)
+NOW, BEFORE, TURNS = range(3)
+DIRECTION = 2
 
-    t: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    u: np.ndarray
-    p: np.ndarray
-    U: np.ndarray
-    a: np.ndarray
-    lam: np.ndarray
-    factor: np.ndarray
-    phi: np.ndarray
-    phidot: np.ndarray
-    r1: np.ndarray
-    r2: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
-    q0: np.ndarray
-    v0: np.ndarray
-    stage_v: np.ndarray  # (stages, n_q)
-    stage_a: np.ndarray  # (stages, n_q)
-    peaks: np.ndarray  # |Phi|_1, |Phidot|_1
-    angles: np.ndarray  # wrapped joint angles
-    angles_before: np.ndarray
-    turns: np.ndarray  # whole turns of each
-    guards: np.ndarray
-    guards_before: np.ndarray
-    guard_directions: np.ndarray
-    gains: np.ndarray
-    memory: np.ndarray  # the stabilizer's
-    stepper_memory: np.ndarray
+
+class Memory(NamedTuple):
+    """What a loop touches itself, in few blocks (each array argument costs compile time)."""
+
+    state: np.ndarray  # (7, n_q)
+    rows: np.ndarray  # (6, max_rows)
+    stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
+    scalars: np.ndarray  # (3,)
+    angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
+    guards: np.ndarray  # (3, n_guards): values now and before, direction (2: not watched)
+    stepper: np.ndarray  # the stepper's memory
     history: np.ndarray  # (HISTORY, 1 + 2 n_q)
 
 
-def make_workspace(system: System, stages: int, gains: np.ndarray, memory: int, stepper_memory: int) -> Workspace:
-    """A workspace of zeros for a system, a stepper of so many stages and a stabilizer's gains."""
-    n_q, n_rows = system.n_q, system.max_rows
-    sizes = {
-        "t": 1,
-        "q": n_q,
-        "v": n_q,
-        "u": system.n_u,
-        "p": len(system.tunable_names),
-        "U": n_rows,
-        "a": n_q,
-        "lam": n_rows,
-        "factor": system.max_factor,
-        "phi": n_rows,
-        "phidot": n_rows,
-        "r1": n_q,
-        "r2": n_rows,
-        "x": n_q,
-        "y": n_rows,
-        "q0": n_q,
-        "v0": n_q,
-        "peaks": 2,
-        "angles": len(system.wraps),
-        "angles_before": len(system.wraps),
-        "turns": len(system.wraps),
-        "guards": len(system.mechanism.guards),
-        "guards_before": len(system.mechanism.guards),
-        "memory": memory,
-        "stepper_memory": stepper_memory,
-    }
-    arrays = {name: np.zeros(size) for name, size in sizes.items()}
-    arrays["stage_v"], arrays["stage_a"] = np.zeros((stages, n_q)), np.zeros((stages, n_q))
-    arrays["history"] = np.zeros((HISTORY, 1 + 2 * n_q))
-    arrays["guard_directions"] = np.zeros(len(system.mechanism.guards), dtype=np.int64)
-    arrays["gains"] = np.ascontiguousarray(gains, dtype=float)
-    return Workspace(**arrays)
+class Workspace:
+    """The arrays of one simulation by name: views into `memory`, and those that only kernels and laws see."""
+
+    def __init__(self, system: System, stages: int, gains: np.ndarray, memory: int, stepper_memory: int) -> None:
+        n_q, n_rows, n_guards = system.n_q, system.max_rows, len(system.mechanism.guards)
+        self.memory = Memory(
+            np.zeros((7, n_q)),
+            np.zeros((6, n_rows)),
+            np.zeros((2, stages, n_q)),
+            np.zeros(3),
+            np.zeros((3, len(system.wraps))),
+            np.zeros((3, n_guards)),
+            np.zeros(stepper_memory),
+            np.zeros((HISTORY, 1 + 2 * n_q)),
+        )
+        self.q, self.v, self.a, _, _, self.r1, self.x = self.memory.state
+        self.phi, self.phidot, self.U, self.lam, self.r2, self.y = self.memory.rows
+        self.t, self.peaks = self.memory.scalars[:1], self.memory.scalars[1:]
+        self.angles, _, self.turns = self.memory.angles
+        self.guards, self.guards_before, self.guard_directions = self.memory.guards
+        self.stepper_memory, self.history = self.memory.stepper, self.memory.history
+        self.u, self.p = np.zeros(system.n_u), np.zeros(len(system.tunable_names))
+        self.factor = np.zeros(system.max_factor)
+        self.gains, self.stabilizer_memory = np.ascontiguousarray(gains, dtype=float), np.zeros(memory)
 
 
 class Calls:

@@ -64,7 +64,16 @@ def call_kernel(typing_context: Any, address: Any, inputs: Any, outputs: Any) ->
 
 @intrinsic
 def call_law(
-    typing_context: Any, address: Any, phi: Any, phidot: Any, gains: Any, memory: Any, U: Any, h: Any, n_holonomic: Any, n_rows: Any
+    typing_context: Any,
+    address: Any,
+    phi: Any,
+    phidot: Any,
+    gains: Any,
+    memory: Any,
+    U: Any,
+    h: Any,
+    n_holonomic: Any,
+    n_rows: Any,
 ) -> Any:
     """law(phi, phidot, gains, memory, U, h, n_holonomic, n_rows) by the law's address; the five arrays by theirs."""
 

@@ -32,7 +32,11 @@ CALLS = {
 }
 CALLS_OF_TWO = {ca.OP_ATAN2: "atan2", ca.OP_POW: "pow", ca.OP_CONSTPOW: "pow"}
 INTRINSICS = {ca.OP_SQRT: "llvm.sqrt.f64", ca.OP_FABS: "llvm.fabs.f64"}
-INTRINSICS_OF_TWO = {ca.OP_FMIN: "llvm.minnum.f64", ca.OP_FMAX: "llvm.maxnum.f64", ca.OP_COPYSIGN: "llvm.copysign.f64"}
+INTRINSICS_OF_TWO = {
+    ca.OP_FMIN: "llvm.minnum.f64",
+    ca.OP_FMAX: "llvm.maxnum.f64",
+    ca.OP_COPYSIGN: "llvm.copysign.f64",
+}
 
 
 def module_of(functions: dict[str, ca.Function]) -> str:
@@ -54,7 +58,11 @@ def _kernel(symbol: str, function: ca.Function) -> str:
     work: dict[int, str] = {}
     stores: list[tuple[int, int, str]] = []
     for k in range(function.n_instructions()):
-        operation, outputs, inputs = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
+        operation, outputs, inputs = (
+            function.instruction_id(k),
+            function.instruction_output(k),
+            function.instruction_input(k),
+        )
         if operation == ca.OP_OUTPUT:
             stores.append((outputs[0], outputs[1], work[inputs[0]]))
         elif operation == ca.OP_INPUT:
@@ -66,7 +74,14 @@ def _kernel(symbol: str, function: ca.Function) -> str:
             lines += _instruction(operation, name, [work[index] for index in inputs])
             work[outputs[0]] = name
     lines += _stores(function, stores)
-    return "\n".join([f"define void @{symbol}(ptr noalias readonly %in, ptr noalias readonly %out) {{", *lines, "  ret void", "}"])
+    return "\n".join(
+        [
+            f"define void @{symbol}(ptr noalias readonly %in, ptr noalias readonly %out) {{",
+            *lines,
+            "  ret void",
+            "}",
+        ]
+    )
 
 
 def _loads(function: ca.Function) -> tuple[list[str], dict[tuple[int, int], str]]:
@@ -78,7 +93,10 @@ def _loads(function: ca.Function) -> tuple[list[str], dict[tuple[int, int], str]
         if function.instruction_id(k) == ca.OP_INPUT
     }
     for argument in sorted({argument for argument, _ in used}):
-        lines += [f"  %a{argument} = getelementptr ptr, ptr %in, i64 {argument}", f"  %i{argument} = load ptr, ptr %a{argument}"]
+        lines += [
+            f"  %a{argument} = getelementptr ptr, ptr %in, i64 {argument}",
+            f"  %i{argument} = load ptr, ptr %a{argument}",
+        ]
     for argument, element in sorted(used):
         name = f"%x{argument}_{element}"
         lines += [
@@ -98,11 +116,17 @@ def _stores(function: ca.Function, stores: list[tuple[int, int, str]]) -> list[s
             raise ValueError(f"result {result} of {function.name()} is sparse; densify it")
         if not sparsity.numel():
             continue
-        lines += [f"  %b{result} = getelementptr ptr, ptr %out, i64 {result}", f"  %o{result} = load ptr, ptr %b{result}"]
+        lines += [
+            f"  %b{result} = getelementptr ptr, ptr %out, i64 {result}",
+            f"  %o{result} = load ptr, ptr %b{result}",
+        ]
         for element in range(sparsity.numel()):
             value = written.get((result, element), _double(0.0))
             name = f"%y{result}_{element}"
-            lines += [f"  {name} = getelementptr double, ptr %o{result}, i64 {element}", f"  store double {value}, ptr {name}"]
+            lines += [
+                f"  {name} = getelementptr double, ptr %o{result}, i64 {element}",
+                f"  store double {value}, ptr {name}",
+            ]
     return lines
 
 

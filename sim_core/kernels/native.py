@@ -44,7 +44,9 @@ def _target() -> Any:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     features = llvm.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True, codemodel="default")
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True, codemodel="default"
+    )
 
 
 def machine_key() -> str:

@@ -28,7 +28,10 @@ class FuzzySets:
     width: float = 0.2123
 
     def __post_init__(self) -> None:
-        for name, value, choices in (("kind", self.kind, KINDS), ("conjunction", self.conjunction, CONJUNCTIONS)):
+        for name, value, choices in (
+            ("kind", self.kind, KINDS),
+            ("conjunction", self.conjunction, CONJUNCTIONS),
+        ):
             if value not in choices:
                 raise InvalidRequest(f"fuzzy sets have no {name} {value!r}; it is one of {', '.join(choices)}")
         if not 0.0 < self.width < 0.5:
