@@ -1,0 +1,117 @@
+"""The robot as the viewer knows it: its description, its signals by field, its poses. Filled from
+messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nodes.wire.messages import BodyPoses, Description, Message, Reference, RobotState
+from nodes.wire.recording import Recording
+from viewer.series import Floats, Ring, Series, Whole
+
+VECTORS = ("position", "velocity", "effort")
+SCALARS = ("phi", "phidot", "energy")
+
+
+class Signals:
+    """Everything shown of one robot: the first one that speaks.
+
+    series       {"position": ..., "phi": ..., "outputs": ..., "reference": ...}, labels are joint or output
+    names poses        rows p (3n) then quaternion (4n) per instant, None before the first
+    description  None until it was heard
+    """
+
+    def __init__(self) -> None:
+        self.robot = ""
+        self.description: Description | None = None
+        self.series: dict[str, Series] = {}
+        self.poses: Series | None = None
+        self.time = 0.0
+        self.states = 0
+
+    def take(self, topic: str, message: Message) -> None:
+        """Take one live message; other robots' and unknown topics are passed over."""
+        robot, _, _ = topic.rpartition("/")
+        if not robot or (self.robot and robot != self.robot):
+            return
+        if isinstance(message, RobotState):
+            self.robot = robot
+            self._take_state(message)
+        elif isinstance(message, Description):
+            self.robot = robot
+            self.description = message
+        elif isinstance(message, BodyPoses):
+            self._append_poses(message)
+        elif isinstance(message, Reference):
+            self._append("reference", message.name, message.timestamp, message.position)
+
+    def _take_state(self, state: RobotState) -> None:
+        if state.timestamp < self.time:  # the simulation was put back: what comes does not continue what was
+            self.series.clear()
+            self.poses = None
+        self.time = state.timestamp
+        self.states += 1
+        for field in VECTORS:
+            row = getattr(state, field)
+            self._append(field, state.name[: len(row)], state.timestamp, row)
+        for field in SCALARS:
+            self._append(field, (field,), state.timestamp, (getattr(state, field),))
+        if state.outputs:
+            self._append("outputs", tuple(state.outputs), state.timestamp, tuple(state.outputs.values()))
+
+    def _append(self, field: str, labels: Sequence[str], time: float, row: Sequence[float]) -> None:
+        ring = self.series.get(field)
+        if not isinstance(ring, Ring) or ring.labels != tuple(labels):
+            ring = self.series[field] = Ring(labels)
+        if len(row) == len(ring.labels):
+            ring.append(time, row)
+
+    def _append_poses(self, poses: BodyPoses) -> None:
+        row = [*poses.p, *poses.quaternion]
+        if not isinstance(self.poses, Ring) or len(self.poses.labels) != len(row):
+            self.poses = Ring([""] * len(row), capacity=4096)
+        self.poses.append(poses.timestamp, row)
+
+
+def from_recording(recording: Recording) -> Signals:
+    """The signals of the first robot whose state was recorded; without states only the description."""
+    signals = Signals()
+    signals.description = recording.description
+    state = next((topic for topic in recording.topics if topic.endswith("/state")), None)
+    if state is None:
+        return signals
+    signals.robot = state.rpartition("/")[0]
+    columns = recording[state]
+    times = columns["timestamp"].astype(np.float64)
+    signals.time = float(times[-1])
+    signals.states = len(times)
+    names = [str(name) for name in columns["name"][0]] if columns["name"].ndim == 2 else []
+    for field in VECTORS:
+        if columns[field].ndim == 2:
+            values = columns[field]
+            signals.series[field] = Whole(names[: values.shape[1]], times, values)
+    for field in SCALARS:
+        signals.series[field] = Whole((field,), times, columns[field].astype(np.float64).reshape(-1, 1))
+    outputs = [name for name in columns if name.startswith("outputs.")]
+    if outputs:
+        labels = [name.removeprefix("outputs.") for name in outputs]
+        signals.series["outputs"] = Whole(labels, times, np.stack([columns[name] for name in outputs], axis=1))
+    _add_reference(signals, recording)
+    _add_poses(signals, recording)
+    return signals
+
+
+def _add_reference(signals: Signals, recording: Recording) -> None:
+    columns = recording.get(f"{signals.robot}/reference")
+    if columns is not None and columns["position"].ndim == 2 and columns["name"].ndim == 2:
+        names = [str(name) for name in columns["name"][0]]
+        signals.series["reference"] = Whole(names, columns["timestamp"], columns["position"])
+
+
+def _add_poses(signals: Signals, recording: Recording) -> None:
+    columns = recording.get(f"{signals.robot}/body_poses")
+    if columns is not None and columns["p"].ndim == 2 and columns["quaternion"].ndim == 2:
+        rows: Floats = np.hstack([columns["p"], columns["quaternion"]])
+        signals.poses = Whole([""] * rows.shape[1], columns["timestamp"], rows)

@@ -1,0 +1,65 @@
+"""Colours, pens and fonts: dark ink on white, colours that stay apart for colour-blind eyes and in print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyqtgraph as pg
+from pyqtgraph.Qt import QtGui
+
+INK = "#1c2430"
+MUTED = "#5c6773"
+FAINT = "#d5dae0"
+PAPER = "#ffffff"
+PANEL = "#f5f7f9"
+ACCENT = "#0b62a8"
+CURVES = ("#0072b2", "#d55e00", "#00845f", "#b0488a", "#a87400", "#3a9bd0", "#6b4fb3", "#4d4d4d")
+BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
+
+
+def configure() -> None:
+    """Set pyqtgraph's defaults. Antialiasing is for still pictures: live it costs half the frames."""
+    pg.setConfigOptions(background=PAPER, foreground=INK, antialias=False)
+
+
+def curve_color(index: int) -> str:
+    """The colour of the index-th curve of a plot."""
+    return CURVES[index % len(CURVES)]
+
+
+def body_color(index: int, wanted: str = "") -> Any:
+    """The QColor of a body: what its shape asks for, else one of ours by its place in the list."""
+    color = QtGui.QColor(wanted) if wanted else QtGui.QColor()
+    return color if color.isValid() else QtGui.QColor(BODIES[index % len(BODIES)])
+
+
+def faded(color: Any, alpha: float) -> Any:
+    """The same QColor with opacity `alpha` in 0 .. 1."""
+    found = QtGui.QColor(color)
+    found.setAlphaF(max(0.0, min(1.0, alpha)))
+    return found
+
+
+def font(points: float, bold: bool = False) -> Any:
+    """The viewer's font."""
+    found = QtGui.QFont("DejaVu Sans")
+    found.setPointSizeF(points)
+    found.setBold(bold)
+    return found
+
+
+STYLE = f"""
+QMainWindow, QWidget#page {{ background: {PAPER}; }}
+QLabel {{ color: {INK}; }}
+QLabel#title {{ font-size: 20px; font-weight: bold; }}
+QLabel#subtitle {{ color: {MUTED}; font-size: 12px; }}
+QLabel#section {{ font-size: 13px; font-weight: bold; }}
+QLabel#caption {{ color: {MUTED}; font-size: 11px; }}
+QLabel#empty {{ color: {MUTED}; font-size: 20px; background: {PAPER}; }}
+QPushButton {{ padding: 4px 14px; border: 1px solid {FAINT}; border-radius: 4px; }}
+QPushButton {{ background: {PANEL}; color: {INK}; }}
+QPushButton:hover {{ border-color: {ACCENT}; }}
+QSlider::groove:horizontal {{ height: 4px; background: {FAINT}; border-radius: 2px; }}
+QSlider::sub-page:horizontal {{ background: {ACCENT}; border-radius: 2px; }}
+QSlider::handle:horizontal {{ width: 14px; margin: -6px 0; border-radius: 7px; background: {ACCENT}; }}
+"""
