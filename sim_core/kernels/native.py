@@ -36,8 +36,8 @@ def cache_folder() -> Path:
     return Path(base) / "armswing"
 
 
-@cache
-def _target() -> Any:
+def _new_target() -> Any:
+    """A target machine of its own for each use: an engine takes its machine over and frees it with itself."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -84,7 +84,7 @@ def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
     """Compile IR, store object and manifest under `key` (atomically; a full disk costs only the cache), and load it."""
     import llvmlite.binding as llvm
 
-    machine = _target()
+    machine = _new_target()
     module = llvm.parse_assembly(ir)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
@@ -114,17 +114,11 @@ def _write(path: Path, data: bytes) -> None:
 def _link(data: bytes, manifest: dict[str, Any], from_cache: bool) -> Library:
     import llvmlite.binding as llvm
 
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_again())
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_target())
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
     addresses = {symbol: engine.get_function_address(symbol) for symbol in manifest["symbols"]}
     return Library(manifest, addresses, from_cache, engine)
-
-
-def _target_again() -> Any:
-    """A target machine of its own for each engine, which takes it over."""
-    _target.cache_clear()
-    return _target()
 
 
 class BoundKernel:
