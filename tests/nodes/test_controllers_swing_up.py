@@ -18,6 +18,9 @@ from nodes.controllers.riccati import lqr_gain, solve_riccati
 from nodes.controllers.swing_up import RotaryModel, SwingUp, SwingUpParams
 from nodes.runtime.node import Context
 from nodes.wire.messages import JointCommand, Reference, RobotState
+from robots.registry import build
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
 
 STEP_S = 1e-3
 HANGING = (0.0, 0.0, 0.0, 0.0)
@@ -38,11 +41,7 @@ class Furuta:
         """M11, M12, M22, dM11/dalpha."""
         m, L, r = self.pendulum_mass, self.pendulum_length, self.arm_length
         J2 = m * L * L / 3.0
-        M11 = (
-            (self.arm_mass / 3.0 + m) * r * r
-            + J2 * math.sin(alpha) ** 2
-            + AXIAL_INERTIA * math.cos(alpha) ** 2
-        )
+        M11 = (self.arm_mass / 3.0 + m) * r * r + J2 * math.sin(alpha) ** 2 + AXIAL_INERTIA * math.cos(alpha) ** 2
         return M11, m * r * L / 2.0 * math.cos(alpha), J2, (J2 - AXIAL_INERTIA) * math.sin(2.0 * alpha)
 
     def moment(self) -> float:
@@ -117,9 +116,7 @@ class Run:
             t = tick * STEP_S
             if self.reference and tick % 10 == 0:
                 rows = ([value] for value in self.reference(t))
-                said = Reference(
-                    **dict(zip(("position", "velocity", "acceleration"), rows, strict=True)), name=["arm"]
-                )
+                said = Reference(**dict(zip(("position", "velocity", "acceleration"), rows, strict=True)), name=["arm"])
                 assert not self.node.on_message("reference", said)
             waiting.append(self.answer(t, tick, x))
             x = self.plant.step(x, waiting.popleft())
@@ -179,6 +176,24 @@ def test_the_kinetic_energy_of_the_plant_is_that_of_its_rods() -> None:
     assert moving - resting == pytest.approx(kinetic + axial, rel=1e-5)
 
 
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_the_robot_in_other_coordinates_moves_as_the_plant_of_these_tests(coordinates: str) -> None:
+    """Two derivations without a common line: positions after a second of driven motion, and the energy on the way."""
+    sim = Simulation(assemble(build("rotary_pendulum", coordinates=coordinates, start_deg=100.0)), step_s=STEP_S)
+    plant, x = Furuta(), np.array([0.0, math.radians(100.0), 0.0, 0.0])
+    offset = sim.energy() - plant.energy(x)
+    for tick in range(1000):
+        torque = 0.01 * math.sin(0.01 * tick)
+        sim.set_effort([torque])
+        sim.step()
+        x = plant.step(x, torque)
+        if tick % 100 == 0:
+            assert sim.energy() - plant.energy(x) == pytest.approx(offset, abs=1e-8)
+    position, velocity, _ = sim.joints()
+    assert position == pytest.approx(x[:2], abs=1e-5)
+    assert velocity == pytest.approx(x[2:], abs=1e-4)
+
+
 def test_riccati_solution_satisfies_its_equation_and_stabilizes() -> None:
     rng = np.random.default_rng(3)
     A, B = rng.standard_normal((5, 5)), rng.standard_normal((5, 2))
@@ -212,9 +227,7 @@ def test_it_swings_up_from_hanging_at_rest_and_stays() -> None:
 @pytest.mark.parametrize("arm", [0.95, 1.05])
 @pytest.mark.parametrize("pendulum", [0.95, 1.05])
 @pytest.mark.parametrize("lengths", [0.97, 1.03])
-def test_it_bears_wrong_masses_lengths_a_late_command_and_encoders(
-    arm: float, pendulum: float, lengths: float
-) -> None:
+def test_it_bears_wrong_masses_lengths_a_late_command_and_encoders(arm: float, pendulum: float, lengths: float) -> None:
     plant = Furuta(0.095 * arm, 0.085 * lengths, 0.024 * pendulum, 0.129 / lengths)
     run = Run(plant, delay_steps=3, sensors=Encoders()).go(5.0)
     assert run.upright_since() < 4.0
