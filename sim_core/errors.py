@@ -31,7 +31,7 @@ class UnsupportedPair(InvalidRequest):
     """A stepper, stabilizer or system that lacks what the others need."""
 
 
-class SimulationDiverged(SimulationError):
+class SimulationDiverged(SimulationError):  # noqa: N818 - as above
     """The state left the finite numbers.
 
     time     seconds, the last finite state

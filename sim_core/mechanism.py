@@ -47,7 +47,7 @@ Number = float | Tunable
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """A drawable part of a body: "line" by points (3n,), "box" by size, "sphere" (radius,), "cylinder" (radius, length)."""
+    """A drawable part of a body: "line" by points (3n,), "box" by size, "sphere" (radius,), "cylinder" (radius, l)."""
 
     kind: str
     points: tuple[float, ...] = ()
@@ -278,7 +278,7 @@ class Mechanism:
 
     @cached_property
     def canonical_hash(self) -> str:
-        """A hash of everything that shapes the equations: names, numbers, order (not shapes, start or tunable values)."""
+        """A hash of what shapes the equations: names, numbers, order (not shapes, start or tunables' values)."""
         drop = {"shapes", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
 

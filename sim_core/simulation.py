@@ -78,7 +78,7 @@ class State:
         if missing:
             raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
         whole = {"tick", "configuration"}
-        values = {
+        values: dict[str, Any] = {
             field.name: int(plain[field.name]) if field.name in whole else np.array(plain[field.name], dtype=float)
             for field in fields(State)
         }

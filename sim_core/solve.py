@@ -25,7 +25,7 @@ def regularization_for(M: np.ndarray, J: np.ndarray, penalty_rows: list[int], cl
 
 
 def reference_solution(M: np.ndarray, f: np.ndarray, J: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a and lam of M a + J' lam = f, J a = gamma, as the minimum-norm least-squares solution of the whole KKT system."""
+    """a and lam of M a + J' lam = f, J a = gamma: minimum-norm least-squares solution of the whole KKT system."""
     n, m = len(M), len(J)
     K = np.block([[M, J.T], [J, np.zeros((m, m))]])
     solution = np.linalg.lstsq(K, np.concatenate([f, gamma]), rcond=1e-13)[0]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 Array = Any  # numpy array or casadi SX
+Triple = tuple[float, float, float]
 
 
 def library_of(*values: Array) -> Any:
@@ -66,11 +67,9 @@ def rotation_about(axis: tuple[float, float, float], angle: Array) -> Array:
 
 def rotation_zxz(phi: Array, theta: Array, psi: Array) -> Array:
     """R of intrinsic ZXZ Euler angles: precession phi, nutation theta, spin psi (rad). [NadaBayoumi2024, eq. 23]"""
-    library = library_of(phi, theta, psi)
     turn = rotation_about((0.0, 0.0, 1.0), phi), rotation_about((1.0, 0.0, 0.0), theta)
     spin = rotation_about((0.0, 0.0, 1.0), psi)
-    product = (lambda a, b: a @ b) if library is np else (lambda a, b: library.mtimes(a, b))
-    return product(product(*turn), spin)
+    return turn[0] @ turn[1] @ spin
 
 
 def angular_velocity_zxz(theta: Array, psi: Array, rates: Array) -> Array:
@@ -125,7 +124,7 @@ def quaternions_from_rotations(R: np.ndarray) -> np.ndarray:
     return np.asarray(column / np.linalg.norm(column, axis=1, keepdims=True))
 
 
-def perpendicular_axes(axis: tuple[float, float, float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def perpendicular_axes(axis: Triple) -> tuple[Triple, Triple]:
     """Two unit vectors e1, e2 with e1 x e2 = axis; the coordinate axes in turn for z, x and y."""
     table = {
         (0.0, 0.0, 1.0): ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
@@ -138,4 +137,5 @@ def perpendicular_axes(axis: tuple[float, float, float]) -> tuple[tuple[float, .
     helper = np.eye(3)[int(np.argmin(np.abs(n)))]
     e1 = np.cross(helper, n)
     e1 /= np.linalg.norm(e1)
-    return tuple(e1.tolist()), tuple(np.cross(n, e1).tolist())
+    e2 = np.cross(n, e1)
+    return (float(e1[0]), float(e1[1]), float(e1[2])), (float(e2[0]), float(e2[1]), float(e2[2]))

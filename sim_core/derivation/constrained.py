@@ -54,8 +54,8 @@ class ConstrainedFactor:
         n_rows = len(self.Y)
         right = sparse(r1)
         targets = ca.vertsplit(r2) if n_rows else []
-        for row, column in enumerate(self.penalty):
-            for index, value in column.items():
+        for row, penalty in enumerate(self.penalty):
+            for index, value in penalty.items():
                 right[index] = right.get(index, ca.SX(0)) + value * targets[row]
         z = self.mass.forward(right)
         if not n_rows:
@@ -70,8 +70,8 @@ class ConstrainedFactor:
             for _ in range(REFINEMENTS):
                 again = {row: value + self.regularization * y[row] for row, value in b.items()}
                 y = self.schur.backward(self.schur.forward(again))
-        for row, column in enumerate(self.Y):
-            for k, value in column.items():
+        for row, reach in enumerate(self.Y):
+            for k, value in reach.items():
                 z[k] = z[k] - value * y[row] if k in z else -value * y[row]
         return dense(self.mass.backward(z), self.n_q), dense(y, n_rows)
 
@@ -82,9 +82,9 @@ def factorize_constrained(M: ca.SX, J: ca.SX, regularization: float, penalty_row
     rows = [sparse(J[row, :].T) for row in range(n_rows)]
     mass_entries: Entries = entries_of(M)
     for row in penalty_rows:
-        for i, left in rows[row].items():
-            for j, right in rows[row].items():
-                mass_entries[i, j] = mass_entries.get((i, j), ca.SX(0)) + left * right
+        for i, value_i in rows[row].items():
+            for j, value_j in rows[row].items():
+                mass_entries[i, j] = mass_entries.get((i, j), ca.SX(0)) + value_i * value_j
     mass = factorize(mass_entries, n_q)
     Y = [mass.forward(row) for row in rows]
     S: Entries = {}

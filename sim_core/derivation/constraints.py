@@ -21,6 +21,7 @@ from sim_core.mechanism import (
     Slider,
     SpinRelation,
     UnitNorm,
+    Vector3,
     X,
     Y,
     Z,
@@ -59,6 +60,8 @@ def _(constraint: Distance, frames: Frames, symbols: Symbols) -> ca.SX:
 @rows_of.register
 def _(constraint: UnitNorm, frames: Frames, symbols: Symbols) -> ca.SX:
     e = frames[constraint.body].e
+    if e is None:
+        raise InvalidMechanism(f"body {constraint.body!r} has no Euler parameters whose norm could be kept")
     return ca.dot(e, e) - 1
 
 
@@ -76,13 +79,9 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
     """What a joint forbids in absolute coordinates; each carries the joint's name."""
     in_plane = _is_planar(mechanism, joint)
     e1, e2 = spatial.perpendicular_axes(joint.axis)
-    # the child's axis that coincides with the joint's: its row of R_PC' times the axis
-    turned = tuple(
-        tuple(sum(joint.rotation[k][i] * e[k] for k in range(3)) for i in range(3)) for e in (joint.axis, e1)
-    )
-    axis_child, e1_child = turned
+    axis_child, e1_child = _seen_from_child(joint, joint.axis), _seen_from_child(joint, e1)
 
-    def coincide(directions: tuple[tuple[float, float, float], ...]) -> Constraint:
+    def coincide(directions: tuple[Vector3, ...]) -> Constraint:
         return Coincidence(
             name=joint.name,
             body_a=joint.parent,
@@ -92,10 +91,10 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
             directions=directions,
         )
 
-    def perpendicular(axis_a: tuple[float, ...], axis_b: tuple[float, ...]) -> Constraint:
+    def perpendicular(axis_a: Vector3, axis_b: Vector3) -> Constraint:
         return Perpendicular(name=joint.name, body_a=joint.child, axis_a=axis_a, body_b=joint.parent, axis_b=axis_b)
 
-    def stays(axis: tuple[float, ...]) -> Constraint:
+    def stays(axis: Vector3) -> Constraint:
         return Slider(
             name=joint.name,
             body_a=joint.parent,
@@ -111,13 +110,19 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
     if joint.kind == "prismatic":
         if in_plane:
             across = e2 if abs(e1[2]) > 0.5 else e1
-            across_child = tuple(sum(joint.rotation[k][i] * across[k] for k in range(3)) for i in range(3))
-            return [stays(across), perpendicular(across_child, joint.axis)]
+            return [stays(across), perpendicular(_seen_from_child(joint, across), joint.axis)]
         upright = [perpendicular(axis_child, e1), perpendicular(axis_child, e2), perpendicular(e1_child, e2)]
         return [stays(e1), stays(e2), *upright]
     if in_plane:
         return []
     return [stays(joint.axis), perpendicular(axis_child, e1), perpendicular(axis_child, e2)]
+
+
+def _seen_from_child(joint: Joint, direction: Vector3) -> Vector3:
+    """R_PC' times a direction given in the parent, at joint position 0."""
+    R = joint.rotation
+    x, y, z = (sum(R[k][i] * direction[k] for k in range(3)) for i in range(3))
+    return (x, y, z)
 
 
 def _is_planar(mechanism: Mechanism, joint: Joint) -> bool:
@@ -155,7 +160,9 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
     [NadaBayoumi2024, eqs. 3, 7, 32]
     """
     t, q, v = symbols.t, symbols.q, symbols.v
-    holonomic, velocity, names = [], [], []
+    holonomic: list[ca.SX] = []
+    velocity: list[ca.SX] = []
+    names: list[str] = []
     for constraint in sorted(constraints, key=is_nonholonomic):
         for row in ca.vertsplit(rows_of(constraint, frames, symbols)):
             moves = ca.jacobian(row, v if is_nonholonomic(constraint) else q).nnz() > 0
@@ -169,4 +176,4 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
     Phidot = ca.vertcat(rate, spin)
     J = ca.vertcat(ca.jacobian(Phi, q), ca.jacobian(spin, v)) if names else ca.SX(0, q.numel())
     gamma = -(ca.jtimes(Phidot, q, v) + ca.jacobian(Phidot, t)) if names else ca.SX(0, 1)
-    return Rows(Phi, Phidot, J, gamma, tuple(names))
+    return Rows(Phi, Phidot, ca.SX(J), ca.SX(gamma), tuple(names))

@@ -12,7 +12,7 @@ from sim_core.derivation import absolute, recursive
 from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
 from sim_core.derivation.constraints import Rows, all_constraints, rows_for
 from sim_core.derivation.symbols import Frame, Motion, Symbols
-from sim_core.mechanism import GROUND, Joint, Mechanism, UnitNorm, validate
+from sim_core.mechanism import GROUND, Joint, Mechanism, SpinRelation, UnitNorm, validate
 from sim_core.solve import regularization_for
 
 FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
@@ -58,7 +58,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     functions["outputs"] = ca.Function("outputs", arguments, [outputs])
     functions["poses"] = ca.Function("poses", arguments, list(_poses(mechanism, motion)))
     functions["guards"] = ca.Function("guards", arguments, [_guards(mechanism, motion)])
-    facts = {
+    facts: dict[str, object] = {
         "coordinate_names": motion.coordinate_names,
         "row_names": row_names,
         "n_holonomic": n_holonomic,
@@ -112,7 +112,7 @@ def _has_loops(mechanism: Mechanism) -> bool:
         return name
 
     edges = [(joint.parent, joint.child) for joint in mechanism.joints]
-    edges += [(c.body_a, c.body_b) for c in mechanism.constraints if hasattr(c, "body_a")]
+    edges += [(c.body_a, c.body_b) for c in mechanism.constraints if not isinstance(c, UnitNorm | SpinRelation)]
     for a, b in edges:
         if find(a) == find(b):
             return True

@@ -13,7 +13,7 @@ from sim_core import spatial
 from sim_core.derivation.absolute import inertia_matrix
 from sim_core.derivation.symbols import Frame, Motion, Symbols, ground_frame, symbols_for
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import GROUND, Body, Joint, Mechanism
+from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Vector3
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _links(mechanism: Mechanism, symbols: Symbols) -> list[Link]:
     for joint in mechanism.joints:
         if joint.child in last:
             raise InvalidMechanism(
-                f"{owner}: joint {joint.name!r} closes a loop at {joint.child!r}; in joint coordinates a constraint does"
+                f"{owner}: joint {joint.name!r} closes a loop at {joint.child!r}; a constraint must do that"
             )
         if joint.parent not in last:
             raise InvalidMechanism(f"{owner}: joint {joint.name!r} hangs on {joint.parent!r}, which comes after it")
@@ -83,7 +83,8 @@ def _links(mechanism: Mechanism, symbols: Symbols) -> list[Link]:
 def _links_of(joint: Joint, body: Body, parent: int, index: int, symbols: Symbols) -> list[Link]:
     fixed, zero, same = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3)
     e1, e2 = spatial.perpendicular_axes(joint.axis)
-    slides = {"revolute": [], "prismatic": [joint.axis], "planar": [e1, e2]}[joint.kind]
+    along: dict[str, list[Vector3]] = {"revolute": [], "prismatic": [joint.axis], "planar": [e1, e2]}
+    slides = along[joint.kind]
     turns = joint.kind != "prismatic"
     links: list[Link] = []
     names = joint_coordinates(joint)
@@ -98,10 +99,10 @@ def _links_of(joint: Joint, body: Body, parent: int, index: int, symbols: Symbol
         p = slide.p - fixed @ child_point
         return [Link(names[0], body, slide.parent, p, ca.SX(fixed), ca.SX(zero), ca.SX(fixed.T @ ca.DM(joint.axis)))]
     R = spatial.rotation_about(joint.axis, symbols.q[index + len(slides)]) @ fixed
-    axis = fixed.T @ ca.DM(joint.axis)
+    turning = fixed.T @ ca.DM(joint.axis)
     # the frame's origin moves on a circle about the joint's point
-    s_v = ca.cross(child_point, axis)
-    return [*links, Link(names[-1], body, parent, at - R @ child_point, R, ca.SX(axis), ca.SX(s_v))]
+    s_v = ca.cross(child_point, turning)
+    return [*links, Link(names[-1], body, parent, at - R @ child_point, R, ca.SX(turning), ca.SX(s_v))]
 
 
 @dataclass

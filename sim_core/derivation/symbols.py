@@ -41,7 +41,7 @@ def symbols_for(mechanism: Mechanism, n_q: int) -> Symbols:
 
 @dataclass(frozen=True)
 class Frame:
-    """Pose and angular velocity of a body: p_WB (3), R_WB (3, 3), w_WB_B (3); `e` its Euler parameters if it has them."""
+    """Pose and angular velocity of a body: p_WB (3), R_WB (3, 3), w_WB_B (3); `e` its Euler parameters, if any."""
 
     p: ca.SX
     R: ca.SX
@@ -72,7 +72,7 @@ def ground_frame() -> dict[str, Frame]:
 
 @dataclass(frozen=True)
 class Motion:
-    """What a coordinate family gives: coordinate names, frames, and the unconstrained equations M a = f (u not yet in f)."""
+    """What a coordinate family gives: names, frames, and the unconstrained equations M a = f (without u in f)."""
 
     coordinate_names: tuple[str, ...]
     frames: Frames

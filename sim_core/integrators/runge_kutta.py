@@ -30,7 +30,7 @@ from sim_core.kernels.compiled import inner, loop
 
 @inner
 def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-def]
-    """q, v at time + h from those at time; y_i = y + h sum_j A_ij k_j, y+ = y + h sum_i b_i k_i. [HairerNorsettWanner1993]"""
+    """q, v at time + h: y_i = y + h sum_j A_ij k_j, y+ = y + h sum_i b_i k_i. [HairerNorsettWanner1993, ch. II.1]"""
     n, stages = m.state.shape[1], b.size
     for i in range(n):
         m.state[Q0, i] = m.state[Q, i]

@@ -124,7 +124,7 @@ def count_turns(m, calls):  # type: ignore[no-untyped-def]
 
 @inner
 def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
-    """Index of a guard that changed sign over this step in its direction (2 in `guard_directions`: not watched), or -1."""
+    """Index of a guard that changed sign over this step in its direction (2: not watched), or -1."""
     if m.guards.shape[1] == 0:
         return -1
     found = -1

@@ -19,8 +19,8 @@ class FuzzySets:
     """Five sets on [-1, 1] and how two memberships are joined.
 
     kind   "triangle" (set I), "trapezoid" (set II), "gaussian" (set III)
-    width  plateau of a trapezoid (0 to 1/2), sigma of a Gaussian; the paper states neither, 0.2123 makes neighbours meet
-           at one half
+    width  plateau of a trapezoid (0 to 1/2), sigma of a Gaussian; the paper states neither, 0.2123 makes
+           neighbours meet at one half
     """
 
     kind: Literal["triangle", "trapezoid", "gaussian"] = "triangle"

@@ -1,7 +1,7 @@
 """The 25 rules and their control surface. [NadaBayoumi2024, table 1] [Man2025, table 1]
 
-Both inputs are split into five sets centred at -1, -1/2, 0, 1/2, 1 (negative big ... positive big); rule (i, j) puts the
-output at clip(i + j, -2, 2) / 2. Zero-order Sugeno: U = sum w z / sum w.
+Both inputs are split into five sets centred at -1, -1/2, 0, 1/2, 1 (negative big ... positive big); rule (i, j) puts
+the output at clip(i + j, -2, 2) / 2. Zero-order Sugeno: U = sum w z / sum w.
 """
 
 from __future__ import annotations

@@ -45,11 +45,15 @@ class Stabilizer:
         return None
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """The largest step (s) at which the violation does not grow, gains being those for `h`; inf when always stable."""
+        """The largest step (s) at which the violation does not grow, with the gains for `h`; inf when always stable."""
         gains = self.linear_gains(h)
         if gains is None:
             return math.inf
-        stable = lambda step: stepper.growth(*gains, step) <= 1 + 1e-9  # noqa: E731
+        kp, kd = gains
+
+        def stable(step: float) -> bool:
+            return stepper.growth(kp, kd, step) <= 1 + 1e-9
+
         low, high = 0.0, 1e-6
         while stable(high):
             low, high = high, 2 * high

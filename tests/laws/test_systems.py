@@ -1,0 +1,166 @@
+"""Laws that every assembled mechanism keeps, at states all around its start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sim_core.simulation import Simulation
+from sim_core.solve import reference_solution
+from sim_core.stabilization.stabilizers import Baumgarte, FuzzyPaper, Projection, SampledFuzzy, Stabilizer
+from sim_core.system import System
+
+
+def states(system: System, count: int = 5, spread: float = 0.3) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    random = np.random.default_rng(20)
+    start = np.array(system.mechanism.initial_q)
+    return [
+        (
+            start + spread * random.normal(size=start.size),
+            random.normal(size=start.size),
+            random.normal(size=system.n_u),
+        )
+        for _ in range(count)
+    ]
+
+
+def central(function, x: np.ndarray, step: float = 1e-6) -> np.ndarray:  # type: ignore[no-untyped-def]
+    columns = []
+    for i in range(x.size):
+        e = np.zeros(x.size)
+        e[i] = step
+        columns.append((function(x + e) - function(x - e)) / (2 * step))
+    return np.array(columns).T if columns else np.zeros((0, 0))
+
+
+def test_jacobian_is_the_derivative_of_the_constraints(system: System) -> None:
+    rows = system.configurations[0]
+    if not rows.n_rows:
+        pytest.skip("no constraints in these coordinates")
+    for q, v, _ in states(system):
+        J = system.terms(0.0, q, v)[2]
+        numeric = central(lambda x, v=v: system.residual(0.0, x, v)[0], q)
+        np.testing.assert_allclose(J[: rows.n_holonomic], numeric, atol=1e-8 * max(1.0, np.abs(J).max()))
+        np.testing.assert_allclose(system.residual(0.0, q, v)[1], J @ v, atol=1e-12 * max(1.0, np.abs(J @ v).max()))
+
+
+def test_gamma_is_what_the_velocity_rows_lose_to_the_motion(system: System) -> None:
+    if not system.configurations[0].n_rows:
+        pytest.skip("no constraints in these coordinates")
+    for q, v, _ in states(system):
+        gamma = system.terms(0.0, q, v)[3]
+        step = 1e-6
+        ahead, behind = (system.residual(0.0, q + sign * step * v, v)[1] for sign in (1, -1))
+        np.testing.assert_allclose(-gamma, (ahead - behind) / (2 * step), atol=1e-7 * max(1.0, np.abs(gamma).max()))
+
+
+def test_mass_matrix_is_the_curvature_of_the_kinetic_energy(system: System) -> None:
+    for q, v, _ in states(system):
+        M = system.terms(0.0, q, v)[0]
+        np.testing.assert_allclose(M, M.T, atol=1e-15 * max(1.0, np.abs(M).max()))
+        kinetic = system.energy(0.0, q, v)[0]
+        assert kinetic == pytest.approx(0.5 * v @ M @ v, rel=1e-12)
+
+
+def test_forces_are_those_of_lagrange(system: System) -> None:
+    """f = Q - dM/dt v + dT/dq - dV/dq by finite differences of the energies alone."""
+    for q, v, u in states(system, count=3):
+        M, f, _, _ = system.terms(0.0, q, v, u)
+        step = 1e-6
+        Mdot = (system.terms(0.0, q + step * v, v)[0] - system.terms(0.0, q - step * v, v)[0]) / (2 * step)
+        dT = central(lambda x, v=v: np.array([system.energy(0.0, x, v)[0]]), q)[0]
+        dV = central(lambda x, v=v: np.array([system.energy(0.0, x, v)[1]]), q)[0]
+        passive = system.terms(0.0, q, v, np.zeros(system.n_u))[1]
+        np.testing.assert_allclose(passive, -Mdot @ v + dT - dV, atol=2e-7 * max(1.0, np.abs(passive).max()))
+        power = (f - passive) @ v
+        efforts = np.zeros(len(system.joint_names))
+        for index, actuator in enumerate(system.mechanism.actuators):
+            efforts[system.joint_names.index(actuator.joint)] += u[index]
+        assert power == pytest.approx(efforts @ system.joints(0.0, q, v)[1], rel=1e-9, abs=1e-12)
+
+
+def test_accelerations_solve_the_constrained_equations(system: System) -> None:
+    """KKT residual to 1e-11 of its terms, and the least-squares reference."""
+    for q, v, u in states(system):
+        M, f, J, gamma = system.terms(0.0, q, v, u)
+        a, lam, _ = system.acceleration(0.0, q, v, u)
+        dynamics = np.abs(M) @ np.abs(a) + np.abs(J).T @ np.abs(lam) + np.abs(f)
+        assert np.abs(M @ a + J.T @ lam - f).max() <= 1e-11 * dynamics.max()
+        if len(J):
+            rows = np.abs(J) @ np.abs(a) + np.abs(gamma)
+            assert np.abs(J @ a - gamma).max() <= 1e-11 * rows.max()
+        a_ref, _ = reference_solution(M, f, J, gamma)
+        np.testing.assert_allclose(a, a_ref, rtol=0, atol=1e-8 * max(1.0, np.abs(a_ref).max()))
+
+
+def test_a_stored_factor_solves_for_other_right_hand_sides(system: System) -> None:
+    random = np.random.default_rng(3)
+    for q, v, u in states(system, count=2):
+        M, _, J, _ = system.terms(0.0, q, v, u)
+        factor = system.acceleration(0.0, q, v, u)[2]
+        r1, r2 = random.normal(size=system.n_q), random.normal(size=len(J))
+        x, y = system.apply(factor, r1, r2)
+        scale = np.abs(M) @ np.abs(x) + np.abs(J).T @ np.abs(y) + np.abs(r1)
+        assert np.abs(M @ x + J.T @ y - r1).max() <= 1e-11 * scale.max()
+        if len(J):
+            assert np.abs(J @ x - r2).max() <= 1e-10 * (np.abs(J) @ np.abs(x) + np.abs(r2)).max()
+
+
+def test_joint_rates_are_the_derivatives_of_joint_positions(system: System) -> None:
+    if not system.joint_names:
+        pytest.skip("no declared joints")
+    sim = Simulation(system, step_s=1e-4, stabilizer="projection")
+    sim.step(200)
+    before, rate, _ = sim.joints()
+    state = sim.state
+    sim.step(1)
+    ahead = sim.joints()[0]
+    sim.restore(state)
+    np.testing.assert_allclose((ahead - before) / 1e-4, rate, atol=1e-2 * max(1.0, np.abs(rate).max()))
+
+
+def test_energy_is_kept_without_forces(system: System) -> None:
+    """Over one second at a fine step; the start off the manifold is put on it by projection first."""
+    sim = Simulation(system, step_s=2e-4, stabilizer="projection")
+    sim.step(5)
+    start, scale = sim.energy(), 0.0
+    for _ in range(10):
+        sim.step(500)
+        kinetic = system.energy(sim.time, sim.state.q, sim.state.v)[0]
+        scale = max(scale, kinetic)
+        assert abs(sim.energy() - start) <= 1e-6 * max(scale, 1e-3)
+
+
+@pytest.mark.parametrize(
+    "stabilizer",
+    [Stabilizer(), SampledFuzzy(), Projection(), Baumgarte(20.0, 20.0), FuzzyPaper(Ku=1e2)],
+    ids=lambda stabilizer: stabilizer.name,
+)
+@pytest.mark.parametrize("stepper", ["rk4", "semi_implicit", "dopri5", "dopri5_adaptive"])
+def test_a_restored_snapshot_goes_on_to_the_same_bits(system: System, stepper: str, stabilizer: Stabilizer) -> None:
+    sim = Simulation(system, step_s=1e-3, stepper=stepper, stabilizer=stabilizer)
+    sim.set_effort([0.01] * system.n_u)
+    sim.step(37)
+    kept = sim.snapshot()
+    sim.step(53)
+    first = sim.snapshot().to_plain()
+    other = Simulation(system, step_s=1e-3, stepper=stepper, stabilizer=stabilizer)
+    other.restore(kept.from_plain(kept.to_plain()))
+    other.step(53)
+    assert other.snapshot().to_plain() == first
+    sim.restore(kept)
+    for _ in range(53):
+        sim.step(1)
+    assert sim.snapshot().to_plain() == first
+
+
+def test_arrays_handed_out_share_no_memory(system: System) -> None:
+    sim = Simulation(system)
+    before = sim.snapshot().to_plain()
+    state, handed = sim.state, [*sim.joints(), *sim.poses(), sim.multipliers()]
+    handed += [getattr(state, name) for name in ("q", "v", "u", "p", "U", "turns", "peaks")]
+    for array in handed:
+        array[...] = 7.0
+    assert sim.snapshot().to_plain() == before
+    again = [*sim.joints(), *sim.poses()]
+    assert not any(np.shares_memory(a, b) for a in handed for b in again)
