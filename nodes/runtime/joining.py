@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ def run_node(
     params: Mapping[str, Any] | None = None,
     domain: int | None = None,
     alone: bool = False,
+    beside: Callable[[int, str], None] | None = None,
 ) -> int:
     """Run the node "path/to/file.py:Class" until it is asked to stop; the exit code.
 
     name   in the registry; from the class when not given ("MyLogger" -> "my_logger")
     robot  whose topics it speaks and hears; the live simulation's when not given
     alone  True: where no launch is live, open the domain for as long as the node runs
+    beside called with (domain, name) on a thread of its own while the node runs, to watch or to end it
     """
     domain = default_domain() if domain is None else domain
     path, class_name = locate(run, Path.cwd())
@@ -48,15 +51,14 @@ def run_node(
             stack.enter_context(Registry(domain))
             sim = SimPlan(robot=robot or "")
         plan = Plan(name=name, sim=sim, nodes=[node_plan], domain=domain, folder=str(Path.cwd()))
-        return _run(plan, node_plan, cls())
+        from nodes.runtime.process import show_log_lines
+        from nodes.runtime.runner import Runner
 
-
-def _run(plan: Plan, node_plan: NodePlan, node: Any) -> int:
-    from nodes.runtime.process import show_log_lines
-    from nodes.runtime.runner import Runner
-
-    show_log_lines()
-    Runner(plan, node_plan, node).run()
+        show_log_lines()
+        runner = Runner(plan, node_plan, cls())
+        if beside is not None:
+            threading.Thread(target=beside, args=(domain, name), daemon=True).start()
+        runner.run()
     return 0
 
 

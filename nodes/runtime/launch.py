@@ -7,29 +7,26 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import zmq
-
 from nodes.client import lost_messages
 from nodes.runtime.display import Display, NodeLine
-from nodes.runtime.plan import Plan, load_node_class, save_plan
+from nodes.runtime.observer import Observer
+from nodes.runtime.plan import NodePlan, Plan, load_node_class, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import Failure, Program, Supervisor
-from nodes.wire.bus import Subscriber
 from nodes.wire.domain import domain_folder
-from nodes.wire.messages import Status
-from nodes.wire.registry import NodeEntry, Registry
-from nodes.wire.registry_link import RegistryLink
-from nodes.wire.service import ServiceClient, ServiceError
+from nodes.wire.registry import Registry
+from nodes.wire.service import ServiceError
 from nodes.wire.topics import resolve
 
-NOT_READY = ("starting", "failed")
-TICK_S = 0.05
-ASK_TIMEOUT_S = 1.0
+STARTING_TICK_S = 0.01
+RUNNING_TICK_S = 0.05
+GATHER_S = 1.0  # of the 5 s in which a launch ends
+ANSWER_S = 0.5
 MILESTONE_MISSED = 1
 
 
@@ -48,8 +45,10 @@ def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -
     """
     began = time.monotonic() if began is None else began
     with Registry(plan.domain), contextlib.ExitStack() as stack:
-        launch = Launch(plan, stack.enter_context(Display(plan.duration_s)), began)
-        stack.callback(launch.close)
+        observer = Observer(plan.domain)
+        stack.callback(observer.close)
+        display = stack.enter_context(Display(plan.duration_s))
+        launch = Launch(plan, observer, display, began)
         stack.enter_context(launch.signals())
         launch.run(view=view)
     launch.show_failure()
@@ -60,24 +59,21 @@ def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -
 class Launch:
     """One launch in a domain whose registry is up; `run` it once, in the main thread."""
 
-    def __init__(self, plan: Plan, display: Display, began: float) -> None:
+    def __init__(self, plan: Plan, observer: Observer, display: Display, began: float) -> None:
         self.plan = plan
         self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode)
+        self._observer = observer
         self._display = display
         self._began = began
-        self._folder = domain_folder(plan.domain)
-        self._names = ["sim", *(node.name for node in plan.nodes)]
-        self._link = RegistryLink(plan.domain)
-        self._subscriber = Subscriber(zmq.Context.instance(), ["status"], "launch")
-        self._first: Subscriber | None = None
-        self._status: dict[str, Status] = {}
+        self._resumed_at = 0.0
         self._failure: Failure | None = None
         self._signal = 0
-        self._resumed_at = 0.0
-        self.supervisor = Supervisor(
+        self._names = ["sim", *(node.name for node in plan.nodes)]
+        self._folder = domain_folder(plan.domain)
+        self._supervisor = Supervisor(
             folder=self._folder / "logs",
-            is_ready=self._is_ready,
-            ask_to_stop=lambda name: self._ask(name, "shutdown"),
+            is_ready=observer.is_ready,
+            ask_to_stop=lambda name: observer.ask(name, "shutdown"),
             note=lambda name, line: display.say(line, name),
         )
 
@@ -86,7 +82,7 @@ class Launch:
         """Ctrl-C, SIGTERM and SIGHUP end the run in order; a second one kills what is left."""
 
         def asked(number: int, _frame: FrameType | None) -> None:
-            self.supervisor.in_a_hurry = bool(self._signal)
+            self._supervisor.in_a_hurry = bool(self._signal)
             self._signal = self._signal or number
 
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -100,14 +96,13 @@ class Launch:
     def run(self, *, view: bool = False) -> None:
         """Start, resume, watch until the end, stop, sum up. No child is left, whatever happens."""
         try:
-            self.supervisor.start(self._programs(view))
-            if self._watch(lambda: self.supervisor.ready):
+            self._supervisor.start(self._programs(view))
+            if self._watch(lambda: self._supervisor.ready, STARTING_TICK_S):
                 self._resume()
-                self._watch(self._is_over)
-            if self._failure is None:
-                self._gather()
+                self._watch(self._is_over, RUNNING_TICK_S)
+            self._gather()
         finally:
-            self.supervisor.stop()
+            self._supervisor.stop()
             self._show_output()
         self._finish()
 
@@ -118,161 +113,110 @@ class Launch:
         process = [*python, "nodes.runtime.process", "--plan", str(path), "--node"]
         programs = [Program("sim", [*process, "sim"])]
         programs += [
-            Program(node.name, [*process, node.name], node.restart, node.max_restarts)
-            for node in self.plan.nodes
+            Program(node.name, [*process, node.name], node.restart, node.max_restarts) for node in self.plan.nodes
         ]
         if view:
             viewer = [*python, "nodes.runtime.cli", "view", "--domain", str(self.plan.domain)]
             programs.append(Program("viewer", viewer, needed=False))
         return programs
 
-    def _watch(self, done: Any) -> bool:
+    def _watch(self, done: Callable[[], bool], tick_s: float) -> bool:
         """Look after everything until `done()`; False when a failure or a signal came first."""
         while not done():
             if self._signal:
                 return False
-            self._failure = self.supervisor.poll()
+            self._failure = self._supervisor.poll()
             if self._failure is not None:
                 return False
             self._show_output()
-            self._hear()
-            self._display.update(self._time(), self._lines())
+            self._observer.hear(tick_s)
+            self._display.update(self._observer.time, self._lines())
         return True
 
-    def _hear(self) -> None:
-        """Take what was said, waiting a little for the first word."""
-        if self._link.nodes:
-            for entry in self._link.nodes:
-                if "data" in entry.endpoints:
-                    self._subscriber.connect(entry.name, entry.endpoints["data"])
-        if self._first is not None:
-            self._await_first_state(self._first)
-            wait_s = 0.0
-        else:
-            wait_s = TICK_S if self.supervisor.ready else TICK_S / 5
-        while (heard := self._subscriber.receive(wait_s)) is not None:
-            if isinstance(heard[2], Status):
-                self._status[heard[2].node] = heard[2]
-            wait_s = 0.0
-
-    def _await_first_state(self, subscriber: Subscriber) -> None:
-        heard = subscriber.receive(TICK_S / 5)
-        # The state that a paused server holds, at time zero, is no sign that it runs.
-        if heard is not None and heard[2].timestamp > 0.0:
-            self.summary.first_state_s = time.monotonic() - self._began
-            subscriber.close()
-            self._first = None
-
     def _resume(self) -> None:
-        self._first = Subscriber(zmq.Context.instance(), [resolve("state", self.plan.sim.robot)], "launch")
-        entry = self._entry("sim")
-        if entry is not None and "data" in entry.endpoints:
-            self._first.connect("sim", entry.endpoints["data"])
-            deadline = time.monotonic() + ASK_TIMEOUT_S
-            while not self._first.ready and time.monotonic() < deadline:
-                self._first.receive(TICK_S / 5)
+        self._observer.expect_state(resolve("state", self.plan.sim.robot))
         self._resumed_at = time.monotonic()
-        self._ask("sim", "resume")
+        self._observer.ask("sim", "resume")
 
     def _is_over(self) -> bool:
         """Whether the simulation came to its end, or ended itself."""
-        if self.supervisor.children["sim"].exit_code == 0:
+        if self._supervisor.children["sim"].exit_code == 0:
             return True
-        duration_s = self.plan.duration_s
-        return duration_s is not None and self._time() >= duration_s - 0.5 * self.plan.sim.step_s
+        status = self._observer.status.get("sim")
+        return status is not None and status.state == "stopped"
 
     def _gather(self) -> None:
-        """Pause, then ask everybody how it went."""
-        with contextlib.suppress(ServiceError):
-            self._ask("sim", "pause")
-        self.summary.wall_s = time.monotonic() - self._resumed_at if self._resumed_at else 0.0
-        for name in self._names:
+        """Pause, then ask everybody who is left how it went."""
+        summary = self.summary
+        if self._resumed_at:
+            summary.wall_s = time.monotonic() - self._resumed_at
+        if self._observer.first_state_at is not None:
+            summary.first_state_s = self._observer.first_state_at - self._began
+        deadline = time.monotonic() + GATHER_S
+        for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
+            left = deadline - time.monotonic()
+            if left <= 0.0:  # a stopped node may not keep the others from ending
+                return
             with contextlib.suppress(ServiceError):
-                status = self._ask(name, "status")
-                if name == "sim":
-                    self.summary.take_simulation(status)
-                self._note_losses(name, status)
+                answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S))
+                if service == "status":
+                    self._note(name, answer)
 
-    def _note_losses(self, name: str, status: dict[str, Any]) -> None:
+    def _note(self, name: str, status: dict[str, Any]) -> None:
+        if name == "sim":
+            self.summary.take_simulation(status)
         refused = status.get("counters", {}).get("refused", status.get("frames_refused", 0))
         self.summary.nodes[name] = ListenerLoss(
-            lost=lost_messages(status), refused=refused, restarts=self.supervisor.children[name].restarts
+            lost=lost_messages(status), refused=refused, restarts=self._supervisor.children[name].restarts
         )
 
     def _finish(self) -> None:
         """The exit code, and the files that are complete only now that their writers have ended."""
         summary = self.summary
-        required = {milestone.name for milestone in self.plan.milestones if milestone.required}
+        required = [milestone.name for milestone in self.plan.milestones if milestone.required]
         summary.missed = [name for name in required if summary.milestones.get(name) is None]
         for node in self.plan.nodes:
-            file = self._file_of(node.name)
+            file = _file_of(node, self.plan.folder)
             if file is not None:
                 summary.take_file(file)
         if self._failure is not None:
             summary.exit_code = self._failure.exit_code
             summary.ended = f"node {self._failure.name!r} {self._failure.reason}"
-        elif self._signal == signal.SIGINT:
-            summary.exit_code, summary.ended = 128 + self._signal, "interrupted"
         elif self._signal:
-            summary.exit_code, summary.ended = 128 + self._signal, signal.Signals(self._signal).name
+            summary.exit_code = 128 + self._signal
+            summary.ended = "interrupted" if self._signal == signal.SIGINT else signal.Signals(self._signal).name
         elif summary.missed:
             summary.exit_code = MILESTONE_MISSED
             summary.ended = f"missed: {', '.join(summary.missed)}"
 
-    def _file_of(self, name: str) -> Path | None:
-        """The file a node writes, if its parameters name one (defaults included) and it listens to all."""
-        node = self.plan.node(name)
-        cls = load_node_class(node.run, self.plan.folder)
-        if "*" not in cls.listens or "file" not in cls.Params.__struct_fields__:
-            return None
-        file = node.params.get("file")
-        return Path(file) if isinstance(file, str) else None
-
     def show_failure(self) -> None:
         """Say what failed, with its last lines."""
-        if self._failure is None:
-            return
         failure = self._failure
+        if failure is None:
+            return
         print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
         if failure.last_lines:
             print("its last lines:", *failure.last_lines, sep="\n  ", file=sys.stderr, flush=True)
 
-    def close(self) -> None:
-        """Let go of the registry and the streams."""
-        self._link.close()
-        self._subscriber.close()
-        if self._first is not None:
-            self._first.close()
-
-    def _entry(self, name: str) -> NodeEntry | None:
-        return next((entry for entry in self._link.nodes if entry.name == name), None)
-
-    def _is_ready(self, name: str, pid: int) -> bool:
-        entry = self._entry(name)
-        return entry is not None and entry.pid == pid and entry.state not in NOT_READY
-
-    def _ask(self, name: str, service: str) -> Any:
-        entry = self._entry(name)
-        if entry is None or "service" not in entry.endpoints:
-            raise ServiceError(f"node {name!r} is not there to be asked")
-        with ServiceClient(entry.endpoints["service"]) as client:
-            return client.call(service, timeout_s=ASK_TIMEOUT_S)
-
-    def _time(self) -> float:
-        status = self._status.get("sim")
-        return status.timestamp if status is not None else 0.0
-
     def _lines(self) -> list[NodeLine]:
         lines = []
-        for name, child in self.supervisor.children.items():
-            status = self._status.get(name)
-            state = status.state if status is not None and child.state == "running" else child.state
+        for name, child in self._supervisor.children.items():
+            status = self._observer.status.get(name)
+            known = status is not None and child.state == "running"
+            state = status.state if status is not None and known else child.state
             lost = status.counters.get("lost", 0) if status is not None else None
             lines.append(NodeLine(name, child.pid, state, lost, status.detail if status is not None else ""))
         return lines
 
     def _show_output(self) -> None:
         failed = self._failure.name if self._failure is not None else None
-        for name, line in self.supervisor.new_lines():
+        for name, line in self._supervisor.new_lines():
             if name != failed:  # its last lines come at the end
                 self._display.say(line, name)
+
+
+def _file_of(node: NodePlan, folder: str) -> Path | None:
+    """The file a recorder writes: a node that hears everything and has a parameter `file`."""
+    file = node.params.get("file")
+    hears_all = "*" in load_node_class(node.run, folder).listens
+    return Path(file) if hears_all and isinstance(file, str) else None

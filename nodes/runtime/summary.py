@@ -91,7 +91,8 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "peak violation", f"|Phi| {self.peak_phi:.2e}, |Phidot| {self.peak_phidot:.2e}"
         if self.energy is not None:
             # A controller puts energy in, so the change says what happened, not how exact it was.
-            change = f", change {self.energy_drift:+.3e} J" if self.energy_drift is not None else ""
+            drift = self.energy_drift
+            change = f", at most {drift:.3e} J away from the start" if drift is not None else ""
             yield "energy", f"{self.energy:.6f} J{change}"
         yield from self._node_lines()
         for file in self.files:

@@ -72,9 +72,7 @@ def new_controller(
     class_name = "".join(part.capitalize() for part in name.split("_"))
     files = {
         folder / f"{name}.py": CONTROLLER.format(class_name=class_name),
-        folder / f"{name}.toml": LAUNCH.format(
-            name=name, class_name=class_name, file=folder / f"{name}.toml"
-        ),
+        folder / f"{name}.toml": LAUNCH.format(name=name, class_name=class_name, file=folder / f"{name}.toml"),
     }
     for path in files:
         if path.exists():

@@ -135,9 +135,7 @@ def _clock() -> Iterator[Finding]:
     yield Finding(level, "wake-up", f"a sleep of 1 ms is late by {1e6 * p99:.0f} us (p99){hint}")
     limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
     if limit == 0:
-        yield Finding(
-            "note", "priority", "no real-time priority allowed (ulimit -r); worst cases will be longer"
-        )
+        yield Finding("note", "priority", "no real-time priority allowed (ulimit -r); worst cases will be longer")
     else:
         yield Finding("ok", "priority", "real-time priority is allowed")
 
@@ -153,9 +151,7 @@ def _folder() -> Iterator[Finding]:
         yield Finding("fault", "sockets", f"no folder for them: {error}")
         return
     if len(str(folder)) > LONGEST_FOLDER:
-        yield Finding(
-            "fault", "sockets", f"{folder} is too long a path; set XDG_RUNTIME_DIR to a shorter one"
-        )
+        yield Finding("fault", "sockets", f"{folder} is too long a path; set XDG_RUNTIME_DIR to a shorter one")
     elif not os.access(folder if folder.exists() else folder.parent.parent, os.W_OK):
         yield Finding("fault", "sockets", f"{folder} cannot be written; set XDG_RUNTIME_DIR")
     else:

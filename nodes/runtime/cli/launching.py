@@ -39,11 +39,9 @@ def launch(
     if duration is not None and not 0.0 < duration < float("inf"):
         raise InputError(f"--duration {duration:g}: expected a positive number of seconds")
     if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise InputError(
-            f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}"
-        )
+        raise InputError(f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}")
 
-    from nodes.runtime.launch import launch_plan
+    from nodes.runtime.launch import launch_plan, process_began
     from nodes.runtime.plan import load_plan
 
     plan = load_plan(file, set_ or [])
@@ -51,7 +49,7 @@ def launch(
         plan.domain = domain
     if duration is not None:
         plan.duration_s = duration
-    summary = launch_plan(plan, view=view)
+    summary = launch_plan(plan, view=view, began=process_began())
     if json_file is not None:
         json_file.write_bytes(summary.to_json() + b"\n")
     raise typer.Exit(summary.exit_code)
@@ -74,7 +72,5 @@ def run(
     from nodes.runtime.joining import run_node
 
     raise typer.Exit(
-        run_node(
-            node, name=name, robot=robot, params=parse_assignments(param or [], "--param"), domain=domain
-        )
+        run_node(node, name=name, robot=robot, params=parse_assignments(param or [], "--param"), domain=domain)
     )

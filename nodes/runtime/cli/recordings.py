@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nodes.runtime.cli.terminal import AsJson, Domain, InputError, say, say_json, say_table, warn
+
+PLAYING_PERIOD_S = 0.2
 
 File = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
 
@@ -21,9 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def record(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path(
-        "recording.mcap"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("recording.mcap"),
     domain: Domain = None,
 ) -> None:
     """Record every topic of the live domain until Ctrl-C."""
@@ -47,10 +50,19 @@ def play(
     _exists(file)
     if not 0.0 < speed < float("inf"):
         raise InputError(f"--speed {speed:g}: expected a positive number")
+    robot = _robot_of(file)
+    _refuse_two_speakers(robot, domain)
     params = {"file": str(file.absolute()), "speed": speed, "loop": loop}
-    raise typer.Exit(
-        run_node("nodes/player.py:Player", name="play", params=params, domain=domain, alone=True)
+    code = run_node(
+        "nodes/player.py:Player",
+        name="play",
+        robot=robot,
+        params=params,
+        domain=domain,
+        alone=True,
+        beside=_watch_playing,
     )
+    raise typer.Exit(code)
 
 
 def info(file: File, as_json: AsJson = False) -> None:
@@ -67,9 +79,7 @@ def info(file: File, as_json: AsJson = False) -> None:
 
 def export(
     file: File,
-    csv: Annotated[
-        Path, typer.Option("--csv", help="Folder for one CSV file per topic.", show_default=False)
-    ],
+    csv: Annotated[Path, typer.Option("--csv", help="Folder for one CSV file per topic.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
     """Write a recording as CSV, one file per topic."""
@@ -87,15 +97,61 @@ def export(
             say(f"wrote {path}")
 
 
+def _robot_of(file: Path) -> str:
+    """The robot a recording is of, from its first robot topic."""
+    from nodes.wire.recording import RecordingFile
+
+    for recorded in RecordingFile(file):
+        robot, slash, _ = recorded.topic.rpartition("/")
+        if slash:
+            return robot
+    raise InputError(f"{str(file)!r} holds no messages of a robot to play")
+
+
+def _refuse_two_speakers(robot: str, domain: int | None) -> None:
+    from nodes.client import Client, NotLiveError
+
+    try:
+        with Client(domain) as client:
+            speakers = [t.speaks for t in client.topics() if t.name == f"{robot}/state" and t.speaks]
+    except NotLiveError:
+        return
+    if speakers:
+        raise InputError(
+            f"{speakers[0][0]!r} already speaks for robot {robot!r} in this domain; play in another, --domain 1"
+        )
+
+
+def _watch_playing(domain: int, name: str) -> None:
+    """Show how far it is, on a terminal, and end the player when all was said."""
+    from nodes.client import Client
+    from nodes.wire.registry import RegistryError
+    from nodes.wire.service import ServiceError
+
+    with Client(domain) as client, contextlib.suppress(ServiceError, RegistryError):
+        _await_node(client, name)
+        while True:
+            playback = client.call(name, "playback")
+            if sys.stderr.isatty():
+                print(f"\rplayed {playback['position_s']:.1f} s", end="", file=sys.stderr, flush=True)
+            if playback["done"]:
+                client.call(name, "shutdown")
+                return
+            time.sleep(PLAYING_PERIOD_S)
+
+
+def _await_node(client: Any, name: str) -> None:
+    while all(entry.name != name for entry in client.nodes()):
+        time.sleep(PLAYING_PERIOD_S / 4)
+
+
 def _exists(file: Path) -> None:
     if not file.is_file():
         raise InputError(f"no recording {str(file)!r}")
 
 
 def _print(found: dict[str, Any]) -> None:
-    say(
-        f"{found['file']}, {found['size_bytes']} B, {found['duration_s']:.3f} s, {found['messages']} messages"
-    )
+    say(f"{found['file']}, {found['size_bytes']} B, {found['duration_s']:.3f} s, {found['messages']} messages")
     if found["truncated"]:
         warn("it was cut off; everything before the cut is readable")
     say_table(

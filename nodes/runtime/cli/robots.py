@@ -44,9 +44,7 @@ def show_robot(
     from robots.registry import build, names
 
     if name not in names():
-        raise InputError(
-            f"no robot {name!r}; robots are {', '.join(sorted(names()))}{nearest(name, names())}"
-        )
+        raise InputError(f"no robot {name!r}; robots are {', '.join(sorted(names()))}{nearest(name, names())}")
     try:
         mechanism = build(name, **parse_assignments(param or [], "--param"))
     except (TypeError, ValueError) as error:

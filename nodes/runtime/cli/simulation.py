@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, Domain, InputError, say, say_json
+from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json
+
+STEPPING_PERIOD_S = 0.02
+STUCK_S = 2.0
 
 app = typer.Typer(help="Steer the live simulation.", no_args_is_help=True)
 
@@ -61,7 +64,12 @@ def step(
     as_json: AsJson = False,
 ) -> None:
     """Advance a paused simulation by some steps."""
-    _call(domain, "step", n=count)
+    from nodes.client import Client
+
+    with Client(domain) as client:
+        target = client.sim_status()["tick"] + count
+        client.call("sim", "step", n=count)
+        _await_tick(client, target)
     _report(domain, as_json)
 
 
@@ -123,6 +131,20 @@ def restore(
         raise InputError(f"{str(file)!r} is no snapshot: {error}") from error
     _call(domain, "restore", state=state)
     _report(domain, as_json)
+
+
+def _await_tick(client: Any, target: int) -> None:
+    """Wait for a step; the server answers at once and steps at its own pace."""
+    import time
+
+    tick, progress_at = -1, time.monotonic()
+    while tick < target:
+        now = client.sim_status()["tick"]
+        if now != tick:
+            tick, progress_at = now, time.monotonic()
+        elif time.monotonic() - progress_at > STUCK_S:  # somebody paused or reset it meanwhile
+            raise UnavailableError(f"the simulation stands at step {tick}, before step {target}")
+        time.sleep(STEPPING_PERIOD_S)
 
 
 def _text(value: Any) -> str:

@@ -13,9 +13,7 @@ from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableEr
 app = typer.Typer(help="Listen to, measure and speak on topics.", no_args_is_help=True)
 
 TopicName = Annotated[str, typer.Argument(help="One of `armswing topic list`.", show_default=False)]
-Seconds = Annotated[
-    float, typer.Option("--duration", min=0.0, help="Seconds to measure; 0 for until Ctrl-C.")
-]
+Seconds = Annotated[float, typer.Option("--duration", min=0.0, help="Seconds to measure; 0 for until Ctrl-C.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a message.")]
 PERIOD_S = 1.0
 
@@ -40,9 +38,7 @@ def list_topics(domain: Domain = None, as_json: AsJson = False) -> None:
 def echo(
     topic: TopicName,
     count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
-    field: Annotated[
-        str | None, typer.Option("--field", help="Print this field alone.", show_default=False)
-    ] = None,
+    field: Annotated[str | None, typer.Option("--field", help="Print this field alone.", show_default=False)] = None,
     timeout: Timeout = 10.0,
     domain: Domain = None,
     as_json: AsJson = False,
@@ -104,9 +100,7 @@ def delay(
     _measure(Delay(), topic, duration, timeout, domain, as_json)
 
 
-@app.command(
-    epilog="""Example: armswing topic pub rotary_pendulum/reference '{"name": ["arm"], "position": [0.5]}'"""
-)
+@app.command(epilog="""Example: armswing topic pub rotary_pendulum/reference '{"name": ["arm"], "position": [0.5]}'""")
 def pub(
     topic: TopicName,
     message: Annotated[str, typer.Argument(help="The message's fields as JSON.", show_default=False)],
@@ -133,9 +127,7 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
             raise UnavailableError(f"nothing was said on {topic!r} within {timeout_s:g} s")
 
 
-def _measure(
-    measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool
-) -> None:
+def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool) -> None:
     """Feed a measure and print it each second, or, as JSON, once at the end."""
     begin: float | None = None
     shown = time.monotonic()

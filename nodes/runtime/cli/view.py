@@ -19,9 +19,7 @@ def view(
     file: Annotated[
         Path | None, typer.Argument(help="A recording; without it, the live domain.", show_default=False)
     ] = None,
-    png: Annotated[
-        Path | None, typer.Option("--png", help="Write one picture and end.", show_default=False)
-    ] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write one picture and end.", show_default=False)] = None,
     domain: Domain = None,
 ) -> None:
     """Plots and a picture of the bodies."""

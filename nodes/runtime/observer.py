@@ -1,0 +1,96 @@
+"""What a launch sees and asks over the wire: who is ready, what each says of itself, the first state."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import zmq
+
+from nodes.wire.bus import Subscriber
+from nodes.wire.messages import Status
+from nodes.wire.registry import NodeEntry
+from nodes.wire.registry_link import RegistryLink
+from nodes.wire.service import ServiceClient, ServiceError
+
+NOT_READY = ("starting", "failed")
+SUBSCRIBED_DEADLINE_S = 1.0
+LISTEN_S = 0.01
+ASK_TIMEOUT_S = 1.0
+
+
+class Observer:
+    """Listens to the status of every node of a domain, and to the state only until it has begun.
+
+    status          {node: the last Status it said}
+    first_state_at  time.monotonic() at the first state after the simulation ran, None until then
+    """
+
+    def __init__(self, domain: int) -> None:
+        self.status: dict[str, Status] = {}
+        self.first_state_at: float | None = None
+        self._link = RegistryLink(domain)
+        self._subscriber = Subscriber(zmq.Context.instance(), ["status"], "launch")
+        self._first: Subscriber | None = None
+
+    def entry(self, name: str) -> NodeEntry | None:
+        """The registry's entry of a node, None when it has none."""
+        return next((entry for entry in self._link.nodes if entry.name == name), None)
+
+    def is_ready(self, name: str, pid: int) -> bool:
+        """Whether that process has reported ready."""
+        entry = self.entry(name)
+        return entry is not None and entry.pid == pid and entry.state not in NOT_READY
+
+    @property
+    def time(self) -> float:
+        """Simulation time as the server last said it, seconds."""
+        status = self.status.get("sim")
+        return status.timestamp if status is not None else 0.0
+
+    def ask(self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S) -> Any:
+        """Call a service of a node; ServiceError when it refuses, keeps silent or is not there."""
+        entry = self.entry(name)
+        if entry is None or "service" not in entry.endpoints:
+            raise ServiceError(f"node {name!r} is not there to be asked")
+        with ServiceClient(entry.endpoints["service"]) as client:
+            return client.call(service, timeout_s=timeout_s)
+
+    def expect_state(self, topic: str) -> None:
+        """Listen for the first state, and return once the server knows that we do."""
+        entry = self.entry("sim")
+        if entry is None or "data" not in entry.endpoints:
+            return
+        self._first = Subscriber(zmq.Context.instance(), [topic], "launch")
+        self._first.connect("sim", entry.endpoints["data"])
+        deadline = time.monotonic() + SUBSCRIBED_DEADLINE_S
+        while not self._first.ready and time.monotonic() < deadline:
+            self._first.receive(LISTEN_S)
+
+    def hear(self, wait_s: float) -> None:
+        """Take all that was said, waiting up to wait_s for the first word."""
+        for entry in self._link.nodes:
+            if "data" in entry.endpoints:
+                self._subscriber.connect(entry.name, entry.endpoints["data"])
+        if self._first is not None:
+            self._await_first_state(self._first)
+            wait_s = 0.0
+        while (heard := self._subscriber.receive(wait_s)) is not None:
+            if isinstance(heard[2], Status):
+                self.status[heard[2].node] = heard[2]
+            wait_s = 0.0
+
+    def _await_first_state(self, subscriber: Subscriber) -> None:
+        heard = subscriber.receive(LISTEN_S)
+        # The state that a paused server holds, at time zero, is no sign that it runs.
+        if heard is not None and heard[2].timestamp > 0.0:
+            self.first_state_at = time.monotonic()
+            subscriber.close()
+            self._first = None
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._link.close()
+        self._subscriber.close()
+        if self._first is not None:
+            self._first.close()

@@ -1,0 +1,145 @@
+"""The command line without a live launch: help, one line for bad input, files it writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from nodes.runtime.cli.application import app, run
+
+SHADOWING = "raise ImportError('a folder of the user stands before ours')"
+
+
+@pytest.fixture(autouse=True)
+def own_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.delenv("ARMSWING_DOMAIN", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def commands() -> Iterator[str]:
+    """Every command line that ends in a command: "launch", "sim step", ..."""
+
+    def walk(group: object, path: tuple[str, ...]) -> Iterator[str]:
+        for name, command in getattr(group, "commands", {}).items():
+            if hasattr(command, "commands"):
+                yield from walk(command, (*path, name))
+            else:
+                yield " ".join((*path, name))
+
+    yield from walk(typer.main.get_command(app), ())
+
+
+@pytest.mark.parametrize("command", list(commands()))
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command.split(), "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"Example: armswing {command}" in text
+
+
+def test_the_commands_are_those_of_the_design() -> None:
+    assert set(commands()) == {
+        *("launch", "run", "record", "play", "info", "export", "view", "doctor", "new controller"),
+        *("robot list", "robot show", "node list", "node info", "param list", "param get", "param set"),
+        *("topic list", "topic echo", "topic hz", "topic bw", "topic delay", "topic pub"),
+        *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed"),
+        *("sim snapshot", "sim restore"),
+    }
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom nodes.runtime.cli.application import run\nrun(['--help'])\n"
+        "heavy = {'numpy', 'zmq', 'numba', 'casadi', 'scipy', 'mcap', 'robots', 'msgspec'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+BAD_INPUT = {
+    "launch nothing.toml": (2, "nothing.toml: no such launch file"),
+    "launch nothing.toml --duration -1": (2, "--duration -1: expected a positive number of seconds"),
+    "launch nothing.toml --json no/folder.json": (2, "there is no folder"),
+    "robot show rotary_pendulm": (2, "did you mean 'rotary_pendulum'?"),
+    "robot show rotary_pendulum --param mass": (2, "expected key=value"),
+    "sim step none": (2, "see 'armswing sim step --help'"),
+    "sim spee 2": (2, "No such command 'spee'"),
+    "sim speed -- -1": (2, "expected a positive number"),
+    "sim status": (1, "no launch is live in domain 0"),
+    "sim status --domain 7": (1, "no launch is live in domain 7"),
+    "sim restore nothing.state": (2, "no snapshot 'nothing.state'"),
+    "node list": (1, "no launch is live in domain 0"),
+    "param set swing_up gain 2": (1, "no launch is live in domain 0"),
+    "topic echo x/state --domain 1000": (2, "domain 1000 is not in 0 .. 232"),
+    "topic pub nonsense {}": (2, "no topic 'nonsense'; topics are <robot>/description"),
+    "topic pub x/command {": (2, "expected JSON"),
+    'topic pub x/command {"nam":[]}': (2, "JointCommand has no field 'nam'"),
+    "run nowhere.py:Node": (2, "no such file"),
+    "run nodes/recorder.py:Record": (2, "did you mean 'Recorder'?"),
+    "info nothing.mcap": (2, "no recording 'nothing.mcap'"),
+    "play nothing.mcap": (2, "no recording 'nothing.mcap'"),
+    "export nothing.mcap --csv out": (2, "no recording 'nothing.mcap'"),
+    "record -o no/folder.mcap": (2, "there is no folder"),
+    "view nothing.mcap": (2, "no recording 'nothing.mcap'"),
+    "new controller Swing-Up": (2, "is no name for a node"),
+}
+
+
+@pytest.mark.parametrize("line", list(BAD_INPUT))
+def test_bad_input_is_one_line_and_an_exit_code(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code, text = BAD_INPUT[line]
+    assert run(line.split()) == exit_code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("armswing: ")
+    assert captured.err.count("\n") == 1
+    assert text in captured.err
+
+
+def test_a_file_that_is_no_recording_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("not a recording")
+    for command in ("info notes.txt", "play notes.txt", "export notes.txt --csv out"):
+        assert run(command.split()) == 2
+        assert "notes.txt" in capsys.readouterr().err
+
+
+def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "list", "--json"]) == 0
+    assert "rotary_pendulum" in json.loads(capsys.readouterr().out)
+    assert run(["robot", "show", "rotary_pendulum", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
+
+
+def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["doctor", "--json"])
+    findings = {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)}
+    assert findings["python"]["level"] == "ok"
+    assert findings["libraries"]["level"] == "ok"
+    assert {"cores", "wake-up", "sockets"} <= findings.keys()
+
+
+def test_a_new_controller_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["new", "controller", "my_damper"]) == 0
+    assert "class MyDamper(Node)" in (tmp_path / "my_damper.py").read_text()
+    assert run(["new", "controller", "my_damper"]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("start", [["armswing"], [sys.executable, "-P", "-m", "nodes.runtime.cli"]])
+def test_a_folder_named_nodes_in_the_working_directory_is_not_ours(start: list[str], tmp_path: Path) -> None:
+    for package in ("nodes", "robots", "sim_core"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(SHADOWING)
+    if start == ["armswing"]:
+        start = [str(Path(sys.executable).with_name("armswing"))]
+    done = subprocess.run([*start, "robot", "list"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "rotary_pendulum" in done.stdout
