@@ -40,12 +40,17 @@ def choose_view(points: Floats, gravity: Floats, wanted: str = "auto") -> View:
 
     Up on the paper is against gravity as far as the plane allows. Raises ValueError for an unknown plane.
     """
-    if wanted not in PLANES:
-        raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES)}")
+    check_plane(wanted)
     if wanted == "auto":
         wanted = _best_plane(points)
     up = -gravity / length if (length := float(np.linalg.norm(gravity))) > 0.0 else np.array([0.0, 0.0, 1.0])
     return _space_view(up) if wanted == "space" else _plane_view(wanted, up)
+
+
+def check_plane(wanted: str) -> None:
+    """Raise ValueError for a plane there is not."""
+    if wanted not in PLANES:
+        raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES)}")
 
 
 def _best_plane(points: Floats) -> str:

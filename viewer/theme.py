@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pyqtgraph as pg
-from pyqtgraph.Qt import QtGui
+from pyqtgraph.Qt import QtCore, QtGui
 
 INK = "#1c2430"
 MUTED = "#5c6773"
@@ -20,6 +21,16 @@ BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#85
 def configure() -> None:
     """Set pyqtgraph's defaults. Antialiasing is for still pictures: live it costs half the frames."""
     pg.setConfigOptions(background=PAPER, foreground=INK, antialias=False)
+
+
+def silence_runtime_folder() -> None:
+    """Drop Qt's remark about XDG_RUNTIME_DIR, which a picture does not need; other messages are shown."""
+
+    def show(_kind: Any, _context: Any, text: str) -> None:
+        if "XDG_RUNTIME_DIR" not in text:
+            print(text, file=sys.stderr)
+
+    QtCore.qInstallMessageHandler(show)
 
 
 def curve_color(index: int) -> str:

@@ -16,10 +16,10 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
     found: Columns = {"log_time": log_time}
     for name in dict.fromkeys(chain.from_iterable(rows)):
         values = [row.get(name) for row in rows]
-        if all(isinstance(value, dict) for value in values):
-            for key in dict.fromkeys(chain.from_iterable(values)):  # type: ignore[arg-type]
-                found[f"{name}.{key}"] = _column([value.get(key) for value in values])  # type:
-                ignore[union-attr]
+        maps = [value for value in values if isinstance(value, dict)]
+        if len(maps) == len(values):
+            for key in dict.fromkeys(chain.from_iterable(maps)):
+                found[f"{name}.{key}"] = _column([value.get(key) for value in maps])
         else:
             found[name] = _column(values)
     return found

@@ -1,0 +1,7 @@
+"""`python -m viewer`."""
+
+import sys
+
+from viewer.app import main
+
+sys.exit(main())

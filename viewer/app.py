@@ -1,0 +1,129 @@
+"""The viewer as a program: a window on a live domain or a recording, or one picture of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewer.availability import ViewerUnavailable, require_qt
+
+if TYPE_CHECKING:
+    from viewer.window import Window
+
+__all__ = ["ViewerUnavailable", "main", "run"]
+
+FIRST_STATE_S = 10.0  # how long a picture of a live domain waits for a state
+GATHER_S = 3.0  # and how much of the motion it then takes in
+
+
+def run(
+    file: str | None = None,
+    png: str | None = None,
+    domain: int | None = None,
+    fields: Sequence[str] = (),
+    plane: str = "auto",
+) -> int:
+    """Show `file`, or the live `domain` (None: ARMSWING_DOMAIN, else 0); the exit code.
+
+    png     write one picture there instead of opening a window
+    fields  what to plot, of position velocity effort energy phi phidot outputs; none for the first six
+    plane   how to look at the bodies: auto, xy, xz, yz or space
+
+    Raises ViewerUnavailable where Qt cannot run, ValueError for a bad recording, field or plane.
+    """
+    require_qt(window=png is None)
+    application = _application()
+    window = _window(file, domain, fields, plane)
+    if png is None:
+        window.show()
+        return int(application.exec())
+    try:
+        if window.feed is not None:
+            _gather(application, window)
+        window.save_picture(png)
+    except OSError as error:
+        print(f"armswing: {error}", file=sys.stderr)
+        return 1
+    finally:
+        window.close()
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m viewer`."""
+    parser = argparse.ArgumentParser(prog="python -m viewer", description=__doc__)
+    parser.add_argument("file", nargs="?", help="a recording; without it, the live domain")
+    parser.add_argument("--png", metavar="FILE", help="write one picture and end")
+    parser.add_argument("--domain", type=int, help="the live domain (default: ARMSWING_DOMAIN, else 0)")
+    parser.add_argument("--plot", nargs="+", default=(), metavar="FIELD", help="what to plot, e.g. position outputs")
+    parser.add_argument("--plane", default="auto", help="auto, xy, xz, yz or space")
+    given = parser.parse_args(arguments)
+    try:
+        return run(given.file, given.png, given.domain, given.plot, given.plane)
+    except ViewerUnavailable as error:
+        print(f"armswing: {error}", file=sys.stderr)
+        return 3
+    except ValueError as error:
+        print(f"armswing: {error}", file=sys.stderr)
+        return 2
+
+
+def _application() -> Any:
+    import pyqtgraph as pg
+    from pyqtgraph.Qt import QtGui
+
+    from viewer import theme
+
+    theme.silence_runtime_folder()
+    application = pg.mkQApp("armswing")
+    if not QtGui.QFontDatabase().families():
+        raise ViewerUnavailable("the viewer finds no font: apt-get install -y fonts-dejavu-core")
+    application.setFont(theme.font(9.5))
+    theme.configure()
+    return application
+
+
+def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str) -> Window:
+    from nodes.wire.domain import default_domain
+    from nodes.wire.recording import read_recording
+    from viewer.live import LiveFeed
+    from viewer.plots import choose_fields
+    from viewer.projection import check_plane
+    from viewer.signals import Signals, from_recording
+    from viewer.window import Window
+
+    choose_fields(fields)
+    check_plane(plane)
+    if file is None:
+        domain = default_domain() if domain is None else domain
+        waiting = f"waiting for a state on domain {domain} ..."
+        return Window(Signals(), f"live, domain {domain}", waiting, LiveFeed(domain), fields, plane)
+    recording = read_recording(file)
+    signals = from_recording(recording)
+    cut = ", cut off before its end" if recording.truncated else ""
+    topics = ", ".join(recording.topics) or "none"
+    waiting = f"{Path(file).name} holds no state of a robot; its topics: {topics}"
+    subtitle = f"{Path(file).name}: {signals.states} states in {_length(signals)}{cut}"
+    return Window(signals, subtitle, waiting, None, fields, plane)
+
+
+def _length(signals: Any) -> str:
+    series = signals.series.get("energy")
+    span = float(series.times[-1] - series.times[0]) if series is not None and len(series.times) else 0.0
+    return f"{span:.2f} s"
+
+
+def _gather(application: Any, window: Window) -> None:
+    """Wait for the first state and then for some motion, with the window's own timer filling it."""
+    deadline = time.monotonic() + FIRST_STATE_S
+    first: float | None = None
+    while time.monotonic() < deadline:
+        application.processEvents()
+        if first is None and window.signals.states:
+            first = time.monotonic()
+            deadline = first + GATHER_S
+        time.sleep(0.01)

@@ -1,0 +1,169 @@
+"""The picture of the bodies: the present pose, faint earlier ones, the paths of the tips, and the ground."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from pyqtgraph.Qt import QtCore, QtGui
+
+from nodes.wire.messages import Description
+from viewer import theme
+from viewer.bodies import Outline, Skeleton, evenly_along
+from viewer.projection import View, choose_view
+from viewer.series import Floats, Series, row_at
+from viewer.surroundings import Surroundings
+
+GHOSTS = 14
+SURVEYED = 400  # poses looked at to choose the view and its limits
+TRACE_POINTS = 3000
+TRACE_PIECES = 24  # of fading opacity
+
+
+class BodiesItem(pg.GraphicsObject):
+    """Outlines of bodies, each list with an opacity, drawn in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._layers: list[tuple[list[Outline], float]] = []
+        self._bounds = QtCore.QRectF()
+
+    def show_layers(self, layers: list[tuple[list[Outline], float]]) -> None:
+        """Replace what is drawn."""
+        self.prepareGeometryChange()
+        self._layers = layers
+        corners = [outline.corners for outlines, _ in layers for outline in outlines if len(outline.corners)]
+        if corners:
+            every = np.concatenate(corners)
+            pad = max((outline.radius for outlines, _ in layers for outline in outlines), default=0.0)
+            (left, bottom), (right, top) = every.min(axis=0) - pad, every.max(axis=0) + pad
+            self._bounds = QtCore.QRectF(left, bottom, right - left, top - bottom)
+        self.update()
+
+    def boundingRect(self) -> Any:
+        """Qt asks for this."""
+        return self._bounds
+
+    def paint(self, painter: Any, *_: Any) -> None:
+        """Qt asks for this."""
+        painter.setRenderHint(QtGui.QPainter.RenderHint.Antialiasing)
+        for outlines, opacity in self._layers:
+            for outline in outlines:
+                self._paint(painter, outline, opacity)
+
+    def _paint(self, painter: Any, outline: Outline, opacity: float) -> None:
+        color = theme.body_color(outline.body, outline.color)
+        edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=1.2)
+        points = [QtCore.QPointF(x, y) for x, y in outline.corners.tolist()]
+        if outline.radius > 0.0:
+            painter.setPen(edge)
+            painter.setBrush(_ball(points[0], outline.radius, color, opacity))
+            painter.drawEllipse(points[0], outline.radius, outline.radius)
+        elif outline.closed:
+            painter.setPen(edge)
+            painter.setBrush(pg.mkBrush(theme.faded(color, opacity)))
+            painter.drawPolygon(QtGui.QPolygonF(points))
+        else:
+            pen = pg.mkPen(theme.faded(color, opacity), width=4.0 if opacity > 0.9 else 2.5)
+            pen.setCapStyle(QtCore.Qt.PenCapStyle.RoundCap)
+            pen.setJoinStyle(QtCore.Qt.PenJoinStyle.RoundJoin)
+            painter.setPen(pen)
+            painter.drawPolyline(QtGui.QPolygonF(points))
+
+
+def _ball(center: Any, radius: float, color: Any, opacity: float) -> Any:
+    light = QtCore.QPointF(center.x() - 0.35 * radius, center.y() + 0.35 * radius)
+    shade = QtGui.QRadialGradient(light, 1.5 * radius)
+    shade.setColorAt(0.0, theme.faded(color.lighter(150), opacity))
+    shade.setColorAt(1.0, theme.faded(color, opacity))
+    return QtGui.QBrush(shade)
+
+
+class BodyPicture:
+    """The picture. `widget` is the Qt widget; `caption` says in words what is seen."""
+
+    def __init__(self, plane: str = "auto") -> None:
+        self.widget = pg.GraphicsLayoutWidget()
+        self.widget.ci.layout.setContentsMargins(4, 0, 4, 0)
+        self.plot = self.widget.addPlot()
+        self.plot.setAspectLocked(True)
+        self.plot.hideButtons()
+        self.plot.setMenuEnabled(False)
+        self.caption = ""
+        self._plane = plane
+        self._view: View | None = None
+        self._skeleton: Skeleton | None = None
+        self._surroundings = Surroundings(self.plot)
+        self._paths: list[Any] = []
+        self._bodies = BodiesItem()
+        self._bodies.setZValue(10.0)
+        self.plot.addItem(self._bodies)
+
+    def survey(self, description: Description, poses: Series) -> None:
+        """Choose the view and its limits for these poses."""
+        rows = poses.values
+        if len(rows) == 0:
+            return
+        self._skeleton = Skeleton(description)
+        picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))]
+        cloud = self._skeleton.reach(picked)
+        cloud = cloud[np.isfinite(cloud).all(axis=1)]
+        if len(cloud) == 0:
+            self._skeleton = None
+            return
+        self._view = choose_view(cloud, self._skeleton.gravity, self._plane)
+        self.caption = self._surroundings.draw(self._view, self._skeleton.gravity, cloud)
+
+    def show(self, poses: Series, time: float, since: float, ghosts: bool) -> None:
+        """Draw the pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two."""
+        skeleton, view = self._skeleton, self._view
+        present = row_at(poses.times, time)
+        if skeleton is None or view is None or present is None:
+            return
+        first = row_at(poses.times, since) or 0
+        rows = poses.values[first : present + 1]
+        stride = max(1, len(rows) // TRACE_POINTS)
+        paths = view.project(skeleton.tips(rows[::stride]))[..., :2]
+        self._draw_paths(paths)
+        layers: list[tuple[list[Outline], float]] = []
+        if ghosts:
+            marks = evenly_along(paths.reshape(len(paths), -1), GHOSTS + 1)[:-1]
+            for place, mark in enumerate(marks):
+                opacity = 0.10 + 0.22 * place / max(1, len(marks) - 1)
+                layers.append((list(skeleton.outlines(rows[mark * stride], view)), opacity))
+        layers.append((list(skeleton.outlines(rows[-1], view)), 1.0))
+        self._bodies.show_layers(layers)
+
+    def _draw_paths(self, paths: Floats) -> None:
+        """Tips' paths (n, bodies, 2), older pieces fainter. Tips that hardly move have none."""
+        for item in self._paths:
+            self.plot.removeItem(item)
+        self._paths = []
+        if len(paths) < 2:
+            return
+        span = np.ptp(paths, axis=0).max(axis=1)
+        for body in np.flatnonzero(span > 0.05 * max(float(span.max()), 1e-9)).tolist():
+            edges = np.linspace(0, len(paths) - 1, TRACE_PIECES + 1).astype(int)
+            for piece, (start, end) in enumerate(pairwise(edges.tolist())):
+                if end > start:
+                    opacity = 0.12 + 0.55 * (piece / (TRACE_PIECES - 1)) ** 1.5
+                    self._paths.append(self._line(paths[start : end + 1, body], body, opacity))
+
+    def _line(self, points: Floats, body: int, opacity: float) -> Any:
+        pen = pg.mkPen(theme.faded(theme.body_color(body), opacity), width=1)
+        item = pg.PlotCurveItem(points[:, 0], points[:, 1], pen=pen, antialias=True, connect="finite")
+        item.setZValue(5.0)
+        self.plot.addItem(item, ignoreBounds=True)
+        return item
+
+
+def body_names(description: Description) -> Sequence[tuple[str, str]]:
+    """(name, colour) of each body, for a legend."""
+    found = []
+    for index, body in enumerate(description.bodies):
+        wanted = next((shape.color for shape in body.shapes if shape.color), "")
+        found.append((body.name, theme.body_color(index, wanted).name()))
+    return found

@@ -1,0 +1,220 @@
+"""Plots over time: one per field, curves by joint, references dashed over measurements."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from pyqtgraph.Qt import QtCore
+
+from nodes.wire.messages import Description
+from viewer import theme
+from viewer.series import Floats, Series, decimated
+from viewer.signals import Signals
+
+LEGEND_MOST = 8
+POINTS = 2400  # drawn per curve: two per pixel of a wide plot
+AXIS_WIDTH = 62
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field to plot. `over` names the field whose curves are drawn dashed over it."""
+
+    name: str
+    title: str
+    unit: str
+    log: bool = False
+    over: str = ""
+
+
+FIELDS = (
+    Field("position", "Position", "{joint}", over="reference"),
+    Field("velocity", "Velocity", "{joint}/s"),
+    Field("effort", "Effort", "{effort}"),
+    Field("energy", "Energy", "J"),
+    Field("phi", "Constraint violation |Φ|", "rows' own units", log=True),
+    Field("phidot", "Velocity violation |dΦ/dt|", "rows' own units/s", log=True),
+    Field("outputs", "Outputs", "SI"),
+)
+
+
+def choose_fields(wanted: Sequence[str]) -> tuple[Field, ...]:
+    """The fields by name, the six common ones for none. Raises ValueError for an unknown name."""
+    if not wanted:
+        return FIELDS[:6]
+    known = {field.name: field for field in FIELDS}
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"no field {name!r} to plot; fields are {', '.join(known)}")
+    return tuple(known[name] for name in wanted)
+
+
+def unit_text(field: Field, description: Description | None) -> str:
+    """The unit of a field for this robot: joints may turn or slide, or some of each."""
+    joints = [joint.unit for joint in description.joints] if description else []
+    efforts = [actuator.unit for actuator in description.actuators] if description else []
+    joint = _together(joints) or "rad"
+    effort = _together(efforts) or ", ".join("N m" if unit == "rad" else "N" for unit in joint.split(", "))
+    if "{joint}/s" in field.unit:
+        return ", ".join(f"{unit}/s" for unit in joint.split(", "))
+    return field.unit.format(joint=joint, effort=effort)
+
+
+def _together(units: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(units))
+
+
+class FieldPlot:
+    """One plot: its curves follow the labels of the series it is given."""
+
+    def __init__(self, plot: Any, field: Field, last_row: bool) -> None:
+        self.field = field
+        self.plot = plot
+        self._curves: dict[tuple[str, str], Any] = {}
+        self._legend: tuple[Any, ...] = ()
+        self._still = False
+        plot.showGrid(x=True, y=True, alpha=0.18)
+        plot.hideButtons()
+        plot.setMenuEnabled(False)
+        plot.getViewBox().setDefaultPadding(0.0)
+        for name in ("left", "bottom"):
+            axis = plot.getAxis(name)
+            axis.enableAutoSIPrefix(False)
+            axis.setPen(theme.FAINT)
+            axis.setTextPen(theme.MUTED)
+            axis.setTickFont(theme.font(8.5))
+        plot.getAxis("left").setWidth(AXIS_WIDTH)
+        plot.getAxis("left").setLogMode(field.log)
+        if last_row:
+            plot.getAxis("bottom").setLabel("time [s]", color=theme.MUTED)
+        self.cursor = pg.InfiniteLine(angle=90, pen=pg.mkPen(theme.MUTED, width=1), movable=False)
+        self.cursor.setVisible(False)
+        plot.addItem(self.cursor, ignoreBounds=True)
+
+    def set_still(self) -> None:
+        """Draw for a picture that is looked at closely: smooth and a little wider."""
+        self._still = True
+
+    def show(self, signals: Signals, start: float, end: float) -> None:
+        """Draw the signals between two times, seconds."""
+        bounds: list[tuple[float, float]] = []
+        shown = set()
+        main = signals.series.get(self.field.name)
+        labels = main.labels if main is not None else ()
+        for role in ("", self.field.over) if self.field.over else ("",):
+            series = signals.series.get(role or self.field.name)
+            if series is None or len(series.times) == 0:
+                continue
+            for column, label in enumerate(series.labels):
+                place = labels.index(label) if label in labels else column
+                shown.add((role, label))
+                bounds += self._draw(role, label, place, series, column, start, end)
+        for key in set(self._curves) - shown:
+            self.plot.removeItem(self._curves.pop(key))
+        self.plot.setXRange(start, end, padding=0.0)
+        self._set_y_range(bounds)
+        self._set_title(unit_text(self.field, signals.description), labels)
+
+    def _draw(
+        self, role: str, label: str, place: int, series: Series, column: int, start: float, end: float
+    ) -> list[tuple[float, float]]:
+        times = series.times
+        first, last = np.searchsorted(times, (start, end))
+        part = slice(max(0, int(first) - 1), int(last) + 1)
+        x, y = decimated(times[part], self._scaled(series.values[part, column]), POINTS)
+        curve = self._curves.get((role, label))
+        if curve is None:
+            curve = pg.PlotCurveItem(pen=self._pen(role, place), skipFiniteCheck=True, antialias=self._still)
+            curve.setZValue(1.0 if role else 0.0)
+            self.plot.addItem(curve)
+            self._curves[(role, label)] = curve
+        finite = np.isfinite(y)
+        if finite.all():
+            curve.setData(x, y, connect="all", skipFiniteCheck=True)
+        else:
+            curve.setData(x, y, connect="finite", skipFiniteCheck=False)
+            y = y[finite]
+        return [(float(y.min()), float(y.max()))] if len(y) else []
+
+    def _scaled(self, values: Floats) -> Floats:
+        if not self.field.log:
+            return values
+        positive = values[values > 0.0]
+        floor = float(positive.min()) if len(positive) else 1e-16
+        scaled: Floats = np.log10(np.where(values <= 0.0, floor, values))
+        return scaled
+
+    def _pen(self, role: str, place: int) -> Any:
+        if role:
+            return pg.mkPen(theme.INK, width=1.4 if self._still else 1, style=QtCore.Qt.PenStyle.DashLine)
+        return pg.mkPen(theme.curve_color(place), width=1.6 if self._still else 1)
+
+    def _set_y_range(self, bounds: list[tuple[float, float]]) -> None:
+        if not bounds:
+            return
+        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+        least = 1.0 if self.field.log else max(1e-9, 1e-6 * max(abs(low), abs(high)))
+        if high - low < least:
+            low, high = 0.5 * (low + high - least), 0.5 * (low + high + least)
+        self.plot.setYRange(low, high, padding=0.07)
+
+    def _set_title(self, unit: str, labels: Sequence[str]) -> None:
+        """Title, unit and legend in one line above the plot, where no curve can run into them."""
+        dashed = any(role for role, _ in self._curves)
+        wanted = (unit, tuple(labels), dashed)
+        if wanted == self._legend:
+            return
+        self._legend = wanted
+        parts = [
+            f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(self.field.title)}</span>",
+            f"<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>",
+        ]
+        if len(labels) > 1 or dashed:
+            parts += [_key(theme.curve_color(i), "━", label) for i, label in enumerate(labels[:LEGEND_MOST])]
+        if len(labels) > LEGEND_MOST:
+            parts.append(f"<span style='color:{theme.MUTED}'>and {len(labels) - LEGEND_MOST} more</span>")
+        if dashed:
+            parts.append(_key(theme.INK, "╍", "reference"))
+        self.plot.setTitle("&nbsp;&nbsp;".join(parts), size="10pt", justify="left")
+
+
+def _key(color: str, mark: str, label: str) -> str:
+    return f"<span style='color:{color}'>{mark}</span>&nbsp;<span style='color:{theme.INK}'>{html.escape(label)}</span>"
+
+
+class PlotGrid:
+    """The plots in two columns under one time axis. `widget` is the Qt widget."""
+
+    def __init__(self, fields: Sequence[Field], columns: int = 2) -> None:
+        self.widget = pg.GraphicsLayoutWidget()
+        self.widget.ci.layout.setSpacing(6)
+        self.widget.ci.layout.setContentsMargins(4, 0, 8, 0)
+        columns = min(columns, len(fields))
+        self.plots: list[FieldPlot] = []
+        for index, field in enumerate(fields):
+            plot = self.widget.addPlot(row=index // columns, col=index % columns)
+            self.plots.append(FieldPlot(plot, field, last_row=index + columns >= len(fields)))
+            if index:
+                plot.setXLink(self.plots[0].plot)
+
+    def set_still(self) -> None:
+        """Draw for a picture."""
+        for plot in self.plots:
+            plot.set_still()
+
+    def show(self, signals: Signals, start: float, end: float) -> None:
+        """Draw the signals between two times, seconds."""
+        for plot in self.plots:
+            plot.show(signals, start, end)
+
+    def mark(self, time: float | None) -> None:
+        """Show the instant of the picture, None for nowhere."""
+        for plot in self.plots:
+            plot.cursor.setVisible(time is not None)
+            if time is not None:
+                plot.cursor.setPos(time)

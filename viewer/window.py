@@ -1,0 +1,233 @@
+"""The window: header, picture of the bodies, plots, and for a recording a time slider with a play button."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
+
+from viewer import theme
+from viewer.live import LiveFeed
+from viewer.picture import BodyPicture, body_names
+from viewer.plots import PlotGrid, choose_fields
+from viewer.signals import Signals
+
+FRAME_MS = 33
+LIVE_WINDOW_S = 20.0
+LIVE_TRACE_S = 4.0
+SURVEY_EVERY = 30  # frames between looks at whether the live motion still fits its picture
+SLIDER_STEPS = 10_000
+
+
+class Window(QtWidgets.QMainWindow):
+    """Shows one robot, from a live feed or from a recording (`feed` None)."""
+
+    def __init__(
+        self,
+        signals: Signals,
+        subtitle: str,
+        waiting: str,
+        feed: LiveFeed | None = None,
+        fields: Sequence[str] = (),
+        plane: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.signals = signals
+        self.feed = feed
+        self._frames = 0
+        self._still = False
+        self._now = signals.time
+        self._played_at: float | None = None
+        self.grid = PlotGrid(choose_fields(fields))
+        self.picture = BodyPicture(plane)
+        self._build(subtitle, waiting)
+        if feed is None:
+            self._survey()
+        self.refresh()
+        self._timer = QtCore.QTimer(self)
+        self._timer.timeout.connect(self._on_frame)
+        self._timer.start(FRAME_MS)
+
+    def _build(self, subtitle: str, waiting: str) -> None:
+        self.setWindowTitle("armswing")
+        self.setStyleSheet(theme.STYLE)
+        self.resize(1600, 1000)
+        self.title, self.subtitle = _label("", "title"), _label(subtitle, "subtitle")
+        self.clock = _label("", "title")
+        header = QtWidgets.QHBoxLayout()
+        names = QtWidgets.QVBoxLayout()
+        names.setSpacing(0)
+        names.addWidget(self.title)
+        names.addWidget(self.subtitle)
+        header.addLayout(names, 1)
+        header.addWidget(self.clock, 0, QtCore.Qt.AlignmentFlag.AlignTop)
+        shown = QtWidgets.QWidget()
+        across = QtWidgets.QHBoxLayout(shown)
+        across.setContentsMargins(0, 0, 0, 0)
+        across.addLayout(self._build_picture(), 10)
+        across.addWidget(self.grid.widget, 17)
+        self.empty = _label(waiting, "empty")
+        self.empty.setAlignment(QtCore.Qt.AlignmentFlag.AlignCenter)
+        self.empty.setWordWrap(True)
+        self.stack = QtWidgets.QStackedWidget()
+        self.stack.addWidget(self.empty)
+        self.stack.addWidget(shown)
+        page = QtWidgets.QWidget()
+        page.setObjectName("page")
+        layout = QtWidgets.QVBoxLayout(page)
+        layout.setContentsMargins(18, 12, 18, 12)
+        layout.addLayout(header)
+        layout.addWidget(self.stack, 1)
+        if self.feed is None:
+            layout.addLayout(self._build_controls())
+        self.setCentralWidget(page)
+
+    def _build_picture(self) -> Any:
+        column = QtWidgets.QVBoxLayout()
+        self.legend, self.caption = _label("", "section"), _label("", "caption")
+        column.addWidget(self.legend)
+        column.addWidget(self.picture.widget, 1)
+        column.addWidget(self.caption)
+        return column
+
+    def _build_controls(self) -> Any:
+        self.play = QtWidgets.QPushButton("Play")
+        self.play.setFixedWidth(90)
+        self.play.clicked.connect(self._on_play)
+        self.slider = QtWidgets.QSlider(QtCore.Qt.Orientation.Horizontal)
+        self.slider.setRange(0, SLIDER_STEPS)
+        self.slider.setValue(SLIDER_STEPS)
+        self.slider.valueChanged.connect(self._on_slide)
+        self.controls = QtWidgets.QWidget()
+        row = QtWidgets.QHBoxLayout(self.controls)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.play)
+        row.addWidget(self.slider, 1)
+        outer = QtWidgets.QHBoxLayout()
+        outer.addWidget(self.controls)
+        return outer
+
+    def _span(self) -> tuple[float, float]:
+        """First and last time of the states, seconds."""
+        series = self.signals.series.get("position") or self.signals.series.get("energy")
+        if series is None or len(series.times) == 0:
+            return 0.0, 0.0
+        return float(series.times[0]), float(series.times[-1])
+
+    def _survey(self) -> None:
+        signals = self.signals
+        if signals.description is None:
+            return
+        if signals.poses is not None:
+            self.picture.survey(signals.description, signals.poses)
+        entries = [
+            f"<span style='color:{color}'>●</span>&nbsp;{name}" for name, color in body_names(signals.description)
+        ]
+        self.legend.setText("&nbsp;&nbsp;&nbsp;".join(entries))
+        self.caption.setText(self.picture.caption)
+
+    def refresh(self) -> None:
+        """Draw what there is now."""
+        signals = self.signals
+        self.title.setText(signals.robot.replace("_", " ") or "armswing")
+        if signals.states == 0:
+            self.stack.setCurrentIndex(0)
+            self.clock.setText("")
+            return
+        self.stack.setCurrentIndex(1)
+        start, end = self._span()
+        if self.feed is not None:
+            self._now = end
+            start, end = max(start, end - LIVE_WINDOW_S), max(end, start + 1.0)
+        self.clock.setText(f"t = {self._now:.2f} s")
+        if self.feed is not None or self._frames == 0:
+            self.grid.show(signals, start, end)
+        self.grid.mark(None if self.feed is not None or self._still else self._now)
+        if signals.poses is not None:
+            since = start if self._still else max(start, self._now - LIVE_TRACE_S)
+            self.picture.show(signals.poses, self._now, since, ghosts=self._still)
+
+    def _on_frame(self) -> None:
+        if self.feed is not None:
+            heard = self.feed.take()
+            for topic, message in heard:
+                self.signals.take(topic, message)
+            if heard and self._frames % SURVEY_EVERY == 0:
+                self._survey()
+            if heard:
+                self._frames += 1
+                self.refresh()
+        elif self._played_at is not None:
+            self._advance()
+
+    def _advance(self) -> None:
+        instant = time.monotonic()
+        start, end = self._span()
+        now = min(end, self._now + instant - (self._played_at or instant))
+        self._played_at = instant
+        if now >= end:
+            self._stop_playing()
+        self._now = now
+        self.slider.blockSignals(True)
+        self.slider.setValue(round(SLIDER_STEPS * (now - start) / (end - start)) if end > start else 0)
+        self.slider.blockSignals(False)
+        self._frames += 1
+        self.refresh()
+
+    def _on_play(self) -> None:
+        if self._played_at is not None:
+            self._stop_playing()
+            return
+        start, end = self._span()
+        if self._now >= end:
+            self._now = start
+        self._played_at = time.monotonic()
+        self.play.setText("Pause")
+
+    def _stop_playing(self) -> None:
+        self._played_at = None
+        self.play.setText("Play")
+
+    def _on_slide(self, value: int) -> None:
+        start, end = self._span()
+        self._now = start + (end - start) * value / SLIDER_STEPS
+        self._frames += 1
+        self.refresh()
+
+    def save_picture(self, path: str | Path, width: int = 1600, height: int = 1000) -> None:
+        """Draw the whole window as one still picture: smooth lines, earlier poses, no controls."""
+        self._still = True
+        self._frames = 0
+        self.grid.set_still()
+        if self.feed is None:
+            self.controls.hide()
+        self.setFixedSize(width, height)
+        self.ensurePolished()
+        self.layout().activate()
+        self.refresh()
+        if self.signals.poses is not None:
+            caption = f"{self.picture.caption}; faint poses are earlier ones"
+            self.caption.setText(caption)
+        for _ in range(3):  # sizes settle in the first passes, axis widths and view limits follow them
+            QtWidgets.QApplication.processEvents()
+        image = QtGui.QImage(width, height, QtGui.QImage.Format.Format_RGB32)
+        image.fill(QtGui.QColor(theme.PAPER))
+        self.render(image)
+        if not image.save(str(path), "PNG"):
+            raise OSError(f"cannot write the picture {path}; its folder must exist and take files")
+
+    def closeEvent(self, event: Any) -> None:
+        """Stop listening before the window goes."""
+        self._timer.stop()
+        if self.feed is not None:
+            self.feed.close()
+        super().closeEvent(event)
+
+
+def _label(text: str, name: str) -> Any:
+    label = QtWidgets.QLabel(text)
+    label.setObjectName(name)
+    return label
