@@ -35,6 +35,7 @@ class RegistryAbsent(RegistryError):  # noqa: N818  says where the registry is, 
 class NodeEntry(msgspec.Struct, kw_only=True):
     """One node. state as in Status; endpoints {"data": ..., "service": ..., "step": ...}.
 
+    lossless    in fast it is told every message, and the simulation waits for it
     generation  counts up each time a name is taken by another process, given by the registry
     """
 
@@ -46,6 +47,7 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     speaks: list[str] = []
     listens: list[str] = []
     generation: int = 0
+    lossless: bool = False
 
 
 class News(msgspec.Struct, kw_only=True):
@@ -94,9 +96,7 @@ class Registry:
         descriptor = lock(held)
         if descriptor is None:
             pid = lock_path(held).read_text().strip()
-            raise RegistryError(
-                f"domain {self.domain} is live already (pid {pid}): stop it or choose another --domain"
-            )
+            raise RegistryError(f"domain {self.domain} is live already (pid {pid}): stop it or choose another --domain")
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         self._lock, self._held = descriptor, held

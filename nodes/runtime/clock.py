@@ -1,0 +1,98 @@
+"""Wall time for a real-time loop: the pacer, and a histogram of durations."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+PR_SET_TIMERSLACK = 29
+SPIN_NS = 60_000
+
+
+def tighten_timer_slack() -> None:
+    """Let this thread's sleeps end within 1 ns of what was asked, instead of the kernel's 50 us."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
+class Durations:
+    """A histogram of durations: adding costs one list access, a quantile is right within 1.6 %.
+
+    Logarithmic: 32 bins per factor of two, from 1 ns to 2^40 ns.
+    """
+
+    BITS = 5
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._bins = [0] * (41 << self.BITS)
+        self.count = 0
+        self.largest_ns = 0
+
+    def add(self, ns: int) -> None:
+        """Count one duration in nanoseconds."""
+        if ns > self.largest_ns:
+            self.largest_ns = ns
+        shift = ns.bit_length() - self.BITS - 1
+        bin_ = (shift << self.BITS) + (ns >> shift) if shift > 0 else max(ns, 0)
+        if bin_ < len(self._bins):
+            self._bins[bin_] += 1
+            self.count += 1
+
+    def quantile_s(self, fraction: float) -> float:
+        """The duration in seconds that this fraction of all stays below; 0 without any."""
+        rank = fraction * self.count
+        seen = 0
+        for bin_, count in enumerate(self._bins):
+            seen += count
+            if count and seen >= rank:
+                shift = max((bin_ >> self.BITS) - 1, 0)
+                low = (bin_ - (shift << self.BITS)) << shift
+                return min(low + (1 << shift) / 2 if shift else low, self.largest_ns) * 1e-9
+        return 0.0
+
+
+class Pacer:
+    """Deadlines at a fixed period. Sleeps to 60 us before each and spins the rest.
+
+    A tick late by less than `forgiven` periods keeps its grid. One that is later skips the deadlines it
+    missed: the caller does not catch up, simulated time falls behind and the real-time factor says so.
+
+    overruns  ticks whose deadline had passed by a whole period or more
+    skipped   deadlines given up
+    periods   histogram of the time between ticks
+    """
+
+    def __init__(self, period_s: float, forgiven: float = 1.0) -> None:
+        self.period_ns = round(period_s * 1e9)
+        self._forgiven_ns = round(forgiven * self.period_ns)
+        self.overruns = 0
+        self.skipped = 0
+        self.periods = Durations()
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin the grid anew, one period from now."""
+        self._last_ns = time.perf_counter_ns()
+        self._deadline_ns = self._last_ns + self.period_ns
+
+    def wait(self) -> None:
+        """Return at the next deadline."""
+        clock = time.perf_counter_ns
+        now = clock()
+        late = now - self._deadline_ns
+        if late >= self._forgiven_ns:
+            missed = late // self.period_ns
+            self.overruns += 1
+            self.skipped += missed
+            self._deadline_ns += missed * self.period_ns
+        left = self._deadline_ns - now - SPIN_NS
+        if left > 0:
+            time.sleep(left * 1e-9)
+        while (now := clock()) < self._deadline_ns:
+            pass
+        self.periods.add(now - self._last_ns)
+        self._last_ns = now
+        self._deadline_ns += self.period_ns

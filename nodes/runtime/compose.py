@@ -1,0 +1,75 @@
+"""A plan in one process: the lockstep schedule without sockets, for sweeps, tests and replays."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from nodes.runtime.hosted import HostedNode, Out
+from nodes.runtime.loading import load_class
+from nodes.runtime.lockstep import LocalPort, Scheduler
+from nodes.runtime.plan import Plan
+
+
+def make_server(plan: Plan, wall_clock: bool | None = None) -> Any:
+    """The simulation server of a plan; named as a string, as the runtime imports no node."""
+    return import_module("nodes.sim_server").SimServer(plan, wall_clock)
+
+
+class Composition:
+    """The server and the nodes of a plan, stepped together; `close` (or leave the context) stops the nodes.
+
+    carry  takes every (topic, encoded message) of the run in order
+    """
+
+    def __init__(self, plan: Plan, carry: Out | None = None) -> None:
+        self.plan = plan
+        self.server = make_server(plan, wall_clock=False)
+        self.nodes: dict[str, HostedNode] = {}
+        for node_plan in plan.nodes:
+            node = load_class(node_plan.run, plan.folder)()
+            self.nodes[node_plan.name] = HostedNode(node, plan, node_plan, _silent, wall_clock=False)
+        self._scheduler = Scheduler(self.server, [LocalPort(node) for node in self.nodes.values()], carry)
+        for hosted in self.nodes.values():
+            hosted.start()
+        self._scheduler.start()
+
+    def step(self, n: int = 1) -> None:
+        """Take n steps, whether or not duration_s is over."""
+        step = self._scheduler.step
+        for _ in range(n):
+            step()
+
+    def run(self, seconds: float | None = None) -> None:
+        """Run for a while, by default the plan's duration_s, and give every participant what is left."""
+        duration_s = self.plan.duration_s if seconds is None else seconds
+        if duration_s is None:
+            raise ValueError(f"plan {self.plan.name!r} has no duration_s: say how many seconds to run")
+        self.step(round(duration_s / self.plan.sim.step_s))
+        self._scheduler.finish()
+
+    def request(self, name: str, **args: Any) -> Any:
+        """A service of the simulation server."""
+        if name in ("reset", "restore"):
+            self._scheduler.forget()
+        return self.server.request(name, args)
+
+    def close(self) -> None:
+        """Stop the nodes."""
+        for hosted in self.nodes.values():
+            hosted.stop()
+
+    def __enter__(self) -> Composition:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def compose(plan: Plan, carry: Out | None = None) -> Composition:
+    """The plan in this process, at tick 0; step or run it."""
+    return Composition(plan, carry)
+
+
+def _silent(_topic: str, _payload: bytes) -> None:
+    """Replaced by the port before the node says anything."""

@@ -1,0 +1,119 @@
+"""Which publishers a node listens to, kept in step with the registry: its topics, at whoever speaks them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Container, Iterable, Mapping
+
+import zmq
+
+from nodes.wire.bus import Context, Feed, Subscriber
+from nodes.wire.messages import Message
+from nodes.wire.registry import NodeEntry
+
+log = logging.getLogger("armswing.node")
+
+STALE_BACKLOG = 64
+
+Heard = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
+
+
+class Links:
+    """The feeds of one listener. `offer` may be called by any thread, the rest by the owner of the loop.
+
+    topics    {topic: message type}, None for all
+    keeps_all False: a listener that fell far behind (it was stopped) hears only the latest of each topic
+    ignore    publishers not listened to
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        owner: str,
+        topics: Mapping[str, type[Message]] | None,
+        keeps_all: bool = False,
+        ignore: Container[str] = (),
+    ) -> None:
+        self.subscriber = Subscriber(context, topics, owner)
+        self.stale = 0
+        self._owner = owner
+        self._keeps_all = keeps_all
+        self._ignore = ignore
+        self._offered: list[NodeEntry] | None = None
+        self._guard = threading.Lock()
+
+    @property
+    def ready(self) -> bool:
+        """Whether every publisher of our topics has our subscriptions."""
+        return self._offered is None and self.subscriber.ready
+
+    @property
+    def lost(self) -> int:
+        """Messages missed, by gaps and by being stale."""
+        return self.subscriber.lost + self.stale
+
+    def offer(self, nodes: Iterable[NodeEntry]) -> None:
+        """Hand over the registry's latest list, to be taken up by `update`."""
+        with self._guard:
+            self._offered = list(nodes)
+
+    def update(self, poller: zmq.Poller) -> list[str]:
+        """Connect to and disconnect from what the latest list says; the names of publishers that went."""
+        with self._guard:
+            nodes, self._offered = self._offered, None
+        if nodes is None:
+            return []
+        wanted = {node.name: node.endpoints["data"] for node in nodes if self._concerns(node)}
+        gone = []
+        for source, feed in list(self.subscriber.feeds.items()):
+            if wanted.get(source) != feed.endpoint:
+                poller.unregister(feed.socket)
+                self.subscriber.disconnect(source)
+                gone.append(source)
+        for source, endpoint in wanted.items():
+            if source not in self.subscriber.feeds:
+                self._connect(source, endpoint, poller)
+        return gone
+
+    def _concerns(self, node: NodeEntry) -> bool:
+        if node.name == self._owner or node.name in self._ignore or "data" not in node.endpoints:
+            return False
+        topics = self.subscriber.topics
+        return topics is None or any(topic in topics for topic in node.speaks)
+
+    def _connect(self, source: str, endpoint: str, poller: zmq.Poller) -> None:
+        try:
+            feed = self.subscriber.connect(source, endpoint)
+        except ValueError as error:
+            log.warning("%s: does not listen to %s: %s", self._owner, source, error)
+            return
+        poller.register(feed.socket, zmq.POLLIN)
+
+    def drain(self, awake: Container[object], take: Callable[[Heard], None]) -> None:
+        """Give `take` every message that is here on the sockets that polled as awake, in order."""
+        for feed in list(self.subscriber.feeds.values()):
+            if feed.socket not in awake:
+                continue
+            heard = feed.receive()
+            if heard is None:
+                continue
+            take((feed.source, *heard))  # at once: the usual case is one message, and it is awaited
+            self._drain_rest(feed, take)
+
+    def _drain_rest(self, feed: Feed, take: Callable[[Heard], None]) -> None:
+        backlog: list[Heard] = []
+        while (heard := feed.receive()) is not None:
+            backlog.append((feed.source, *heard))
+            if len(backlog) > STALE_BACKLOG and not self._keeps_all:
+                latest = {item[1]: item for item in backlog}
+                self.stale += len(backlog) - len(latest)
+                backlog = list(latest.values())
+            elif len(backlog) >= STALE_BACKLOG:
+                break
+        for item in backlog:
+            take(item)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self.subscriber.close()

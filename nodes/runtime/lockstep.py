@@ -1,0 +1,163 @@
+"""Lockstep is a schedule: per step, each due participant in plan order has one turn, then the step is taken.
+
+A turn carries every message due: the state, and what earlier participants said in this step. The same
+scheduler drives nodes in this process (`LocalPort`) and in others (`RemotePort`); both carry encoded messages,
+so both give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from nodes.runtime.hosted import Envelope, HostedNode, Out
+from nodes.runtime.simulated import Simulated
+from nodes.wire.codec import WireError, decode
+from nodes.wire.messages import JointCommand
+
+SAMPLED = ("state", "body_poses")  # of these a participant called on each n-th step hears only the latest
+
+
+class Port(Protocol):
+    """How the scheduler reaches a participant.
+
+    every     called on each n-th step
+    lossless  hears every message even when it is called less often
+    """
+
+    name: str
+    every: int
+    lossless: bool
+
+    def wants(self, topic: str) -> bool:
+        """Whether it listens to a topic."""
+
+    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+        """One turn at simulation time `now`, seconds; what it said."""
+
+    def settle(self) -> list[Envelope]:
+        """Wait for what is still on its way."""
+
+
+class LocalPort:
+    """A participant in this process."""
+
+    def __init__(self, hosted: HostedNode) -> None:
+        self.name = hosted.name
+        self.every = hosted.every
+        self.lossless = hosted.lossless
+        self.wants = hosted.wants
+        self._hosted = hosted
+        self._said: list[Envelope] = []
+        hosted.out = self._collect
+
+    def _collect(self, topic: str, payload: bytes) -> None:
+        self._said.append((topic, payload))
+
+    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+        """One turn; what the node said in it, or since the last."""
+        self._hosted.turn(now, heard)
+        if not self._said:
+            return self._said
+        said, self._said = self._said, []
+        return said
+
+    def settle(self) -> list[Envelope]:
+        """Nothing is ever on its way."""
+        return []
+
+
+class _Seat:
+    """A participant's place in the order, and the messages waiting for its next turn."""
+
+    def __init__(self, port: Port, every: int) -> None:
+        self.port = port
+        self.every = every
+        self.waiting: list[Envelope] = []
+
+    def due(self) -> list[Envelope]:
+        """The messages for the turn that comes now, taken out."""
+        heard, self.waiting = self.waiting, []
+        if self.every == 1 or self.port.lossless:
+            return heard
+        latest = {topic: index for index, (topic, _) in enumerate(heard)}
+        return [
+            (topic, payload)
+            for index, (topic, payload) in enumerate(heard)
+            if latest[topic] == index or not topic.endswith(SAMPLED)
+        ]
+
+
+class Scheduler:
+    """Steps a simulation together with its participants.
+
+    carry  takes every message of the run in its one order: what the server and the participants say
+    batch  lossless participants are called on each n-th step only (and hear all); 1 in lockstep
+    """
+
+    def __init__(self, server: Simulated, ports: Sequence[Port], carry: Out | None = None, batch: int = 1) -> None:
+        self.server = server
+        self._carry = carry
+        self._command = f"{server.robot}/command"
+        self._seats = [_Seat(port, max(port.every, batch) if port.lossless else port.every) for port in ports]
+        self._routes: dict[str, list[_Seat]] = {}
+        server.out = self._from_server
+
+    def start(self) -> None:
+        """Have the server say what it says first: description and initial state."""
+        self.server.start()
+
+    def hear_first(self, said: Sequence[Envelope]) -> None:
+        """What the server said before there was a schedule waits for each participant's first turn."""
+        for topic, payload in said:
+            for seat in self._route(topic):
+                seat.waiting.append((topic, payload))
+
+    def step(self) -> None:
+        """Give every due participant its turn, then take one step."""
+        server = self.server
+        tick, now = server.tick, server.time
+        for seat in self._seats:
+            if tick % seat.every == 0:
+                for topic, payload in seat.port.turn(now, seat.due()):
+                    self._from_port(seat, topic, payload)
+        server.step()
+
+    def finish(self) -> None:
+        """Give lossless participants what they have not heard, and wait for all."""
+        for seat in self._seats:
+            if seat.port.lossless and seat.waiting:
+                seat.port.turn(self.server.time, seat.due())
+            seat.port.settle()
+
+    def forget(self) -> None:
+        """Drop what waits for participants, except lossless ones: simulation time was put back."""
+        for seat in self._seats:
+            if not seat.port.lossless:
+                seat.waiting.clear()
+
+    def _from_server(self, topic: str, payload: bytes) -> None:
+        if self._carry is not None:
+            self._carry(topic, payload)
+        for seat in self._routes.get(topic) or self._route(topic):
+            seat.waiting.append((topic, payload))
+
+    def _from_port(self, speaker: _Seat, topic: str, payload: bytes) -> None:
+        if self._carry is not None:
+            self._carry(topic, payload)
+        if topic == self._command:
+            try:
+                command = decode(topic, payload, JointCommand)
+            except WireError as error:
+                self.server.refuse(topic, error.reason)
+                return
+            self.server.command(speaker.port.name, command)  # type: ignore[arg-type]
+        for seat in self._routes.get(topic) or self._route(topic):
+            if seat is not speaker:
+                seat.waiting.append((topic, payload))
+
+    def _route(self, topic: str) -> list[_Seat]:
+        route = [seat for seat in self._seats if seat.port.wants(topic)]
+        if len(self._routes) < 1024:
+            self._routes[topic] = route
+        return route

@@ -1,0 +1,104 @@
+"""A process's place in its domain: its sockets, its entry at the registry, its status, what stops it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+
+import zmq
+
+from nodes.wire.bus import Context, Publisher
+from nodes.wire.domain import ipc_endpoint
+from nodes.wire.messages import Status
+from nodes.wire.registry import NodeEntry
+from nodes.wire.registry_link import OnChange, RegistryLink
+from nodes.wire.service import ServiceServer
+
+STATUS_PERIOD_S = 0.5
+STATUS_TOPIC = "status"
+
+
+class Place:
+    """Binds a node's sockets and enters it at the registry; `open` once the node can be spoken to.
+
+    Endpoints carry the process id, so that a restarted node is a new publisher and never a silent successor.
+    """
+
+    def __init__(self, domain: int, name: str, context: Context, wall_clock: bool = True) -> None:
+        self.domain = domain
+        self.name = name
+        self.context = context
+        self.stop = threading.Event()
+        self.status = Status(node=name, state="starting")
+        self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock)
+        self.service = ServiceServer(context, name, self.endpoint("service"))
+        self._link: RegistryLink | None = None
+        self._said: tuple[str, str] | None = None
+        self._status_due = 0.0
+
+    def endpoint(self, kind: str) -> str:
+        """The address of one of this process's sockets."""
+        return ipc_endpoint(self.domain, f"{self.name}-{os.getpid()}.{kind}")
+
+    def open(
+        self,
+        on_change: OnChange,
+        speaks: Iterable[str],
+        listens: Iterable[str],
+        lossless: bool = False,
+        **more: str,
+    ) -> None:
+        """Enter the registry; `more` are further endpoints. RegistryError when the name is taken."""
+        self._link = RegistryLink(self.domain, on_change)
+        self._link.keep(
+            NodeEntry(
+                name=self.name,
+                pid=os.getpid(),
+                state=self.status.state,
+                endpoints={"data": self.publisher.endpoint, "service": self.service.endpoint, **more},
+                speaks=[*speaks, STATUS_TOPIC],
+                listens=list(listens),
+                lossless=lossless,
+            )
+        )
+
+    def set_state(self, state: str, detail: str = "") -> None:
+        """Say how the node is, at the registry and with the next status."""
+        self.status.state = state
+        self.status.detail = detail
+        if self._link is not None:
+            self._link.set_state(state)
+
+    @property
+    def status_is_due(self) -> bool:
+        """Whether the status changed or half a second has passed."""
+        return (self.status.state, self.status.detail) != self._said or time.monotonic() >= self._status_due
+
+    def say_status(self, timestamp: float) -> None:
+        """Publish the status with the simulation time it is of, seconds."""
+        self._said = (self.status.state, self.status.detail)
+        self._status_due = time.monotonic() + STATUS_PERIOD_S
+        self.status.timestamp = timestamp
+        self.publisher.publish(STATUS_TOPIC, self.status)
+
+    @property
+    def status_wait_s(self) -> float:
+        """Seconds until the next status is due."""
+        return max(self._status_due - time.monotonic(), 0.0)
+
+    def close(self) -> None:
+        """Leave the registry and free the sockets."""
+        if self._link is not None:
+            self._link.close()
+        self.publisher.close()
+        self.service.close()
+
+
+def poller_of(*sources: object) -> zmq.Poller:
+    """A poller that waits for these sockets and descriptors to be readable."""
+    poller = zmq.Poller()
+    for source in sources:
+        poller.register(source, zmq.POLLIN)
+    return poller

@@ -1,0 +1,76 @@
+"""The process of one node: `python -P -m nodes.runtime.process --plan PLAN.json --node NAME`.
+
+Exit codes: 0 asked to stop, 1 failed (the traceback or one line says why), 2 asked for something that is not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from nodes.runtime.plan import Plan, PlanError, read_plan
+from nodes.wire.domain import DomainError
+from nodes.wire.registry import RegistryError
+from nodes.wire.sockets import AddressError
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the node until it is asked to stop; the exit code."""
+    parent = os.getppid()
+    parser = argparse.ArgumentParser(prog="python -P -m nodes.runtime.process", description=__doc__)
+    parser.add_argument("--plan", required=True, help="the plan, as JSON")
+    parser.add_argument("--node", required=True, help="which of its nodes; 'sim' is the simulation server")
+    given = parser.parse_args(arguments)
+    die_with_parent(parent)
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s", level=logging.INFO)
+    try:
+        run_node(read_plan(given.plan), given.node)
+    except (PlanError, RegistryError, AddressError, DomainError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel end this process when the one that started it dies: no orphan survives a launch."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the kernel was told
+        sys.exit(1)
+
+
+def run_node(plan: Plan, name: str) -> None:
+    """Run one node of the plan, or its simulation server, in this thread until it is asked to stop."""
+    if name == "sim":
+        _run_simulation(plan)
+        return
+    from nodes.runtime.loading import load_class
+    from nodes.runtime.runner import Runner
+
+    node_plan = plan.node(name)
+    Runner(plan, node_plan, load_class(node_plan.run, plan.folder)()).run()
+
+
+def _run_simulation(plan: Plan) -> None:
+    from nodes.runtime.compose import make_server
+    from nodes.runtime.sim_host import SimHost
+    from nodes.runtime.turns import LockstepError
+    from sim_core.errors import InvalidRequest, SimulationError
+
+    try:
+        SimHost(plan, make_server(plan)).run()
+    except InvalidRequest as error:
+        raise PlanError(f"plan {plan.name!r}: [sim]: {error}") from error
+    except (SimulationError, LockstepError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

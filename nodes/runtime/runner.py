@@ -1,0 +1,212 @@
+"""Runs one node over sockets: one blocking poll loop in the main thread, answers published at once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import zmq
+
+from nodes.runtime.hosted import HostedNode
+from nodes.runtime.links import Heard, Links
+from nodes.runtime.node import Node
+from nodes.runtime.place import Place, poller_of
+from nodes.runtime.plan import NodePlan, Plan
+from nodes.runtime.turns import TurnServer
+from nodes.runtime.wake import StopSignals, Timer, Wake
+from nodes.wire.bus import Context
+from nodes.wire.service import Request
+
+log = logging.getLogger("armswing.node")
+
+QUIET_S = 5.0
+SERVICES = {
+    "status": "how the node is",
+    "shutdown": "stop and end the process",
+    "get_parameters": "the node's parameters",
+    "set_parameters": "change some of them: name = value",
+}
+
+
+def is_participant(plan: Plan, node: type[Node]) -> bool:
+    """Whether the simulation waits for this node: every node in lockstep, lossless ones in fast."""
+    mode = plan.sim.mode
+    return mode == "lockstep" or (mode == "fast" and bool(getattr(node, "lossless", False)))
+
+
+class Runner:
+    """One node, its sockets and its loop. `run` returns when the node was asked to stop."""
+
+    def __init__(self, plan: Plan, node_plan: NodePlan, node: Node) -> None:
+        self._context: Context = zmq.Context.instance()
+        lockstep = plan.sim.mode == "lockstep"
+        self._place = Place(plan.domain, node_plan.name, self._context, wall_clock=not lockstep)
+        self._hosted = HostedNode(node, plan, node_plan, self._publish, wall_clock=not lockstep)
+        self._turns: TurnServer | None = None
+        if is_participant(plan, type(node)):
+            self._turns = TurnServer(self._context, self._hosted, self._place.endpoint("step"))
+        self._links = self._make_links(lockstep)
+        self._wake = Wake()
+        streams = self._turns is None
+        self._timer = Timer(1.0 / node.rate_hz) if node.rate_hz is not None and streams else None
+        self._poller = poller_of(self._wake, self._place.publisher.socket, self._place.service.socket)
+        if self._timer is not None:
+            self._poller.register(self._timer, zmq.POLLIN)
+        if self._turns is not None:
+            self._poller.register(self._turns.socket, zmq.POLLIN)
+        self._received = self._sent = self._overruns = 0
+        self._shown: dict[str, float] = {}
+
+    def _make_links(self, lockstep: bool) -> Links:
+        hosted = self._hosted
+        topics = {topic: kind for topic, (_, kind) in hosted.hears.items()}
+        if lockstep:  # all that concerns the robot comes in turns, for the order must not depend on the clock
+            topics = {topic: kind for topic, kind in topics.items() if "/" not in topic}
+        ignore = ("sim",) if self._turns is not None else ()
+        everything = hosted.hears_all and not lockstep
+        return Links(
+            self._context,
+            hosted.name,
+            None if everything else topics,
+            keeps_all=hosted.lossless,
+            ignore=ignore,
+        )
+
+    def run(self) -> None:
+        """Start the node, serve it until it is to stop, stop it. An exception of the node ends it."""
+        place, hosted = self._place, self._hosted
+        try:
+            with StopSignals(self._wake, place.stop):
+                more = {} if self._turns is None else {"step": self._turns.endpoint}
+                listens = ["*"] if hosted.hears_all else list(hosted.hears)
+                speaks = [topic for topic, _ in hosted.speaks.values()]
+                place.open(self._on_change, speaks, listens, hosted.lossless, **more)
+                hosted.start()
+                self._loop()
+                place.set_state("stopping")
+                self._say_status()
+                hosted.stop()
+                self._show_log()
+                place.set_state("stopped")
+                self._say_status()
+        except BaseException as error:
+            place.set_state("failed", f"{type(error).__name__}: {error}"[:300])
+            with suppress(Exception):
+                self._say_status()
+            raise
+        finally:
+            self._close()
+
+    def _loop(self) -> None:
+        place = self._place
+        while not place.stop.is_set():
+            if place.status_is_due:
+                self._say_status()
+            awake = dict(self._poller.poll(int(place.status_wait_s * 1e3) + 1))
+            if not awake:
+                continue
+            self._links.drain(awake, self._take)
+            if self._turns is not None and self._turns.socket in awake:
+                self._turns.serve(place.publisher)
+            if self._timer is not None and self._timer.fileno() in awake:
+                self._tick(self._timer.expired())
+            if place.service.socket in awake:
+                self._serve()
+            if place.publisher.socket in awake:
+                place.publisher.serve_subscriptions()
+            if self._wake.fileno() in awake:
+                self._wake.clear()
+                self._links.update(self._poller)
+            if place.status.state == "starting" and self._is_ready():
+                place.set_state("ready")
+            if self._hosted.context.log:
+                self._show_log()
+
+    def _is_ready(self) -> bool:
+        return self._seen_registry and self._links.ready
+
+    _seen_registry = False
+
+    def _on_change(self, nodes: list[Any]) -> None:
+        self._links.offer(nodes)
+        self._seen_registry = True
+        self._wake.set()
+
+    def _publish(self, topic: str, payload: bytes) -> None:
+        self._sent += 1
+        self._place.publisher.send(topic, payload)
+
+    def _take(self, heard: Heard) -> None:
+        self._received += 1
+        self._hosted.hear(heard[1], heard[2])
+
+    def _tick(self, expired: int) -> None:
+        if expired:
+            self._overruns += expired - 1
+            self._hosted.tick(time.monotonic())
+
+    def _serve(self) -> None:
+        service = self._place.service
+        while (request := service.receive()) is not None:
+            try:
+                result = self._answer(request)
+            except ValueError as error:
+                service.refuse(request, str(error))
+            else:
+                service.reply(request, result)
+
+    def _answer(self, request: Request) -> Any:
+        name, args = request.call.call, request.call.args
+        hosted = self._hosted
+        if name == "status":
+            self._measure()
+            return msgspec.to_builtins(self._place.status)
+        if name == "shutdown":
+            self._place.stop.set()
+            return None
+        if name == "get_parameters":
+            return hosted.parameters()
+        if name == "set_parameters":
+            hosted.set_parameters(args)
+            return hosted.parameters()
+        if name in hosted.node.serves:
+            return hosted.node.on_request(name, args)
+        known = sorted([*SERVICES, *hosted.node.serves])
+        raise ValueError(f"node {hosted.name!r} has no service {name!r}; its services are {', '.join(known)}")
+
+    def _measure(self) -> None:
+        links = self._links
+        self._place.status.counters = {
+            "received": self._received + (0 if self._turns is None else self._turns.received),
+            "sent": self._sent,
+            "lost": links.lost,
+            "refused": links.subscriber.refused + self._hosted.refusals.count + self._place.service.refusals.count,
+            "overruns": self._overruns,
+            **self._hosted.node.counters,
+        }
+
+    def _say_status(self) -> None:
+        self._measure()
+        self._place.say_status(self._hosted.time)
+
+    def _show_log(self) -> None:
+        now = time.monotonic()
+        for level, line in self._hosted.take_log():
+            if now - self._shown.get(line, -QUIET_S) < QUIET_S:
+                continue
+            if len(self._shown) > 256:
+                self._shown.clear()
+            self._shown[line] = now
+            log.log(logging.WARNING if level == "warning" else logging.INFO, "%s: %s", self._hosted.name, line)
+
+    def _close(self) -> None:
+        self._place.close()
+        self._links.close()
+        if self._turns is not None:
+            self._turns.close()
+        if self._timer is not None:
+            self._timer.close()
+        self._wake.close()

@@ -1,0 +1,304 @@
+"""Runs the simulation server over sockets. The main thread steps and paces; it never waits for anyone's stream.
+
+Two more threads block on sockets: one takes commands and hands them to the server, one takes service calls, which
+the main thread answers between steps.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+import zmq
+
+from nodes.runtime.clock import Pacer, tighten_timer_slack
+from nodes.runtime.hosted import Envelope
+from nodes.runtime.links import Heard, Links
+from nodes.runtime.lockstep import Scheduler
+from nodes.runtime.place import Place, poller_of
+from nodes.runtime.plan import Plan
+from nodes.runtime.turns import LockstepError, RemotePort
+from nodes.runtime.wake import StopSignals, Wake
+from nodes.wire.bus import Context
+from nodes.wire.messages import JointCommand
+from nodes.wire.registry import NodeEntry
+from nodes.wire.service import Request
+
+log = logging.getLogger("armswing.node")
+
+SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
+SUBSCRIPTIONS_S = 0.01
+FAST_BATCH = 32  # steps between two turns of a lossless participant in fast
+
+
+class SimHost:
+    """The server, its sockets and its loop. `run` returns when it was asked to shut down."""
+
+    def __init__(self, plan: Plan, server: Any) -> None:
+        self._plan = plan
+        self._server = server
+        self._context: Context = zmq.Context.instance()
+        self._wake, self._command_wake, self._service_wake = Wake(), Wake(), Wake()
+        self._place = Place(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
+        commands = {f"{plan.sim.robot}/command": JointCommand}
+        self._links = Links(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
+        self._ours = [f"{plan.sim.robot}/{name}" for name in server.speaks]
+        self._nodes: list[NodeEntry] = []
+        self._calls: deque[Request] = deque()
+        self._answers: deque[tuple[Request, Any, str | None]] = deque()
+        self._first: list[Envelope] = []
+        self._ports: dict[str, tuple[str, RemotePort]] = {}
+        self._scheduler: Scheduler | None = None
+        self._pacer: Pacer | None = None
+        self._paced: tuple[float, int] = (0.0, 1)
+        self._overruns = 0
+        self._subscriptions_due = 0.0
+        server.out = self._say_first
+
+    def run(self) -> None:
+        """Serve until shut down. SimulationError and LockstepError end it, one line each."""
+        place, server = self._place, self._server
+        threads = [
+            threading.Thread(target=self._take_commands, name="commands", daemon=True),
+            threading.Thread(target=self._take_calls, name="services", daemon=True),
+        ]
+        try:
+            with StopSignals(self._wake, place.stop):
+                server.start()
+                for thread in threads:
+                    thread.start()
+                place.open(self._on_change, self._ours, [f"{server.robot}/command"])
+                tighten_timer_slack()
+                gc.collect()
+                gc.freeze()  # what start-up made stays: no collection walks it between two steps
+                self._loop()
+                self._settle()
+                place.set_state("stopped")
+                self._say_status()
+        except BaseException as error:
+            place.set_state("failed", f"{error}"[:300])
+            with suppress(Exception):
+                self._say_status()
+                self._settle()
+            raise
+        finally:
+            self._close(threads)
+
+    def _loop(self) -> None:
+        server, stop = self._server, self._place.stop
+        realtime = self._plan.sim.mode == "realtime"
+        ran = False
+        while not stop.is_set():
+            self._between_steps()
+            if not server.runs:
+                if ran:
+                    self._settle()
+                    ran = False
+                self._rest()
+                continue
+            if realtime:
+                self._paced_steps(begins=not ran)
+            elif self._scheduler is not None:
+                self._scheduler.step()
+            ran = True
+
+    def _paced_steps(self, begins: bool) -> None:
+        """Wait for the next deadline and take the steps that are due at it."""
+        server = self._server
+        if self._pacer is None or server.speed != self._paced[0]:
+            self._overruns += 0 if self._pacer is None else self._pacer.overruns
+            period_s = self._plan.sim.step_s / server.speed
+            batch = max(round(SHORTEST_SLEEP_S / period_s), 1)
+            self._paced = server.speed, batch
+            self._pacer = Pacer(batch * period_s)
+        elif begins:
+            self._pacer.restart()
+        self._pacer.wait()
+        for _ in range(self._paced[1]):
+            if server.runs:
+                server.step()
+
+    def _between_steps(self) -> None:
+        while self._calls:
+            self._answer(self._calls.popleft())
+        place, server = self._place, self._server
+        if server.state != place.status.state:
+            place.set_state(server.state)
+        now = time.monotonic()
+        if now >= self._subscriptions_due:
+            self._subscriptions_due = now + SUBSCRIPTIONS_S
+            place.publisher.serve_subscriptions()
+        if place.status_is_due:
+            self._say_status()
+
+    def _rest(self) -> None:
+        """Wait for a call, a subscription or the next status."""
+        place = self._place
+        poller = poller_of(self._wake, place.publisher.socket)
+        poller.poll(int(place.status_wait_s * 1e3) + 1)
+        self._wake.clear()
+        self._subscriptions_due = 0.0
+
+    def _settle(self) -> None:
+        """Steps end for now: participants hear what they have not heard."""
+        if self._scheduler is not None:
+            self._scheduler.finish()
+
+    # -- what is said
+
+    def _say_first(self, topic: str, payload: bytes) -> None:
+        """Before the participants are known: publish, and keep it for their first turn."""
+        self._first.append((topic, payload))
+        self._carry(topic, payload)
+
+    def _carry(self, topic: str, payload: bytes) -> None:
+        self._place.publisher.send(topic, payload)
+
+    def _say_status(self) -> None:
+        place, server = self._place, self._server
+        place.status.counters = {
+            "overruns": self._overrun_count(),
+            "refused": self._refused(),
+            "lost": self._links.lost,
+            "watchdog_trips": server.watchdog_trips,
+            "commands": server.commands,
+        }
+        place.status.timing = server.timing()
+        place.say_status(server.time)
+
+    def _overrun_count(self) -> int:
+        return self._overruns + (0 if self._pacer is None else self._pacer.overruns)
+
+    def _refused(self) -> int:
+        links, service = self._links.subscriber.refused, self._place.service.refusals.count
+        return int(self._server.refusals.count) + links + service
+
+    # -- participants
+
+    def _schedule(self) -> None:
+        """Reach every participant of the plan; ValueError names those that are not there."""
+        mode = self._plan.sim.mode
+        if mode == "realtime":
+            if self._scheduler is None:
+                self._server.out = self._carry
+                self._first.clear()
+            return
+        entries = {entry.name: entry for entry in self._nodes}
+        there = [n for n in self._plan.nodes if n.name in entries and "step" in entries[n.name].endpoints]
+        missing = [n.name for n in self._plan.nodes if n not in there]
+        if mode == "lockstep" and missing:
+            raise ValueError(f"resume: lockstep waits for every node of the plan; not there: {', '.join(missing)}")
+        wanted = {node.name: entries[node.name].endpoints["step"] for node in there}
+        if self._scheduler is not None and wanted == {name: end for name, (end, _) in self._ports.items()}:
+            return
+        for _, port in self._ports.values():
+            port.close()
+        self._ports = {}
+        for node in there:
+            entry = entries[node.name]
+            port = RemotePort(
+                self._context,
+                node.name,
+                wanted[node.name],
+                entry.listens,
+                speaks=entry.speaks != ["status"],
+                every=node.every,
+                lossless=entry.lossless,
+                deadline_s=self._plan.sim.deadline_ms * 1e-3,
+            )
+            self._ports[node.name] = (wanted[node.name], port)
+        ports = [port for _, port in self._ports.values()]
+        batch = FAST_BATCH if mode == "fast" else 1
+        carry = self._carry_ours if mode == "lockstep" else self._carry
+        self._scheduler = Scheduler(self._server, ports, carry, batch)
+        self._scheduler.hear_first(self._first)
+        self._first.clear()
+
+    def _carry_ours(self, topic: str, payload: bytes) -> None:
+        """Publish what the server says; participants publish what they say themselves."""
+        if topic in self._ours:
+            self._carry(topic, payload)
+
+    # -- services, in the main thread
+
+    def _answer(self, request: Request) -> None:
+        name = request.call.call
+        try:
+            result, line = self._result(name, request.call.args), None
+        except (ValueError, LockstepError) as error:
+            result, line = None, str(error)
+        self._answers.append((request, result, line))
+        self._service_wake.set()
+
+    def _result(self, name: str, args: dict[str, Any]) -> Any:
+        server = self._server
+        if name == "status":
+            return {**server.status(), "overruns": self._overrun_count(), "frames_refused": self._refused()}
+        if name == "shutdown":
+            self._place.stop.set()
+            return None
+        if name in ("resume", "step"):
+            self._schedule()
+        if name in ("reset", "restore") and self._scheduler is not None:
+            self._scheduler.finish()
+            self._scheduler.forget()
+        return server.request(name, args)
+
+    # -- the other threads
+
+    def _on_change(self, nodes: list[NodeEntry]) -> None:
+        self._nodes = nodes
+        self._links.offer(nodes)
+        self._command_wake.set()
+
+    def _take_commands(self) -> None:
+        server, links = self._server, self._links
+
+        def take(heard: Heard) -> None:
+            command = heard[2]
+            if isinstance(command, JointCommand):
+                server.command(heard[0], command)
+
+        poller = poller_of(self._command_wake)
+        while not self._place.stop.is_set():
+            awake = dict(poller.poll())
+            links.drain(awake, take)
+            if self._command_wake.fileno() in awake:
+                self._command_wake.clear()
+                for source in links.update(poller):
+                    server.forget(source)
+        links.close()
+
+    def _take_calls(self) -> None:
+        service = self._place.service
+        poller = poller_of(self._service_wake, service.socket)
+        while not self._place.stop.is_set() or self._answers:
+            poller.poll()
+            self._service_wake.clear()
+            while self._answers:
+                request, result, line = self._answers.popleft()
+                if line is None:
+                    service.reply(request, result)
+                else:
+                    service.refuse(request, line)
+            while (call := service.receive()) is not None:
+                self._calls.append(call)
+                self._wake.set()
+
+    def _close(self, threads: list[threading.Thread]) -> None:
+        self._place.stop.set()
+        for wake in (self._command_wake, self._service_wake):
+            wake.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(timeout=2.0)
+        self._place.close()
+        for _, port in self._ports.values():
+            port.close()
+        for wake in (self._wake, self._command_wake, self._service_wake):
+            wake.close()

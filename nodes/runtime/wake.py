@@ -1,0 +1,92 @@
+"""What a poll loop waits on besides sockets: a nudge from a thread or a signal, and a periodic timer."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import struct
+import threading
+from types import FrameType
+
+TFD_NONBLOCK = os.O_NONBLOCK
+TFD_CLOEXEC = os.O_CLOEXEC
+CLOCK_MONOTONIC = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Wake:
+    """A file descriptor that becomes readable when any thread, or a signal, sets it."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        """The descriptor to poll for reading."""
+        return self._read
+
+    def set(self) -> None:
+        """Make it readable."""
+        with contextlib.suppress(BlockingIOError):  # full: readable all the same
+            os.write(self._write, b"w")
+
+    def clear(self) -> None:
+        """Make it unreadable."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._read, 512):
+                pass
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        os.close(self._read)
+        os.close(self._write)
+
+
+class StopSignals:
+    """SIGTERM and SIGINT as a request to stop, while entered; it wakes the loop. Only for the main thread."""
+
+    def __init__(self, wake: Wake, stop: threading.Event) -> None:
+        self._wake = wake
+        self._stop = stop
+
+    def __enter__(self) -> StopSignals:
+        self._before = {number: signal.signal(number, self._asked) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def _asked(self, _number: int, _frame: FrameType | None) -> None:
+        self._stop.set()
+        self._wake.set()
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class Timer:
+    """A timerfd: readable at each period, to the microsecond where poll timeouts only know milliseconds."""
+
+    def __init__(self, period_s: float) -> None:
+        self._fd = _libc.timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create failed")
+        period = max(round(period_s * 1e9), 1)
+        spec = struct.pack("qqqq", *divmod(period, 10**9), *divmod(period, 10**9))
+        if _libc.timerfd_settime(self._fd, 0, spec, None) != 0:
+            raise OSError(ctypes.get_errno(), "timerfd_settime failed")
+
+    def fileno(self) -> int:
+        """The descriptor to poll for reading."""
+        return int(self._fd)
+
+    def expired(self) -> int:
+        """Periods that ended since last asked; more than one means that some were missed."""
+        try:
+            return int.from_bytes(os.read(self._fd, 8), "little")
+        except BlockingIOError:
+            return 0
+
+    def close(self) -> None:
+        """Free the descriptor."""
+        os.close(self._fd)

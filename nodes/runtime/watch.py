@@ -1,0 +1,107 @@
+"""What a simulation server watches: the silence of its commander, milestones, and how fast time goes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+
+from nodes.runtime.plan import Milestone
+
+
+class Watchdog:
+    """Trips when commands have been silent for `limit_s`, on a clock the caller reads; armed by the first one."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._heard_at: float | None = None
+        self.tripped = False
+
+    def hear(self, now: float) -> None:
+        """A command came."""
+        self._heard_at = now
+        self.tripped = False
+
+    def excuse(self, now: float) -> None:
+        """Time did not count until now: a pause ends."""
+        if self._heard_at is not None:
+            self._heard_at = now
+
+    def forget(self) -> None:
+        """Wait for a first command again."""
+        self._heard_at = None
+        self.tripped = False
+
+    def trips(self, now: float) -> bool:
+        """Whether it trips now; once per silence."""
+        if self.tripped or self._heard_at is None or now - self._heard_at <= self._limit_s:
+            return False
+        self.tripped = True
+        return True
+
+
+class MilestoneWatch:
+    """Notes the simulation time at which each milestone was reached, None until then."""
+
+    def __init__(self, milestones: Sequence[Milestone], joints: Sequence[str]) -> None:
+        self._milestones = [(m, joints.index(m.joint)) for m in milestones]
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was reached."""
+        self.reached: dict[str, float | None] = {m.name: None for m, _ in self._milestones}
+        self._since: dict[str, float] = {}
+        self.pending = list(self._milestones)
+
+    def see(self, now: float, position: Sequence[float]) -> None:
+        """The joints' positions at simulation time `now`, rad."""
+        for entry in self.pending[:]:
+            milestone, joint = entry
+            off_deg = math.remainder(math.degrees(position[joint]) - milestone.target_deg, 360.0)
+            if abs(off_deg) > milestone.tolerance_deg:
+                self._since.pop(milestone.name, None)
+                continue
+            since = self._since.setdefault(milestone.name, now)
+            if now - since >= milestone.hold_s - 1e-9:
+                self.reached[milestone.name] = now
+                self.pending.remove(entry)
+
+
+class Pace:
+    """Simulated seconds per wall second, over the time that the simulation ran."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Count from here."""
+        self._simulated = self._wall = 0.0
+        self._began: tuple[float, float] | None = None
+
+    def run(self, simulated: float) -> None:
+        """Time runs from now on."""
+        if self._began is None:
+            self._began = simulated, time.perf_counter()
+
+    def rest(self, simulated: float) -> None:
+        """Time stands from now on."""
+        if self._began is not None:
+            self._simulated += simulated - self._began[0]
+            self._wall += time.perf_counter() - self._began[1]
+            self._began = None
+
+    def factor(self, simulated: float) -> float:
+        """Simulated per wall second; 0 before anything ran."""
+        running, wall = self._simulated, self._wall
+        if self._began is not None:
+            running += simulated - self._began[0]
+            wall += time.perf_counter() - self._began[1]
+        return running / wall if wall > 0.0 else 0.0
+
+
+def known_names(args: Mapping[str, object], allowed: Sequence[str], service: str) -> None:
+    """Refuse arguments that a service does not take, with those it does."""
+    for key in args:
+        if key not in allowed:
+            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+            raise ValueError(f"{service}: unknown argument {key!r}; {takes}")

@@ -1,0 +1,378 @@
+"""The simulation server: owns state and time of one robot, says what happens, takes commands and requests.
+
+A plain object like any node. The scheduler (lockstep, in process) or the socket host (realtime, fast) calls it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nodes.runtime.clock import Durations
+from nodes.runtime.description import describe
+from nodes.runtime.hosted import Out
+from nodes.runtime.plan import Plan
+from nodes.runtime.watch import MilestoneWatch, Pace, Watchdog, known_names
+from nodes.wire.codec import WireError, encode
+from nodes.wire.messages import BodyPoses, Event, JointCommand, Message, RobotState
+from nodes.wire.refusals import Refusals
+from nodes.wire.stamp import Stamper
+from robots.registry import build
+from sim_core.errors import InvalidRequest
+from sim_core.simulation import Simulation, State
+from sim_core.system import assemble
+
+SPEAKS = ("description", "state", "body_poses", "event")
+SENT = 1024  # states whose send time is remembered, to measure round trips
+SERVICES = {
+    "pause": "stop simulation time",
+    "resume": "let simulation time run",
+    "step": "n: advance a paused simulation by n steps",
+    "reset": "back to the start, at time zero",
+    "speed": "x: simulated seconds per wall second",
+    "snapshot": "the whole state as plain data",
+    "restore": "state: put a snapshot back",
+    "set": "name = value: tune parameters of the mechanism",
+    "get_parameters": "the tunable parameters of the mechanism",
+    "set_parameters": "the same as set",
+    "describe": "what the robot is",
+}
+
+
+class SimServer:
+    """One simulation of one robot.
+
+    state       "paused", "running", "safe" (running, the commander is silent) or "stopped" (duration_s reached)
+    steps_left  steps still to take while paused, asked for by the service `step`
+    speed       simulated seconds per wall second, in realtime
+    """
+
+    name = "sim"
+    speaks = SPEAKS
+
+    def __init__(self, plan: Plan, wall_clock: bool | None = None) -> None:
+        sim = plan.sim
+        self.plan = plan
+        self.robot = sim.robot
+        self.out: Out = _nobody
+        system = assemble(build(sim.robot, **sim.parameters))
+        self.simulation = Simulation(system, step_s=sim.step_s, stepper=sim.stepper, stabilizer=sim.stabilizer)
+        self.description = describe(system.mechanism, sim.step_s, list(self.simulation.outputs()), system.code_hash)
+        self._realtime = sim.mode == "realtime"
+        self._stamper = Stamper(sim.mode != "lockstep" if wall_clock is None else wall_clock)
+        self._topics = {name: f"{self.robot}/{name}" for name in SPEAKS}
+        self._names = list(system.joint_names)
+        self._state_every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
+        self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
+        self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
+
+        self._actuators = {a.name: index for index, a in enumerate(system.mechanism.actuators)}
+        self._effort = np.zeros(len(self._actuators))
+        self._effort_changed = False
+        self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=SENT)
+        self.commanded_by: str | None = None
+        self._watchdog = None if sim.watchdog_ms is None else Watchdog(sim.watchdog_ms * 1e-3)
+
+        self.state = "paused"
+        self.steps_left = 0
+        self.speed = sim.speed
+        self.refusals = Refusals(self.name)
+        self.watchdog_trips = 0
+        self.commands = 0
+        self.step_times = Durations()
+        self.round_trips = Durations()
+        self.milestones = MilestoneWatch(plan.milestones, self._names)
+        self.pace = Pace()
+        self._sent: list[tuple[int, int]] = [(0, 0)] * SENT
+        self._energy_at_start = self.simulation.energy()
+        self._energy_drift = 0.0
+
+    @property
+    def tick(self) -> int:
+        """Steps since the start or the last reset."""
+        return self.simulation.tick
+
+    @property
+    def time(self) -> float:
+        """Simulation time, seconds."""
+        return self.simulation.time
+
+    @property
+    def runs(self) -> bool:
+        """Whether a step is due: time runs, or single steps were asked for."""
+        return self.state in ("running", "safe") or self.steps_left > 0
+
+    def start(self) -> None:
+        """Say the description and the initial state."""
+        self._say("description", self.description)
+        self._say_state()
+        self._say_poses()
+
+    def step(self) -> None:
+        """Apply the commands that came, advance one step, say what is due."""
+        began = time.perf_counter_ns()
+        sim = self.simulation
+        while self._inbox:
+            self._apply(*self._inbox.popleft())
+        if self._watchdog is not None and self._watchdog.trips(self._now()):
+            self._enter_safe_mode()
+        if self._effort_changed:
+            sim.set_effort(self._effort)
+            self._effort_changed = False
+        sim.step(1)
+        for change in sim.take_events():
+            event = Event(kind=change.kind, energy=float(change.energy))
+            event.before, event.after = change.before.tolist(), change.after.tolist()
+            self._say("event", event)
+        tick = sim.tick
+        if tick % self._state_every == 0:
+            self._say_state()
+        elif self.milestones.pending:
+            self.milestones.see(sim.time, sim.joints()[0].tolist())
+        if tick % self._poses_every == 0:
+            self._say_poses()
+        if self.steps_left:
+            self.steps_left -= 1
+        if tick == self._last_tick:
+            self._rest("stopped")
+        self.step_times.add(time.perf_counter_ns() - began)
+
+    # -- commands
+
+    def command(self, source: str, command: JointCommand) -> None:
+        """Take a command from a node; it holds from the next step on. Any thread may call this."""
+        if command.answers is not None:
+            seq, sent_ns = self._sent[command.answers % SENT]
+            if seq == command.answers:
+                self.round_trips.add(time.perf_counter_ns() - sent_ns)
+        self._inbox.append((source, command))
+
+    def forget(self, source: str) -> None:
+        """A node is gone; another may command."""
+        if self.commanded_by == source:
+            self.commanded_by = None
+
+    def refuse(self, topic: str, reason: str) -> None:
+        """Count and report something that was no command."""
+        self.refusals.refuse(topic, reason)
+
+    def _apply(self, source: str, command: JointCommand) -> None:
+        topic = f"{self.robot}/command"
+        if self.commanded_by not in (None, source):
+            self.refuse(topic, f"{source!r} commands, but {self.commanded_by!r} has the actuators")
+            return
+        if command.mode != "effort":
+            self.refuse(topic, f"mode {command.mode!r}: the actuators of {self.robot!r} take 'effort' only")
+            return
+        unknown = [name for name in command.name if name not in self._actuators]
+        if unknown:
+            actuators = ", ".join(self._actuators) or "none"
+            self.refuse(topic, f"{self.robot!r} has no actuator {unknown[0]!r}; its actuators are {actuators}")
+            return
+        for name, value in zip(command.name, command.value, strict=True):
+            self._effort[self._actuators[name]] = value
+        self._effort_changed = True
+        self.commanded_by = source
+        self.commands += 1
+        if self._watchdog is not None:
+            self._watchdog.hear(self._now())
+            if self.state == "safe":
+                self.state = "running"
+
+    def _enter_safe_mode(self) -> None:
+        self.watchdog_trips += 1
+        self.commanded_by = None
+        if self.state == "running":
+            self.state = "safe"
+        if self.plan.sim.safe_mode == "zero_effort":
+            self._effort[:] = 0.0
+            self._effort_changed = True
+
+    def _now(self) -> float:
+        """The watchdog's clock, seconds: wall time in realtime, simulation time otherwise."""
+        return time.monotonic() if self._realtime else self.simulation.time
+
+    # -- services
+
+    def request(self, name: str, args: dict[str, Any]) -> Any:
+        """Answer a service; ValueError refuses with a line."""
+        if name not in SERVICES:
+            raise ValueError(f"the simulation has no service {name!r}; its services are {', '.join(SERVICES)}")
+        if name in ("set", "set_parameters"):
+            return self._set(args)
+        takes = {"step": ["n"], "speed": ["x"], "restore": ["state"]}.get(name, [])
+        known_names(args, takes, name)
+        return getattr(self, f"_serve_{name}")(**args)
+
+    def _serve_pause(self) -> None:
+        if self.state != "stopped":
+            self._rest("paused")
+
+    def _serve_resume(self) -> None:
+        if self.state == "stopped":
+            raise ValueError(f"resume: the run is over at t = {self.time:g} s (duration_s); reset first")
+        if self.state == "paused":
+            self._run()
+            self.state = "running"
+
+    def _serve_step(self, n: Any = 1) -> None:
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"step: n is {n!r}; it must be a whole number, at least 1")
+        if self.state != "paused":
+            raise ValueError(f"step: the simulation is {self.state}; pause it first")
+        if not self.steps_left:
+            self._run()
+        self.steps_left += n
+
+    def _serve_speed(self, x: Any = None) -> None:
+        if isinstance(x, bool) or not isinstance(x, int | float) or not (math.isfinite(x) and x > 0):
+            raise ValueError(f"speed: x is {x!r}; it must be a finite number above zero")
+        if not self._realtime:
+            raise ValueError(f"speed: mode {self.plan.sim.mode!r} keeps no pace; only realtime does")
+        self.speed = float(x)
+        self.pace.clear()
+        if self.runs:
+            self.pace.run(self.time)
+
+    def _serve_reset(self) -> None:
+        self.simulation.reset()
+        self._moved("reset")
+        self.step_times.clear()
+        self.round_trips.clear()
+
+    def _serve_snapshot(self) -> dict[str, Any]:
+        return self.simulation.snapshot().to_plain()
+
+    def _serve_restore(self, state: Any = None) -> None:
+        if not isinstance(state, dict):
+            raise ValueError("restore: needs state, the answer of snapshot")
+        try:
+            self.simulation.restore(State.from_plain(state))
+        except (InvalidRequest, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"restore: {error}") from None
+        self._moved("restore")
+
+    def _serve_describe(self) -> Any:
+        return msgspec.to_builtins(self.description)
+
+    def _serve_get_parameters(self) -> dict[str, float]:
+        return self.simulation.parameters
+
+    def _set(self, args: dict[str, Any]) -> dict[str, float]:
+        for key, value in args.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"set: {key} = {value!r} is not a number")
+        self.simulation.set_parameters(args)
+        return self.simulation.parameters
+
+    def _moved(self, kind: str) -> None:
+        """Time was put elsewhere: what was measured and commanded no longer holds."""
+        if self.state == "stopped":
+            self.state = "paused"
+        self.steps_left = 0
+        self._inbox.clear()
+        self._effort[:] = 0.0
+        self._effort_changed = True
+        if self._watchdog is not None:
+            self._watchdog.forget()
+        if self.state == "safe":
+            self.state = "running"
+        self.milestones.clear()
+        self.pace.clear()
+        if self.runs:
+            self.pace.run(self.time)
+        self._energy_at_start = self.simulation.energy()
+        self._energy_drift = 0.0
+        self._say("event", Event(kind=kind))
+        self._say_state()
+        self._say_poses()
+
+    def _run(self) -> None:
+        self.pace.run(self.time)
+        if self._watchdog is not None:
+            self._watchdog.excuse(self._now())
+
+    def _rest(self, state: str) -> None:
+        self.pace.rest(self.time)
+        self.state = state
+        self.steps_left = 0
+
+    # -- what it says
+
+    def status(self) -> dict[str, Any]:
+        """How the simulation runs: SI units, plain data."""
+        phi, phidot = self.simulation.peak_violation()
+        return {
+            "time": self.time,
+            "tick": self.tick,
+            "mode": self.plan.sim.mode,
+            "state": self.state,
+            "speed": self.speed,
+            "real_time_factor": self.pace.factor(self.time),
+            "watchdog_trips": self.watchdog_trips,
+            **self.timing(),
+            "peak_phi": phi,
+            "peak_phidot": phidot,
+            "energy": self.simulation.energy(),
+            "energy_drift": self._energy_drift,
+            "milestones": dict(self.milestones.reached),
+            "commanded_by": self.commanded_by,
+        }
+
+    def timing(self) -> dict[str, float]:
+        """Step time and round trip, seconds."""
+        return {
+            "step_p50_s": self.step_times.quantile_s(0.50),
+            "step_p99_s": self.step_times.quantile_s(0.99),
+            "round_trip_p50_s": self.round_trips.quantile_s(0.50),
+            "round_trip_p99_s": self.round_trips.quantile_s(0.99),
+        }
+
+    def _say(self, name: str, message: Message) -> None:
+        message.timestamp = self.simulation.time
+        topic = self._topics[name]
+        self._stamper.stamp(topic, message)
+        try:
+            self.out(topic, encode(message, topic))
+        except WireError as error:
+            self.refuse(topic, error.reason)
+
+    def _say_state(self) -> None:
+        sim = self.simulation
+        position, velocity, effort = sim.joints()
+        phi, phidot = sim.violation()
+        energy = sim.energy()
+        drift = abs(energy - self._energy_at_start)
+        if drift > self._energy_drift:
+            self._energy_drift = drift
+        state = RobotState(
+            timestamp=sim.time,
+            name=self._names,
+            position=position.tolist(),
+            velocity=velocity.tolist(),
+            effort=effort.tolist(),
+            phi=phi,
+            phidot=phidot,
+            energy=energy,
+            outputs=sim.outputs(),
+        )
+        topic = self._topics["state"]
+        seq = self._stamper.stamp(topic, state)
+        payload = encode(state, topic)
+        self._sent[seq % SENT] = (seq, time.perf_counter_ns())
+        self.out(topic, payload)
+        if self.milestones.pending:
+            self.milestones.see(state.timestamp, state.position)
+
+    def _say_poses(self) -> None:
+        p, quaternion = self.simulation.poses()
+        self._say("body_poses", BodyPoses(p=p.ravel().tolist(), quaternion=quaternion.ravel().tolist()))
+
+
+def _nobody(_topic: str, _payload: bytes) -> None:
+    """Where a server speaks to before it is hosted."""
