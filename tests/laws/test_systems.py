@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sim_core import reference
 from sim_core.simulation import Simulation
 from sim_core.solve import reference_solution
 from sim_core.stabilization.stabilizers import Baumgarte, FuzzyPaper, Projection, SampledFuzzy, Stabilizer
@@ -65,7 +66,7 @@ def test_mass_matrix_is_the_curvature_of_the_kinetic_energy(system: System) -> N
 def test_forces_are_those_of_lagrange(system: System) -> None:
     """f = Q - dM/dt v + dT/dq - dV/dq by finite differences of the energies alone."""
     for q, v, u in states(system, count=3):
-        M, f, _, _ = system.terms(0.0, q, v, u)
+        f = system.terms(0.0, q, v, u)[1]
         step = 1e-6
         Mdot = (system.terms(0.0, q + step * v, v)[0] - system.terms(0.0, q - step * v, v)[0]) / (2 * step)
         dT = central(lambda x, v=v: np.array([system.energy(0.0, x, v)[0]]), q)[0]
@@ -77,6 +78,17 @@ def test_forces_are_those_of_lagrange(system: System) -> None:
         for index, actuator in enumerate(system.mechanism.actuators):
             efforts[system.joint_names.index(actuator.joint)] += u[index]
         assert power == pytest.approx(efforts @ system.joints(0.0, q, v)[1], rel=1e-9, abs=1e-12)
+
+
+def test_kernels_equal_the_numpy_reference(system: System) -> None:
+    """M, f, J, gamma and Phi to 1e-12 of the largest entry."""
+    for q, v, _ in states(system):
+        M, f, J, gamma = system.terms(0.0, q, v)
+        phi = system.residual(0.0, q, v)[0]
+        for ours, slow in zip((M, f, J, gamma, phi), reference.terms(system.mechanism, q, v), strict=True):
+            assert ours.shape == slow.shape
+            if ours.size:
+                assert np.abs(ours - slow).max() <= 1e-12 * max(1.0, np.abs(slow).max())
 
 
 def test_accelerations_solve_the_constrained_equations(system: System) -> None:

@@ -1,0 +1,274 @@
+"""The equations of a mechanism in slow numpy, sharing nothing with the symbolic derivation: the oracle of the tests.
+
+Kinematics are carried as jets, value and first two derivatives along a line q + s v in the coordinates. A jet along a
+coordinate axis gives a column of a Jacobian, a jet along v the velocity-dependent parts of accelerations, both exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_core.mechanism import (
+    COORDINATES,
+    GROUND,
+    Body,
+    Coincidence,
+    Distance,
+    Joint,
+    Mechanism,
+    Number,
+    Perpendicular,
+    Slider,
+    SpinRelation,
+    Tunable,
+    UnitNorm,
+)
+
+
+@dataclass(frozen=True)
+class Jet:
+    """x(s), x'(s), x''(s) at s = 0; scalars, vectors or matrices."""
+
+    x: Any
+    d: Any
+    dd: Any
+
+    def __add__(self, other: Jet) -> Jet:
+        return Jet(self.x + other.x, self.d + other.d, self.dd + other.dd)
+
+    def __sub__(self, other: Jet) -> Jet:
+        return Jet(self.x - other.x, self.d - other.d, self.dd - other.dd)
+
+    def __matmul__(self, other: Jet) -> Jet:
+        dd = self.dd @ other.x + 2 * self.d @ other.d + self.x @ other.dd
+        return Jet(self.x @ other.x, self.d @ other.x + self.x @ other.d, dd)
+
+    def scaled(self, factor: float) -> Jet:
+        """A constant times the jet."""
+        return Jet(factor * self.x, factor * self.d, factor * self.dd)
+
+
+def constant(x: Any) -> Jet:
+    """A jet that does not move."""
+    x = np.asarray(x, dtype=float)
+    return Jet(x, np.zeros_like(x), np.zeros_like(x))
+
+
+def turn(axis: tuple[float, float, float], angle: Jet) -> Jet:
+    """Rotation by exp(angle K), K the cross-product matrix of a unit axis: 1 + sin K + (1 - cos) K^2."""
+    K = cross_matrix(np.array(axis))
+    s, c = np.sin(angle.x), np.cos(angle.x)
+    first, second = c * K + s * K @ K, -s * K + c * K @ K
+    return Jet(np.eye(3) + s * K + (1 - c) * K @ K, first * angle.d, second * angle.d**2 + first * angle.dd)
+
+
+def cross_matrix(a: np.ndarray) -> np.ndarray:
+    """[a]x with [a]x b = a x b."""
+    return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
+
+
+def axial(K: np.ndarray) -> np.ndarray:
+    """The vector of the skew part of a matrix."""
+    return np.asarray(np.array([K[2, 1] - K[1, 2], K[0, 2] - K[2, 0], K[1, 0] - K[0, 1]]) / 2)
+
+
+@dataclass(frozen=True)
+class MovingFrame:
+    """Pose of a body along the line, and its Euler parameters if it has them."""
+
+    p: Jet
+    R: Jet
+    e: Jet | None = None
+
+    def point(self, point: Any) -> Jet:
+        return self.p + self.R @ constant(point)
+
+    def angular_velocity(self) -> np.ndarray:
+        """w_WB_B = axial(R' dR/ds), or from the Euler parameters, whose norm may be off."""
+        if self.e is None:
+            return axial(np.asarray(self.R.x.T @ self.R.d))
+        return _quaternion_rate(self.e.x, self.e.d)
+
+    def angular_acceleration(self) -> np.ndarray:
+        """Derivative of w_WB_B along the line."""
+        if self.e is None:
+            return axial(np.asarray(self.R.d.T @ self.R.d + self.R.x.T @ self.R.dd))
+        return np.asarray(_quaternion_rate(self.e.x, self.e.dd) + _quaternion_rate(self.e.d, self.e.d))
+
+
+def _quaternion_rate(e: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """2 times the vector part of conj(e) rate."""
+    return np.asarray(2 * (e[0] * rate[1:] - rate[0] * e[1:] - np.cross(e[1:], rate[1:])))
+
+
+def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> dict[str, MovingFrame]:
+    """The frames of all bodies at q, moving along `direction`."""
+    line = [Jet(x, d, 0.0) for x, d in zip(q, direction, strict=True)]
+    build = _absolute_frames if mechanism.coordinates == "absolute" else _joint_frames
+    return build(mechanism, line)
+
+
+def _absolute_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFrame]:
+    frames = {GROUND: MovingFrame(constant(np.zeros(3)), constant(np.eye(3)))}
+    moving = iter(line)
+    for body in mechanism.bodies:
+        names = COORDINATES[body.orientation]
+        fixed = body.placement or (0.0,) * len(names)
+        value = {
+            name: next(moving) if name in body.free_coordinates else constant(placed)
+            for name, placed in zip(names, fixed, strict=True)
+        }
+        p = _stack([value["x"], value["y"], value.get("z", constant(0.0))])
+        frames[body.name] = _oriented(body, p, [value[name] for name in names if name not in "xyz"])
+    return frames
+
+
+def _oriented(body: Body, p: Jet, angles: list[Jet]) -> MovingFrame:
+    if body.orientation == "planar":
+        return MovingFrame(p, turn((0, 0, 1), angles[0]))
+    if body.orientation == "zxz":
+        return MovingFrame(p, turn((0, 0, 1), angles[0]) @ turn((1, 0, 0), angles[1]) @ turn((0, 0, 1), angles[2]))
+    e = _stack(angles)
+    x, d, dd = (_quaternion_product(*pair) for pair in ((e.x, e.x), (e.x, e.d), (e.d, e.d)))
+    return MovingFrame(p, Jet(x, 2 * d, 2 * dd), e)
+
+
+def _quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The symmetric bilinear form whose diagonal is the rotation of Euler parameters."""
+    A, B = cross_matrix(a[1:]), cross_matrix(b[1:])
+    dot = a[0] * b[0] - a[1:] @ b[1:]
+    return np.asarray(dot * np.eye(3) + np.outer(a[1:], b[1:]) + np.outer(b[1:], a[1:]) + a[0] * B + b[0] * A)
+
+
+def _joint_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFrame]:
+    from sim_core.spatial import perpendicular_axes
+
+    frames = {GROUND: MovingFrame(constant(np.zeros(3)), constant(np.eye(3)))}
+    moving = iter(line)
+    for joint in mechanism.joints:
+        parent = frames[joint.parent]
+        slides = {"revolute": (), "prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis)}[joint.kind]
+        p = parent.point(joint.parent_point)
+        for axis in slides:
+            step = next(moving)
+            along = np.array(axis)
+            p = p + parent.R @ Jet(step.x * along, step.d * along, step.dd * along)
+        R = parent.R if joint.kind == "prismatic" else parent.R @ turn(joint.axis, next(moving))
+        R = R @ constant(joint.rotation)
+        frames[joint.child] = MovingFrame(p - R @ constant(joint.child_point), R)
+    return frames
+
+
+def _stack(jets: list[Jet]) -> Jet:
+    return Jet(np.array([j.x for j in jets]), np.array([j.d for j in jets]), np.array([j.dd for j in jets]))
+
+
+def rows_along(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> Jet:
+    """Phi, d/ds Phi, d2/ds2 Phi of every row the description names, rows that cannot move included."""
+    jets: list[Jet] = []
+    if mechanism.coordinates == "absolute":
+        for joint in mechanism.joints:
+            jets += _joint_rows(mechanism, joint, frames)
+        jets += [
+            frames[b.name].e @ frames[b.name].e - constant(1.0)  # type: ignore[operator]
+            for b in mechanism.bodies
+            if b.orientation == "euler_parameters"
+        ]
+    for constraint in mechanism.constraints:
+        jets += _rows(constraint, frames)
+    return _stack(jets) if jets else constant(np.zeros(0))
+
+
+def _gap(c: Any, frames: dict[str, MovingFrame]) -> Jet:
+    return frames[c.body_a].point(c.point_a) - frames[c.body_b].point(c.point_b)
+
+
+def _rows(c: Any, frames: dict[str, MovingFrame]) -> list[Jet]:
+    formulas: dict[type, Callable[[], list[Jet]]] = {
+        Coincidence: lambda: [constant(direction) @ _gap(c, frames) for direction in c.directions],
+        Perpendicular: lambda: [(frames[c.body_a].R @ constant(c.axis_a)) @ (frames[c.body_b].R @ constant(c.axis_b))],
+        Slider: lambda: [((frames[c.body_a].R @ constant(c.axis_a)) @ _gap(c, frames)).scaled(-1.0)],
+        Distance: lambda: [
+            (_gap(c, frames) @ _gap(c, frames) - constant(c.length**2)).scaled(1 / (2 * c.length)),
+        ],
+        UnitNorm: lambda: [],
+        SpinRelation: lambda: [],
+    }
+    return formulas[type(c)]()
+
+
+def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFrame]) -> list[Jet]:
+    """The definition of the joints, word by word: points meet, axes agree."""
+    from sim_core.spatial import perpendicular_axes
+
+    parent, child = frames[joint.parent], frames[joint.child]
+    gap = parent.point(joint.parent_point) - child.point(joint.child_point)
+    e1, e2 = (np.array(e) for e in perpendicular_axes(joint.axis))
+    R = np.array(joint.rotation)
+    ends = [mechanism.body(name) for name in (joint.parent, joint.child) if name != GROUND]
+    planar = all(body.orientation == "planar" for body in ends)
+
+    def dot(in_child: np.ndarray, in_parent: np.ndarray) -> Jet:
+        return (child.R @ constant(R.T @ in_child)) @ (parent.R @ constant(in_parent))
+
+    def offset(axis: np.ndarray) -> Jet:
+        return ((parent.R @ constant(axis)) @ gap).scaled(-1.0)
+
+    axis = np.array(joint.axis)
+    if joint.kind == "revolute":
+        meet = [constant(e) @ gap for e in np.eye(3)[: 2 if planar else 3]]
+        return meet if planar else [*meet, dot(axis, e1), dot(axis, e2)]
+    if joint.kind == "prismatic":
+        if planar:
+            across = e2 if abs(e1[2]) > 0.5 else e1
+            return [offset(across), dot(across, axis)]
+        return [offset(e1), offset(e2), dot(axis, e1), dot(axis, e2), dot(e1, e2)]
+    return [] if planar else [offset(axis), dot(axis, e1), dot(axis, e2)]
+
+
+def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
+    """M, f (without actuators), J, gamma, Phi of the holonomic rows at q, v with every tunable at its value.
+
+    Rows that no coordinate moves are left out, as the derivation does.
+    """
+    axes = [frames_along(mechanism, q, e) for e in np.eye(len(q))]
+    along = frames_along(mechanism, q, v)
+    M, f = np.zeros((len(q), len(q))), np.zeros(len(q))
+    for body in mechanism.bodies:
+        mass, inertia = _number(body.mass), _inertia(body)
+        Jv = np.array([frames[body.name].point(body.center_of_mass).d for frames in axes]).T
+        G = np.array([frames[body.name].angular_velocity() for frames in axes]).T
+        here = along[body.name]
+        w, drift = here.angular_velocity(), here.point(body.center_of_mass).dd
+        M += mass * Jv.T @ Jv + G.T @ inertia @ G
+        f += mass * Jv.T @ (np.array(mechanism.gravity) - drift)
+        f -= G.T @ (inertia @ here.angular_acceleration() + np.cross(w, inertia @ w))
+    for joint in mechanism.joints:
+        rate = np.array([_joint_rate(joint, frames) for frames in axes])
+        f -= _number(joint.damping) * rate * (rate @ v)
+    phi = rows_along(mechanism, along)
+    J = np.array([rows_along(mechanism, frames).d for frames in axes]).T.reshape(len(phi.x), len(q))
+    moving = np.array([row for row in range(len(J)) if np.abs(J[row]).max() > 0], dtype=int)
+    return M, f, J[moving], -phi.dd[moving], phi.x[moving]
+
+
+def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:
+    parent, child = frames[joint.parent], frames[joint.child]
+    axis = parent.R.x @ np.array(joint.axis)
+    if joint.kind == "prismatic":
+        gap = child.point(joint.child_point) - parent.point(joint.parent_point)
+        return float(((parent.R @ constant(joint.axis)) @ gap).d)
+    return float(axis @ (child.R.x @ child.angular_velocity() - parent.R.x @ parent.angular_velocity()))
+
+
+def _number(value: Number) -> float:
+    return value.value if isinstance(value, Tunable) else value
+
+
+def _inertia(body: Body) -> np.ndarray:
+    xx, yy, zz, xy, xz, yz = (_number(value) for value in body.inertia)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])

@@ -1,0 +1,83 @@
+"""What is compiled is kept, and thrown away when anything it came from changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = """
+import sys
+from robots.registry import build
+from sim_core.system import assemble
+from sim_core.simulation import Simulation
+from sim_core.stabilization.stabilizers import Baumgarte
+system = assemble(build("triple_pendulum"))
+sim = Simulation(system, stabilizer=Baumgarte(5.0, 12.0))
+sim.step(100)
+print(system.from_cache, "casadi" in sys.modules, sim.state.q.tolist().__repr__())
+"""
+
+
+def run(folder: Path, cache: Path) -> list[str]:
+    environment = {
+        **os.environ,
+        "XDG_CACHE_HOME": str(cache),
+        "PYTHONPATH": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", RUN], env=environment, cwd=cache, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(maxsplit=2)
+
+
+def copy_of_the_sources(folder: Path) -> Path:
+    for package in ("sim_core", "robots"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_a_warm_start_derives_nothing_and_an_edited_law_is_seen(tmp_path: Path) -> None:
+    sources, cache = copy_of_the_sources(tmp_path / "sources"), tmp_path / "cache"
+    cache.mkdir()
+    cold, warm = run(sources, cache), run(sources, cache)
+    assert cold[:2] == ["False", "True"]
+    assert warm[:2] == ["True", "False"]
+    assert warm[2] == cold[2]
+    # the law is a callee of the loop, in another file than the loop's
+    laws = sources / "sim_core" / "stabilization" / "laws.py"
+    text = laws.read_text()
+    assert "2.0 * alpha * phidot[row]" in text
+    laws.write_text(text.replace("2.0 * alpha * phidot[row]", "1.0 * alpha * phidot[row]"))
+    step = sources / "sim_core" / "integrators" / "step.py"
+    edited = run(sources, cache)
+    assert edited[2] != cold[2]
+    # and an inner function that is compiled into the loop
+    text = step.read_text()
+    assert "m.scalars[PEAK_PHI] = max(" in text
+    step.write_text(text.replace("total += m.state[Q, i] * 0.0", "total += m.state[Q, i] * 0.0 + 1.0"))
+    environment_refuses = subprocess.run(
+        [sys.executable, "-P", "-c", RUN],
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(sources)},
+        cwd=cache,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert "SimulationDiverged" in environment_refuses.stderr
+
+
+def test_a_damaged_object_is_compiled_anew(tmp_path: Path) -> None:
+    sources, cache = copy_of_the_sources(tmp_path / "sources"), tmp_path / "cache"
+    cache.mkdir()
+    cold = run(sources, cache)
+    (stored,) = (cache / "armswing" / "kernels").glob("*.o")
+    stored.write_bytes(stored.read_bytes()[:-100])
+    again = run(sources, cache)
+    assert again[0] == "False"
+    assert again[2] == cold[2]
