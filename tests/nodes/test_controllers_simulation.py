@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +65,18 @@ def test_the_readme_controller_holds_the_arm_where_it_is_told_to() -> None:
     example = load_class("launch/examples/my_controller.py:HoldArm", ROOT)()
     times, positions, _ = closed_loop(example, 6.0, start_deg=0.0, torque_limit=0.05)
     assert np.degrees(positions[times > 4.0, 0]) == pytest.approx(30.0, abs=2.0)
+
+
+def test_the_readme_robot_keeps_its_energy_and_its_centre_of_mass() -> None:
+    """Nothing pushes along the rail, so that the common centre of mass stays where it is."""
+    example = runpy.run_path(str(ROOT / "launch/examples/my_robot.py"))
+    sim = Simulation(assemble(example["cart_pole"](start_deg=30.0)), step_s=STEP_S)
+
+    def center() -> float:
+        (rail, hinge), _, _ = sim.joints()
+        return float(1.0 * rail + 0.1 * (rail - 0.25 * math.sin(hinge))) / 1.1
+
+    start = sim.energy(), center()
+    sim.advance(3.0)
+    assert sim.joints()[0][1] > math.pi  # it fell over to the other side
+    assert (sim.energy(), center()) == pytest.approx(start, abs=1e-6)
