@@ -45,6 +45,7 @@ class Skeleton:
     def __init__(self, description: Description) -> None:
         self.bodies = len(description.bodies)
         self.gravity = np.asarray(description.gravity, dtype=np.float64)
+        self.colors = [next((shape.color for shape in body.shapes if shape.color), "") for body in description.bodies]
         self._parts = [
             _part(index, shape)
             for index, body in enumerate(description.bodies)

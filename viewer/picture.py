@@ -153,7 +153,9 @@ class BodyPicture:
                     self._paths.append(self._line(paths[start : end + 1, body], body, opacity))
 
     def _line(self, points: Floats, body: int, opacity: float) -> Any:
-        pen = pg.mkPen(theme.faded(theme.body_color(body), opacity), width=1)
+        assert self._skeleton is not None
+        color = theme.body_color(body, self._skeleton.colors[body])
+        pen = pg.mkPen(theme.faded(color, opacity), width=1)
         item = pg.PlotCurveItem(points[:, 0], points[:, 1], pen=pen, antialias=True, connect="finite")
         item.setZValue(5.0)
         self.plot.addItem(item, ignoreBounds=True)
@@ -162,8 +164,5 @@ class BodyPicture:
 
 def body_names(description: Description) -> Sequence[tuple[str, str]]:
     """(name, colour) of each body, for a legend."""
-    found = []
-    for index, body in enumerate(description.bodies):
-        wanted = next((shape.color for shape in body.shapes if shape.color), "")
-        found.append((body.name, theme.body_color(index, wanted).name()))
-    return found
+    colors = Skeleton(description).colors
+    return [(body.name, theme.body_color(index, colors[index]).name()) for index, body in enumerate(description.bodies)]

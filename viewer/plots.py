@@ -15,6 +15,7 @@ from nodes.wire.messages import Description
 from viewer import theme
 from viewer.series import Floats, Series, decimated
 from viewer.signals import Signals
+from viewer.surroundings import nice_step
 
 LEGEND_MOST = 8
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
@@ -78,7 +79,7 @@ class FieldPlot:
         self._curves: dict[tuple[str, str], Any] = {}
         self._legend: tuple[Any, ...] = ()
         self._still = False
-        plot.showGrid(x=True, y=True, alpha=0.18)
+        plot.showGrid(x=True, y=True, alpha=0.25)
         plot.hideButtons()
         plot.setMenuEnabled(False)
         plot.getViewBox().setDefaultPadding(0.0)
@@ -106,19 +107,24 @@ class FieldPlot:
         shown = set()
         main = signals.series.get(self.field.name)
         labels = main.labels if main is not None else ()
+        hidden = _unactuated(labels, signals.description) if self.field.name == "effort" else set()
         for role in ("", self.field.over) if self.field.over else ("",):
             series = signals.series.get(role or self.field.name)
             if series is None or len(series.times) == 0:
                 continue
             for column, label in enumerate(series.labels):
+                if label in hidden:
+                    continue
                 place = labels.index(label) if label in labels else column
                 shown.add((role, label))
                 bounds += self._draw(role, label, place, series, column, start, end)
         for key in set(self._curves) - shown:
             self.plot.removeItem(self._curves.pop(key))
-        self.plot.setXRange(start, end, padding=0.0)
+        self.plot.setXRange(start, end, padding=0.012)  # the first and last label need the room
+        _set_ticks(self.plot.getAxis("bottom"), end - start, 5)
         self._set_y_range(bounds)
-        self._set_title(unit_text(self.field, signals.description), labels)
+        kept = [(label, place) for place, label in enumerate(labels) if label not in hidden]
+        self._set_title(unit_text(self.field, signals.description), kept)
 
     def _draw(
         self, role: str, label: str, place: int, series: Series, column: int, start: float, end: float
@@ -162,8 +168,10 @@ class FieldPlot:
         if high - low < least:
             low, high = 0.5 * (low + high - least), 0.5 * (low + high + least)
         self.plot.setYRange(low, high, padding=0.07)
+        if not self.field.log:
+            _set_ticks(self.plot.getAxis("left"), high - low, 4)
 
-    def _set_title(self, unit: str, labels: Sequence[str]) -> None:
+    def _set_title(self, unit: str, labels: Sequence[tuple[str, int]]) -> None:
         """Title, unit and legend in one line above the plot, where no curve can run into them."""
         dashed = any(role for role, _ in self._curves)
         wanted = (unit, tuple(labels), dashed)
@@ -174,8 +182,8 @@ class FieldPlot:
             f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(self.field.title)}</span>",
             f"<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>",
         ]
-        if len(labels) > 1 or dashed:
-            parts += [_key(theme.curve_color(i), "━", label) for i, label in enumerate(labels[:LEGEND_MOST])]
+        if len(labels) > 1 or dashed or self.field.name == "effort":
+            parts += [_key(theme.curve_color(place), "━", label) for label, place in labels[:LEGEND_MOST]]
         if len(labels) > LEGEND_MOST:
             parts.append(f"<span style='color:{theme.MUTED}'>and {len(labels) - LEGEND_MOST} more</span>")
         if dashed:
@@ -185,6 +193,32 @@ class FieldPlot:
 
 def _key(color: str, mark: str, label: str) -> str:
     return f"<span style='color:{color}'>{mark}</span>&nbsp;<span style='color:{theme.INK}'>{html.escape(label)}</span>"
+
+
+def _unactuated(labels: Sequence[str], description: Description | None) -> set[str]:
+    """Joints that nothing drives, whose effort is nought for ever; none when the actuators are not known."""
+    if description is None or not description.actuators:
+        return set()
+    driven = {name for actuator in description.actuators for name in (actuator.joint, actuator.name)}
+    return set(labels) - driven
+
+
+def _set_ticks(axis: Any, span: float, least: int) -> None:
+    """Numbers at round distances, at least `least` of them over the span, and four finer lines between two."""
+    step = nice_step(span / least)
+    axis.setTickSpacing(step, step / 5.0)
+
+
+class PowerAxis(pg.AxisItem):
+    """An axis that writes every decade of a logarithmic scale as a power of ten."""
+
+    def logTickStrings(self, values: Sequence[float], scale: float, spacing: float | None) -> list[str]:
+        """pyqtgraph asks for this: the text at each decade, nothing between (spacing None)."""
+        return [_power(value * scale) if spacing is not None else "" for value in values]
+
+
+def _power(exponent: float) -> str:
+    return "10" + f"{round(exponent)}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 class PlotGrid:
@@ -197,7 +231,8 @@ class PlotGrid:
         columns = min(columns, len(fields))
         self.plots: list[FieldPlot] = []
         for index, field in enumerate(fields):
-            plot = self.widget.addPlot(row=index // columns, col=index % columns)
+            axes = {"left": PowerAxis("left")} if field.log else {}
+            plot = self.widget.addPlot(row=index // columns, col=index % columns, axisItems=axes)
             self.plots.append(FieldPlot(plot, field, last_row=index + columns >= len(fields)))
             if index:
                 plot.setXLink(self.plots[0].plot)

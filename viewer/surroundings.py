@@ -41,7 +41,7 @@ class Surroundings:
             axis.setPen(theme.FAINT)
             axis.setTextPen(theme.MUTED)
             axis.setTickFont(theme.font(8.5))
-        self.plot.showGrid(x=True, y=True, alpha=0.18)
+        self.plot.showGrid(x=True, y=True, alpha=0.25)
         self._fit(view.project(cloud)[:, :2])
         return f"seen face on, in the plane {right}{up}"
 
@@ -50,7 +50,7 @@ class Surroundings:
         vertical = int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2
         below = float(np.sign(gravity[vertical]) or -1.0)
         size = float(np.ptp(cloud, axis=0).max())
-        step = nice_step(size / 6.0)
+        step = nice_step(size / 8.0)
         height = below * (float((below * cloud[:, vertical]).max()) + 0.04 * size)
         lines, corner = floor_lines(cloud, vertical, height, step)
         flat = view.project(lines)[..., :2]

@@ -67,7 +67,7 @@ class Window(QtWidgets.QMainWindow):
         shown = QtWidgets.QWidget()
         across = QtWidgets.QHBoxLayout(shown)
         across.setContentsMargins(0, 0, 0, 0)
-        across.addLayout(self._build_picture(), 10)
+        across.addLayout(self._build_picture(), 11)
         across.addWidget(self.grid.widget, 17)
         self.empty = _label(waiting, "empty")
         self.empty.setAlignment(QtCore.Qt.AlignmentFlag.AlignCenter)
