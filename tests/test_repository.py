@@ -52,11 +52,7 @@ def test_every_file_that_a_page_links_to_exists(page: str) -> None:
 def test_the_controller_on_the_front_page_is_the_tested_example() -> None:
     example = (ROOT / "launch/examples/my_controller.py").read_text()
     assert f"```python\n{example}```" in (ROOT / "README.md").read_text()
-    body = [
-        line
-        for line in example.splitlines()
-        if line.strip() and not line.startswith(('"""', "import", "from"))
-    ]
+    body = [line for line in example.splitlines() if line.strip() and not line.startswith(('"""', "import", "from"))]
     assert len(body) <= 20
 
 
@@ -81,9 +77,7 @@ def commands() -> dict[str, set[str]]:
 
     from nodes.runtime.cli.application import app
 
-    return {
-        name: set(getattr(command, "commands", {})) for name, command in get_command(app).commands.items()
-    }
+    return {name: set(getattr(command, "commands", {})) for name, command in get_command(app).commands.items()}
 
 
 def test_every_cited_key_is_in_the_references() -> None:
@@ -121,21 +115,8 @@ def test_every_launch_file_is_a_right_plan(file: Path) -> None:
     assert plan.sim.robot
 
 
-def test_source_files_stay_small() -> None:
-    long = {
-        str(path.relative_to(ROOT)): n
-        for path in sources()
-        if (n := len(path.read_text().splitlines())) > 400
-    }
-    assert not {name: n for name, n in long.items() if name.endswith(".py")}
-
-
-@pytest.mark.parametrize(
-    "command", [[str(CONSOLE_SCRIPT)], [sys.executable, "-P", "-m", "nodes.runtime.cli"]]
-)
-def test_a_folder_called_nodes_where_one_stands_does_not_shadow_ours(
-    command: list[str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("command", [[str(CONSOLE_SCRIPT)], [sys.executable, "-P", "-m", "nodes.runtime.cli"]])
+def test_a_folder_called_nodes_where_one_stands_does_not_shadow_ours(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "nodes").mkdir()
     (tmp_path / "nodes" / "__init__.py").write_text("raise SystemExit('the wrong nodes package')\n")
     done = subprocess.run(
