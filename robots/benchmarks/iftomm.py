@@ -1,4 +1,4 @@
-"""Mechanisms of the IFToMM library of computational benchmark problems. [Masarati2014] A01 and A02."""
+"""Mechanisms of the IFToMM library of computational benchmark problems. [GonzalezEtAl2006] A01 and A02."""
 
 from __future__ import annotations
 

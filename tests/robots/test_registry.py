@@ -1,0 +1,103 @@
+"""Robots by name, and one clear line for what cannot be built."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from robots import registry
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_robot_tells_what_it_is_and_starts_where_its_constraints_hold(name: str) -> None:
+    mechanism = registry.build(name)
+    assert mechanism.name == name
+    assert inspect.getdoc(registry.builder(name))
+    assert all(body.shapes for body in mechanism.bodies)
+    assert mechanism.parameters
+    phi, phidot = Simulation(assemble(mechanism)).violation()
+    assert phi <= 1e-12
+    assert phidot <= 1e-12
+
+
+def test_the_printed_start_of_the_crank_slider_is_inconsistent_as_the_errata_say() -> None:
+    sim = Simulation(assemble(registry.build("crank_slider", start="printed")))
+    assert sim.violation()[1] == pytest.approx(0.2094, abs=1e-4)
+
+
+def test_unknown_names_and_parameters_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match=r"no robot 'tripel_pendulum'; its robots are .*triple_pendulum"):
+        registry.build("tripel_pendulum")
+    with pytest.raises(
+        UnknownName, match=r"robot 'triple_pendulum' has no parameter 'lenght'; its parameters are variant"
+    ):
+        registry.build("triple_pendulum", lenght=1.0)
+    for bad in ({"variant": "nado"}, {"coordinates": "polar"}):
+        with pytest.raises(InvalidRequest, match="it is one of"):
+            registry.build("triple_pendulum", **bad)
+    with pytest.raises(InvalidRequest, match="pendulum_mass is -1; it must be a positive number"):
+        registry.build("rotary_pendulum", pendulum_mass=-1)
+    with pytest.raises(InvalidRequest, match="needs absolute coordinates"):
+        registry.build("triple_pendulum", coordinates="joint", shift=0.1)
+
+
+def test_the_rotary_pendulum_keeps_both_nutation_angles_at_ninety_degrees() -> None:
+    system = assemble(registry.build("rotary_pendulum"))
+    sim = Simulation(system)
+    nutations = [system.coordinate_names.index(f"{body}.theta") for body in ("arm", "pendulum")]
+    for _ in range(20):
+        sim.advance(0.1)
+        np.testing.assert_allclose(sim.state.q[nutations], np.pi / 2, atol=1e-9)
+
+
+def test_angles_are_unwrapped_over_many_turns() -> None:
+    sim = Simulation(assemble(registry.build("rotary_pendulum", arm_damping=1e-4)))
+    sim.set_effort({"arm": 2e-3})
+    angles = []
+    for _ in range(200):
+        sim.advance(0.02)
+        angles.append(sim.joints()[0][0])
+    assert angles[-1] > 4 * np.pi
+    assert np.abs(np.diff(angles)).max() < np.pi
+
+
+def test_tunables_change_while_running_and_others_are_named() -> None:
+    sim = Simulation(assemble(registry.build("rotary_pendulum")), parameters={"pendulum_damping": 1e-4})
+    start = sim.energy()
+    sim.advance(1.0)
+    damped = sim.energy()
+    assert damped < start
+    sim.set_parameters({"pendulum_damping": 0.0})
+    sim.advance(1.0)
+    assert sim.energy() == pytest.approx(damped, abs=1e-8)
+    assert sim.parameters["pendulum_damping"] == 0.0
+    with pytest.raises(
+        UnknownName, match="no tunable parameter 'mass'; its tunable parameters are arm_damping, pendulum"
+    ):
+        sim.set_parameters({"mass": 1.0})
+
+
+def test_bad_inputs_to_a_simulation_are_one_line_and_change_nothing() -> None:
+    sim = Simulation(assemble(registry.build("rotary_pendulum", torque_limit=0.05)))
+    kept = sim.snapshot().to_plain()
+    for call in (
+        lambda: sim.set_effort([float("nan")]),
+        lambda: sim.set_effort([1.0, 2.0]),
+        lambda: sim.set_effort({"wheel": 1.0}),
+        lambda: sim.advance(0.00035),
+        lambda: sim.advance(-1.0),
+        lambda: sim.reset(q=[1.0]),
+        lambda: sim.reset(v=[float("inf")] * 12),
+        lambda: Simulation(sim.system, step_s=0.0),
+    ):
+        with pytest.raises(InvalidRequest) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+        assert sim.snapshot().to_plain() == kept
+    sim.set_effort([1.0])
+    assert sim.state.u.tolist() == [0.05]
