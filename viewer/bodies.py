@@ -82,6 +82,10 @@ class Skeleton:
         R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
         return p + np.einsum("nbij,bj->nbi", R, self._tip_points())
 
+    def paths(self, rows: Floats) -> Floats:
+        """Where origins and tips of the bodies went: (n, 2 bodies, 3)."""
+        return np.concatenate([rows[:, : 3 * self.bodies].reshape(len(rows), -1, 3), self.tips(rows)], axis=1)
+
     def reach(self, rows: Floats) -> Floats:
         """All shape points (k, 3) over the given poses, padded by radii: what a picture must hold."""
         clouds = [np.zeros((0, 3))]

@@ -114,7 +114,8 @@ class BodyPicture:
         if len(cloud) == 0:
             self._skeleton = None
             return
-        self._view = choose_view(cloud, self._skeleton.gravity, self._plane)
+        finite = picked[np.isfinite(picked).all(axis=1)]
+        self._view = choose_view(self._skeleton.paths(finite), self._skeleton.gravity, self._plane)
         self.caption = self._surroundings.draw(self._view, self._skeleton.gravity, cloud)
 
     def show(self, poses: Series, time: float, since: float, ghosts: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ from viewer.series import Floats, Series, decimated
 from viewer.signals import Signals
 from viewer.surroundings import nice_step
 
-LEGEND_MOST = 8
+LEGEND_MOST = 8  # curves named; the rest are counted
+LINE_MOST = 44  # characters in one line above a plot
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
 
@@ -120,7 +122,7 @@ class FieldPlot:
                 bounds += self._draw(role, label, place, series, column, start, end)
         for key in set(self._curves) - shown:
             self.plot.removeItem(self._curves.pop(key))
-        self.plot.setXRange(start, end, padding=0.012)  # the first and last label need the room
+        self.plot.setXRange(start, end, padding=0.03)  # the first and last label need the room
         _set_ticks(self.plot.getAxis("bottom"), end - start, 5)
         self._set_y_range(bounds)
         kept = [(label, place) for place, label in enumerate(labels) if label not in hidden]
@@ -145,7 +147,11 @@ class FieldPlot:
         else:
             curve.setData(x, y, connect="finite", skipFiniteCheck=False)
             y = y[finite]
-        return [(float(y.min()), float(y.max()))] if len(y) else []
+        if len(y) == 0:
+            return []
+        # the rare exact zero-crossings of a violation would squeeze all the rest
+        low = float(np.quantile(y, 0.005)) if self.field.log else float(y.min())
+        return [(low, float(y.max()))]
 
     def _scaled(self, values: Floats) -> Floats:
         if not self.field.log:
@@ -164,7 +170,8 @@ class FieldPlot:
         if not bounds:
             return
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
-        least = 1.0 if self.field.log else max(1e-9, 1e-6 * max(abs(low), abs(high)))
+        largest = max(abs(low), abs(high))
+        least = 1.2 if self.field.log else (0.01 * largest if largest > 1e-12 else 2.0)
         if high - low < least:
             low, high = 0.5 * (low + high - least), 0.5 * (low + high + least)
         self.plot.setYRange(low, high, padding=0.07)
@@ -178,17 +185,31 @@ class FieldPlot:
         if wanted == self._legend:
             return
         self._legend = wanted
-        parts = [
+        head = [
             f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(self.field.title)}</span>",
             f"<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>",
         ]
+        keys = []
         if len(labels) > 1 or dashed or self.field.name == "effort":
-            parts += [_key(theme.curve_color(place), "━", label) for label, place in labels[:LEGEND_MOST]]
+            keys = [_key(theme.curve_color(place), "━", label) for label, place in labels[:LEGEND_MOST]]
         if len(labels) > LEGEND_MOST:
-            parts.append(f"<span style='color:{theme.MUTED}'>and {len(labels) - LEGEND_MOST} more</span>")
+            keys.append(_muted(f"and {len(labels) - LEGEND_MOST} more"))
         if dashed:
-            parts.append(_key(theme.INK, "╍", "reference"))
-        self.plot.setTitle("&nbsp;&nbsp;".join(parts), size="10pt", justify="left")
+            keys.append(_key(theme.INK, "╍", "reference"))
+        if not labels and self.field.name == "effort":
+            keys.append(_muted("nothing drives this robot"))
+        length = len(self.field.title) + len(unit) + sum(len(label) + 4 for label, _ in labels[: len(keys)])
+        two_lines = length + 12 * dashed > LINE_MOST
+        gap = "&nbsp;&nbsp;"
+        text = gap.join(head) + ("<br>" if two_lines else gap) + " &nbsp;".join(keys)
+        self.plot.setTitle(text, size="10pt", justify="left")
+        height = 46 if two_lines else 30
+        self.plot.titleLabel.setMaximumHeight(height)
+        self.plot.layout.setRowFixedHeight(0, height)
+
+
+def _muted(text: str) -> str:
+    return f"<span style='color:{theme.MUTED}'>{html.escape(text)}</span>"
 
 
 def _key(color: str, mark: str, label: str) -> str:
@@ -196,8 +217,8 @@ def _key(color: str, mark: str, label: str) -> str:
 
 
 def _unactuated(labels: Sequence[str], description: Description | None) -> set[str]:
-    """Joints that nothing drives, whose effort is nought for ever; none when the actuators are not known."""
-    if description is None or not description.actuators:
+    """Joints that nothing drives, whose effort is nought for ever; none when the robot is not known."""
+    if description is None:
         return set()
     driven = {name for actuator in description.actuators for name in (actuator.joint, actuator.name)}
     return set(labels) - driven
@@ -211,6 +232,16 @@ def _set_ticks(axis: Any, span: float, least: int) -> None:
 
 class PowerAxis(pg.AxisItem):
     """An axis that writes every decade of a logarithmic scale as a power of ten."""
+
+    def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float | None, list[float]]]:
+        """pyqtgraph asks for this: whole decades, and where they are few their parts 2 .. 9 between."""
+        first, last = math.ceil(minVal), math.floor(maxVal)
+        every = max(1, math.ceil((last - first) / 6))
+        decades = [float(exponent) for exponent in range(first, last + 1, every)]
+        if every > 1:
+            return [(float(every), decades)]
+        parts = [decade + math.log10(part) for decade in range(first - 1, last + 1) for part in range(2, 10)]
+        return [(1.0, decades), (None, [part for part in parts if minVal <= part <= maxVal])]
 
     def logTickStrings(self, values: Sequence[float], scale: float, spacing: float | None) -> list[str]:
         """pyqtgraph asks for this: the text at each decade, nothing between (spacing None)."""
@@ -227,7 +258,7 @@ class PlotGrid:
     def __init__(self, fields: Sequence[Field], columns: int = 2) -> None:
         self.widget = pg.GraphicsLayoutWidget()
         self.widget.ci.layout.setSpacing(6)
-        self.widget.ci.layout.setContentsMargins(4, 0, 8, 0)
+        self.widget.ci.layout.setContentsMargins(4, 0, 14, 0)
         columns = min(columns, len(fields))
         self.plots: list[FieldPlot] = []
         for index, field in enumerate(fields):

@@ -35,14 +35,14 @@ class View:
         return points @ self.axes.T
 
 
-def choose_view(points: Floats, gravity: Floats, wanted: str = "auto") -> View:
-    """The view for what `points` (n, 3) show: the plane they stay in, or a view in space.
+def choose_view(paths: Floats, gravity: Floats, wanted: str = "auto") -> View:
+    """The view for points that move along `paths` (n, points, 3): the plane they stay in, or one in space.
 
     Up on the paper is against gravity as far as the plane allows. Raises ValueError for an unknown plane.
     """
     check_plane(wanted)
     if wanted == "auto":
-        wanted = _best_plane(points)
+        wanted = _best_plane(paths)
     up = -gravity / length if (length := float(np.linalg.norm(gravity))) > 0.0 else np.array([0.0, 0.0, 1.0])
     return _space_view(up) if wanted == "space" else _plane_view(wanted, up)
 
@@ -53,11 +53,16 @@ def check_plane(wanted: str) -> None:
         raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES)}")
 
 
-def _best_plane(points: Floats) -> str:
-    """The coordinate plane that holds all points, "space" when none does."""
-    if len(points) == 0:
+def _best_plane(paths: Floats) -> str:
+    """The coordinate plane that all motion is parallel to, "space" when there is none.
+
+    While nothing moves yet, the plane the points lie in.
+    """
+    if paths.size == 0:
         return "space"
-    spread = np.ptp(points, axis=0)
+    spread = np.ptp(paths, axis=0).max(axis=0)
+    if not np.any(spread > 0.0):
+        spread = np.ptp(paths.reshape(-1, 3), axis=0)
     flattest = int(np.argmin(spread))
     if spread[flattest] > PLANAR * max(float(spread.max()), 1e-9):
         return "space"
