@@ -119,7 +119,7 @@ class Simulation:
         self.system, self.step_s = system, float(step_s)
         self.stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
         self.stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
-        missing = [need for need in self.stepper.needs if need not in system.addresses]
+        missing = [need for need in self.stepper.needs if not hasattr(system, need)]
         if missing:
             raise UnsupportedPair(
                 f"stepper {self.stepper.name!r} needs {missing}, which {system.mechanism.name!r} does not have"
@@ -130,7 +130,7 @@ class Simulation:
         self._w = Workspace(system, self.stepper.stages, gains, self.stabilizer.memory, self.stepper.memory)
         self._calls = [Calls(system, self._w, index) for index in range(len(system.configurations))]
         self._laws = [self._law_of(index) for index in range(len(system.configurations))]
-        self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments()
+        self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments(system)
         self._bound_joints, self._joint_arrays = self._bind("joints", 2 * [len(system.joint_names)])
         self._bound_energy, self._energy_arrays = self._bind("energy", [2])
         self._bound_outputs, self._output_arrays = self._bind("outputs", [len(system.output_names)])

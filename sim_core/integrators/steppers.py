@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_core.errors import UnknownName
+from sim_core.system import System
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Stepper:
     held_lever   how far a U held over a step moves the position: -held_lever h^2 U (1/2 for one-step methods)
     pole         where the sampled law puts its poles under this stepper
     memory       numbers that it keeps between steps
-    needs        what it asks of a system beside `acceleration`
+    needs        attributes it asks of a system beside the kernels of a step, e.g. the linear part an implicit rule factors
     """
 
     name: str
@@ -69,12 +70,13 @@ class Stepper:
     options: tuple[float, ...] = ()
     needs: tuple[str, ...] = ()
 
-    def arguments(self) -> tuple[Any, ...]:
-        """What its loop takes after (n_steps, h, tick, w, calls, law)."""
+    def arguments(self, system: System) -> tuple[Any, ...]:
+        """What its loop takes after (n_steps, h, tick, m, calls, law): its own numbers, then what it needs of the system."""
         if self.tableau is None:
-            return self.options
+            return (*self.options, *(getattr(system, need) for need in self.needs))
         error = (np.array(self.tableau.error),) if self.options else ()
-        return (*self.tableau.arrays(), *error, *self.options)
+        needed = (getattr(system, need) for need in self.needs)
+        return (*self.tableau.arrays(), *error, *self.options, *needed)
 
     def growth(self, kp: float, kd: float, h: float) -> float:
         """Largest growth per step of e'' = -kp e - kd e' when U acts at every stage: at most 1 where it is stable."""

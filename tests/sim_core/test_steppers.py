@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from robots.registry import build
-from sim_core.errors import UnknownName
+from sim_core.errors import UnknownName, UnsupportedPair
 from sim_core.integrators.steppers import DORMAND_PRINCE, DORMAND_PRINCE_FIXED, RK4, STEPPERS, Tableau, dopri5_adaptive
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -63,3 +65,11 @@ def test_adaptive_steps_follow_their_tolerance_whatever_the_tick() -> None:
 def test_an_unknown_stepper_is_named_with_those_there_are() -> None:
     with pytest.raises(UnknownName, match="no stepper 'rk5'; its steppers are rk4"):
         Simulation(assemble(build("triple_pendulum")), stepper="rk5")
+
+
+def test_a_stepper_that_needs_what_a_system_lacks_is_refused_in_one_line() -> None:
+    needy = dataclasses.replace(STEPPERS["rk4"], name="implicit", needs=("linear_part",))
+    with pytest.raises(
+        UnsupportedPair, match=r"stepper 'implicit' needs \['linear_part'\], which 'triple_pendulum' does not"
+    ):
+        Simulation(assemble(build("triple_pendulum")), stepper=needy)
