@@ -6,6 +6,7 @@ ignore a seq they have. A subscriber knows its subscriptions have arrived when t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 
 import zmq
@@ -225,13 +226,16 @@ class Subscriber:
 
     def receive(self, timeout_s: float = 0.0) -> tuple[str, str, Message] | None:
         """The next (source, topic, message) within the timeout, else None."""
-        for feed in self.feeds.values():
-            heard = feed.receive()
-            if heard is not None:
-                return feed.source, heard[0], heard[1]
-        if timeout_s <= 0.0 or not self._poller.poll(round(timeout_s * 1e3) or 1):
-            return None
-        return self.receive()
+        deadline = time.monotonic() + timeout_s
+        while True:
+            for feed in self.feeds.values():
+                heard = feed.receive()
+                if heard is not None:
+                    return feed.source, heard[0], heard[1]
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                return None
+            self._poller.poll(int(left * 1e3) + 1)
 
     def close(self) -> None:
         """Stop listening to all."""

@@ -1,0 +1,300 @@
+"""Streams over real sockets: whole topics, latching, gaps, strangers' frames, stopped listeners."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodes.wire.bus import PROBE, Publisher, Subscriber
+from nodes.wire.codec import MAX_BYTES, encode
+from nodes.wire.domain import ipc_endpoint
+from nodes.wire.memory import MemoryBus
+from nodes.wire.messages import Description, JointCommand, RobotState, Status
+from nodes.wire.sockets import AddressError, Claim, make_socket
+
+Until = Callable[..., Any]
+STATE = "robot/state"
+
+
+@pytest.fixture
+def context() -> Iterator[Any]:
+    with zmq.Context() as context:
+        yield context
+        context.destroy(linger=0)
+
+
+@pytest.fixture
+def publisher(context: Any, domain: int) -> Iterator[Publisher]:
+    publisher = Publisher(context, "sim", ipc_endpoint(domain, "sim.data"))
+    yield publisher
+    publisher.close()
+
+
+def listener(context: Any, publisher: Publisher, until: Until, topics: list[str] | None) -> Subscriber:
+    subscriber = Subscriber(context, topics, "listener")
+    feed = subscriber.connect(publisher.name, publisher.endpoint)
+
+    def is_ready() -> bool:
+        publisher.serve_subscriptions()
+        if not feed.ready:
+            heard = subscriber.receive()
+            assert heard is None, heard
+        return feed.ready
+
+    until(is_ready)
+    return subscriber
+
+
+def test_nothing_said_after_ready_is_missed(context: Any, publisher: Publisher, until: Until) -> None:
+    subscriber = listener(context, publisher, until, [STATE])
+    for tick in range(100):
+        publisher.publish(STATE, RobotState(timestamp=float(tick)))
+    heard = [subscriber.receive(1.0) for _ in range(100)]
+    assert [message.seq for _, _, message in heard if message] == list(range(1, 101))
+    assert subscriber.lost == 0
+    subscriber.close()
+
+
+def test_topics_are_compared_whole(context: Any, publisher: Publisher, until: Until) -> None:
+    subscriber = listener(context, publisher, until, [STATE])
+    publisher.send("robot/state_estimate", encode(RobotState(seq=9)))
+    publisher.publish(STATE, RobotState(timestamp=1.0))
+    assert subscriber.receive(1.0)[2].timestamp == 1.0  # type: ignore[index]
+    assert subscriber.refused == 0
+    subscriber.close()
+
+
+def test_a_gap_in_seq_is_counted_as_loss(context: Any, publisher: Publisher, until: Until) -> None:
+    subscriber = listener(context, publisher, until, [STATE])
+    for seq in (1, 2, 5, 5, 4, 9):
+        publisher.send(STATE, encode(RobotState(seq=seq)))
+    publisher.send(STATE, encode(RobotState(seq=10)))
+    heard = []
+    while not heard or heard[-1] != 10:
+        heard.append(subscriber.receive(1.0)[2].seq)  # type: ignore[index]
+    assert heard == [1, 2, 5, 9, 10]  # what is not new is not heard again
+    assert subscriber.lost == 2 + 3
+    subscriber.close()
+
+
+def test_a_late_joiner_hears_what_is_latched_and_others_do_not_hear_it_twice(
+    context: Any, publisher: Publisher, until: Until
+) -> None:
+    early = listener(context, publisher, until, ["robot/description", STATE])
+    publisher.publish("robot/description", Description(robot="robot"))
+    publisher.publish(STATE, RobotState())
+    late = Subscriber(context, ["robot/description", STATE], "late")
+    late.connect("sim", publisher.endpoint)
+
+    def next_heard() -> Any:
+        publisher.serve_subscriptions()
+        return late.receive()
+
+    _, topic, description = until(next_heard)
+    assert (topic, description.seq, description.robot) == ("robot/description", 1, "robot")
+    publisher.publish(STATE, RobotState())
+    heard = [early.receive(1.0) for _ in range(3)]
+    assert [(item[1], item[2].seq) for item in heard if item] == [
+        ("robot/description", 1),
+        (STATE, 1),
+        (STATE, 2),
+    ]
+    early.close()
+    late.close()
+
+
+def stranger_and_victim(context: Any, domain: int, until: Until, topics: list[str] | None) -> tuple[Any, Subscriber]:
+    """A publisher that says anything, and one who listens to it."""
+    socket = make_socket(context, zmq.XPUB)
+    claim = Claim(socket, ipc_endpoint(domain, "stranger.data"))
+    victim = Subscriber(context, topics, "victim")
+    feed = victim.connect("stranger", claim.endpoint)
+
+    def is_ready() -> bool:
+        socket.send_multipart([PROBE, b""])
+        victim.receive()
+        return feed.ready
+
+    until(is_ready)
+    return socket, victim
+
+
+def test_a_subscriber_outlives_any_frames(context: Any, domain: int, until: Until) -> None:
+    socket, victim = stranger_and_victim(context, domain, until, [STATE])
+    sent = 0
+
+    @settings(max_examples=300, deadline=None)
+    @given(st.lists(st.binary(max_size=64), max_size=3), st.binary(max_size=8))
+    def say_anything(frames: list[bytes], tail: bytes) -> None:
+        nonlocal sent
+        sent += 1
+        socket.send_multipart([STATE.encode() + tail, *frames])
+        socket.send_multipart([STATE.encode(), encode(RobotState(seq=sent, timestamp=-7.0))])
+        heard = victim.receive(2.0)
+        while heard is not None and heard[2].timestamp != -7.0:
+            heard = victim.receive(2.0)
+        assert heard is not None
+
+    say_anything()
+    assert victim.refused > 0
+    victim.close()
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        ([b"robot/state"], "without a payload"),
+        ([b"robot/state", b"", b""], "more than two frames"),
+        ([b"robot/state", b"\xc1"], "not a RobotState"),
+        ([b"robot/state", encode(RobotState(position=[1.0]))[:-4]], "not a RobotState"),
+        ([b"robot/state", b"\x81\xa8position\xa3far"], "position"),
+        ([b"robot/state", bytes(MAX_BYTES + 1)], "bytes"),
+        ([b"robot/command", encode(JointCommand(name=["a"], value=[1.0])).replace(b"\x3f\xf0", b"\x7f\xf0")], "finite"),
+        ([b"\xff\xfe", b""], "not a topic"),
+    ],
+)
+def test_a_bad_frame_is_counted_dropped_and_said_once(
+    frames: list[bytes], reason: str, context: Any, domain: int, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    socket, victim = stranger_and_victim(context, domain, until, None)
+    with caplog.at_level(logging.WARNING, "armswing.wire"):
+        for _ in range(5):
+            socket.send_multipart(frames)
+        socket.send_multipart([b"robot/state", encode(RobotState(seq=1))])
+        assert victim.receive(2.0)[2] == RobotState(seq=1)  # type: ignore[index]
+    assert victim.refused == 5
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 1
+    assert reason in warnings[0]
+    assert frames[0][:5].decode("ascii", "backslashreplace") in warnings[0].replace("\\\\", "\\")
+    victim.close()
+
+
+def test_a_publisher_outlives_strange_subscriptions(context: Any, publisher: Publisher, until: Until) -> None:
+    rude = make_socket(context, zmq.XSUB)
+    rude.connect(publisher.endpoint)
+    for frame in (b"", b"\x01", b"\x07noise", b"\x00never", b"\x01" + bytes(1000)):
+        rude.send(frame)
+    rude.send_multipart([b"a", b"b"])
+    publisher.publish("robot/description", Description())
+    subscriber = Subscriber(context, [STATE], "listener")
+    feed = subscriber.connect("sim", publisher.endpoint)
+
+    def is_ready() -> bool:
+        publisher.serve_subscriptions()
+        subscriber.receive()
+        return feed.ready
+
+    until(is_ready)
+    rude.close()
+    subscriber.close()
+
+
+LISTENER = """
+import sys, zmq
+from nodes.wire.bus import Subscriber
+subscriber = Subscriber(zmq.Context.instance(), ["robot/state"], "slow")
+feed = subscriber.connect("sim", sys.argv[1])
+while not feed.ready:
+    subscriber.receive(0.05)
+print("ready", flush=True)
+last = 0
+while last < 10**9:
+    heard = subscriber.receive(1.0)
+    if heard:
+        last = heard[2].seq
+        if heard[2].timestamp < 0:
+            print(subscriber.lost, flush=True)
+            break
+"""
+
+
+def test_a_stopped_listener_never_holds_up_the_publisher_and_sees_its_loss(
+    context: Any, publisher: Publisher, until: Until
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", LISTENER, publisher.endpoint], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        poller = zmq.Poller()
+        assert process.stdout is not None
+        poller.register(process.stdout, zmq.POLLIN)
+
+        def says_something() -> bool:
+            publisher.serve_subscriptions()
+            return bool(poller.poll(10))
+
+        until(says_something)
+        assert process.stdout.readline() == "ready\n"
+        os.kill(process.pid, signal.SIGSTOP)
+        state = RobotState(position=[0.5] * 100, velocity=[0.5] * 100)
+        slowest = 0.0
+        for _ in range(30_000):  # far more than queues and the kernel's buffer hold
+            began = time.perf_counter()
+            publisher.publish(STATE, state)
+            slowest = max(slowest, time.perf_counter() - began)
+        assert slowest < 0.5  # a blocked send would wait until the listener goes on
+        os.kill(process.pid, signal.SIGCONT)
+
+        def last_word() -> bool:
+            publisher.publish(STATE, RobotState(timestamp=-1.0))
+            return bool(poller.poll(10))
+
+        until(last_word)
+        assert int(process.stdout.readline()) > 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_only_loopback_and_ipc_are_open(context: Any, domain: int) -> None:
+    for address in ("tcp://0.0.0.0:5555", "tcp://*:5555", "tcp://192.168.1.2:5555", "udp://127.0.0.1:1", "nonsense"):
+        with pytest.raises(AddressError, match="come with keys"):
+            Publisher(context, "sim", address)
+        with pytest.raises(AddressError, match="come with keys"):
+            Subscriber(context, [STATE], "me").connect("sim", address)
+    for address in ("tcp://127.0.0.1:*", "tcp://[::1]:*", "tcp://localhost:*"):
+        socket = make_socket(context, zmq.XPUB)
+        socket.setsockopt(zmq.IPV6, 1)
+        claim = Claim(socket, address)
+        assert claim.endpoint.startswith("tcp://")
+        assert socket.getsockopt(zmq.HEARTBEAT_IVL) == 100
+        socket.close()
+
+
+def test_a_live_ipc_path_cannot_be_taken_and_a_dead_one_can(context: Any, domain: int) -> None:
+    endpoint = ipc_endpoint(domain, "sim.data")
+    first = Publisher(context, "sim", endpoint)
+    with pytest.raises(AddressError, match="in use by a live process"):
+        Publisher(context, "sim", endpoint)
+    first.close()
+    Path(endpoint.removeprefix("ipc://")).touch()  # what a killed process leaves
+    Publisher(context, "sim", endpoint).close()
+
+
+def test_the_memory_bus_means_the_same(until: Until) -> None:
+    bus = MemoryBus()
+    publisher = bus.publisher("sim")
+    publisher.publish("robot/description", Description(robot="robot"))
+    publisher.publish("robot/state", RobotState())
+    late = bus.subscriber(["robot/description", "robot/state"], limit=2)
+    publisher.publish("robot/state", RobotState(timestamp=0.5))
+    publisher.publish("robot/state", RobotState(timestamp=0.6))
+    publisher.publish("status", Status(node="sim"))
+    source, topic, message = late.receive() or ("", "", None)
+    assert (source, topic, message and message.seq) == ("sim", "robot/description", 1)
+    assert [topic for topic, _ in late.payloads()] == ["robot/state"]
+    assert late.lost == 1
+    assert late.receive() is None
