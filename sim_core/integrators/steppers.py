@@ -56,7 +56,7 @@ class Stepper:
     held_lever   how far a U held over a step moves the position: -held_lever h^2 U (1/2 for one-step methods)
     pole         where the sampled law puts its poles under this stepper
     memory       numbers that it keeps between steps
-    needs        attributes it asks of a system beside a step's kernels, e.g. the linear part that an implicit rule factors
+    needs        attributes it asks of a system beside its kernels, e.g. the linear part an implicit rule factors
     """
 
     name: str
@@ -71,7 +71,7 @@ class Stepper:
     needs: tuple[str, ...] = ()
 
     def arguments(self, system: System) -> tuple[Any, ...]:
-        """What its loop takes after (n_steps, h, tick, m, calls, law): its numbers, then what it needs of the system."""
+        """What its loop takes after (n_steps, h, tick, m, calls, law): its numbers, then what it needs of a system."""
         if self.tableau is None:
             return (*self.options, *(getattr(system, need) for need in self.needs))
         error = (np.array(self.tableau.error),) if self.options else ()
