@@ -7,7 +7,7 @@ DURATION ?= 20
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test check bench bench-peers install clean
+.PHONY: demo test check bench install clean
 
 demo: $(INSTALLED)                # the rotary pendulum for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/rotary_pendulum.toml --duration $(DURATION)
@@ -25,10 +25,6 @@ check: $(INSTALLED)               # formatting, lint, types, import contracts
 
 bench: $(INSTALLED)               # ours beside the peers that are installed; writes bench.json
 	$(BIN)/python tests/benchmarks/run.py --json bench.json
-
-bench-peers: $(INSTALLED)         # installs the peers first
-	$(BIN)/python -m pip install --quiet --editable '.[peers]'
-	$(MAKE) bench
 
 install: $(INSTALLED)
 

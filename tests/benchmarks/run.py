@@ -42,9 +42,7 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next(
-        (line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine()
-    )
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
 
 
 def _version(package: str) -> str | None:
@@ -74,7 +72,7 @@ def main(json_path: str | None, only: str | None) -> int:
     about = machine()
     print(f"{about['processor']}, {about['cores']} cores, Python {about['python']}")
     for peer, version in about["peers"].items():
-        print(f"{peer}: {version or 'not installed (make bench-peers installs it)'}")
+        print(f"{peer}: {version or 'not installed'}")
     figures = {name: measure(name) for name in ([only] if only else BENCHMARKS)}
     if json_path is not None:
         Path(json_path).write_text(json.dumps({"machine": about, **figures}, indent=2) + "\n")

@@ -63,9 +63,7 @@ def test_steps_hold_the_last_waypoint_passed() -> None:
 
 
 def test_each_joint_can_have_its_own_waypoints() -> None:
-    said = references(
-        2.0, joints=["arm", "elbow"], kind="minimum_jerk", waypoints=[[0.0, 0.0, 5.0], [1.0, 90.0, -5.0]]
-    )
+    said = references(2.0, joints=["arm", "elbow"], kind="minimum_jerk", waypoints=[[0.0, 0.0, 5.0], [1.0, 90.0, -5.0]])
     assert said[-1][1].name == ["arm", "elbow"]
     assert np.degrees(said[-1][1].position) == pytest.approx([90.0, -5.0])
 
