@@ -21,9 +21,7 @@ def allowed_names(text: str) -> list[str]:
             continue
         name, _, reason = line.partition(": ")
         if not reason.strip():
-            raise ValueError(
-                f"line {number}: {line!r} gives no reason; write 'tests.folder.file.test_name: reason'"
-            )
+            raise ValueError(f"line {number}: {line!r} gives no reason; write 'tests.folder.file.test_name: reason'")
         names.append(name.strip())
     return names
 

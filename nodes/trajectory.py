@@ -56,9 +56,7 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             if not all(math.isfinite(number) for number in row):
                 raise ValueError(f"waypoint {k} is {row}; every number must be finite")
             if k and row[0] <= self.waypoints[k - 1][0]:
-                raise ValueError(
-                    f"waypoint {k} is at {row[0]} s, not after {self.waypoints[k - 1][0]} s before it"
-                )
+                raise ValueError(f"waypoint {k} is at {row[0]} s, not after {self.waypoints[k - 1][0]} s before it")
 
 
 def sine(amplitude: float, period: float, t: float) -> Point:

@@ -58,9 +58,7 @@ class JointPD(Node):
                 self._reference[joint] = (message.position[i], rate)
         elif isinstance(message, RobotState):
             efforts = [self._effort(k, message) for k in range(len(self._params.joints))]
-            return [
-                ("command", JointCommand(name=list(self._params.joints), value=efforts, answers=message.seq))
-            ]
+            return [("command", JointCommand(name=list(self._params.joints), value=efforts, answers=message.seq))]
         return None
 
     def _effort(self, k: int, state: RobotState) -> float:

@@ -19,9 +19,7 @@ def solve_riccati(A: Matrix, B: Matrix, Q: Matrix, R: Matrix) -> Matrix:
     eigenvalues, eigenvectors = np.linalg.eig(hamiltonian)
     stable = eigenvectors[:, eigenvalues.real < -1e-9 * float(np.abs(eigenvalues).max())]
     if stable.shape[1] != n or np.linalg.cond(stable[:n]) > 1e12:
-        raise ValueError(
-            f"no stabilizing regulator: {n} states, {stable.shape[1]} stable modes of the Hamiltonian"
-        )
+        raise ValueError(f"no stabilizing regulator: {n} states, {stable.shape[1]} stable modes of the Hamiltonian")
     # columns of `stable` are [X1; X2] with P = X2 X1^-1
     P = np.linalg.solve(stable[:n].T, stable[n:].T).T.real
     return np.asarray((P + P.T) / 2.0, dtype=np.float64)

@@ -67,9 +67,7 @@ class RotaryModel:
         self.swept = params.pendulum_mass * params.pendulum_length**2 / 3.0
         self.coupling = params.pendulum_mass * params.arm_length * com
         self.weight = params.pendulum_mass * params.gravity * com  # N m, the largest moment of gravity
-        self.fall_rate = math.sqrt(
-            self.weight / self.swept
-        )  # rad/s, of the upright pendulum with the arm held
+        self.fall_rate = math.sqrt(self.weight / self.swept)  # rad/s, of the upright pendulum with the arm held
 
     def pendulum_energy(self, alpha: float, alpha_dot: float) -> float:
         """Energy of the pendulum with the arm held, in units of `weight`."""
@@ -90,9 +88,7 @@ class RotaryModel:
         A[:2, 2:] = np.eye(2)
         A[2:, 1] = np.linalg.solve(M, [0.0, self.weight])
         B[2:, 0] = np.linalg.solve(M, [1.0, 0.0])
-        gain = lqr_gain(
-            A, B, np.diag(np.array(TOLERABLE_STATE) ** -2.0), np.array([[TOLERABLE_TORQUE**-2.0]])
-        )
+        gain = lqr_gain(A, B, np.diag(np.array(TOLERABLE_STATE) ** -2.0), np.array([[TOLERABLE_TORQUE**-2.0]]))
         return tuple(float(k) for k in gain[0])
 
 
@@ -112,9 +108,7 @@ class SetPoint:
     def start(self, position: float) -> None:
         self.position, self.velocity, self.acceleration = position, 0.0, 0.0
 
-    def follow(
-        self, position: float, velocity: float, acceleration: float, bandwidth: float, dt: float
-    ) -> None:
+    def follow(self, position: float, velocity: float, acceleration: float, bandwidth: float, dt: float) -> None:
         """One step of dt seconds towards the reference (rad, rad/s, rad/s^2), at `bandwidth` rad/s."""
         approach = _clip(velocity + 0.5 * bandwidth * (position - self.position), self.LARGEST_VELOCITY)
         self.acceleration = _clip(
@@ -171,9 +165,7 @@ class SwingUp(Node):
         try:
             i, j = state.name.index("arm"), state.name.index("pendulum")
         except ValueError:
-            raise ValueError(
-                f"swing_up needs the joints 'arm' and 'pendulum'; the state has {state.name}"
-            ) from None
+            raise ValueError(f"swing_up needs the joints 'arm' and 'pendulum'; the state has {state.name}") from None
         dt, self._time = state.timestamp - self._time, state.timestamp
         theta, alpha = state.position[i], state.position[j]
         theta_dot, alpha_dot = state.velocity[i], state.velocity[j]
