@@ -1,0 +1,164 @@
+"""A launch file is checked before anything starts; every error is one line with file, node and key."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nodes.runtime.loading import load_class
+from nodes.runtime.plan import Plan, PlanError, load_node_class, load_plan, read_plan, save_plan
+
+NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'
+TUNED = """
+import msgspec
+from nodes.runtime.node import Node
+from nodes.wire.messages import JointCommand
+
+
+class Params(msgspec.Struct, forbid_unknown_fields=True):
+    gain: float = 1.0  # N m s/rad
+
+
+class Tuned(Node):
+    Params = Params
+    speaks = {"command": JointCommand}
+
+
+class Liar(Node):
+    speaks = {"state": JointCommand}
+
+
+class NotANode:
+    pass
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, node_file: Path) -> Path:
+    (tmp_path / "tuned.py").write_text(TUNED)
+    return tmp_path
+
+
+def plan_of(folder: Path, text: str, *overrides: str, sim: str = 'robot = "rotary_pendulum"') -> Plan:
+    file = folder / "plan.toml"
+    file.write_text(f"{text}\n" if "[sim]" in text else f"[sim]\n{sim}\n{text}\n")
+    return load_plan(file, overrides)
+
+
+def test_a_plan_survives_being_saved(write: Path) -> None:
+    milestone = '[[milestones]]\nname = "up"\njoint = "pendulum"\ntarget_deg = 180\n'
+    plan = plan_of(write, NODE + milestone)
+    save_plan(plan, write / "plan.json")
+    assert read_plan(write / "plan.json") == plan
+    assert plan.name == "plan"
+    assert plan.sim.step_s == 1e-3
+    assert plan.node("damp").run == "small_nodes.py:Damp"
+    assert load_node_class(plan.node("damp").run, plan.folder).__name__ == "Damp"
+
+
+TUNED_NODE = '[[nodes]]\nname = "tuned"\nrun = "tuned.py:Tuned"\n'
+
+
+def test_overrides_reach_sim_nodes_params_and_the_plan(write: Path) -> None:
+    overrides = ["sim.mode=fast", "sim.step_ms=2", "tuned.gain=3.5", "tuned.every=4", "seed=9", "duration_s=1.5"]
+    plan = plan_of(write, TUNED_NODE, *overrides)
+    assert (plan.sim.mode, plan.sim.step_ms, plan.seed, plan.duration_s) == ("fast", 2.0, 9, 1.5)
+    assert (plan.node("tuned").params, plan.node("tuned").every) == ({"gain": 3.5}, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "sim", "says"),
+    [
+        ("", 'robot = "rotary_pendulm"', ["[sim]", "'robot'", "did you mean 'rotary_pendulum'"]),
+        ("", 'robot = "rotary_pendulum"\nstep_mss = 1', ["[sim]", "'step_mss'", "did you mean 'step_ms'"]),
+        ("", 'robot = "rotary_pendulum"\nmode = "slow"', ["[sim]", "'mode'", "slow"]),
+        ("", 'robot = "rotary_pendulum"\nstep_ms = 0', ["[sim]", "'step_ms'", "above zero"]),
+        ("", 'robot = "rotary_pendulum"\nspeed = "quick"', ["[sim]", "'speed'"]),
+        ("", 'robot = "rotary_pendulum"\nparameters = { masss = 1.0 }', ["[sim]", "'parameters'", "masss"]),
+        (NODE + "evry = 2", None, ["node 'damp'", "'evry'", "did you mean 'every'"]),
+        (NODE + "every = 0", None, ["node 'damp'", "'every'", "at least 1"]),
+        (NODE + 'host = "far.away"', None, ["node 'damp'", "'host'", "come with keys"]),
+        (NODE + NODE, None, ["node 'damp'", "'name'", "taken"]),
+        (NODE.replace('"damp"', '"sim"'), None, ["node 'sim'", "'name'", "taken"]),
+        (NODE.replace('"damp"', '"a/b"'), None, ["node 'a/b'", "'name'", "letters"]),
+        (NODE.replace("small_nodes", "no_nodes"), None, ["node 'damp'", "no such file", "no_nodes.py"]),
+        (NODE.replace(":Damp", ":Dmap"), None, ["node 'damp'", "'Dmap'", "did you mean 'Damp'"]),
+        (NODE.replace(":Damp", ""), None, ["node 'damp'", "path/to/file.py:ClassName"]),
+        (TUNED_NODE.replace(":Tuned", ":NotANode"), None, ["node 'tuned'", "no subclass of Node"]),
+        (TUNED_NODE.replace(":Tuned", ":Liar"), None, ["node 'tuned'", "'state'", "RobotState"]),
+        (TUNED_NODE + "params = { gian = 2.0 }", None, ["node 'tuned'", "'gian'", "did you mean 'gain'"]),
+        (TUNED_NODE + 'params = { gain = "big" }', None, ["node 'tuned'", "'gain'"]),
+        (NODE + TUNED_NODE, None, ["node 'tuned'", "'damp'", "one must go"]),
+        ('[[milestones]]\nname = "up"\njoint = "pendulm"\ntarget_deg = 180', None, ["'up'", "did you mean 'pendulum'"]),
+        ("[[node]]", None, ["'node'", "did you mean 'nodes'"]),
+        ("nodes = 3", None, ["plan.toml"]),
+        ("[sim]\nmode = 'fast'", None, ["[sim]", "robot"]),
+        ("[sim", None, ["not valid TOML"]),
+        ("duration_s = -1\n[sim]\nrobot = 'rotary_pendulum'", None, ["'duration_s'", "above zero"]),
+        ("domain = 900\n[sim]\nrobot = 'rotary_pendulum'", None, ["'domain'", "900"]),
+    ],
+)
+def test_a_mistake_is_named_in_one_line(text: str, sim: str | None, says: list[str], write: Path) -> None:
+    with pytest.raises(PlanError) as error:
+        plan_of(write, text, sim=sim or 'robot = "rotary_pendulum"')
+    line = str(error.value)
+    assert "\n" not in line
+    for part in ["plan.toml", *says]:
+        assert part in line, line
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [("noise", "node.key=value"), ("dmp.every=2", "did you mean 'damp'"), ("damp.evry=2", "evry"), ("sim.=2", "write")],
+)
+def test_a_mistaken_override_is_named(override: str, says: str, write: Path) -> None:
+    with pytest.raises(PlanError, match=says):
+        plan_of(write, NODE, override)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"nowhere\.toml: no such launch file"):
+        load_plan(tmp_path / "nowhere.toml")
+
+
+def test_a_node_that_cannot_be_imported_says_why(write: Path) -> None:
+    (write / "tuned.py").write_text("import nothing_of_this_name")
+    with pytest.raises(PlanError, match=r"tuned\.py failed: ModuleNotFoundError.*nothing_of_this_name"):
+        plan_of(write, TUNED_NODE.replace("tuned.py", "./tuned.py"))
+
+
+def test_a_launch_folder_makes_its_parent_the_root(write: Path) -> None:
+    launch = write / "launch" / "examples"
+    launch.mkdir(parents=True)
+    (launch / "plan.toml").write_text('[sim]\nrobot = "rotary_pendulum"\n' + NODE)
+    assert load_plan(launch / "plan.toml").folder == str(write)
+
+
+def test_an_installed_node_is_the_module_everybody_imports() -> None:
+    from nodes.controllers.swing_up import SwingUp
+
+    assert load_class("nodes/controllers/swing_up.py:SwingUp") is SwingUp
+
+
+def test_a_users_own_nodes_folder_never_shadows_ours(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    (tmp_path / "nodes" / "__init__.py").write_text("raise RuntimeError('shadowed')")
+    (tmp_path / "nodes" / "neighbour.py").write_text("WORD = 'mine'")
+    (tmp_path / "nodes" / "own.py").write_text(
+        "from neighbour import WORD\nfrom nodes.runtime.node import Node\n\nclass Own(Node):\n    word = WORD\n"
+    )
+    code = "from nodes.runtime.loading import load_class\nprint(load_class('nodes/own.py:Own', '.').word)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "mine", done.stderr
+
+
+def test_importing_the_runtime_brings_no_compiler() -> None:
+    code = (
+        "import sys, nodes.runtime.runner, nodes.runtime.plan, nodes.wire.bus, nodes.runtime.process\n"
+        "print([name for name in ('numba', 'casadi', 'scipy', 'llvmlite') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
