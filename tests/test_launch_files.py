@@ -1,0 +1,82 @@
+"""Every launch file runs with real processes, does what it is there for, and leaves no process behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from nodes.client import read_recording
+from nodes.runtime.plan import load_plan
+
+ROOT = Path(__file__).resolve().parent.parent
+LAUNCH_FILES = sorted((ROOT / "launch").rglob("*.toml"))
+DURATION_S = 5.0
+
+
+@pytest.fixture
+def runtime_folder() -> Iterator[Path]:
+    """A domain of one's own; its path is short, because a socket's may be no longer than 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="launch-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def run(file: Path, folder: Path, runtime_folder: Path, *options: str) -> dict[str, Any]:
+    """The summary of a run of the launch file, started from `folder`; the test fails on another exit code than 0."""
+    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", str(file), "--json", "summary.json"]
+    done = subprocess.run(
+        [*command, "--duration", str(DURATION_S), *options],
+        cwd=folder,
+        env=os.environ | {"XDG_RUNTIME_DIR": str(runtime_folder)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    assert summary["time"] == pytest.approx(DURATION_S)
+    return summary
+
+
+def left_behind(runtime_folder: Path) -> list[str]:
+    """Command lines of living processes that work in this runtime folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("XDG_RUNTIME_DIR") == str(runtime_folder):
+                found.append(" ".join(process.cmdline()))
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+@pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)
+def test_a_launch_file_reaches_its_milestones_and_leaves_no_process(
+    file: Path, tmp_path: Path, runtime_folder: Path
+) -> None:
+    summary = run(file, tmp_path, runtime_folder)
+    assert set(summary["milestones"]) == {milestone.name for milestone in load_plan(file).milestones}
+    assert None not in summary["milestones"].values()
+    assert not left_behind(runtime_folder)
+
+
+def test_the_lockstep_run_records_every_message_and_follows_the_reference(tmp_path: Path, runtime_folder: Path) -> None:
+    run(ROOT / "launch/rotary_pendulum_lockstep.toml", tmp_path, runtime_folder)
+    recording = read_recording(tmp_path / "lockstep.mcap")
+    state, command = recording["rotary_pendulum/state"], recording["rotary_pendulum/command"]
+    reference = recording["rotary_pendulum/reference"]
+    assert not recording.truncated
+    answered = command["answers"].astype(int)
+    assert list(answered) == list(state["seq"][: len(answered)])
+    assert len(state["seq"]) - len(answered) <= 1  # the last state may come after the last step
+    assert reference["timestamp"][1:] - reference["timestamp"][:-1] == pytest.approx(0.01)
+    late = state["timestamp"] > 4.9
+    assert state["position"][late, 0] == pytest.approx(reference["position"][-1, 0], abs=0.05)
