@@ -44,7 +44,7 @@ class Display:
         self._animated = self._console.is_terminal and not quiet
         self._live: Live | None = None
         self._progress: Progress | None = None
-        self._next_plain = time.monotonic()
+        self._next_plain = time.monotonic() + PLAIN_PERIOD_S
         self._last_states: tuple[tuple[str, str], ...] = ()
 
     def __enter__(self) -> Display:
@@ -96,10 +96,9 @@ class Display:
     def _plain(self, time_s: float, nodes: Sequence[NodeLine]) -> None:
         states = tuple((line.name, line.state) for line in nodes)
         now = time.monotonic()
-        if states == self._last_states and now < self._next_plain:
+        starting = any(line.state == "starting" for line in nodes)
+        if now < self._next_plain and (starting or states == self._last_states):
             return
         self._last_states, self._next_plain = states, now + PLAIN_PERIOD_S
-        text = ", ".join(
-            f"{line.name} {line.state}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes
-        )
+        text = ", ".join(f"{line.name} {line.state}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes)
         self.say(f"t = {time_s:.1f} s: {text}")

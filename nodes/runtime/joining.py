@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,10 +53,9 @@ def run_node(
             stack.enter_context(Registry(domain))
             sim = SimPlan(robot=robot or "")
         plan = Plan(name=name, sim=sim, nodes=[node_plan], domain=domain, folder=str(Path.cwd()))
-        from nodes.runtime.process import show_log_lines
         from nodes.runtime.runner import Runner
 
-        show_log_lines()
+        logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s", level=logging.INFO)
         runner = Runner(plan, node_plan, cls())
         if beside is not None:
             threading.Thread(target=beside, args=(domain, name), daemon=True).start()

@@ -25,6 +25,10 @@ from nodes.wire.topics import resolve
 
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
+VIEWER = (
+    "import sys; from nodes.runtime.process import die_with_parent; die_with_parent(int(sys.argv[1]));"
+    "from nodes.runtime.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
+)
 GATHER_S = 1.0  # of the 5 s in which a launch ends
 ANSWER_S = 0.5
 MILESTONE_MISSED = 1
@@ -73,7 +77,7 @@ class Launch:
         self._supervisor = Supervisor(
             folder=self._folder / "logs",
             is_ready=observer.is_ready,
-            ask_to_stop=lambda name: observer.ask(name, "shutdown"),
+            ask_to_stop=self._ask_to_stop,
             note=lambda name, line: display.say(line, name),
         )
 
@@ -110,13 +114,14 @@ class Launch:
         path = self._folder / "plan.json"
         save_plan(self.plan, path)
         python = [sys.executable, "-P", "-m"]
-        process = [*python, "nodes.runtime.process", "--plan", str(path), "--node"]
+        # Its own pid, because a launch that was killed before a child could look is nobody's parent any more.
+        process = [*python, "nodes.runtime.process", "--parent", str(os.getpid()), "--plan", str(path), "--node"]
         programs = [Program("sim", [*process, "sim"])]
         programs += [
             Program(node.name, [*process, node.name], node.restart, node.max_restarts) for node in self.plan.nodes
         ]
         if view:
-            viewer = [*python, "nodes.runtime.cli", "view", "--domain", str(self.plan.domain)]
+            viewer = [sys.executable, "-P", "-c", VIEWER, str(os.getpid()), str(self.plan.domain)]
             programs.append(Program("viewer", viewer, needed=False))
         return programs
 
@@ -197,6 +202,12 @@ class Launch:
         print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
         if failure.last_lines:
             print("its last lines:", *failure.last_lines, sep="\n  ", file=sys.stderr, flush=True)
+
+    def _ask_to_stop(self, name: str) -> bool:
+        if self._observer.entry(name) is None:
+            return False
+        self._observer.ask(name, "shutdown")
+        return True
 
     def _lines(self) -> list[NodeLine]:
         lines = []

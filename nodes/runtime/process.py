@@ -23,12 +23,12 @@ PR_SET_PDEATHSIG = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to stop; the exit code."""
-    parent = os.getppid()
     parser = argparse.ArgumentParser(prog="python -P -m nodes.runtime.process", description=__doc__)
     parser.add_argument("--plan", required=True, help="the plan, as JSON")
     parser.add_argument("--node", required=True, help="which of its nodes; 'sim' is the simulation server")
+    parser.add_argument("--parent", type=int, default=os.getppid(), help="the process whose end ends this one")
     given = parser.parse_args(arguments)
-    die_with_parent(parent)
+    die_with_parent(given.parent)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s", level=logging.INFO)
     try:
         run_node(read_plan(given.plan), given.node)

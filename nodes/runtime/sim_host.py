@@ -241,6 +241,7 @@ class SimHost:
             return {**server.status(), "overruns": self._overrun_count(), "frames_refused": self._refused()}
         if name == "shutdown":
             self._place.stop.set()
+            self._wake.set()
             return None
         if name in ("resume", "step"):
             self._schedule()

@@ -24,6 +24,7 @@ POLITE_S = 2.5
 TERMINATE_S = 1.0
 KILL_S = 1.0
 LONGEST_BACKOFF_S = 5.0
+SHOWN_LINES = 40  # a traceback through the runner, whole
 POLL_S = 0.01
 
 
@@ -59,7 +60,11 @@ class Failure:
 
 @dataclass
 class Child:
-    """A program and its current process. state: "starting", "running", "waiting" (for a restart), "ended"."""
+    """A program and its current process.
+
+    state    "starting", "running", "waiting" (for a restart) or "ended"
+    is_deaf  it is not there to be asked to end (still loading): SIGTERM at once
+    """
 
     program: Program
     log: Log
@@ -70,6 +75,7 @@ class Child:
     started_at: float = 0.0
     exit_code: int | None = None
     start_again_at: float = 0.0
+    is_deaf: bool = False
 
     @property
     def pid(self) -> int:
@@ -86,18 +92,20 @@ class Supervisor:
 
     folder        where outputs are kept, `<folder>/<name>.log`
     is_ready      (name, pid) -> whether that process has reported ready
-    ask_to_stop   asks a process to end; may block up to 2 s and may raise
+    ask_to_stop   asks a process to end, False when it is not there to be asked; may take a second and may raise
     note          (name, line) for a person
     environment   of every child
+    polite_s      how long they have to end after being asked
     in_a_hurry    set it (a signal handler may) and `stop` goes straight to SIGKILL
     """
 
     folder: Path
     is_ready: Callable[[str, int], bool]
-    ask_to_stop: Callable[[str], object]
+    ask_to_stop: Callable[[str], bool]
     note: Callable[[str, str], None] = lambda name, line: None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     ready_deadline_s: float = READY_DEADLINE_S
+    polite_s: float = POLITE_S
     children: dict[str, Child] = field(default_factory=dict)
     in_a_hurry: bool = False
 
@@ -165,8 +173,8 @@ class Supervisor:
             if child.state == "waiting":
                 child.state = "ended"
             if self._lives(child):
-                threading.Thread(target=self._ask, args=(child.program.name,), daemon=True).start()
-        self._wait_for_all(POLITE_S)
+                threading.Thread(target=self._ask, args=(child,), daemon=True).start()
+        self._wait_for_all(self.polite_s)
         for number, wait_s in ((signal.SIGTERM, TERMINATE_S), (signal.SIGKILL, 0.0)):
             for child in self._living():
                 self.note(child.program.name, f"did not end when asked, so {number.name}")
@@ -215,11 +223,11 @@ class Supervisor:
         return child.exit_code
 
     def _failure(self, child: Child, exit_code: int, reason: str) -> Failure:
-        return Failure(child.program.name, exit_code or 1, reason, child.log.last(20))
+        return Failure(child.program.name, exit_code or 1, reason, child.log.last(SHOWN_LINES))
 
-    def _ask(self, name: str) -> None:
-        with contextlib.suppress(Exception):  # one that cannot be asked is signalled next
-            self.ask_to_stop(name)
+    def _ask(self, child: Child) -> None:
+        with contextlib.suppress(Exception):  # one that keeps silent is signalled when its time is over
+            child.is_deaf = not self.ask_to_stop(child.program.name)
 
     def _lives(self, child: Child) -> bool:
         return child.process is not None and self._ended(child) is None
@@ -229,7 +237,11 @@ class Supervisor:
 
     def _wait_for_all(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while self._living() and time.monotonic() < deadline and not self.in_a_hurry:
+        while (living := self._living()) and time.monotonic() < deadline and not self.in_a_hurry:
+            for child in living:
+                if child.is_deaf:
+                    child.is_deaf = False
+                    _signal_group(child.pid, signal.SIGTERM)
             time.sleep(POLL_S)
 
 

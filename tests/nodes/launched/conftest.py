@@ -1,0 +1,194 @@
+"""Real launches in a domain folder of their own, and the small nodes they run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+NODES = """
+import msgspec
+from nodes.runtime.node import Node
+from nodes.wire.messages import JointCommand, RobotState
+
+
+class Damper(Node):
+    listens = {"state": RobotState}
+    speaks = {"command": JointCommand}
+
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        damping: float = 1e-3  # N m s/rad
+        fails_at: float = 1e9  # s
+
+    def on_start(self, context):
+        self.params = context.params
+
+    def on_parameters(self, params):
+        self.params = params
+
+    def on_message(self, name, state):
+        if state.timestamp > self.params.fails_at:
+            raise RuntimeError("the damper is on fire")
+        yield "command", JointCommand(name=["arm"], value=[-self.params.damping * state.velocity[0]], answers=state.seq)
+
+
+class Listener(Node):
+    listens = {"state": RobotState}
+
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        fails_at_start: bool = False
+
+    def on_start(self, context):
+        if context.params.fails_at_start:
+            raise RuntimeError("cannot listen today")
+"""
+
+SIM = '[sim]\nrobot = "rotary_pendulum"\nmode = "{mode}"\nstep_ms = 1.0\n'
+NODE = '[[nodes]]\nname = "{name}"\nrun = "my_nodes.py:{cls}"\n{more}\n'
+DEADLINE_S = 60.0
+
+
+class Ground:
+    """A project folder with nodes and launch files, and a runtime folder with short paths for sockets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runtime = folder / "run"
+        self.runtime.mkdir(mode=0o700)
+        (folder / "my_nodes.py").write_text(NODES)
+        self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(self.runtime), "COLUMNS": "200"}
+        self.environment.pop("ARMSWING_DOMAIN", None)
+        self._started: list[subprocess.Popen[str]] = []
+
+    def launch_file(self, nodes: str = "", mode: str = "realtime", more: str = "") -> Path:
+        """Write a launch file; `nodes` as TOML tables, see `node`."""
+        path = self.folder / f"plan_{len(list(self.folder.glob('plan_*')))}.toml"
+        path.write_text(more + SIM.format(mode=mode) + nodes)
+        return path
+
+    @staticmethod
+    def node(cls: str, name: str = "", more: str = "") -> str:
+        """A [[nodes]] table."""
+        return NODE.format(name=name or cls.lower(), cls=cls, more=more)
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        """Start `armswing ...`, its stderr to a file beside; ended with the test whatever happens."""
+        command = [sys.executable, "-P", "-m", "nodes.runtime.cli", *map(str, arguments)]
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._started.append(process)
+        return process
+
+    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """Run `armswing ...` to its end."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=DEADLINE_S)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def wait_until_running(self, process: subprocess.Popen[str], count: int) -> list[psutil.Process]:
+        """The children of a launch once there are `count` of them and the simulation moves."""
+        from nodes.client import Client
+
+        def moving() -> bool:
+            assert process.poll() is None, f"the launch ended: {process.communicate()}"
+            try:
+                with Client(0) as client:
+                    return float(client.sim_status()["time"]) > 0.0
+            except (LookupError, RuntimeError, ConnectionError):
+                return False
+
+        wait_for(moving)
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert len(children) == count
+        return children
+
+    def close(self) -> None:
+        """End everything that was started here."""
+        for process in self._started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.communicate(timeout=10.0)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def wait_for(done: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
+    """Return when done() is true; fail at the deadline."""
+    deadline = time.monotonic() + deadline_s
+    while not done():
+        assert time.monotonic() < deadline, f"not within {deadline_s} s"
+        time.sleep(0.02)
+
+
+def gone(processes: Sequence[psutil.Process], deadline_s: float) -> bool:
+    """Whether all processes ended within the deadline; one that nobody reaped has ended too."""
+    deadline = time.monotonic() + deadline_s
+    while time.monotonic() < deadline:
+        if not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def _ground() -> Iterator[Ground]:
+    # Not pytest's tmp_path: socket paths may have 107 characters.
+    ground = Ground(Path(tempfile.mkdtemp(prefix="aw-", dir="/tmp")))
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = str(ground.runtime)
+    try:
+        yield ground
+    finally:
+        if before is None:
+            del os.environ["XDG_RUNTIME_DIR"]
+        else:
+            os.environ["XDG_RUNTIME_DIR"] = before
+        ground.close()
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    """A place of its own for each test."""
+    yield from _ground()
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Ground]:
+    """A launch that runs while a module's tests ask it things: sim, damper, listener."""
+    for ground in _ground():
+        plan = ground.launch_file(ground.node("Damper") + ground.node("Listener"))
+        process = ground.start("launch", plan)
+        ground.wait_until_running(process, 3)
+        yield ground
+
+
+@pytest.fixture
+def are_gone() -> Callable[[Sequence[psutil.Process], float], bool]:
+    """(processes, deadline_s) -> whether all have ended by then."""
+    return gone
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """(condition, deadline_s=60): wait for it, or fail."""
+    return wait_for

@@ -1,0 +1,174 @@
+"""The command line on a live launch: what it shows, asks, changes and records."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.client import Client, read_recording
+from nodes.runtime.cli.application import run
+from nodes.wire.messages import Reference
+
+STATE = "rotary_pendulum/state"
+
+
+@pytest.fixture
+def ask(live: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command line in this process on the live launch; its JSON answer."""
+
+    def ask(*arguments: str) -> Any:
+        code = run([*arguments, "--json"])
+        captured = capsys.readouterr()
+        assert code == 0, captured.err
+        return json.loads(captured.out)
+
+    return ask
+
+
+def test_sim_status_has_the_fields_a_script_reads(ask: Any) -> None:
+    status = ask("sim", "status")
+    assert {"time", "speed", "real_time_factor", "overruns", "frames_refused"} <= status.keys()
+    assert {"tick", "mode", "state", "peak_phi", "peak_phidot", "energy", "milestones"} <= status.keys()
+    assert status["speed"] == 1.0
+
+
+def test_node_list_has_the_fields_a_script_reads(ask: Any) -> None:
+    nodes = {node["name"]: node for node in ask("node", "list")}
+    assert nodes.keys() == {"sim", "damper", "listener"}
+    for node in nodes.values():
+        assert {"name", "pid", "state", "endpoints", "lost"} <= node.keys()
+        assert node["state"] in ("ready", "running")
+        assert isinstance(node["lost"], int)
+
+
+def test_node_info_has_status_and_parameters(ask: Any) -> None:
+    info = ask("node", "info", "damper")
+    assert info["status"]["counters"]["sent"] > 0
+    assert info["parameters"]["damping"] == 1e-3
+
+
+def test_tables_are_printed_for_people(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["node", "list"]) == 0
+    header, sim, *_ = capsys.readouterr().out.splitlines()
+    assert header.split() == ["node", "pid", "state", "lost", "speaks"]
+    assert sim.split()[0] == "sim"
+    assert run(["topic", "list"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["rotary_pendulum/command", "JointCommand", "damper", "sim"] in rows
+
+
+def test_the_simulation_is_paused_stepped_and_resumed(ask: Any) -> None:
+    paused = ask("sim", "pause")
+    assert paused["state"] == "paused"
+    assert ask("sim", "step", "25")["tick"] == paused["tick"] + 25
+    assert ask("sim", "resume")["state"] == "running"
+    assert ask("sim", "status")["time"] > paused["time"]
+
+
+def test_speed_is_changed_and_nonsense_refused(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("sim", "speed", "0.5")["speed"] == 0.5
+    assert ask("sim", "speed", "1")["speed"] == 1.0
+    assert run(["sim", "speed", "nan"]) == 2
+    assert "expected a positive number" in capsys.readouterr().err
+
+
+def test_a_snapshot_is_restored_from_its_file(ask: Any, tmp_path: Path) -> None:
+    ask("sim", "pause")
+    file = str(tmp_path / "here.state")
+    assert ask("sim", "snapshot", file)["size_bytes"] > 0
+    there = ask("sim", "status")
+    ask("sim", "reset")
+    assert ask("sim", "status")["tick"] == 0
+    back = ask("sim", "restore", file)
+    assert (back["tick"], back["energy"]) == (there["tick"], there["energy"])
+    ask("sim", "resume")
+
+
+def test_parameters_are_listed_read_and_changed(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("param", "list", "damper").keys() == {"damping", "fails_at"}
+    assert ask("param", "set", "damper", "damping", "0.002")["damping"] == 0.002
+    assert ask("param", "get", "damper", "damping") == 0.002
+    assert run(["param", "set", "damper", "damp", "1"]) == 2
+    assert "node 'damper' has no parameter 'damp'; its parameters are damping" in capsys.readouterr().err
+    assert run(["param", "set", "damper", "damping", "much"]) == 2
+    assert "damping" in capsys.readouterr().err
+
+
+def test_a_topic_is_echoed(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topic", "echo", STATE, "-n", "2", "--json"]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert second["seq"] == first["seq"] + 1
+    assert run(["topic", "echo", STATE, "-n", "1", "--field", "name"]) == 0
+    assert capsys.readouterr().out == "name: ['arm', 'pendulum']\n---\n"
+    assert run(["topic", "echo", STATE, "--field", "torque"]) == 2
+    assert "has no field 'torque'" in capsys.readouterr().err
+
+
+def test_a_silent_topic_is_said_so(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topic", "echo", "rotary_pendulum/reference", "--timeout", "0.3"]) == 1
+    assert "nothing was said on 'rotary_pendulum/reference' within 0.3 s" in capsys.readouterr().err
+
+
+def test_a_topic_is_measured(ask: Any) -> None:
+    rate = ask("topic", "hz", STATE, "--duration", "0.5")
+    assert rate["messages"] > 10
+    assert rate["period_min_s"] <= 1.0 / rate["rate_hz"] <= rate["period_max_s"]
+    assert ask("topic", "bw", STATE, "--duration", "0.3")["mean_bytes"] > 50
+    assert ask("topic", "delay", STATE, "--duration", "0.3")["p50_s"] > 0.0
+
+
+def test_a_message_is_said_from_the_command_line(live: Any) -> None:
+    topic = "rotary_pendulum/reference"
+    speaker = live.start("topic", "pub", topic, '{"name": ["arm"], "position": [0.5]}', "-n", "40", "--rate", "40")
+    with Client() as client:
+        _, message = next(client.stream(topic, timeout_s=20.0))
+    assert isinstance(message, Reference)
+    assert (message.name, message.position) == (["arm"], [0.5])
+    out, err = speaker.communicate(timeout=20.0)
+    assert (out, err) == (f"said 40 messages on {topic}\n", "")
+
+
+def test_a_node_runs_beside_a_launch_until_it_is_interrupted(live: Any, until: Any) -> None:
+    runner = live.start("run", "my_nodes.py:Listener", "--name", "guest")
+    with Client() as client:
+        until(lambda: [e.state for e in client.nodes() if e.name == "guest"] == ["ready"])
+        runner.send_signal(signal.SIGINT)
+        assert runner.wait(5.0) == 0
+        until(lambda: "guest" not in [e.name for e in client.nodes()])
+
+
+def test_a_taken_name_is_refused_in_one_line(live: Any) -> None:
+    done = live.run("run", "my_nodes.py:Listener", "--name", "damper")
+    assert done.returncode == 2
+    assert "name 'damper' is taken" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any, ask: Any, tmp_path: Path) -> None:
+    file = tmp_path / "run.mcap"
+    recorder = live.start("record", "-o", file)
+    with Client() as client:
+        until(lambda: "record" in [e.name for e in client.nodes()])
+        until(lambda: client.call("record", "recording")["frames_written"] > 300)
+    recorder.send_signal(signal.SIGINT)
+    assert recorder.wait(5.0) == 0
+    info = ask("info", str(file))
+    assert not info["truncated"]
+    assert {STATE, "rotary_pendulum/description"} <= {row["topic"] for row in info["topics"]}
+    assert len(read_recording(file)[STATE]["position"]) > 100
+    tables = ask("export", str(file), "--csv", str(tmp_path / "csv"))
+    assert {Path(table).suffix for table in tables} == {".csv"}
+
+    refused = live.run("play", file)
+    assert refused.returncode == 2
+    assert "'sim' already speaks for robot 'rotary_pendulum'" in refused.stderr
+    player = live.start("play", file, "--domain", "1", "--speed", "0.5")
+    until(lambda: (live.runtime / "armswing" / "1" / "registry").exists())
+    with Client(1) as client:
+        _, state = next(client.stream(STATE, timeout_s=20.0))
+    assert state.timestamp > 0.0
+    assert player.wait(30.0) == 0  # it ends by itself

@@ -1,0 +1,110 @@
+"""The client on a live launch: nodes, topics, services and streams."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
+from nodes.wire import recording
+from nodes.wire.codec import WireError
+from nodes.wire.messages import Description, RobotState
+from nodes.wire.service import ServiceError
+
+STATE = "rotary_pendulum/state"
+
+
+def test_nodes_are_listed_with_the_server_first(live: Any) -> None:
+    with Client() as client:
+        entries = client.nodes()
+    assert [entry.name for entry in entries] == ["sim", "damper", "listener"]
+    assert all(entry.pid > 0 and {"data", "service"} <= entry.endpoints.keys() for entry in entries)
+
+
+def test_topics_know_who_speaks_and_who_listens(live: Any) -> None:
+    with Client() as client:
+        topics = {topic.name: topic for topic in client.topics()}
+    assert (topics[STATE].message, topics[STATE].speaks) == ("RobotState", ["sim"])
+    assert topics[STATE].listens == ["damper", "listener"]
+    assert topics["rotary_pendulum/command"].speaks == ["damper"]
+
+
+def test_a_stream_gives_the_state_in_order_and_without_gaps(live: Any) -> None:
+    heard: list[RobotState] = []
+    with Client() as client:
+        for topic, state in client.stream(STATE, timeout_s=5.0):
+            assert topic == STATE
+            assert isinstance(state, RobotState)
+            heard.append(state)
+            if len(heard) == 100:
+                break
+    assert [state.seq for state in heard] == list(range(heard[0].seq, heard[0].seq + 100))
+    assert heard[-1].timestamp > heard[0].timestamp
+
+
+def test_a_late_stream_hears_what_is_latched(live: Any) -> None:
+    with Client() as client:
+        _, description = next(client.stream("rotary_pendulum/description", timeout_s=5.0))
+    assert isinstance(description, Description)
+    assert description.robot == "rotary_pendulum"
+
+
+def test_a_stream_of_everything_hears_several_topics(live: Any) -> None:
+    topics = set()
+    with Client() as client:
+        for topic, _ in client.stream(timeout_s=5.0):
+            topics.add(topic)
+            if {STATE, "rotary_pendulum/command", "rotary_pendulum/description", "status"} <= topics:
+                return
+    raise AssertionError(f"heard only {topics}")
+
+
+def test_a_stream_ends_when_nothing_is_said(live: Any) -> None:
+    begin = time.monotonic()
+    with Client() as client:
+        assert list(client.stream("rotary_pendulum/reference", timeout_s=0.3)) == []
+    assert 0.3 <= time.monotonic() - begin < 3.0
+
+
+def test_services_answer_and_refuse_in_one_line(live: Any) -> None:
+    with Client() as client:
+        assert client.sim_status()["mode"] == "realtime"
+        assert client.call("damper", "get_parameters")["damping"] == 1e-3
+        with pytest.raises(ServiceError, match="speed: x is -1"):
+            client.call("sim", "speed", x=-1)
+        with pytest.raises(ServiceError, match="has no service 'dance'"):
+            client.call("damper", "dance")
+
+
+def test_unknown_names_are_answered_with_those_there_are(live: Any) -> None:
+    with Client() as client:
+        with pytest.raises(UnknownNameError, match="no node 'dumper' in domain 0; nodes are sim, damper, listener"):
+            client.call("dumper", "status")
+        with pytest.raises(WireError, match="not a topic of the table"):
+            next(client.stream("rotary_pendulum/stat"))
+
+
+def test_a_domain_without_a_launch_is_said_so_at_once(live: Any) -> None:
+    begin = time.monotonic()
+    with pytest.raises(NotLiveError, match="no launch is live in domain 5"):
+        Client(5)
+    assert time.monotonic() - begin < 1.0
+
+
+def test_recordings_are_read_through_the_client_too() -> None:
+    assert read_recording is recording.read_recording
+
+
+def test_the_client_imports_neither_the_runtime_nor_the_dynamics() -> None:
+    code = (
+        "import sys, nodes.client\n"
+        "found = [m for m in sys.modules if m.startswith(('nodes.runtime', 'robots', 'sim_core', 'numba', 'casadi'))]\n"
+        "sys.exit(f'imported {found}' if found else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False)
+    assert done.returncode == 0

@@ -1,0 +1,159 @@
+"""A launch with real processes: how it begins, fails, and ends, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+
+def test_a_run_of_known_length_ends_with_a_summary_and_exit_code_0(ground: Any) -> None:
+    plan = ground.launch_file(ground.node("Damper"))
+    done = ground.run("launch", plan, "--duration", "1", "--json", "summary.json")
+    assert done.returncode == 0, done.stderr
+    for text in ("rotary_pendulum, realtime", "first state after", "real-time factor", "peak violation"):
+        assert text in done.stdout
+    assert re.search(r"messages lost +sim \d+, damper \d+", done.stdout)
+    summary = json.loads((ground.folder / "summary.json").read_text())
+    assert summary["exit_code"] == 0
+    assert 0.95 < summary["time"] < 2.0
+    assert summary["tick"] == round(1000 * summary["time"])
+    assert summary["first_state_s"] > 0.0
+    assert summary["nodes"].keys() == {"sim", "damper"}
+
+
+@pytest.mark.parametrize("mode", ["fast", "lockstep"])
+def test_a_run_without_pacing_ends_at_its_duration(mode: str, ground: Any) -> None:
+    plan = ground.launch_file(ground.node("Damper"), mode=mode, more="duration_s = 0.5\n")
+    done = ground.run("launch", plan, "--json", "summary.json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((ground.folder / "summary.json").read_text())
+    assert summary["tick"] == 500
+
+
+@pytest.mark.parametrize(
+    ("node", "sim", "text"),
+    [
+        ("params = { dampin = 2.0 }", "", "node 'damper': params: unknown key 'dampin'; did you mean 'damping'?"),
+        ('restrt = "never"', "", "node 'damper': unknown key 'restrt'; did you mean 'restart'?"),
+        ("", "step_sm = 1.0", "[sim]: unknown key 'step_sm'; did you mean 'step_ms'?"),
+    ],
+)
+def test_a_typo_is_named_with_file_node_and_key_before_any_process(node: str, sim: str, text: str, ground: Any) -> None:
+    plan = ground.launch_file(f"{sim}\n" + ground.node("Damper", more=node))
+    done = ground.run("launch", plan)
+    assert done.returncode == 2
+    assert done.stderr == f"armswing: {plan.name}: {text}\n" or done.stderr.startswith(f"armswing: {plan}: {text}")
+    assert done.stderr.count("\n") == 1
+    assert not list(ground.runtime.rglob("*.log"))  # no process was ever given one
+
+
+def test_ctrl_c_ends_all_within_five_seconds(ground: Any, are_gone: Any) -> None:
+    launch = ground.start("launch", ground.launch_file(ground.node("Damper") + ground.node("Listener")))
+    children = ground.wait_until_running(launch, 3)
+    launch.send_signal(signal.SIGINT)
+    out, err = launch.communicate(timeout=5.0)
+    assert are_gone(children, 0.1)
+    assert launch.returncode == 130
+    assert "real-time factor" in out
+    assert "SIG" not in err  # everybody ended when asked
+    assert not list(ground.runtime.rglob("*.data"))  # sockets are gone with their owners
+
+
+def test_a_stopped_node_does_not_keep_sigterm_from_ending_all(ground: Any, are_gone: Any) -> None:
+    launch = ground.start("launch", ground.launch_file(ground.node("Listener")))
+    children = ground.wait_until_running(launch, 2)
+    children[-1].suspend()
+    launch.send_signal(signal.SIGTERM)
+    launch.communicate(timeout=5.0)
+    assert are_gone(children, 0.1)
+    assert launch.returncode == 143
+
+
+def test_killing_the_launch_leaves_no_child_and_a_free_domain(ground: Any, are_gone: Any) -> None:
+    plan = ground.launch_file(ground.node("Damper"))
+    launch = ground.start("launch", plan)
+    children = ground.wait_until_running(launch, 2)
+    launch.kill()
+    assert are_gone(children, 5.0)
+    again = ground.run("launch", plan, "--duration", "0.2")
+    assert again.returncode == 0, again.stderr
+
+
+def test_killing_the_launch_while_it_starts_leaves_no_child(ground: Any, are_gone: Any, until: Any) -> None:
+    launch = ground.start("launch", ground.launch_file(ground.node("Damper")))
+    process = psutil.Process(launch.pid)
+    until(lambda: len(process.children(recursive=True)) == 2)
+    children = process.children(recursive=True)
+    launch.kill()
+    assert are_gone(children, 5.0)
+
+
+def test_a_node_that_raises_gives_its_exit_code_and_its_traceback(ground: Any) -> None:
+    plan = ground.launch_file(ground.node("Damper", more="params = { fails_at = 0.3 }"))
+    done = ground.run("launch", plan, "--duration", "30")
+    assert done.returncode == 1
+    assert "node 'damper' failed, exit code 1" in done.stderr
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "RuntimeError: the damper is on fire" in done.stderr
+    assert "node 'damper' failed" in done.stdout
+
+
+def test_a_node_that_fails_at_its_start_ends_the_launch_at_once(ground: Any) -> None:
+    more = 'restart = "always"\nparams = { fails_at_start = true }'
+    done = ground.run("launch", ground.launch_file(ground.node("Listener", more=more)), "--duration", "30")
+    assert done.returncode == 1
+    assert "node 'listener' ended before it was ready" in done.stderr
+    assert "RuntimeError: cannot listen today" in done.stderr
+
+
+def test_a_failed_node_is_restarted_and_counted(ground: Any, are_gone: Any, until: Any) -> None:
+    plan = ground.launch_file(ground.node("Listener", more='restart = "on-failure"'))
+    launch = ground.start("launch", plan, "--json", "summary.json")
+    _, listener = ground.wait_until_running(launch, 2)
+    listener.kill()
+    process = psutil.Process(launch.pid)
+    assert are_gone([listener], 5.0)
+    until(lambda: len(process.children()) == 2 and listener not in process.children())
+    from nodes.client import Client
+
+    with Client(0) as client:
+        until(lambda: [e.state for e in client.nodes() if e.name == "listener" and e.pid != listener.pid] == ["ready"])
+    launch.send_signal(signal.SIGINT)
+    _, err = launch.communicate(timeout=5.0)
+    assert "[listener] ended with exit code 137; restart 1 of 3" in err
+    summary = json.loads((ground.folder / "summary.json").read_text())
+    assert summary["nodes"]["listener"]["restarts"] == 1
+
+
+def test_a_second_launch_in_a_live_domain_is_refused_in_one_line(ground: Any) -> None:
+    plan = ground.launch_file()
+    launch = ground.start("launch", plan)
+    children = ground.wait_until_running(launch, 1)
+    second = ground.run("launch", plan)
+    assert second.returncode == 2
+    assert second.stderr.startswith("armswing: domain 0 is live already")
+    assert second.stderr.count("\n") == 1
+    assert all(child.is_running() for child in children)
+
+
+def test_a_missed_required_milestone_is_exit_code_1(ground: Any) -> None:
+    milestone = '[[milestones]]\nname = "upright"\njoint = "pendulum"\ntarget_deg = 90.0\nhold_s = 100.0\n'
+    plan = ground.launch_file(milestone)
+    done = ground.run("launch", plan, "--duration", "0.3")
+    assert done.returncode == 1
+    assert re.search(r"upright +not reached", done.stdout)
+
+
+def test_a_new_controller_runs_even_beside_folders_named_like_ours(ground: Any) -> None:
+    for package in ("nodes", "robots", "sim_core"):
+        Path(ground.folder, package).mkdir()
+        Path(ground.folder, package, "__init__.py").write_text("raise ImportError('not ours')")
+    assert ground.run("new", "controller", "my_damper").returncode == 0
+    done = ground.run("launch", "my_damper.toml", "--duration", "0.3", "--set", "my_damper.damping=2e-3")
+    assert done.returncode == 0, done.stderr
