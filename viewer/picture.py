@@ -133,7 +133,7 @@ class BodyPicture:
         if ghosts:
             marks = evenly_along(paths.reshape(len(paths), -1), GHOSTS + 1)[:-1]
             for place, mark in enumerate(marks):
-                opacity = 0.10 + 0.22 * place / max(1, len(marks) - 1)
+                opacity = 0.20 + 0.20 * place / max(1, len(marks) - 1)
                 layers.append((list(skeleton.outlines(rows[mark * stride], view)), opacity))
         layers.append((list(skeleton.outlines(rows[-1], view)), 1.0))
         self._bodies.show_layers(layers)
@@ -150,7 +150,7 @@ class BodyPicture:
             edges = np.linspace(0, len(paths) - 1, TRACE_PIECES + 1).astype(int)
             for piece, (start, end) in enumerate(pairwise(edges.tolist())):
                 if end > start:
-                    opacity = 0.12 + 0.55 * (piece / (TRACE_PIECES - 1)) ** 1.5
+                    opacity = 0.25 + 0.45 * (piece / (TRACE_PIECES - 1)) ** 1.5
                     self._paths.append(self._line(paths[start : end + 1, body], body, opacity))
 
     def _line(self, points: Floats, body: int, opacity: float) -> Any:

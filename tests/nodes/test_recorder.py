@@ -1,0 +1,214 @@
+"""The recorder and the player as nodes: everything heard is in the file, and the file is said again in its time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.player import Player
+from nodes.recorder import Recorder
+from nodes.runtime.node import Context, Node
+from nodes.wire.messages import Description, JointCommand, Message, RobotState, Status
+from nodes.wire.recording import RecordingWriter, read_recording
+
+PLAN = {
+    "name": "swing",
+    "folder": "/home/somebody/project",
+    "domain": 12,
+    "sim": {"robot": "arm", "parameters": {"mass": 0.2}},
+    "nodes": [
+        {"name": "recorder", "run": "nodes/recorder.py:Recorder", "params": {"file": "x.mcap", "flush_s": 0.2}},
+        {"name": "mine", "run": "/home/somebody/mine.py:Mine", "params": {}},
+    ],
+}
+
+
+def context(node: Node, **params: Any) -> Context:
+    return Context(
+        name="recorder",
+        robot="arm",
+        step_s=1e-3,
+        params=node.Params(**params),
+        random=np.random.default_rng(0),
+        plan=PLAN,
+    )
+
+
+def started(path: Path, **params: Any) -> tuple[Recorder, Context]:
+    recorder = Recorder()
+    given = context(recorder, file=str(path), **params)
+    recorder.on_start(given)
+    return recorder, given
+
+
+def run_in_lockstep(path: Path, ticks: int = 300) -> None:
+    recorder, _ = started(path)
+    for tick in range(ticks):
+        recorder.on_message("arm/state", RobotState(timestamp=tick * 1e-3, seq=tick, position=[0.1]))
+        recorder.on_message("arm/command", JointCommand(timestamp=tick * 1e-3, seq=tick, name=["a"], value=[0.0]))
+        if tick % 50 == 0:
+            recorder.on_tick(tick * 1e-3)
+    recorder.on_stop()
+
+
+def test_every_topic_is_recorded_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    recorder, _ = started(path)
+    recorder.on_message("arm/description", Description(robot="arm"))
+    recorder.on_message("status", Status(node="sim", state="running"))
+    recorder.on_message("arm/state", RobotState(timestamp=0.001, seq=1))
+    assert recorder.counters["frames_written"] == 3
+    recorder.on_stop()
+    recording = read_recording(path)
+    assert recording.topics == ["arm/description", "status", "arm/state"]
+    assert recording["arm/state"]["log_time"].tolist() == [0.001]
+
+
+def test_two_lockstep_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    run_in_lockstep(tmp_path / "first.mcap")
+    run_in_lockstep(tmp_path / "second.mcap")
+    assert (tmp_path / "first.mcap").read_bytes() == (tmp_path / "second.mcap").read_bytes()
+
+
+def test_the_plan_travels_in_the_file_without_paths_and_domain(tmp_path: Path) -> None:
+    run_in_lockstep(tmp_path / "run.mcap", ticks=2)
+    metadata = read_recording(tmp_path / "run.mcap").metadata
+    assert metadata["parameters"] == '{"mass":0.2}'
+    assert '"run":"mine.py:Mine"' in metadata["plan"]
+    assert '"flush_s":0.2' in metadata["plan"]
+    for private in ("somebody", "x.mcap", "domain"):
+        assert private not in metadata["plan"]
+
+
+def test_flushes_come_at_least_as_often_as_asked(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    recorder, _ = started(path, flush_s=0.5)
+    times = np.arange(0.0, 3.0, 1.0 / recorder.rate_hz)
+    flushed = []
+    for tick, now in enumerate(times):
+        before = recorder.counters["bytes_written"]
+        recorder.on_message("arm/state", RobotState(timestamp=float(now), seq=tick))
+        recorder.on_tick(100.0 + float(now))
+        if recorder.counters["bytes_written"] > before:
+            flushed.append(now)
+    assert len(read_recording(path)["arm/state"]["seq"]) > 50
+    assert max(np.diff(flushed)) <= 0.5
+    recorder.on_stop()
+
+
+def test_a_full_disk_is_reported_and_outlived(tmp_path: Path) -> None:
+    recorder, given = started(tmp_path / "run.mcap")
+    recorder._writer = RecordingWriter("/dev/full", {}, sidecar=None)
+    recorder.on_message("arm/state", RobotState(timestamp=0.0))
+    recorder.on_tick(10.0)
+    assert recorder.counters["write_failures"] == 1
+    assert recorder.counters["frames_dropped"] == 0
+    assert recorder.on_request("recording", {})["failure"] == "No space left on device"
+    assert any("No space left" in line for _, line in given.log)
+    recorder.on_message("arm/state", RobotState(timestamp=0.1))
+    assert recorder.counters["frames_written"] == 2
+
+
+def test_a_message_without_a_possible_time_is_dropped_and_said(tmp_path: Path) -> None:
+    recorder, given = started(tmp_path / "run.mcap")
+    recorder.on_message("arm/state", RobotState(timestamp=float("nan")))
+    assert recorder.counters["frames_dropped"] == 1
+    assert "arm/state" in given.log[0][1]
+    recorder.on_stop()
+
+
+def test_a_recorder_started_again_keeps_what_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    crashed, _ = started(path)
+    crashed.on_message("arm/state", RobotState(timestamp=0.0, seq=5))
+    crashed.on_tick(0.0)
+    _, given = started(path)
+    assert "run.cut-1.mcap" in given.log[0][1]
+    assert read_recording(tmp_path / "run.cut-1.mcap")["arm/state"]["seq"].tolist() == [5]
+
+
+def test_a_folder_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="No such file") as caught:
+        started(tmp_path / "nowhere" / "run.mcap")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("params", [{"file": ""}, {"file": "a", "flush_s": 0.0}, {"file": "a", "flush_s": np.nan}])
+def test_parameters_that_make_no_sense_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"file|flush_s"):
+        Recorder.Params(**params)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    path = tmp_path / "run.mcap"
+    with RecordingWriter(path, {}) as writer:
+        writer.write("arm/description", Description(robot="arm"), 0.0)
+        writer.write("status", Status(node="sim"), 0.0)
+        for tick in range(1, 101):
+            message = RobotState(timestamp=1.0 + tick * 1e-2, seq=tick, phi=float("nan"))
+            writer.write("arm/state", message, message.timestamp)
+    return path
+
+
+def play(path: Path, until: float, step: float = 1e-3, **params: Any) -> list[tuple[float, str, Message]]:
+    """(node time, name, message) of everything said, from a node clock that starts at 50 s."""
+    player = Player()
+    player.on_start(context(player, file=str(path), **params))
+    said = []
+    for now in 50.0 + np.arange(0.0, until, step):
+        said += [(float(now) - 50.0, name, message) for name, message in player.on_tick(float(now))]
+    return said
+
+
+def test_a_recording_is_said_again_with_its_spacing(recorded: Path) -> None:
+    said = play(recorded, until=3.0)
+    assert [name for _, name, _ in said] == ["description", *["state"] * 100]
+    states = [(when, message) for when, name, message in said if name == "state"]
+    for when, message in states:
+        assert when == pytest.approx(message.timestamp, abs=2e-3)
+        assert isinstance(message, RobotState)
+        assert np.isnan(message.phi)
+
+
+def test_the_speed_is_a_factor_on_the_spacing(recorded: Path) -> None:
+    said = play(recorded, until=1.2, speed=2.0)
+    assert len(said) == 101
+    assert said[-1][0] == pytest.approx(1.0, abs=2e-3)
+
+
+def test_a_loop_starts_over(recorded: Path) -> None:
+    said = play(recorded, until=4.5, step=0.01, loop=True)
+    assert [name for _, name, _ in said].count("description") == 3
+
+
+def test_a_recording_that_was_cut_off_plays_up_to_the_cut(recorded: Path) -> None:
+    content = recorded.read_bytes()
+    recorded.write_bytes(content[: content.index(b'"seq":80,')])
+    said = play(recorded, until=3.0)
+    assert 1 < len(said) < 101
+
+
+def test_the_speed_may_change_while_playing(recorded: Path) -> None:
+    player = Player()
+    player.on_start(context(player, file=str(recorded)))
+    list(player.on_tick(0.0))
+    list(player.on_tick(1.0))
+    player.on_parameters(Player.Params(file=str(recorded), speed=4.0))
+    list(player.on_tick(1.1))
+    progress = player.on_request("playback", {})
+    assert progress["position_s"] == pytest.approx(1.4)
+    assert not progress["done"]
+    list(player.on_tick(2.0))
+    assert player.on_request("playback", {})["done"]
+
+
+def test_a_recording_without_robot_messages_is_refused(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
+        writer.write("status", Status(node="sim"), 0.0)
+    player = Player()
+    with pytest.raises(ValueError, match="nothing to play"):
+        player.on_start(context(player, file=str(tmp_path / "run.mcap")))
