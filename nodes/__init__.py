@@ -1,0 +1,24 @@
+"""Everything that talks. `nodes.Node`, `nodes.messages` and `nodes.client` are loaded when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nodes import client as client
+    from nodes.runtime.node import Context as Context
+    from nodes.runtime.node import Node as Node
+    from nodes.wire import messages as messages
+
+_HOMES = {"Context": "nodes.runtime.node", "Node": "nodes.runtime.node"}
+_MODULES = {"messages": "nodes.wire.messages", "client": "nodes.client"}
+__all__ = sorted([*_HOMES, *_MODULES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name not in _HOMES:
+        raise AttributeError(f"nodes has no {name!r}; it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

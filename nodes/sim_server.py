@@ -24,7 +24,8 @@ from nodes.wire.refusals import Refusals
 from nodes.wire.stamp import Stamper
 from robots.registry import build
 from sim_core.errors import InvalidRequest
-from sim_core.simulation import Simulation, State
+from sim_core.simulation import Simulation
+from sim_core.state import State
 from sim_core.system import assemble
 
 SPEAKS = ("description", "state", "body_poses", "event")
@@ -276,8 +277,7 @@ class SimServer:
             self.state = "paused"
         self.steps_left = 0
         self._inbox.clear()
-        self._effort[:] = 0.0
-        self._effort_changed = True
+        self._effort[:] = self.simulation.snapshot().u  # a restored run goes on with the effort it had
         if self._watchdog is not None:
             self._watchdog.forget()
         if self.state == "safe":

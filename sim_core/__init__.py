@@ -1,0 +1,26 @@
+"""The mathematics: mechanisms, their equations, stabilized simulation. Names are loaded when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sim_core.simulation import Simulation as Simulation
+    from sim_core.state import State as State
+    from sim_core.system import System as System
+    from sim_core.system import assemble as assemble
+
+_HOMES = {
+    "Simulation": "sim_core.simulation",
+    "State": "sim_core.state",
+    "System": "sim_core.system",
+    "assemble": "sim_core.system",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"sim_core has no {name!r}; it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

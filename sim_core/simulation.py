@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -40,60 +39,10 @@ from sim_core.integrators.workspace import (
     Calls,
     Workspace,
 )
+from sim_core.kernels.native import BoundKernel
 from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
+from sim_core.state import State, Transition
 from sim_core.system import System
-
-
-@dataclass(frozen=True)
-class State:
-    """All there is: a run restarted from it goes on to the same bytes. Time is tick * step.
-
-    turns   whole turns of the joints whose angle wraps
-    peaks   largest |Phi|_1 and |Phidot|_1 since the reset
-    """
-
-    tick: int
-    q: np.ndarray
-    v: np.ndarray
-    u: np.ndarray
-    p: np.ndarray
-    U: np.ndarray
-    configuration: int
-    turns: np.ndarray
-    peaks: np.ndarray
-    stepper_memory: np.ndarray
-    stabilizer_memory: np.ndarray
-
-    def to_plain(self) -> dict[str, Any]:
-        """Numbers and lists only."""
-        return {
-            field.name: value.tolist() if isinstance(value := getattr(self, field.name), np.ndarray) else value
-            for field in fields(self)
-        }
-
-    @staticmethod
-    def from_plain(plain: Mapping[str, Any]) -> State:
-        """The state that `to_plain` wrote; InvalidRequest names what is missing."""
-        missing = [field.name for field in fields(State) if field.name not in plain]
-        if missing:
-            raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
-        whole = {"tick", "configuration"}
-        values: dict[str, Any] = {
-            field.name: int(plain[field.name]) if field.name in whole else np.array(plain[field.name], dtype=float)
-            for field in fields(State)
-        }
-        return State(**values)
-
-
-@dataclass(frozen=True)
-class Transition:
-    """A change of configuration: (q, v) before and after, and the energy it took away, J."""
-
-    kind: str
-    time: float
-    before: np.ndarray
-    after: np.ndarray
-    energy: float
 
 
 class Simulation:
@@ -131,11 +80,7 @@ class Simulation:
         self._calls = [Calls(system, self._w, index) for index in range(len(system.configurations))]
         self._laws = [self._law_of(index) for index in range(len(system.configurations))]
         self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments(system)
-        self._bound_joints, self._joint_arrays = self._bind("joints", 2 * [len(system.joint_names)])
-        self._bound_energy, self._energy_arrays = self._bind("energy", [2])
-        self._bound_outputs, self._output_arrays = self._bind("outputs", [len(system.output_names)])
-        n_bodies = len(system.mechanism.bodies)
-        self._bound_poses, self._pose_arrays = self._bind("poses", [3 * n_bodies, 9 * n_bodies])
+        self._bind_what_it_tells()
         self._parameters = system.default_parameters()
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
@@ -151,9 +96,21 @@ class Simulation:
                 stacklevel=3,
             )
 
-    def _bind(self, kernel: str, sizes: list[int]) -> tuple[Any, list[np.ndarray]]:
-        w, out = self._w, [np.zeros(size) for size in sizes]
-        return self.system.bind(kernel, [w.t, w.q, w.v, w.u, w.p], out), out
+    def _bind_what_it_tells(self) -> None:
+        system, w = self.system, self._w
+        state, n_bodies = [w.t, w.q, w.v, w.u, w.p], len(system.mechanism.bodies)
+
+        def bound(kernel: str, *sizes: int) -> tuple[BoundKernel, list[np.ndarray]]:
+            out = [np.zeros(size) for size in sizes]
+            return system.bind(kernel, state, out), out
+
+        self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
+        self._bound_energy, self._energy_arrays = bound("energy", 2)
+        self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
+        self._bound_poses, self._pose_arrays = bound("poses", 3 * n_bodies, 9 * n_bodies)
+        self._bound_residuals = [
+            system.bind("residual", state, [w.phi, w.phidot], index) for index in range(len(system.configurations))
+        ]
 
     def _law_of(self, configuration: int) -> np.ndarray:
         kernels, w = self.system.configurations[configuration], self._w
@@ -390,10 +347,6 @@ class Simulation:
     def violation(self) -> tuple[float, float]:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""
         w, law = self._w, self._laws[self._configuration]
-        state = [w.t, w.q, w.v, w.u, w.p]
-        if not hasattr(self, "_bound_residuals"):
-            count = range(len(self.system.configurations))
-            self._bound_residuals = [self.system.bind("residual", state, [w.phi, w.phidot], index) for index in count]
         self._bound_residuals[self._configuration]()
         phi, phidot = w.phi[: law[LAW_HOLONOMIC]], w.phidot[: law[LAW_ROWS]]
         return float(np.abs(phi).sum()), float(np.abs(phidot).sum())
