@@ -150,6 +150,7 @@ class Run:
         self.client = RegistryClient(plan.domain)
         self.processes: dict[str, subprocess.Popen[str]] = {}
         self._services: dict[str, ServiceClient] = {}
+        self.closed = False
         if start:
             for name in ["sim", *(node.name for node in plan.nodes)]:
                 self.start(name)
@@ -187,6 +188,9 @@ class Run:
         return found
 
     def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
         for process in self.processes.values():
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)

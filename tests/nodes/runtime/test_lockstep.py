@@ -1,0 +1,236 @@
+"""The schedule: who hears what in which step, and the same bytes in one process as over sockets."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+
+from nodes.runtime.compose import compose
+from nodes.runtime.hosted import Envelope
+from nodes.runtime.lockstep import Scheduler
+from nodes.runtime.plan import Plan
+from nodes.runtime.turns import LockstepError, RemotePort
+from nodes.sim_server import SimServer
+from nodes.wire.bus import Subscriber
+from nodes.wire.codec import decode
+from nodes.wire.domain import ipc_endpoint
+from nodes.wire.messages import JointCommand, Reference
+from nodes.wire.sockets import Claim, make_socket
+
+MakePlan = Callable[..., Plan]
+Stream = list[tuple[str, bytes]]
+
+
+class Told:
+    """A participant that notes what it is told and says what a function says."""
+
+    def __init__(
+        self,
+        name: str,
+        wants: Sequence[str],
+        say: Callable[[float], list[Envelope]] = lambda _: [],
+        every: int = 1,
+        lossless: bool = False,
+    ) -> None:
+        self.name, self.every, self.lossless = name, every, lossless
+        self._wants, self._say = wants, say
+        self.turns: list[tuple[float, list[str]]] = []
+
+    def wants(self, topic: str) -> bool:
+        return topic.rpartition("/")[2] in self._wants
+
+    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+        self.turns.append((now, [f"{topic.rpartition('/')[2]}{decode(topic, p).seq}" for topic, p in heard]))
+        return self._say(now)
+
+    def settle(self) -> list[Envelope]:
+        return []
+
+
+def encoded(kind: Any, topic: str) -> Callable[[float], list[Envelope]]:
+    from nodes.wire.codec import encode
+
+    return lambda now: [(topic, encode(kind(seq=round(now * 1e3) + 1, timestamp=now)))]
+
+
+def test_each_hears_the_state_and_what_earlier_ones_said_in_this_step(make_plan: MakePlan) -> None:
+    say = encoded(Reference, "rotary_pendulum/reference")
+    first = Told("first", ["state", "reference"], say)
+    second = Told("second", ["state", "reference"])
+    scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [first, second])
+    scheduler.start()
+    for _ in range(2):
+        scheduler.step()
+    assert [heard for _, heard in first.turns] == [["state1"], ["state2"]]  # its own word does not come back
+    assert [heard for _, heard in second.turns] == [["state1", "reference1"], ["state2", "reference2"]]
+
+
+def test_an_earlier_participant_hears_a_later_one_in_the_next_step(make_plan: MakePlan) -> None:
+    early = Told("early", ["reference"])
+    late = Told("late", [], encoded(Reference, "rotary_pendulum/reference"))
+    scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [early, late])
+    scheduler.start()
+    for _ in range(3):
+        scheduler.step()
+    assert [heard for _, heard in early.turns] == [[], ["reference1"], ["reference2"]]
+
+
+def test_a_slower_participant_hears_the_latest_state_and_every_reference(make_plan: MakePlan) -> None:
+    talker = Told("talker", [], encoded(Reference, "rotary_pendulum/reference"))
+    slow = Told("slow", ["state", "reference"], every=3)
+    recorder = Told("recorder", ["state"], every=3, lossless=True)
+    scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [talker, slow, recorder])
+    scheduler.start()
+    for _ in range(4):
+        scheduler.step()
+    assert slow.turns[1] == (
+        pytest.approx(3e-3),
+        ["reference2", "reference3", "state4", "reference4"],
+    )
+    assert recorder.turns[1][1] == ["state2", "state3", "state4"]
+    scheduler.finish()
+    assert recorder.turns[2][1] == ["state5"]
+    assert len(slow.turns) == 2
+
+
+def test_a_command_acts_in_the_step_it_is_given_in(make_plan: MakePlan) -> None:
+    from nodes.wire.codec import encode
+
+    command = encode(JointCommand(name=["arm"], value=[0.02]))
+    server = SimServer(make_plan(mode="lockstep"))
+    scheduler = Scheduler(server, [Told("c", ["state"], lambda _: [("rotary_pendulum/command", command)])])
+    scheduler.start()
+    scheduler.step()
+    assert server.simulation.joints()[2][0] == 0.02
+
+
+def test_a_command_that_is_none_is_refused_and_the_run_goes_on(make_plan: MakePlan) -> None:
+    server = SimServer(make_plan(mode="lockstep"))
+    scheduler = Scheduler(server, [Told("c", [], lambda _: [("rotary_pendulum/command", b"\xc1")])])
+    scheduler.start()
+    scheduler.step()
+    assert (server.tick, server.refusals.count) == (1, 1)
+
+
+def composed(plan: Plan) -> Stream:
+    stream: Stream = []
+    with compose(plan, lambda topic, payload: stream.append((topic, payload))) as composition:
+        composition.run()
+    return stream
+
+
+PLAN = ("Sweep", "Damp", "Keep")
+
+
+def test_two_runs_in_one_process_are_the_same_bytes(make_plan: MakePlan) -> None:
+    plan = make_plan(*PLAN, mode="lockstep", duration_s=0.3)
+    first = composed(plan)
+    assert first == composed(plan)
+    counts = Counter(topic.rpartition("/")[2] for topic, _ in first)
+    assert counts == {"description": 1, "state": 301, "body_poses": 18, "reference": 30, "command": 300}
+
+
+def overheard(run: Any, plan: Plan, until: Callable[..., Any]) -> tuple[dict[str, list[bytes]], Any]:
+    """Every message of a lockstep run over sockets, as an outsider hears it."""
+    began = run(plan)
+    topics = ["description", "state", "body_poses", "command", "reference"]
+    listener = Subscriber(zmq.Context.instance(), [f"rotary_pendulum/{name}" for name in topics], "outsider")
+    for entry in began.client.nodes():
+        listener.connect(entry.name, entry.endpoints["data"])
+    heard: Stream = []
+
+    def listen() -> bool:
+        for feed in listener.feeds.values():
+            while (item := feed.receive()) is not None:
+                heard.append((item[0], item[2]))
+        return listener.ready
+
+    until(listen)
+    began.call("sim", "resume")
+    until(lambda: listen() and began.status()["state"] == "stopped", 30.0)
+    until(lambda: listen() and sum(topic.endswith("/command") for topic, _ in heard) == 300)
+    assert listener.lost == 0
+    kept = began.call("keep", "dump")
+    began.close()
+    listener.close()
+    return _by_topic(heard), kept
+
+
+def _by_topic(stream: Stream) -> dict[str, list[bytes]]:
+    topics: dict[str, list[bytes]] = {}
+    for topic, payload in stream:
+        topics.setdefault(topic, []).append(payload)
+    return topics
+
+
+def test_over_sockets_and_in_one_process_every_stream_is_the_same_bytes(
+    make_plan: MakePlan, run: Any, until: Callable[..., Any]
+) -> None:
+    plan = make_plan(*PLAN, mode="lockstep", duration_s=0.3)
+    first, kept_first = overheard(run, plan, until)
+    second, kept_second = overheard(run, plan, until)
+    here = composed(plan)
+    latched = "rotary_pendulum/description"
+    for streams in (first, second):
+        expected = _by_topic(here)
+        # state and poses of tick 0 were said before the outsider listened; what is latched is heard again
+        for topic in ("state", "body_poses"):
+            expected[f"rotary_pendulum/{topic}"] = expected[f"rotary_pendulum/{topic}"][1:]
+        assert streams.keys() == expected.keys()
+        for topic in expected.keys() - {latched}:
+            assert streams[topic] == expected[topic], topic
+        assert streams[latched] == expected[latched]
+    order = [[topic, decode(topic, payload).seq, decode(topic, payload).timestamp] for topic, payload in here]
+    assert kept_first == kept_second == order  # the recorder hears all of it, in the one order
+
+
+def test_a_participant_that_does_not_answer_is_named(domain: int) -> None:
+    context: Any = zmq.Context()
+    silent = make_socket(context, zmq.ROUTER)
+    claim = Claim(silent, ipc_endpoint(domain, "silent.step"))
+    port = RemotePort(context, "damp", claim.endpoint, ["robot/state"], speaks=True, deadline_s=0.05)
+    with pytest.raises(LockstepError, match=r"'damp' did not answer turn 1 within 50 ms"):
+        port.turn(0.0, [])
+    port.close()
+    silent.close()
+    claim.release()
+    context.term()
+
+
+def test_replies_to_another_turn_are_not_taken_for_this_one(domain: int) -> None:
+    context: Any = zmq.Context()
+    participant = make_socket(context, zmq.ROUTER)
+    claim = Claim(participant, ipc_endpoint(domain, "p.step"))
+    port = RemotePort(context, "p", claim.endpoint, [], speaks=True, deadline_s=2.0)
+
+    def answer() -> None:
+        route, head, *_ = participant.recv_multipart()
+        for seq in (b"", b"short", (99).to_bytes(8, "little"), head[:8]):
+            participant.send_multipart([route, seq, b"robot/command", seq])
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    assert port.turn(0.0, []) == [("robot/command", (1).to_bytes(8, "little"))]
+    thread.join()
+    port.close()
+    participant.close()
+    claim.release()
+    context.term()
+
+
+def test_the_composed_run_can_be_reset(make_plan: MakePlan, node_file: Path) -> None:
+    stream: Stream = []
+    with compose(make_plan("Damp", mode="lockstep"), lambda *item: stream.append(item)) as composition:
+        composition.step(20)
+        before = [decode(t, p) for t, p in stream if t.endswith("state")][1:21]
+        composition.request("reset")
+        count = len(stream)
+        composition.step(20)
+        after = [decode(t, p) for t, p in stream[count:] if t.endswith("state")]
+        assert [s.position for s in before] == [s.position for s in after]  # type: ignore[attr-defined]

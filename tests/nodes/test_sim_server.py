@@ -1,0 +1,301 @@
+"""The simulation server as a plain object: what it says, takes, refuses and watches. No sockets, no clock."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from nodes.runtime.plan import Milestone, Plan, SimPlan
+from nodes.sim_server import SimServer
+from nodes.wire.codec import decode
+from nodes.wire.messages import BodyPoses, Description, Event, JointCommand, Message, RobotState
+from robots.registry import names
+
+MakePlan = Callable[..., Plan]
+
+
+class Ear:
+    """Keeps what a server says, decoded."""
+
+    def __init__(self, server: SimServer) -> None:
+        self.payloads: list[bytes] = []
+        self.heard: list[tuple[str, Message]] = []
+        server.out = self
+
+    def __call__(self, topic: str, payload: bytes) -> None:
+        self.payloads.append(payload)
+        self.heard.append((topic, decode(topic, payload)))
+
+    def all(self, kind: type[Message]) -> list[Any]:
+        return [message for _, message in self.heard if isinstance(message, kind)]
+
+    def state(self) -> RobotState:
+        last: RobotState = self.all(RobotState)[-1]
+        return last
+
+
+def effort(value: float, name: str = "arm", answers: int | None = None, mode: Any = "effort") -> JointCommand:
+    return JointCommand(mode=mode, name=[name], value=[value], answers=answers)
+
+
+def started(plan: Plan) -> tuple[SimServer, Ear]:
+    server = SimServer(plan)
+    ear = Ear(server)
+    server.start()
+    return server, ear
+
+
+@pytest.mark.parametrize("robot", names())
+def test_every_robot_is_served(robot: str) -> None:
+    plan = Plan(name="p", sim=SimPlan(robot=robot, mode="lockstep"))
+    server, ear = started(plan)
+    description = ear.all(Description)[0]
+    assert description.robot == robot
+    assert [topic for topic, _ in ear.heard] == [f"{robot}/{name}" for name in ("description", "state", "body_poses")]
+    for _ in range(20):
+        server.step()
+    state = ear.state()
+    assert state.name == [joint.name for joint in description.joints]
+    assert len(state.position) == len(state.velocity) == len(state.effort) == len(state.name)
+    assert set(state.outputs) == set(description.outputs)
+    poses = ear.all(BodyPoses)[-1]
+    assert (len(poses.p), len(poses.quaternion)) == (3 * len(description.bodies), 4 * len(description.bodies))
+    assert np.linalg.norm(np.reshape(poses.quaternion, (-1, 4)), axis=1) == pytest.approx(1.0)
+    assert (state.timestamp, state.seq, state.sent_ns) == (pytest.approx(0.02), 21, 0)
+
+
+def test_rates_are_kept_in_simulation_time(make_plan: MakePlan) -> None:
+    server, ear = started(make_plan(mode="lockstep", rate_hz=100.0, poses_hz=50.0))
+    for _ in range(100):
+        server.step()
+    assert [round(state.timestamp * 1e3) for state in ear.all(RobotState)] == list(range(0, 101, 10))
+    assert [round(poses.timestamp * 1e3) for poses in ear.all(BodyPoses)] == list(range(0, 101, 20))
+
+
+def test_a_command_holds_until_the_next_and_is_clipped(make_plan: MakePlan) -> None:
+    plan = make_plan(mode="lockstep")
+    plan.sim.parameters = {"torque_limit": 0.05}
+    server, ear = started(plan)
+    server.command("damp", effort(0.03))
+    server.step()
+    server.step()
+    assert [state.effort[0] for state in ear.all(RobotState)] == [0.0, 0.03, 0.03]
+    server.command("damp", effort(7.0))
+    server.step()
+    assert ear.state().effort[0] == 0.05
+    assert server.status()["commanded_by"] == "damp"
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (effort(1.0, name="elbow"), "no actuator 'elbow'; its actuators are arm"),
+        (effort(1.0, mode="velocity"), "mode 'velocity'"),
+        (effort(1.0, mode="position"), "mode 'position'"),
+    ],
+)
+def test_a_command_it_cannot_follow_is_counted_and_changes_nothing(
+    command: JointCommand, reason: str, make_plan: MakePlan, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, ear = started(make_plan(mode="lockstep"))
+    with caplog.at_level(logging.WARNING, "armswing.wire"):
+        server.command("damp", command)
+        server.step()
+    assert server.refusals.count == 1
+    assert reason in caplog.text
+    assert ear.state().effort == [0.0, 0.0]
+    assert server.status()["commanded_by"] is None
+
+
+def test_one_node_commands_until_it_is_gone(make_plan: MakePlan) -> None:
+    server, ear = started(make_plan(mode="lockstep"))
+    server.command("first", effort(0.01))
+    server.command("second", effort(0.02))
+    server.step()
+    assert (ear.state().effort[0], server.refusals.count) == (0.01, 1)
+    server.forget("first")
+    server.command("second", effort(0.02))
+    server.step()
+    assert (ear.state().effort[0], server.status()["commanded_by"]) == (0.02, "second")
+
+
+def test_the_watchdog_waits_for_a_first_command(make_plan: MakePlan) -> None:
+    server, _ = started(make_plan(mode="lockstep", watchdog_ms=5.0))
+    server.request("resume", {})
+    for _ in range(50):
+        server.step()
+    assert (server.state, server.watchdog_trips) == ("running", 0)
+
+
+@pytest.mark.parametrize(("safe_mode", "left"), [("zero_effort", 0.0), ("hold", 0.02)])
+def test_silence_trips_the_watchdog_and_a_command_ends_it(safe_mode: str, left: float, make_plan: MakePlan) -> None:
+    server, ear = started(make_plan(mode="lockstep", watchdog_ms=5.0, safe_mode=safe_mode))
+    server.request("resume", {})
+    server.command("damp", effort(0.02))
+    for _ in range(6):
+        server.step()
+    assert (server.state, ear.state().effort[0]) == ("running", 0.02)
+    for _ in range(4):
+        server.step()
+    assert (server.state, server.watchdog_trips, ear.state().effort[0]) == ("safe", 1, left)
+    server.command("damp", effort(0.01))
+    server.step()
+    assert (server.state, ear.state().effort[0]) == ("running", 0.01)
+
+
+def test_a_pause_is_no_silence_in_realtime(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("nodes.sim_server.time.monotonic", lambda: now)
+    server, _ = started(make_plan(mode="realtime", watchdog_ms=50.0))
+    server.request("resume", {})
+    server.command("damp", effort(0.02))
+    server.step()
+    server.request("pause", {})
+    now += 60.0
+    server.request("resume", {})
+    server.step()
+    assert server.watchdog_trips == 0
+    now += 0.06
+    server.step()
+    assert (server.state, server.watchdog_trips) == ("safe", 1)
+
+
+def test_snapshot_and_restore_repeat_the_run_to_the_byte(make_plan: MakePlan) -> None:
+    server, ear = started(make_plan(mode="lockstep"))
+    server.command("damp", effort(0.02))
+    for _ in range(30):
+        server.step()
+    snapshot = msgspec.msgpack.decode(msgspec.msgpack.encode(server.request("snapshot", {})))
+
+    def numbers() -> list[Any]:
+        before = len(ear.all(RobotState))
+        for _ in range(40):
+            server.step()
+        return [(s.timestamp, s.position, s.velocity, s.effort, s.energy) for s in ear.all(RobotState)[before:]]
+
+    first = numbers()
+    server.request("restore", {"state": snapshot})
+    assert server.tick == 30
+    assert ear.all(Event)[-1].kind == "restore"
+    assert numbers() == first
+    assert ear.state().effort[0] == 0.02
+
+
+def test_a_reset_begins_anew(make_plan: MakePlan) -> None:
+    server, ear = started(make_plan(mode="lockstep"))
+    start = ear.state()
+    server.command("damp", effort(0.02))
+    for _ in range(30):
+        server.step()
+    server.request("reset", {})
+    state = ear.state()
+    assert (server.tick, ear.all(Event)[-1].kind) == (0, "reset")
+    assert (state.timestamp, state.position, state.effort) == (0.0, start.position, [0.0, 0.0])
+    assert state.seq == 32  # the stream goes on: a gap would look like loss
+
+
+@pytest.mark.parametrize(
+    ("service", "args", "says"),
+    [
+        ("step", {"n": 0}, "whole number"),
+        ("step", {"n": 1.5}, "whole number"),
+        ("step", {"m": 1}, "unknown argument 'm'"),
+        ("speed", {"x": -1.0}, "above zero"),
+        ("speed", {"x": math.nan}, "above zero"),
+        ("speed", {"x": 2.0}, "keeps no pace"),
+        ("restore", {}, "needs state"),
+        ("restore", {"state": {"tick": 1}}, "needs q"),
+        ("pause", {"now": 1}, "unknown argument 'now'"),
+        ("set", {"arm_dampin": 1.0}, "arm_dampin"),
+        ("set", {"arm_damping": "much"}, "not a number"),
+        ("fly", {}, "no service 'fly'"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused_with_a_line(
+    service: str, args: dict[str, Any], says: str, make_plan: MakePlan
+) -> None:
+    server, _ = started(make_plan(mode="lockstep"))
+    with pytest.raises(ValueError, match=says):
+        server.request(service, args)
+
+
+def test_a_broken_snapshot_changes_nothing(make_plan: MakePlan) -> None:
+    server, _ = started(make_plan(mode="lockstep"))
+    server.step()
+    broken = server.request("snapshot", {})
+    for key, value in (("q", [0.0]), ("q", "far"), ("tick", None), ("configuration", 9)):
+        with pytest.raises(ValueError, match="restore"):
+            server.request("restore", {"state": {**broken, key: value}})
+    assert server.tick == 1
+
+
+def test_single_steps_are_taken_while_paused_only(make_plan: MakePlan) -> None:
+    server, _ = started(make_plan(mode="lockstep"))
+    assert not server.runs
+    server.request("step", {"n": 2})
+    taken = 0
+    while server.runs:
+        server.step()
+        taken += 1
+    assert (taken, server.state) == (2, "paused")
+    server.request("resume", {})
+    with pytest.raises(ValueError, match="pause it first"):
+        server.request("step", {"n": 1})
+
+
+def test_the_run_ends_at_its_duration_to_the_step(make_plan: MakePlan) -> None:
+    server, _ = started(make_plan(mode="lockstep", duration_s=0.05))
+    server.request("resume", {})
+    while server.runs:
+        server.step()
+    assert (server.tick, server.state) == (50, "stopped")
+    with pytest.raises(ValueError, match="run is over"):
+        server.request("resume", {})
+    server.request("pause", {})
+    assert server.state == "stopped"
+    server.request("reset", {})
+    server.request("resume", {})
+    assert server.runs
+
+
+def test_milestones_are_timed(make_plan: MakePlan) -> None:
+    plan = make_plan(mode="lockstep")
+    position = math.degrees(started(plan)[1].state().position[1])
+    plan.milestones = [
+        Milestone(name="there", joint="pendulum", target_deg=position + 360.0, tolerance_deg=5.0, hold_s=0.01),
+        Milestone(name="never", joint="pendulum", target_deg=position + 180.0, tolerance_deg=1.0),
+    ]
+    server, _ = started(plan)
+    for _ in range(20):
+        server.step()
+    assert server.status()["milestones"] == {"there": pytest.approx(0.01), "never": None}
+
+
+def test_round_trips_are_measured_from_the_state_that_is_answered(make_plan: MakePlan) -> None:
+    server, ear = started(make_plan(mode="lockstep"))
+    server.command("damp", effort(0.0, answers=ear.state().seq))
+    server.command("damp", effort(0.0, answers=10**9))  # of no state of ours
+    server.command("damp", effort(0.0))
+    assert server.round_trips.count == 1
+    assert 0.0 < server.status()["round_trip_p50_s"] < 5.0
+
+
+def test_status_has_the_fields_scripts_read(make_plan: MakePlan) -> None:
+    server, _ = started(make_plan(mode="realtime"))
+    wanted = """time tick mode state speed real_time_factor watchdog_trips step_p50_s step_p99_s round_trip_p50_s
+        round_trip_p99_s peak_phi peak_phidot energy energy_drift milestones commanded_by"""
+    assert set(wanted.split()) <= server.status().keys()
+    msgspec.json.encode(server.status())
+
+
+def test_parameters_are_read_and_tuned(make_plan: MakePlan) -> None:
+    server, _ = started(make_plan(mode="lockstep"))
+    assert "arm_damping" in server.request("get_parameters", {})
+    assert server.request("set", {"arm_damping": 0.5})["arm_damping"] == 0.5
+    assert server.request("set_parameters", {"arm_damping": 0.25})["arm_damping"] == 0.25
