@@ -2,8 +2,8 @@
 
     python tests/benchmarks/determinism.py [--runs 20] [--duration 1.0]
 
-Each run is `armswing launch` on the lockstep plan (server, trajectory, controller and recorder as processes), with every
-core kept busy beside it. Exit code 1 when two recordings differ.
+Each run is `armswing launch` on the lockstep plan (server, trajectory, controller and recorder as processes), with
+every core kept busy beside it. Exit code 1 when two recordings differ.
 """
 
 from __future__ import annotations
