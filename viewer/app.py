@@ -45,6 +45,9 @@ def run(
         if window.feed is not None:
             _gather(application, window)
         window.save_picture(png)
+        if window.signals.states == 0:
+            print(f"armswing: {png} shows no motion: {window.empty.text()}", file=sys.stderr)
+            return 1
     except OSError as error:
         print(f"armswing: {error}", file=sys.stderr)
         return 1

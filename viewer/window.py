@@ -127,7 +127,8 @@ class Window(QtWidgets.QMainWindow):
             f"<span style='color:{color}'>●</span>&nbsp;{name}" for name, color in body_names(signals.description)
         ]
         self.legend.setText("&nbsp;&nbsp;&nbsp;".join(entries))
-        self.caption.setText(self.picture.caption)
+        faint = "; faint poses are earlier ones" if self._still and signals.poses is not None else ""
+        self.caption.setText(self.picture.caption + faint)
 
     def refresh(self) -> None:
         """Draw what there is now."""
@@ -199,8 +200,10 @@ class Window(QtWidgets.QMainWindow):
 
     def save_picture(self, path: str | Path, width: int = 1600, height: int = 1000) -> None:
         """Draw the whole window as one still picture: smooth lines, earlier poses, no controls."""
+        self._timer.stop()
         self._still = True
         self._frames = 0
+        self._survey()
         self.grid.set_still()
         if self.feed is None:
             self.controls.hide()
@@ -208,9 +211,6 @@ class Window(QtWidgets.QMainWindow):
         self.ensurePolished()
         self.layout().activate()
         self.refresh()
-        if self.signals.poses is not None:
-            caption = f"{self.picture.caption}; faint poses are earlier ones"
-            self.caption.setText(caption)
         for _ in range(3):  # sizes settle in the first passes, axis widths and view limits follow them
             QtWidgets.QApplication.processEvents()
         image = QtGui.QImage(width, height, QtGui.QImage.Format.Format_RGB32)

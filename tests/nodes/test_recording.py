@@ -241,7 +241,7 @@ with RecordingWriter(sys.argv[1], {}, chunk_s=None, flush_s=0.1) as writer:
     for seq in itertools.count():
         message = RobotState(timestamp=seq * 1e-3, seq=seq, sent_ns=time.time_ns(), position=[1.0] * 20)
         writer.write("arm/state", message, message.timestamp)
-        if seq == 20_000:
+        if seq == 10_000:
             print("well under way", flush=True)
 """
 

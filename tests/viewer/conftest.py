@@ -1,0 +1,96 @@
+"""What the viewer tests share: a display that needs no screen, and recordings of robots that move."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+if "DISPLAY" not in os.environ:
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from nodes.wire.messages import (
+    ActuatorDescription,
+    BodyDescription,
+    BodyPoses,
+    Description,
+    JointDescription,
+    Message,
+    Reference,
+    RobotState,
+    Shape,
+)
+from nodes.wire.recording import RecordingWriter
+
+Said = tuple[str, Message]
+
+
+def swinging(planar: bool, ticks: int) -> Iterator[Said]:
+    """What a server says of a rod on an arm: swinging in the plane xz, or carried round the vertical too."""
+    bodies = [
+        BodyDescription(name="arm", shapes=[Shape(kind="box", size=[0.2, 0.02, 0.02], position=[0.1, 0.0, 0.0])]),
+        BodyDescription(
+            name="rod",
+            shapes=[
+                Shape(kind="line", points=[0.0, 0.0, 0.0, 0.0, 0.0, -0.3], color="#a02c5d"),
+                Shape(kind="sphere", size=[0.02], position=[0.0, 0.0, -0.3], color="#a02c5d"),
+                Shape(kind="cylinder", size=[0.01, 0.05]),
+            ],
+        ),
+    ]
+    yield (
+        "swing/description",
+        Description(
+            robot="swing",
+            bodies=bodies,
+            joints=[JointDescription(name="yaw"), JointDescription(name="pitch")],
+            actuators=[ActuatorDescription(name="yaw", joint="yaw")],
+        ),
+    )
+    for tick in range(ticks):
+        now = tick * 1e-2
+        yaw, pitch = 0.0 if planar else math.sin(now), math.cos(3.0 * now)
+        state = RobotState(
+            timestamp=now,
+            seq=tick,
+            name=["yaw", "pitch"],
+            position=[yaw, pitch],
+            velocity=[math.cos(now), -3.0 * math.sin(3.0 * now)],
+            effort=[0.01 * math.sin(now), 0.0],
+            phi=10.0 ** (-9.0 + 2.0 * math.sin(now)),
+            phidot=0.0 if tick == 0 else 10.0 ** (-6.0 + math.sin(now)),
+            energy=1.0 + 1e-3 * math.sin(now),
+            outputs={"height": -0.3 * math.cos(pitch)},
+        )
+        yield "swing/state", state
+        yield "swing/reference", Reference(timestamp=now, name=["yaw"], position=[0.5 * yaw])
+        turn = [math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]
+        c, s, cy, sy = math.cos(pitch / 2), math.sin(pitch / 2), turn[0], turn[3]
+        rod = [cy * c, -sy * s, cy * s, sy * c]  # yaw about z, then pitch about y
+        p = [0.0, 0.0, 0.0, 0.2 * math.cos(yaw), 0.2 * math.sin(yaw), 0.0]
+        yield "swing/body_poses", BodyPoses(timestamp=now, seq=tick, p=p, quaternion=turn + rod)
+
+
+@pytest.fixture
+def said_in_space() -> list[Said]:
+    return list(swinging(planar=False, ticks=300))
+
+
+def _record(path: Path, planar: bool) -> Path:
+    with RecordingWriter(path, {}) as writer:
+        for topic, message in swinging(planar, ticks=300):
+            writer.write(topic, message, message.timestamp)
+    return path
+
+
+@pytest.fixture
+def spatial(tmp_path: Path) -> Path:
+    return _record(tmp_path / "spatial.mcap", planar=False)
+
+
+@pytest.fixture
+def planar(tmp_path: Path) -> Path:
+    return _record(tmp_path / "planar.mcap", planar=True)

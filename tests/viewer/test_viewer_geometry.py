@@ -1,0 +1,142 @@
+"""What is drawn where: projections, outlines, signals and their thinning, without a window."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.wire.messages import BodyDescription, Description, RobotState, Shape
+from nodes.wire.recording import read_recording
+from viewer.bodies import Skeleton, evenly_along
+from viewer.projection import choose_view, hull, rotation
+from viewer.series import Ring, decimated, row_at
+from viewer.signals import Signals, from_recording
+
+DOWN_Z = np.array([0.0, 0.0, -9.81])
+
+
+@pytest.mark.parametrize("plane", ["xy", "xz", "yz", "space"])
+@pytest.mark.parametrize("gravity", [[0, 0, -9.81], [0, -9.81, 0], [9.81, 0, 0], [0, 0, 0]])
+def test_axes_of_every_view_are_orthonormal_right_handed_and_up_is_against_gravity(
+    plane: str, gravity: list[float]
+) -> None:
+    view = choose_view(np.zeros((1, 1, 3)), np.array(gravity, dtype=float), plane)
+    np.testing.assert_allclose(view.axes @ view.axes.T, np.eye(3), atol=1e-15)
+    assert np.linalg.det(view.axes) == pytest.approx(1.0)
+    assert view.axes[1] @ np.array(gravity) <= 1e-12
+
+
+def test_motion_in_a_plane_is_seen_face_on_even_when_bodies_are_offset_and_thick() -> None:
+    angles = np.linspace(0.0, 3.0, 50)
+    first = np.stack([np.cos(angles), np.sin(angles), np.full(50, 0.3)], axis=1)
+    second = np.stack([np.cos(angles), np.sin(2 * angles), np.full(50, -0.3)], axis=1)
+    paths = np.stack([first, second], axis=1)
+    view = choose_view(paths, np.array([0.0, -9.81, 0.0]))
+    assert view.name == "xy"
+    np.testing.assert_array_equal(view.axes, np.eye(3))
+
+
+def test_motion_that_leaves_every_plane_is_seen_in_space() -> None:
+    angles = np.linspace(0.0, 3.0, 50)
+    paths = np.stack([np.cos(angles), np.sin(angles), 0.5 * angles], axis=1)[:, None]
+    assert choose_view(paths, DOWN_Z).name == "space"
+
+
+def test_an_unknown_plane_is_named_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="'zx' is unknown; choose one of auto, xy"):
+        choose_view(np.zeros((1, 1, 3)), DOWN_Z, "zx")
+
+
+def test_quaternions_turn_as_the_wire_says() -> None:
+    quarter_about_z = np.array([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])
+    np.testing.assert_allclose(rotation(quarter_about_z) @ [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], atol=1e-15)
+    np.testing.assert_array_equal(rotation(np.zeros(4)), np.eye(3))
+
+
+def test_the_hull_of_a_cube_seen_from_a_corner_is_a_hexagon() -> None:
+    cube = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=float)
+    view = choose_view(np.zeros((1, 1, 3)), DOWN_Z, "space")
+    corners = hull(view.project(cube)[:, :2])
+    assert len(corners) == 6
+    assert {tuple(corner) for corner in corners} <= {tuple(point) for point in view.project(cube)[:, :2]}
+
+
+def test_outlines_are_placed_by_poses_and_sorted_by_depth() -> None:
+    shapes = [Shape(kind="line", points=[0, 0, 0, 0, 0, -1]), Shape(kind="sphere", size=[0.1], position=[0, 0, -1])]
+    behind = BodyDescription(name="behind", shapes=[Shape(kind="box", size=[1, 1, 1])])
+    skeleton = Skeleton(Description(bodies=[BodyDescription(name="rod", shapes=shapes), behind]))
+    view = choose_view(np.zeros((1, 1, 3)), DOWN_Z, "xz")
+    toward_eye = view.axes[2]
+    half_about_y = [0.0, 0.0, 1.0, 0.0]
+    row = np.array([2.0, 0.0, 3.0, *(-5.0 * toward_eye), *half_about_y, 1.0, 0.0, 0.0, 0.0])
+    outlines = list(skeleton.outlines(row, view))
+    assert [outline.body for outline in outlines] == [1, 0, 0]
+    line = next(outline for outline in outlines if outline.body == 0 and outline.radius == 0.0)
+    np.testing.assert_allclose(line.corners, [[2.0, 3.0], [2.0, 4.0]], atol=1e-12)
+    np.testing.assert_allclose(skeleton.tips(row[None])[0, 0], [2.0, 0.0, 4.0], atol=1e-12)
+
+
+def test_poses_of_another_robot_draw_nothing() -> None:
+    skeleton = Skeleton(Description(bodies=[BodyDescription(name="a", shapes=[Shape(kind="sphere", size=[1.0])])]))
+    view = choose_view(np.zeros((1, 1, 3)), DOWN_Z, "xz")
+    assert list(skeleton.outlines(np.zeros(14), view)) == []
+
+
+def test_ghosts_are_spread_along_the_path_not_over_time() -> None:
+    path = np.concatenate([np.linspace(0.0, 1.0, 11), np.full(500, 1.0)])[:, None]
+    assert evenly_along(path, 6) == [0, 2, 4, 6, 8, 10]
+    assert evenly_along(np.ones((5, 2)), 6) == [4]
+
+
+def test_a_ring_keeps_the_latest_rows_in_order() -> None:
+    ring = Ring(["a"], capacity=5)
+    for tick in range(12):
+        ring.append(float(tick), [10.0 * tick])
+    assert ring.times.tolist() == [7.0, 8.0, 9.0, 10.0, 11.0]
+    assert ring.values[:, 0].tolist() == [70.0, 80.0, 90.0, 100.0, 110.0]
+
+
+def test_thinning_keeps_every_extreme_and_the_order() -> None:
+    times = np.arange(100_000.0)
+    values = np.zeros(100_000)
+    values[[12_345, 70_001]] = 5.0, -7.0
+    x, y = decimated(times, values, 1000)
+    assert len(x) <= 1100
+    assert np.all(np.diff(x) >= 0.0)
+    assert (y.max(), y.min()) == (5.0, -7.0)
+    assert x[np.argmax(y)] == 12_345
+
+
+def test_the_row_at_a_time_is_the_last_one_before_it() -> None:
+    times = np.array([1.0, 2.0, 3.0])
+    assert [row_at(times, time) for time in (0.0, 1.0, 2.9, 3.0, 9.0)] == [0, 0, 1, 2, 2]
+    assert row_at(times[:0], 1.0) is None
+
+
+def test_a_live_stream_and_its_recording_give_the_same_signals(said_in_space: list[Any], spatial: Path) -> None:
+    live = Signals()
+    for topic, message in said_in_space:
+        live.take(topic, message)
+    whole = from_recording(read_recording(spatial))
+    assert live.robot == whole.robot == "swing"
+    assert live.series.keys() == whole.series.keys()
+    for name, series in whole.series.items():
+        assert live.series[name].labels == series.labels
+        np.testing.assert_array_equal(live.series[name].times, series.times)
+        np.testing.assert_array_equal(live.series[name].values, series.values)
+    assert live.poses is not None
+    assert whole.poses is not None
+    np.testing.assert_array_equal(live.poses.values, whole.poses.values)
+
+
+def test_other_robots_are_passed_over_and_a_reset_starts_anew() -> None:
+    signals = Signals()
+    signals.take("arm/state", RobotState(timestamp=5.0, name=["a"], position=[1.0]))
+    signals.take("other/state", RobotState(timestamp=6.0, name=["a"], position=[2.0]))
+    assert signals.series["position"].times.tolist() == [5.0]
+    signals.take("arm/state", RobotState(timestamp=0.0, name=["a"], position=[3.0]))
+    assert signals.series["position"].times.tolist() == [0.0]

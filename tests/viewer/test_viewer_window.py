@@ -1,0 +1,251 @@
+"""The window as it is drawn: pictures with content, empty states, the slider, playing, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.wire.messages import RobotState, Status
+from nodes.wire.recording import RecordingWriter, read_recording
+from viewer import app, availability
+from viewer.signals import Signals, from_recording
+
+pytest.importorskip("pyqtgraph")
+from pyqtgraph.Qt import QtGui
+
+from viewer import theme
+from viewer.plots import FIELDS, choose_fields, unit_text
+from viewer.window import Window
+
+
+@pytest.fixture
+def open_window(qtbot: Any) -> Iterator[Any]:
+    """Open a window on a recording; closed at the end."""
+    windows = []
+
+    def open_it(path: Path, **options: Any) -> Window:
+        window = Window(from_recording(read_recording(path)), path.name, "nothing to show", None, **options)
+        windows.append(window)
+        qtbot.addWidget(window)
+        return window
+
+    theme.configure()
+    yield open_it
+    for window in windows:
+        window.close()
+
+
+def pixels(path: Path) -> np.ndarray[Any, Any]:
+    """(height, width, 3) of a picture, red green blue."""
+    image = QtGui.QImage(str(path)).convertToFormat(QtGui.QImage.Format.Format_RGB888)
+    data = image.constBits()
+    data.setsize(image.sizeInBytes())
+    rows = np.frombuffer(bytes(data), dtype=np.uint8).reshape(image.height(), image.bytesPerLine())
+    return rows[:, : 3 * image.width()].reshape(image.height(), image.width(), 3)
+
+
+def count_like(picture: np.ndarray[Any, Any], color: str, within: int = 40) -> int:
+    """Pixels close to a colour."""
+    wanted = QtGui.QColor(color)
+    rgb = np.array([wanted.red(), wanted.green(), wanted.blue()])
+    return int((np.abs(picture.astype(int) - rgb).max(axis=2) <= within).sum())
+
+
+@pytest.mark.parametrize("kind", ["spatial", "planar"])
+def test_a_picture_shows_curves_bodies_and_text(kind: str, request: Any, open_window: Any, tmp_path: Path) -> None:
+    window = open_window(request.getfixturevalue(kind))
+    target = tmp_path / "out.png"
+    window.save_picture(target)
+    picture = pixels(target)
+    assert picture.shape == (1000, 1600, 3)
+    left, right = picture[:, :600], picture[:, 650:]
+    assert count_like(left, "#a02c5d") > 300  # the rod in the colour its shape asks for
+    assert count_like(left, theme.BODIES[0]) > 300
+    assert count_like(right, theme.CURVES[0]) > 2000
+    assert count_like(right, theme.CURVES[1]) > 500
+    assert count_like(picture[:60, :400], theme.INK, within=60) > 200  # the title
+    assert (picture == 255).all(axis=2).mean() > 0.6  # and the paper stays white
+    seen = "in the plane xz" if kind == "planar" else "from above and aside"
+    assert seen in window.caption.text()
+
+
+def test_the_same_recording_gives_the_same_picture(spatial: Path, open_window: Any, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        open_window(spatial).save_picture(tmp_path / name)
+    np.testing.assert_array_equal(pixels(tmp_path / "a.png"), pixels(tmp_path / "b.png"))
+
+
+def test_earlier_poses_are_drawn_in_a_picture(spatial: Path, open_window: Any) -> None:
+    window = open_window(spatial)
+    assert len(window.picture._bodies._layers) == 1
+    window._still = True
+    window.refresh()
+    assert len(window.picture._bodies._layers) > 8
+
+
+def test_violations_are_on_logarithmic_axes_and_zero_does_not_break_them(spatial: Path, open_window: Any) -> None:
+    window = open_window(spatial)
+    plots = {plot.field.name: plot for plot in window.grid.plots}
+    low, high = plots["phi"].plot.viewRange()[1]
+    assert -9.3 < low < -8.9
+    assert -7.1 < high < -6.7
+    axis = plots["phi"].plot.getAxis("left")
+    assert axis.logMode
+    assert axis.logTickStrings([-9.0, -10.0], 1.0, 1.0) == ["10⁻⁹", "10⁻¹⁰"]
+    assert axis.tickValues(-9.4, -6.6, 200.0)[0] == (1.0, [-9.0, -8.0, -7.0])
+    assert np.isfinite(plots["phidot"].plot.viewRange()[1]).all()
+    assert not plots["energy"].plot.getAxis("left").logMode
+
+
+def test_references_are_dashed_over_positions_and_undriven_joints_have_no_effort(
+    spatial: Path, open_window: Any
+) -> None:
+    plots = {plot.field.name: plot for plot in open_window(spatial).grid.plots}
+    assert set(plots["position"]._curves) == {("", "yaw"), ("", "pitch"), ("reference", "yaw")}
+    assert set(plots["effort"]._curves) == {("", "yaw")}
+    assert "reference" in plots["position"].plot.titleLabel.text
+
+
+def test_units_follow_the_joints(spatial: Path) -> None:
+    description = read_recording(spatial).description
+    assert description is not None
+    description.joints[1].unit = "m"
+    assert [unit_text(field, description) for field in FIELDS[:3]] == ["rad, m", "rad/s, m/s", "N m"]
+
+
+def test_the_slider_moves_the_picture_and_the_marks(spatial: Path, open_window: Any) -> None:
+    window = open_window(spatial)
+    last = window.picture._bodies._layers[-1][0][0].corners
+    window.slider.setValue(2500)
+    assert window.clock.text() == "t = 0.75 s"
+    assert not np.allclose(window.picture._bodies._layers[-1][0][0].corners, last)
+    assert window.grid.plots[0].cursor.value() == pytest.approx(0.7475, abs=0.01)
+
+
+def test_playing_goes_on_to_the_end_and_stops(spatial: Path, open_window: Any, qtbot: Any) -> None:
+    window = open_window(spatial)
+    window.slider.setValue(9000)
+    window.play.click()
+    assert window.play.text() == "Pause"
+    qtbot.waitUntil(lambda: window.play.text() == "Play", timeout=10_000)
+    assert window.slider.value() == 10_000
+
+
+class Feed:
+    """A live feed that says what it is given."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] = []
+
+    def take(self) -> list[Any]:
+        taken, self.waiting = self.waiting, []
+        return taken
+
+    def close(self) -> None:
+        self.waiting = []
+
+
+def test_a_live_window_waits_then_follows(said_in_space: list[Any], qtbot: Any) -> None:
+    feed = Feed()
+    window = Window(Signals(), "live", "waiting for a state on domain 0 ...", feed)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    assert window.stack.currentWidget() is window.empty
+    assert window.empty.text() == "waiting for a state on domain 0 ..."
+    feed.waiting = said_in_space[:400]
+    qtbot.waitUntil(lambda: window.stack.currentWidget() is not window.empty, timeout=10_000)
+    feed.waiting = said_in_space[400:]
+    qtbot.waitUntil(lambda: window.clock.text() == "t = 2.99 s", timeout=10_000)
+    assert window.title.text() == "swing"
+    window.close()
+
+
+def test_a_stream_with_nan_and_without_poses_is_drawn(tmp_path: Path, open_window: Any) -> None:
+    path = tmp_path / "run.mcap"
+    with RecordingWriter(path, {}) as writer:
+        for tick in range(50):
+            value = float("nan") if 20 < tick < 30 else float(tick)
+            message = RobotState(timestamp=tick * 0.1, name=["a"], position=[value], energy=float("inf"))
+            writer.write("arm/state", message, message.timestamp)
+    open_window(path).save_picture(tmp_path / "out.png")
+    assert count_like(pixels(tmp_path / "out.png"), theme.CURVES[0]) > 100
+
+
+def test_a_recording_without_a_state_says_what_it_holds(tmp_path: Path, capsys: Any, qapp: Any) -> None:
+    path = tmp_path / "run.mcap"
+    with RecordingWriter(path, {}) as writer:
+        writer.write("status", Status(node="sim"), 0.0)
+    assert app.run(str(path), str(tmp_path / "out.png")) == 1
+    assert "holds no state of a robot; its topics: status" in capsys.readouterr().err
+
+
+def test_run_writes_a_picture_of_a_recording_that_was_cut_off(spatial: Path, tmp_path: Path, qapp: Any) -> None:
+    spatial.write_bytes(spatial.read_bytes()[:200_000])
+    assert app.run(str(spatial), str(tmp_path / "out.png"), fields=["position", "outputs"]) == 0
+    assert pixels(tmp_path / "out.png").shape == (1000, 1600, 3)
+
+
+def test_a_live_domain_that_says_nothing_gives_an_empty_picture(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, qapp: Any
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(app, "FIRST_STATE_S", 0.2)
+    assert app.run(None, str(tmp_path / "out.png"), domain=200) == 1
+    assert "waiting for a state on domain 200 ..." in capsys.readouterr().err
+    assert (tmp_path / "out.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.mcap", "--png", "o.png"], "missing.mcap"),
+        (["{file}", "--png", "o.png", "--plot", "torque"], "no field 'torque'"),
+        (["{file}", "--png", "o.png", "--plane", "zz"], "plane 'zz' is unknown"),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_exit_code_2(
+    arguments: list[str], said: str, spatial: Path, capsys: Any, qapp: Any
+) -> None:
+    assert app.main([part.format(file=spatial) for part in arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_missing_libraries_are_named_with_the_line_that_installs_them(
+    monkeypatch: Any, capsys: Any, spatial: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(availability, "BASE_LIBRARIES", ("libno-such-thing.so.7",))
+    assert app.main([str(spatial), "--png", str(tmp_path / "out.png")]) == 3
+    error = capsys.readouterr().err
+    assert "libno-such-thing.so.7" in error
+    assert "apt-get install -y libgl1" in error
+    assert error.count("\n") == 1
+
+
+def test_a_window_without_a_display_is_refused(monkeypatch: Any) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(availability.ViewerUnavailable, match="--png"):
+        availability.require_qt(window=True)
+
+
+def test_fields_are_chosen_by_name() -> None:
+    assert [field.name for field in choose_fields([])] == ["position", "velocity", "effort", "energy", "phi", "phidot"]
+    assert [field.name for field in choose_fields(["outputs", "phi"])] == ["outputs", "phi"]
+
+
+def test_the_program_draws_without_a_display_and_says_nothing(spatial: Path, tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "QT_QPA_PLATFORM")}
+    environment.pop("XDG_RUNTIME_DIR", None)
+    target = tmp_path / "out.png"
+    command = [sys.executable, "-P", "-m", "viewer", str(spatial), "--png", str(target)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert target.stat().st_size > 20_000
