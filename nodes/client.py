@@ -91,19 +91,21 @@ class Client:
         raise UnknownNameError(f"no node {name!r} in domain {self.domain}; nodes are {there}")
 
     def topics(self) -> list[TopicEntry]:
-        """All topics somebody speaks or listens on, by name."""
-        found: dict[str, TopicEntry] = {}
-        for entry in self.nodes():
-            for names, role in ((entry.speaks, "speaks"), (entry.listens, "listens")):
-                for name in names:
-                    if name == "*":
-                        continue
-                    row = lookup(name)
-                    topic = found.setdefault(
-                        name, TopicEntry(name=name, message=row.message.__name__ if row else "unknown")
-                    )
-                    getattr(topic, role).append(entry.name)
-        return [found[name] for name in sorted(found)]
+        """All topics somebody speaks or listens on, by name. A node that listens to "*" hears all."""
+        entries = self.nodes()
+        names = {name for entry in entries for name in (*entry.speaks, *entry.listens)} - {"*"}
+        topics = []
+        for name in sorted(names):
+            row = lookup(name)
+            topics.append(
+                TopicEntry(
+                    name=name,
+                    message=row.message.__name__ if row is not None else "unknown",
+                    speaks=[entry.name for entry in entries if name in entry.speaks],
+                    listens=[entry.name for entry in entries if not {name, "*"}.isdisjoint(entry.listens)],
+                )
+            )
+        return topics
 
     def call(self, node: str, service: str, *, timeout_s: float = CALL_TIMEOUT_S, **args: Any) -> Any:
         """Ask a node; plain data. ServiceError carries its refusal, ServiceTimeout says it kept silent."""

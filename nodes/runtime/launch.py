@@ -19,6 +19,7 @@ from nodes.runtime.plan import NodePlan, Plan, load_node_class, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import Failure, Program, Supervisor
 from nodes.wire.domain import domain_folder
+from nodes.wire.messages import Status
 from nodes.wire.registry import Registry
 from nodes.wire.service import ServiceError
 from nodes.wire.topics import resolve
@@ -216,7 +217,7 @@ class Launch:
             known = status is not None and child.state == "running"
             state = status.state if status is not None and known else child.state
             lost = status.counters.get("lost", 0) if status is not None else None
-            lines.append(NodeLine(name, child.pid, state, lost, status.detail if status is not None else ""))
+            lines.append(NodeLine(name, child.pid, state, lost, _detail(status)))
         return lines
 
     def _show_output(self) -> None:
@@ -224,6 +225,14 @@ class Launch:
         for name, line in self._supervisor.new_lines():
             if name != failed:  # its last lines come at the end
                 self._display.say(line, name)
+
+
+def _detail(status: Status | None) -> str:
+    """What a node says of itself; where it says nothing, what it counted."""
+    if status is None:
+        return ""
+    counted = (f"{name} {count}" for name, count in status.counters.items() if count and name != "lost")
+    return status.detail or ", ".join(counted)
 
 
 def _file_of(node: NodePlan, folder: str) -> Path | None:

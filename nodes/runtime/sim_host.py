@@ -238,7 +238,12 @@ class SimHost:
     def _result(self, name: str, args: dict[str, Any]) -> Any:
         server = self._server
         if name == "status":
-            return {**server.status(), "overruns": self._overrun_count(), "frames_refused": self._refused()}
+            return {
+                **server.status(),
+                "overruns": self._overrun_count(),
+                "frames_refused": self._refused(),
+                "lost": self._links.lost,
+            }
         if name == "shutdown":
             self._place.stop.set()
             self._wake.set()

@@ -88,6 +88,7 @@ BAD_INPUT = {
     "export nothing.mcap --csv out": (2, "no recording 'nothing.mcap'"),
     "record -o no/folder.mcap": (2, "there is no folder"),
     "view nothing.mcap": (2, "no recording 'nothing.mcap'"),
+    "view --png picture.png": (1, "no launch is live in domain 0"),
     "new controller Swing-Up": (2, "is no name for a node"),
 }
 

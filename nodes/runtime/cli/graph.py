@@ -55,10 +55,17 @@ def node_info(
     for key, value in info.items():
         if isinstance(value, dict):
             say(key)
+            width = max(map(len, value), default=0)
             for inner, text in value.items():
-                say(f"  {inner}  {text}")
+                say(f"  {inner:<{width}}  {_text(text)}".rstrip())
         else:
-            say(f"{key}  {' '.join(value) if isinstance(value, list) else value}")
+            say(f"{key:<9}  {_text(value)}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _describe(client: Any, entry: Any) -> dict[str, Any]:

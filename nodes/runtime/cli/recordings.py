@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -34,6 +35,8 @@ def record(
 
     if not output.absolute().parent.is_dir():
         raise InputError(f"--output {str(output)!r}: there is no folder {str(output.absolute().parent)!r}")
+    if not os.access(output if output.exists() else output.absolute().parent, os.W_OK):
+        raise InputError(f"--output {str(output)!r} cannot be written")
     params = {"file": str(output.absolute())}
     raise typer.Exit(run_node("nodes/recorder.py:Recorder", name="record", params=params, domain=domain))
 

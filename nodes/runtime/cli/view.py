@@ -29,6 +29,10 @@ def view(
         raise InputError(f"no recording {str(file)!r}")
     if png is not None and not png.absolute().parent.is_dir():
         raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}")
+    if png is not None and file is None:
+        from nodes.client import Client
+
+        Client(domain).close()  # a window may wait for a launch to come, a picture may not
     try:
         # By name: the command line may not import the viewer, which stands above it and may not be installed.
         app = importlib.import_module("viewer.app")

@@ -123,13 +123,13 @@ def test_a_topic_is_measured(ask: Any) -> None:
 
 def test_a_message_is_said_from_the_command_line(live: Any) -> None:
     topic = "rotary_pendulum/reference"
-    speaker = live.start("topic", "pub", topic, '{"name": ["arm"], "position": [0.5]}', "-n", "40", "--rate", "40")
+    speaker = live.start("topic", "pub", topic, '{"name": ["arm"], "position": [0.5]}', "-n", "30", "--rate", "60")
     with Client() as client:
         _, message = next(client.stream(topic, timeout_s=20.0))
     assert isinstance(message, Reference)
     assert (message.name, message.position) == (["arm"], [0.5])
     out, err = speaker.communicate(timeout=20.0)
-    assert (out, err) == (f"said 40 messages on {topic}\n", "")
+    assert (out, err) == (f"said 30 messages on {topic}\n", "")
 
 
 def test_a_node_runs_beside_a_launch_until_it_is_interrupted(live: Any, until: Any) -> None:

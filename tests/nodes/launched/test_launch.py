@@ -104,6 +104,14 @@ def test_a_node_that_raises_gives_its_exit_code_and_its_traceback(ground: Any) -
     assert "node 'damper' failed" in done.stdout
 
 
+def test_a_viewer_that_cannot_open_is_said_so_and_the_run_goes_on(ground: Any) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        ground.environment.pop(name, None)
+    done = ground.run("launch", ground.launch_file(), "--view", "--duration", "1.5")
+    assert done.returncode == 0, done.stderr
+    assert "[viewer] ended with exit code 3" in done.stderr
+
+
 def test_a_node_that_fails_at_its_start_ends_the_launch_at_once(ground: Any) -> None:
     more = 'restart = "always"\nparams = { fails_at_start = true }'
     done = ground.run("launch", ground.launch_file(ground.node("Listener", more=more)), "--duration", "30")
