@@ -231,7 +231,7 @@ def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFram
 
 
 def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
-    """M, f (without actuators), J, gamma, Phi of the holonomic rows at q, v with every tunable at its value.
+    """M, f (without actuators), J, gamma, and Phi of the holonomic rows, at q, v with every tunable at its value.
 
     Rows that no coordinate moves are left out, as the derivation does.
     """
@@ -253,7 +253,18 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
     phi = rows_along(mechanism, along)
     J = np.array([rows_along(mechanism, frames).d for frames in axes]).T.reshape(len(phi.x), len(q))
     moving = np.array([row for row in range(len(J)) if np.abs(J[row]).max() > 0], dtype=int)
-    return M, f, J[moving], -phi.dd[moving], phi.x[moving]
+    relations = [c for c in mechanism.constraints if isinstance(c, SpinRelation)]
+    G = np.array([[_spin(c, frames) for frames in axes] for c in relations]).reshape(len(relations), len(q))
+    gains = np.array([-_spin_change(c, along) for c in relations])
+    return M, f, np.vstack([J[moving], G]), np.concatenate([-phi.dd[moving], gains]), phi.x[moving]
+
+
+def _spin(c: SpinRelation, frames: dict[str, MovingFrame]) -> float:
+    return float(sum(factor * (frames[body].angular_velocity() @ axis) for body, axis, factor in c.terms))
+
+
+def _spin_change(c: SpinRelation, frames: dict[str, MovingFrame]) -> float:
+    return float(sum(factor * (frames[body].angular_acceleration() @ axis) for body, axis, factor in c.terms))
 
 
 def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:

@@ -285,15 +285,14 @@ class Simulation:
         self._tick, self._configuration = 0, 0
         self._transitions = []
         self._refresh()
+        self._w.peaks[:] = self.violation()
 
     def _refresh(self) -> None:
-        """What follows from the state: wrapped angles, guards, peaks of a fresh start."""
+        """What follows from the state: wrapped angles, guards."""
         w = self._w
         w.t[0] = self.time
         self.system.bind("wrapping", [w.t, w.q, w.v, w.u, w.p], [w.angles])()
         self._watch()
-        phi, phidot = self.violation()
-        w.peaks[:] = max(w.peaks[0], phi), max(w.peaks[1], phidot)
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 

@@ -51,13 +51,13 @@ def derive(mechanism: Mechanism) -> Derivation:
         row_names.append(rows.names)
         n_holonomic.append(rows.Phi.numel())
         factor_sizes.append(factor.parts().numel())
-    functions["joints"] = ca.Function("joints", arguments, [positions, rates])
-    functions["wrapping"] = ca.Function("wrapping", arguments, [_selected(positions, wraps)])
-    functions["energy"] = ca.Function("energy", arguments, [_energy(mechanism, motion, symbols)])
+    functions["joints"] = _kernel("joints", arguments, [positions, rates])
+    functions["wrapping"] = _kernel("wrapping", arguments, [_selected(positions, wraps)])
+    functions["energy"] = _kernel("energy", arguments, [_energy(mechanism, motion, symbols)])
     output_names, outputs = _outputs(mechanism, motion)
-    functions["outputs"] = ca.Function("outputs", arguments, [outputs])
-    functions["poses"] = ca.Function("poses", arguments, list(_poses(mechanism, motion)))
-    functions["guards"] = ca.Function("guards", arguments, [_guards(mechanism, motion)])
+    functions["outputs"] = _kernel("outputs", arguments, [outputs])
+    functions["poses"] = _kernel("poses", arguments, list(_poses(mechanism, motion)))
+    functions["guards"] = _kernel("guards", arguments, [_guards(mechanism, motion)])
     facts: dict[str, object] = {
         "coordinate_names": motion.coordinate_names,
         "row_names": row_names,
@@ -69,6 +69,11 @@ def derive(mechanism: Mechanism) -> Derivation:
     return Derivation(functions, facts)
 
 
+def _kernel(name: str, inputs: list[ca.SX], results: list[ca.SX]) -> ca.Function:
+    """A function whose results are dense, as kernels write them."""
+    return ca.Function(name, inputs, [ca.densify(result) for result in results])
+
+
 def _kernels_of(M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, symbols: Symbols) -> dict[str, ca.Function]:
     arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
     n_q, n_rows = M.shape[0], rows.J.shape[0]
@@ -78,12 +83,12 @@ def _kernels_of(M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, symbo
     stored = ca.SX.sym("factor", parts.numel())
     r1, r2 = ca.SX.sym("r1", n_q), ca.SX.sym("r2", n_rows)
     x, y = factor.with_parts(stored).solve(r1, r2)
-    whole = [ca.densify(M), f, ca.densify(rows.J), rows.gamma]
+    whole = [M, f, rows.J, rows.gamma]
     return {
-        "terms": ca.Function("terms", arguments, whole),
-        "acceleration": ca.Function("acceleration", [*arguments, U], [a, lam, parts]),
-        "apply": ca.Function("apply", [stored, r1, r2], [x, y]),
-        "residual": ca.Function("residual", arguments, [rows.Phi, rows.Phidot]),
+        "terms": _kernel("terms", arguments, whole),
+        "acceleration": _kernel("acceleration", [*arguments, U], [a, lam, parts]),
+        "apply": _kernel("apply", [stored, r1, r2], [x, y]),
+        "residual": _kernel("residual", arguments, [rows.Phi, rows.Phidot]),
     }
 
 
@@ -91,9 +96,7 @@ def _factor(mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, 
     """Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers."""
     inputs = [symbols.t, symbols.q, symbols.v, symbols.p]
     start = [0.0, mechanism.initial_q, mechanism.initial_v, [tunable.value for tunable in mechanism.tunables]]
-    M, J = (
-        np.array(value) for value in ca.Function("start", inputs, [ca.densify(motion.M), ca.densify(rows.J)])(*start)
-    )
+    M, J = (np.array(value) for value in _kernel("start", inputs, [motion.M, rows.J])(*start))
     norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
     penalty_rows = [index for index, name in enumerate(rows.names) if name in norms]
     regularization = regularization_for(M, J, penalty_rows, closed)
@@ -124,8 +127,8 @@ def _joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> t
     """Position and rate of every declared joint, and the indices of those that an arctangent wraps at pi."""
     positions, rates, wraps = [], [], []
     for index, joint in enumerate(mechanism.joints):
-        if mechanism.coordinates == "joint" and joint.kind != "planar":
-            at = motion.coordinate_names.index(joint.name)
+        if mechanism.coordinates == "joint":
+            at = motion.coordinate_names.index(recursive.joint_coordinates(joint)[-1])
             positions.append(symbols.q[at])
             rates.append(symbols.v[at])
             continue
@@ -206,7 +209,7 @@ def _poses(mechanism: Mechanism, motion: Motion) -> tuple[ca.SX, ca.SX]:
     """Positions (3n) and rotation matrices, each row by row (9n)."""
     frames: list[Frame] = [motion.frames[body.name] for body in mechanism.bodies]
     positions = ca.vertcat(*[frame.p for frame in frames])
-    return ca.densify(positions), ca.densify(ca.vertcat(*[ca.vec(frame.R.T) for frame in frames]))
+    return positions, ca.vertcat(*[ca.vec(frame.R.T) for frame in frames])
 
 
 def _guards(mechanism: Mechanism, motion: Motion) -> ca.SX:
@@ -222,4 +225,4 @@ def _selected(values: ca.SX, indices: list[int]) -> ca.SX:
 
 
 def _column(values: list[ca.SX]) -> ca.SX:
-    return ca.densify(ca.vertcat(*values)) if values else ca.SX(0, 1)
+    return ca.vertcat(*values) if values else ca.SX(0, 1)

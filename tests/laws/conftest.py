@@ -1,10 +1,20 @@
-"""Every robot, in every variant worth its own equations: a new robot is tested by being listed in the registry."""
+"""Every robot, in every variant worth its own equations, and a mechanism with every kind of joint.
+
+A new robot is tested by being listed in the registry.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
 from robots.registry import build, names
+from sim_core import reference
+from sim_core.mechanism import Actuator, Body, Joint, Mechanism, PointOutput, SpinRelation, Tunable, Y, Z
+from sim_core.spatial import quaternions_from_rotations, rotation_about
 from sim_core.system import System, assemble
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
@@ -13,14 +23,111 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "rotary_pendulum": [{}, {"variant": "qnet"}, {"coordinates": "joint"}],
     "triple_pendulum": [{}, {"variant": "man"}, {"coordinates": "joint"}, {"shift": 0.05}],
 }
-CASES = [(name, variant) for name in names() for variant in VARIANTS.get(name, [{}])]
+
+OBLIQUE = (2 / 3, 1 / 3, 2 / 3)
+TURNED = tuple(tuple(row) for row in rotation_about(OBLIQUE, 0.7).tolist())
 
 
-def case_name(case: tuple[str, dict[str, object]]) -> str:
-    return "-".join([case[0], *[f"{key}={value}" for key, value in case[1].items()]])
+def mobile_arm() -> Mechanism:
+    """Planar base, lift, oblique shoulder with products of inertia, slanted slide: joint coordinates."""
+    bodies = (
+        Body(name="base", mass=4.0, inertia=(0.3, 0.4, 0.5, 0.0, 0.0, 0.0)),
+        Body(name="lift", mass=2.0, inertia=(0.1, 0.1, 0.05, 0.01, 0.0, 0.02), center_of_mass=(0.05, 0.0, 0.1)),
+        Body(name="arm", mass=1.5, inertia=(0.06, 0.05, 0.03, 0.01, -0.005, 0.002), center_of_mass=(0.2, 0.03, 0.01)),
+        Body(name="hand", mass=Tunable("hand_mass", 0.5), inertia=(0.01, 0.02, 0.015, 0.0, 0.0, 0.001)),
+    )
+    joints = (
+        Joint(name="drive", kind="planar", child="base", axis=Z, child_point=(0.0, 0.1, 0.0)),
+        Joint(name="lift", kind="prismatic", parent="base", child="lift", axis=Z, parent_point=(0.1, 0.0, 0.3)),
+        Joint(
+            name="shoulder",
+            parent="lift",
+            child="arm",
+            axis=OBLIQUE,
+            rotation=TURNED,  # type: ignore[arg-type]
+            parent_point=(0.0, 0.1, 0.2),
+            child_point=(-0.1, 0.0, 0.05),
+            damping=0.0,
+        ),
+        Joint(
+            name="slide",
+            kind="prismatic",
+            parent="arm",
+            child="hand",
+            axis=Y,
+            rotation=TURNED,  # type: ignore[arg-type]
+            parent_point=(0.4, 0.0, 0.0),
+            child_point=(0.0, 0.02, 0.0),
+        ),
+    )
+    return Mechanism(
+        name="mobile_arm",
+        coordinates="joint",
+        bodies=bodies,
+        joints=joints,
+        actuators=(Actuator(name="lift", joint="lift", unit="N"), Actuator(name="shoulder", joint="shoulder")),
+        outputs=(PointOutput(name="hand", body="hand", point=(0.0, 0.0, 0.1)),),
+        initial_q=(0.1, -0.2, 0.3, 0.05, 0.4, 0.1),
+        initial_v=(0.3, 0.1, -0.4, 0.2, 0.5, -0.3),
+    )
 
 
-@pytest.fixture(params=CASES, ids=case_name, scope="session")
+def mobile_arm_in_euler_parameters() -> Mechanism:
+    """The same in absolute coordinates, started from the same joint positions, at rest."""
+    tree = mobile_arm()
+    frames = reference.frames_along(tree, np.array(tree.initial_q), np.array(tree.initial_v))
+    q: list[float] = []
+    v: list[float] = []
+    for body in tree.bodies:
+        frame = frames[body.name]
+        e = quaternions_from_rotations(frame.R.x[None])[0]
+        w = frame.angular_velocity()
+        rate = 0.5 * np.array([-e[1:] @ w, *(e[0] * w + np.cross(e[1:], w))])
+        q += [*frame.p.x, *e]
+        v += [*frame.p.d, *rate]
+    bodies = tuple(dataclasses.replace(body, orientation="euler_parameters") for body in tree.bodies)
+    return dataclasses.replace(
+        tree,
+        name="mobile_arm_absolute",
+        coordinates="absolute",
+        bodies=bodies,
+        initial_q=tuple(float(x) for x in q),
+        initial_v=tuple(float(x) for x in v),
+    )
+
+
+def friction_wheels() -> Mechanism:
+    """Two wheels on fixed axles whose rims roll on each other: a nonholonomic row."""
+    wheels = tuple(
+        Body(name=name, mass=1.0, inertia=(0.1, 0.1, 0.2, 0.0, 0.0, 0.0), free=("theta",)) for name in ("big", "small")
+    )
+    return Mechanism(
+        name="friction_wheels",
+        coordinates="absolute",
+        bodies=wheels,
+        joints=(Joint(name="big", child="big"), Joint(name="small", child="small")),
+        constraints=(SpinRelation(name="rim", terms=(("big", Z, 0.3), ("small", Z, 0.1))),),
+        actuators=(Actuator(name="big", joint="big"),),
+        gravity=(0.0, -9.81, 0.0),
+        initial_q=(0.0, 0.0),
+        initial_v=(1.0, -3.0),
+    )
+
+
+CASES: dict[str, Callable[[], Mechanism]] = {
+    "-".join([name, *[f"{key}={value}" for key, value in variant.items()]]): (
+        lambda name=name, variant=variant: build(name, **variant)
+    )
+    for name in names()
+    for variant in VARIANTS.get(name, [{}])
+} | {made.__name__: made for made in (mobile_arm, mobile_arm_in_euler_parameters, friction_wheels)}
+
+
+@pytest.fixture(params=list(CASES), scope="session")
 def system(request: pytest.FixtureRequest) -> System:
-    name, variant = request.param
-    return assemble(build(name, **variant))
+    return assemble(CASES[request.param]())
+
+
+@pytest.fixture(scope="session")
+def both_families() -> tuple[System, System]:
+    return assemble(mobile_arm()), assemble(mobile_arm_in_euler_parameters())
