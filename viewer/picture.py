@@ -24,20 +24,22 @@ TRACE_PIECES = 24  # of fading opacity
 
 
 class BodiesItem(pg.GraphicsObject):
-    """Outlines of bodies, each list with an opacity, drawn in order."""
+    """Paths in their colours, over them outlines of bodies, each list with an opacity, drawn in order."""
 
     def __init__(self) -> None:
         super().__init__()
         self._layers: list[tuple[list[Outline], float]] = []
+        self._paths: list[tuple[Floats, Any]] = []
         self._bounds = QtCore.QRectF()
 
-    def show_layers(self, layers: list[tuple[list[Outline], float]]) -> None:
+    def show_layers(self, layers: list[tuple[list[Outline], float]], paths: list[tuple[Floats, Any]]) -> None:
         """Replace what is drawn."""
         self.prepareGeometryChange()
-        self._layers = layers
+        self._layers, self._paths = layers, paths
         corners = [outline.corners for outlines, _ in layers for outline in outlines if len(outline.corners)]
-        if corners:
-            every = np.concatenate(corners)
+        corners += [points[np.isfinite(points).all(axis=1)] for points, _ in paths]
+        every = np.concatenate(corners) if corners else np.zeros((0, 2))
+        if len(every):
             pad = max((outline.radius for outlines, _ in layers for outline in outlines), default=0.0)
             (left, bottom), (right, top) = every.min(axis=0) - pad, every.max(axis=0) + pad
             self._bounds = QtCore.QRectF(left, bottom, right - left, top - bottom)
@@ -50,6 +52,9 @@ class BodiesItem(pg.GraphicsObject):
     def paint(self, painter: Any, *_: Any) -> None:
         """Qt asks for this."""
         painter.setRenderHint(QtGui.QPainter.RenderHint.Antialiasing)
+        for points, color in self._paths:
+            painter.setPen(pg.mkPen(color, width=1))
+            painter.drawPath(pg.arrayToQPath(points[:, 0], points[:, 1], connect="finite"))
         for outlines, opacity in self._layers:
             for outline in outlines:
                 self._paint(painter, outline, opacity)
@@ -97,7 +102,6 @@ class BodyPicture:
         self._view: View | None = None
         self._skeleton: Skeleton | None = None
         self._surroundings = Surroundings(self.plot)
-        self._paths: list[Any] = []
         self._bodies = BodiesItem()
         self._bodies.setZValue(10.0)
         self.plot.addItem(self._bodies)
@@ -128,7 +132,6 @@ class BodyPicture:
         rows = poses.values[first : present + 1]
         stride = max(1, len(rows) // TRACE_POINTS)
         paths = view.project(skeleton.tips(rows[::stride]))[..., :2]
-        self._draw_paths(paths)
         layers: list[tuple[list[Outline], float]] = []
         if ghosts:
             marks = evenly_along(paths.reshape(len(paths), -1), GHOSTS + 1)[:-1]
@@ -136,31 +139,22 @@ class BodyPicture:
                 opacity = 0.20 + 0.20 * place / max(1, len(marks) - 1)
                 layers.append((list(skeleton.outlines(rows[mark * stride], view)), opacity))
         layers.append((list(skeleton.outlines(rows[-1], view)), 1.0))
-        self._bodies.show_layers(layers)
+        self._bodies.show_layers(layers, self._fading(paths))
 
-    def _draw_paths(self, paths: Floats) -> None:
-        """Tips' paths (n, bodies, 2), older pieces fainter. Tips that hardly move have none."""
-        for item in self._paths:
-            self.plot.removeItem(item)
-        self._paths = []
-        if len(paths) < 2:
-            return
-        span = np.ptp(paths, axis=0).max(axis=1)
+    def _fading(self, paths: Floats) -> list[tuple[Floats, Any]]:
+        """Tips' paths (n, bodies, 2) in pieces with their colours, older ones fainter; none for tips at rest."""
+        if len(paths) < 2 or self._skeleton is None:
+            return []
+        span = np.nan_to_num(np.ptp(paths, axis=0)).max(axis=1)
+        edges = np.linspace(0, len(paths) - 1, TRACE_PIECES + 1).astype(int).tolist()
+        pieces = []
         for body in np.flatnonzero(span > 0.05 * max(float(span.max()), 1e-9)).tolist():
-            edges = np.linspace(0, len(paths) - 1, TRACE_PIECES + 1).astype(int)
-            for piece, (start, end) in enumerate(pairwise(edges.tolist())):
+            color = theme.body_color(body, self._skeleton.colors[body])
+            for place, (start, end) in enumerate(pairwise(edges)):
                 if end > start:
-                    opacity = 0.25 + 0.45 * (piece / (TRACE_PIECES - 1)) ** 1.5
-                    self._paths.append(self._line(paths[start : end + 1, body], body, opacity))
-
-    def _line(self, points: Floats, body: int, opacity: float) -> Any:
-        assert self._skeleton is not None
-        color = theme.body_color(body, self._skeleton.colors[body])
-        pen = pg.mkPen(theme.faded(color, opacity), width=1)
-        item = pg.PlotCurveItem(points[:, 0], points[:, 1], pen=pen, antialias=True, connect="finite")
-        item.setZValue(5.0)
-        self.plot.addItem(item, ignoreBounds=True)
-        return item
+                    opacity = 0.25 + 0.45 * (place / (TRACE_PIECES - 1)) ** 1.5
+                    pieces.append((paths[start : end + 1, body], theme.faded(color, opacity)))
+        return pieces
 
 
 def body_names(description: Description) -> Sequence[tuple[str, str]]:

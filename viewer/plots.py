@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from pyqtgraph.Qt import QtCore
 
 from nodes.wire.messages import Description
 from viewer import theme
@@ -22,6 +21,7 @@ LEGEND_MOST = 8  # curves named; the rest are counted
 LINE_MOST = 44  # characters in one line above a plot
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
+ROOMY = 0.6  # of its axis a curve must fill, or the axis is drawn closer
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class FieldPlot:
         self._curves: dict[tuple[str, str], Any] = {}
         self._legend: tuple[Any, ...] = ()
         self._still = False
+        self._x_range = self._y_range = (0.0, 0.0)
         plot.showGrid(x=True, y=True, alpha=0.25)
         plot.hideButtons()
         plot.setMenuEnabled(False)
@@ -100,8 +101,12 @@ class FieldPlot:
         plot.addItem(self.cursor, ignoreBounds=True)
 
     def set_still(self) -> None:
-        """Draw for a picture that is looked at closely: smooth and a little wider."""
+        """Draw for a picture that is looked at closely: smooth, a little wider, axes as close as can be."""
         self._still = True
+        self._y_range = (0.0, 0.0)
+        for curve in self._curves.values():
+            self.plot.removeItem(curve)
+        self._curves.clear()
 
     def show(self, signals: Signals, start: float, end: float) -> None:
         """Draw the signals between two times, seconds."""
@@ -122,8 +127,10 @@ class FieldPlot:
                 bounds += self._draw(role, label, place, series, column, start, end)
         for key in set(self._curves) - shown:
             self.plot.removeItem(self._curves.pop(key))
-        self.plot.setXRange(start, end, padding=0.03)  # the first and last label need the room
-        _set_ticks(self.plot.getAxis("bottom"), end - start, 5)
+        if (start, end) != self._x_range:
+            self._x_range = (start, end)
+            self.plot.setXRange(start, end, padding=0.03)  # the first and last label need the room
+            _set_ticks(self.plot.getAxis("bottom"), end - start, 5)
         self._set_y_range(bounds)
         kept = [(label, place) for place, label in enumerate(labels) if label not in hidden]
         self._set_title(unit_text(self.field, signals.description), kept)
@@ -163,7 +170,9 @@ class FieldPlot:
 
     def _pen(self, role: str, place: int) -> Any:
         if role:
-            return pg.mkPen(theme.INK, width=1.4 if self._still else 1, style=QtCore.Qt.PenStyle.DashLine)
+            pen = pg.mkPen(theme.INK, width=1.2 if self._still else 1)
+            pen.setDashPattern([4, 6])  # wide gaps: the measurement stays visible below
+            return pen
         return pg.mkPen(theme.curve_color(place), width=1.6 if self._still else 1)
 
     def _set_y_range(self, bounds: list[tuple[float, float]]) -> None:
@@ -174,6 +183,10 @@ class FieldPlot:
         least = 1.2 if self.field.log else (0.01 * largest if largest > 1e-12 else 2.0)
         if high - low < least:
             low, high = 0.5 * (low + high - least), 0.5 * (low + high + least)
+        shown_low, shown_high = self._y_range
+        if shown_low <= low and high <= shown_high and high - low > ROOMY * (shown_high - shown_low):
+            return  # new numbers on the axis cost more than all curves, and hop about
+        self._y_range = (low, high)
         self.plot.setYRange(low, high, padding=0.07)
         if not self.field.log:
             _set_ticks(self.plot.getAxis("left"), high - low, 4)
@@ -281,6 +294,7 @@ class PlotGrid:
     def mark(self, time: float | None) -> None:
         """Show the instant of the picture, None for nowhere."""
         for plot in self.plots:
-            plot.cursor.setVisible(time is not None)
+            if plot.cursor.isVisible() != (time is not None):
+                plot.cursor.setVisible(time is not None)
             if time is not None:
                 plot.cursor.setPos(time)

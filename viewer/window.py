@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from viewer.signals import Signals
 
 FRAME_MS = 33
 LIVE_WINDOW_S = 20.0
+LIVE_STRIDE_S = 1.0
 LIVE_TRACE_S = 4.0
 SURVEY_EVERY = 30  # frames between looks at whether the live motion still fits its picture
 SLIDER_STEPS = 10_000
@@ -142,7 +144,9 @@ class Window(QtWidgets.QMainWindow):
         start, end = self._span()
         if self.feed is not None:
             self._now = end
-            start, end = max(start, end - LIVE_WINDOW_S), max(end, start + 1.0)
+            # The axes move on in strides: drawing their numbers anew in every frame costs more than the curves.
+            end = LIVE_STRIDE_S * max(1.0, math.ceil(end / LIVE_STRIDE_S))
+            start = max(start, end - LIVE_WINDOW_S)
         self.clock.setText(f"t = {self._now:.2f} s")
         if self.feed is not None or self._frames == 0:
             self.grid.show(signals, start, end)
