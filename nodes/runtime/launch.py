@@ -7,12 +7,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from nodes.client import lost_messages
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.observer import Observer
 from nodes.runtime.plan import NodePlan, Plan, load_node_class, save_plan
@@ -80,6 +78,7 @@ class Launch:
             is_ready=observer.is_ready,
             ask_to_stop=self._ask_to_stop,
             note=lambda name, line: display.say(line, name),
+            environment={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
 
     @contextlib.contextmanager
@@ -118,9 +117,13 @@ class Launch:
         # Its own pid, because a launch that was killed before a child could look is nobody's parent any more.
         process = [*python, "nodes.runtime.process", "--parent", str(os.getpid()), "--plan", str(path), "--node"]
         programs = [Program("sim", [*process, "sim"])]
-        programs += [
-            Program(node.name, [*process, node.name], node.restart, node.max_restarts) for node in self.plan.nodes
-        ]
+        lockstep = self.plan.sim.mode == "lockstep"
+        for node in self.plan.nodes:
+            # A restarted node has forgotten the run, so what came after would be no run of this plan.
+            restart = "never" if lockstep else node.restart
+            if restart != node.restart:
+                self._display.say(f"lockstep: restart = {node.restart!r} does not apply", node.name)
+            programs.append(Program(node.name, [*process, node.name], restart, node.max_restarts))
         if view:
             viewer = [sys.executable, "-P", "-c", VIEWER, str(os.getpid()), str(self.plan.domain)]
             programs.append(Program("viewer", viewer, needed=False))
@@ -158,6 +161,12 @@ class Launch:
             summary.wall_s = time.monotonic() - self._resumed_at
         if self._observer.first_state_at is not None:
             summary.first_state_s = self._observer.first_state_at - self._began
+        # What was last said on the stream stands in for those who answer no more.
+        summary.time = self._observer.time
+        summary.tick = round(summary.time / self.plan.sim.step_s)
+        for name in self._names:
+            if name in self._observer.status:
+                self._note_losses(name, self._observer.status[name].counters)
         deadline = time.monotonic() + GATHER_S
         for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
             left = deadline - time.monotonic()
@@ -165,15 +174,17 @@ class Launch:
                 return
             with contextlib.suppress(ServiceError):
                 answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S))
-                if service == "status":
-                    self._note(name, answer)
+                if service == "status" and name == "sim":
+                    summary.take_simulation(answer)
+                    self._note_losses(name, {**answer, "refused": answer["frames_refused"]})
+                elif service == "status":
+                    self._note_losses(name, answer["counters"])
 
-    def _note(self, name: str, status: dict[str, Any]) -> None:
-        if name == "sim":
-            self.summary.take_simulation(status)
-        refused = status.get("counters", {}).get("refused", status.get("frames_refused", 0))
+    def _note_losses(self, name: str, counters: Mapping[str, int]) -> None:
         self.summary.nodes[name] = ListenerLoss(
-            lost=lost_messages(status), refused=refused, restarts=self._supervisor.children[name].restarts
+            lost=counters.get("lost", 0),
+            refused=counters.get("refused", 0),
+            restarts=self._supervisor.children[name].restarts,
         )
 
     def _finish(self) -> None:

@@ -22,6 +22,7 @@ class Log:
         self.path = path
         self._offset = 0
         self._partial = b""
+        self._new: list[str] = []
         self._kept: deque[str] = deque(maxlen=KEPT_LINES)
         path.write_bytes(b"")
         path.chmod(0o600)
@@ -32,26 +33,37 @@ class Log:
 
     def new_lines(self) -> list[str]:
         """The whole lines written since the last call."""
+        self._read()
+        lines, self._new = self._new, []
+        return lines
+
+    def last(self, count: int) -> list[str]:
+        """The last `count` lines written, an unfinished one included, empty ones not."""
+        while self._read():
+            pass
+        lines = [*self._kept, self._partial.decode(errors="replace")]
+        return [line for line in lines if line.strip()][-count:]
+
+    def forget(self) -> None:
+        """Another process writes from here on: `last` leaves out what stands there by now."""
+        while self._read():
+            pass
+        self._kept.clear()
+
+    def _read(self) -> int:
+        """Take in what was written; how many bytes it was."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._offset)
                 chunk = file.read(LARGEST_READ_BYTES)
         except OSError:  # somebody cleared the domain folder: nothing more to read, nothing lost for the run
-            return []
+            return 0
         self._offset += len(chunk)
         if self._offset > LARGEST_LOG_BYTES and len(chunk) < LARGEST_READ_BYTES:
             os.truncate(self.path, 0)
             self._offset = 0
         *whole, self._partial = (self._partial + chunk).split(b"\n")
         lines = [line.decode(errors="replace").rstrip() for line in whole]
+        self._new.extend(lines)
         self._kept.extend(lines)
-        return lines
-
-    def last(self, count: int) -> list[str]:
-        """The last `count` lines written, an unfinished one included."""
-        while self.new_lines():
-            pass
-        lines = [*self._kept]
-        if self._partial:
-            lines.append(self._partial.decode(errors="replace"))
-        return [line for line in lines if line.strip()][-count:]
+        return len(chunk)

@@ -154,7 +154,8 @@ class Supervisor:
             if program.restarts_after(exit_code) and child.restarts < program.max_restarts:
                 self._schedule_restart(child, exit_code)
             elif exit_code != 0:
-                spent = f" after {child.restarts} restarts" if child.restarts else ""
+                times = f"{child.restarts} restart{'s' if child.restarts > 1 else ''}"
+                spent = f" after {times}" if child.restarts else ""
                 return self._failure(child, exit_code, f"failed{spent}")
         elif child.state == "starting":
             if self.is_ready(program.name, child.pid):
@@ -184,6 +185,7 @@ class Supervisor:
         self._wait_for_all(KILL_S)
 
     def _spawn(self, child: Child) -> None:
+        child.log.forget()
         output = child.log.descriptor()
         try:
             child.process = subprocess.Popen(

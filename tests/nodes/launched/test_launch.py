@@ -139,6 +139,15 @@ def test_a_failed_node_is_restarted_and_counted(ground: Any, are_gone: Any, unti
     assert summary["nodes"]["listener"]["restarts"] == 1
 
 
+def test_lockstep_names_the_node_that_failed_and_restarts_nothing(ground: Any) -> None:
+    more = 'restart = "on-failure"\nparams = { fails_at = 0.1 }'
+    plan = ground.launch_file(ground.node("Damper", more=more), mode="lockstep")
+    done = ground.run("launch", plan, "--duration", "30")
+    assert done.returncode == 1
+    assert "[damper] lockstep: restart = 'on-failure' does not apply" in done.stderr
+    assert "node 'damper' failed, exit code 1" in done.stderr
+
+
 def test_a_second_launch_in_a_live_domain_is_refused_in_one_line(ground: Any) -> None:
     plan = ground.launch_file()
     launch = ground.start("launch", plan)
