@@ -238,10 +238,12 @@ import itertools, sys, time
 from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
 with RecordingWriter(sys.argv[1], {}, chunk_s=None, flush_s=0.1) as writer:
+    under_way, start = False, time.monotonic()
     for seq in itertools.count():
         message = RobotState(timestamp=seq * 1e-3, seq=seq, sent_ns=time.time_ns(), position=[1.0] * 20)
         writer.write("arm/state", message, message.timestamp)
-        if seq == 10_000:
+        if not under_way and time.monotonic() - start > 0.3:
+            under_way = True
             print("well under way", flush=True)
 """
 

@@ -17,7 +17,7 @@ from nodes.wire.recording import RecordingWriter, read_recording
 from viewer import app, availability
 from viewer.signals import Signals, from_recording
 
-pytest.importorskip("pyqtgraph")
+pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
 from pyqtgraph.Qt import QtGui
 
 from viewer import theme
