@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from robots.benchmarks import crank_slider, iftomm, rotary_pendulum, triple_pendulum
+from robots.benchmarks import crank_slider, four_bar, gear_train, iftomm, rotary_pendulum, triple_pendulum
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
 
@@ -19,7 +19,10 @@ Builder = Callable[..., Mechanism]
 
 OURS: dict[str, Builder] = {
     "crank_slider": crank_slider.crank_slider,
+    "epicyclic_gear_train": gear_train.epicyclic_gear_train,
+    "equal_crank_slider": crank_slider.equal_crank_slider,
     "four_bar_chain": iftomm.four_bar_chain,
+    "parallelogram_four_bar": four_bar.parallelogram_four_bar,
     "rotary_pendulum": rotary_pendulum.rotary_pendulum,
     "simple_pendulum": iftomm.simple_pendulum,
     "triple_pendulum": triple_pendulum.triple_pendulum,

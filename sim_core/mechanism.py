@@ -86,11 +86,12 @@ class Joint:
 
     Its point is `parent_point` in the parent's frame and `child_point` in the child's; `axis` is a unit vector in the
     parent's frame; at joint position 0 the child's axes are `rotation` = R_PC. Revolute: R_PC = turn(axis, q) rotation.
-    "planar" moves along e1, e2 perpendicular to the axis and turns about it.
+    "planar" moves along e1, e2 perpendicular to the axis and turns about it; "fixed" does not move (absolute family).
+    `damping` brakes it, N m s or N s/m; `load` is a constant effort along it, N m or N.
     """
 
     name: str
-    kind: Literal["revolute", "prismatic", "planar"] = "revolute"
+    kind: Literal["revolute", "prismatic", "planar", "fixed"] = "revolute"
     parent: str = GROUND
     child: str = ""
     parent_point: Vector3 = ORIGIN
@@ -98,6 +99,7 @@ class Joint:
     axis: Vector3 = Z
     rotation: Matrix3 = IDENTITY
     damping: Number = 0.0
+    load: Number = 0.0
     lower: float | None = None
     upper: float | None = None
 
@@ -256,6 +258,11 @@ class Mechanism:
             if joint.name == name:
                 return joint
         raise UnknownName(f"robot {self.name!r}", "joint", name, [joint.name for joint in self.joints])
+
+    @property
+    def moving_joints(self) -> tuple[Joint, ...]:
+        """The joints that have a position: all but the fixed ones. Their names are a robot's joint names."""
+        return tuple(joint for joint in self.joints if joint.kind != "fixed")
 
     @cached_property
     def tunables(self) -> tuple[Tunable, ...]:

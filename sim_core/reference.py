@@ -219,6 +219,9 @@ def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFram
         return ((parent.R @ constant(axis)) @ gap).scaled(-1.0)
 
     axis = np.array(joint.axis)
+    if joint.kind == "fixed":
+        square = [dot(e1, e2)] if planar else [dot(axis, e1), dot(axis, e2), dot(e1, e2)]
+        return [*(constant(e) @ gap for e in np.eye(3)[: 2 if planar else 3]), *square]
     if joint.kind == "revolute":
         meet = [constant(e) @ gap for e in np.eye(3)[: 2 if planar else 3]]
         return meet if planar else [*meet, dot(axis, e1), dot(axis, e2)]
@@ -247,9 +250,9 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
         M += mass * Jv.T @ Jv + G.T @ inertia @ G
         f += mass * Jv.T @ (np.array(mechanism.gravity) - drift)
         f -= G.T @ (inertia @ here.angular_acceleration() + np.cross(w, inertia @ w))
-    for joint in mechanism.joints:
+    for joint in mechanism.moving_joints:
         rate = np.array([_joint_rate(joint, frames) for frames in axes])
-        f -= _number(joint.damping) * rate * (rate @ v)
+        f += rate * (_number(joint.load) - _number(joint.damping) * (rate @ v))
     phi = rows_along(mechanism, along)
     J = np.array([rows_along(mechanism, frames).d for frames in axes]).T.reshape(len(phi.x), len(q))
     moving = np.array([row for row in range(len(J)) if np.abs(J[row]).max() > 0], dtype=int)

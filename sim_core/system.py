@@ -49,7 +49,7 @@ class System:
         self._library = library
         facts = library.manifest["facts"]
         self.coordinate_names: tuple[str, ...] = tuple(facts["coordinate_names"])
-        self.joint_names = tuple(joint.name for joint in mechanism.joints)
+        self.joint_names = tuple(joint.name for joint in mechanism.moving_joints)
         self.output_names: tuple[str, ...] = tuple(facts["output_names"])
         self.wraps: tuple[int, ...] = tuple(facts["wraps"])
         self.tunable_names = tuple(tunable.name for tunable in mechanism.tunables)

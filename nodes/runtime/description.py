@@ -14,7 +14,7 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
         robot=mechanism.name,
         joints=[
             JointDescription(name=j.name, kind=j.kind, unit=j.unit, lower=j.lower, upper=j.upper)
-            for j in mechanism.joints
+            for j in mechanism.moving_joints
         ],
         actuators=[
             ActuatorDescription(name=a.name, joint=a.joint, unit=a.unit, effort_limit=a.effort_limit)

@@ -62,7 +62,7 @@ def _check_robot(plan: Plan, file: Path) -> None:
         mechanism = build(plan.sim.robot, **plan.sim.parameters)
     except (ValueError, TypeError) as error:
         raise PlanError(f"{where}: key 'parameters': {error}") from None
-    joints = [joint.name for joint in mechanism.joints]
+    joints = [joint.name for joint in mechanism.moving_joints]
     for milestone in plan.milestones:
         at = f"{file}: milestone {milestone.name!r}"
         if milestone.joint not in joints:

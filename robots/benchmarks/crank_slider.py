@@ -1,46 +1,68 @@
-"""Man's planar crank-slider in five coordinates. [Man2025, example 2; L2 in its equations is half the rod]"""
+"""Planar crank-sliders in five coordinates: Man's, and one with equal bars that passes singular positions."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Literal
 
 from robots.parameters import require_choice
 from sim_core.mechanism import Body, Joint, Mechanism, PointOutput, Shape, X
 
-CRANK, ROD = 0.2, 0.35
-
 
 def crank_slider(start: Literal["consistent", "printed"] = "consistent") -> Mechanism:
     """Crank 0.2 m (J 45 kg m2), rod 0.35 m (3.5 kg, J 3.5), slider 2.5 kg along x; crank at 0 turning at pi/3 rad/s.
 
     start  "consistent" velocities, or "printed": the paper's, which leave row 2 open by 0.2094 m/s
+    [Man2025, example 2], where L2 of the equations is half the rod.
     """
     require_choice("crank_slider", "start", start, ("consistent", "printed"))
-    half, rate = ROD / 2, math.pi / 3
-    # At crank angle 0 rod and slider lie along x: y2' and theta2' follow from the pin's speed.
-    pin = CRANK * rate
-    velocity = (rate, 0.0, pin / 2, -pin / ROD, 0.0) if start == "consistent" else (rate, 0.0, 0.0, 0.0, 0.0)
+    made = _crank_slider("crank_slider", (0.2, 0.35), (45.0, 3.5), (20.0, 3.5, 2.5), angle=0.0, rate=math.pi / 3)
+    if start == "consistent":
+        return made
+    printed = (math.pi / 3, 0.0, 0.0, 0.0, 0.0)
+    return dataclasses.replace(made, initial_v=printed)
+
+
+def equal_crank_slider() -> Mechanism:
+    """Crank and rod 0.3 m (J 0.01 kg m2 each), rod and slider 1 kg; crank at 0.3 rad turning at 6 rad/s, consistent.
+
+    When the crank stands upright the slider is over the crank's axis, and the rows lose rank.
+    """
+    return _crank_slider("equal_crank_slider", (0.3, 0.3), (0.01, 0.01), (1.0, 1.0, 1.0), angle=0.3, rate=6.0)
+
+
+def _crank_slider(
+    name: str,
+    lengths: tuple[float, float],
+    inertias: tuple[float, float],
+    masses: tuple[float, float, float],
+    angle: float,
+    rate: float,
+) -> Mechanism:
+    crank, rod = lengths
+    half = rod / 2
+    q, v = _consistent_start(crank, rod, angle, rate)
     return Mechanism(
-        name="crank_slider",
+        name=name,
         coordinates="absolute",
         bodies=(
             Body(
                 name="crank",
-                mass=20.0,
-                inertia=(0.0, 0.0, 45.0, 0.0, 0.0, 0.0),
+                mass=masses[0],
+                inertia=(0.0, 0.0, inertias[0], 0.0, 0.0, 0.0),
                 free=("theta",),
-                shapes=(Shape(kind="line", points=(0.0, 0.0, 0.0, CRANK, 0.0, 0.0)),),
+                shapes=(Shape(kind="line", points=(0.0, 0.0, 0.0, crank, 0.0, 0.0)),),
             ),
             Body(
                 name="rod",
-                mass=3.5,
-                inertia=(0.0, 0.0, 3.5, 0.0, 0.0, 0.0),
+                mass=masses[1],
+                inertia=(0.0, 0.0, inertias[1], 0.0, 0.0, 0.0),
                 shapes=(Shape(kind="line", points=(-half, 0.0, 0.0, half, 0.0, 0.0)),),
             ),
             Body(
                 name="slider",
-                mass=2.5,
+                mass=masses[2],
                 inertia=(0.0, 0.0, 0.02, 0.0, 0.0, 0.0),
                 free=("x",),
                 shapes=(Shape(kind="box", size=(0.06, 0.04, 0.04)),),
@@ -52,7 +74,7 @@ def crank_slider(start: Literal["consistent", "printed"] = "consistent") -> Mech
                 name="crank_pin",
                 parent="crank",
                 child="rod",
-                parent_point=(CRANK, 0.0, 0.0),
+                parent_point=(crank, 0.0, 0.0),
                 child_point=(-half, 0.0, 0.0),
             ),
             Joint(name="slider_pin", parent="rod", child="slider", parent_point=(half, 0.0, 0.0)),
@@ -60,7 +82,23 @@ def crank_slider(start: Literal["consistent", "printed"] = "consistent") -> Mech
         ),
         outputs=(PointOutput(name="slider", body="slider", axes="x"),),
         gravity=(0.0, -9.81, 0.0),
-        initial_q=(0.0, CRANK + half, 0.0, 0.0, CRANK + ROD),
-        initial_v=velocity,
-        parameters={"crank_length": CRANK, "rod_length": ROD},
+        initial_q=q,
+        initial_v=v,
+        parameters={"crank_length": crank, "rod_length": rod},
     )
+
+
+def _consistent_start(
+    crank: float, rod: float, angle: float, rate: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Coordinates and velocities from the crank's angle and rate, the slider ahead of the crank."""
+    half = rod / 2
+    rod_angle = -math.asin(crank * math.sin(angle) / rod)
+    rod_rate = -crank * math.cos(angle) * rate / (rod * math.cos(rod_angle))
+    pin = (crank * math.cos(angle), crank * math.sin(angle))
+    pin_rate = (-pin[1] * rate, pin[0] * rate)
+    reach = (half * math.cos(rod_angle), half * math.sin(rod_angle))
+    reach_rate = (-reach[1] * rod_rate, reach[0] * rod_rate)
+    q = (angle, pin[0] + reach[0], pin[1] + reach[1], rod_angle, pin[0] + 2 * reach[0])
+    v = (rate, pin_rate[0] + reach_rate[0], pin_rate[1] + reach_rate[1], rod_rate, pin_rate[0] + 2 * reach_rate[0])
+    return q, v

@@ -104,18 +104,19 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
             point_b=joint.child_point,
         )
 
+    square = [perpendicular(axis_child, e1), perpendicular(axis_child, e2), perpendicular(e1_child, e2)]
+    if joint.kind == "fixed":
+        return [coincide((X, Y)), square[2]] if in_plane else [coincide((X, Y, Z)), *square]
     if joint.kind == "revolute":
-        upright = [] if in_plane else [perpendicular(axis_child, e1), perpendicular(axis_child, e2)]
-        return [coincide((X, Y) if in_plane else (X, Y, Z)), *upright]
+        return [coincide((X, Y))] if in_plane else [coincide((X, Y, Z)), *square[:2]]
     if joint.kind == "prismatic":
         if in_plane:
             across = e2 if abs(e1[2]) > 0.5 else e1
             return [stays(across), perpendicular(_seen_from_child(joint, across), joint.axis)]
-        upright = [perpendicular(axis_child, e1), perpendicular(axis_child, e2), perpendicular(e1_child, e2)]
-        return [stays(e1), stays(e2), *upright]
+        return [stays(e1), stays(e2), *square]
     if in_plane:
         return []
-    return [stays(joint.axis), perpendicular(axis_child, e1), perpendicular(axis_child, e2)]
+    return [stays(joint.axis), *square[:2]]
 
 
 def _seen_from_child(joint: Joint, direction: Vector3) -> Vector3:

@@ -126,7 +126,7 @@ def _has_loops(mechanism: Mechanism) -> bool:
 def _joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
     """Position and rate of every declared joint, and the indices of those that an arctangent wraps at pi."""
     positions, rates, wraps = [], [], []
-    for index, joint in enumerate(mechanism.joints):
+    for index, joint in enumerate(mechanism.moving_joints):
         if mechanism.coordinates == "joint":
             at = motion.coordinate_names.index(recursive.joint_coordinates(joint)[-1])
             positions.append(symbols.q[at])
@@ -176,13 +176,13 @@ def _measured_rate(motion: Motion, symbols: Symbols, joint: Joint, position: ca.
 
 
 def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX:
-    """Generalized forces of actuators and joint damping, by virtual power through the joint rates."""
-    names = [joint.name for joint in mechanism.joints]
+    """Generalized forces of actuators, joint loads and joint damping, by virtual power through the joint rates."""
+    names = [joint.name for joint in mechanism.moving_joints]
     efforts: list[ca.SX] = [ca.SX(0) for _ in names]
     for index, actuator in enumerate(mechanism.actuators):
         efforts[names.index(actuator.joint)] += symbols.u[index]
-    for index, joint in enumerate(mechanism.joints):
-        efforts[index] -= symbols.number(joint.damping) * rates[index]
+    for index, joint in enumerate(mechanism.moving_joints):
+        efforts[index] += symbols.number(joint.load) - symbols.number(joint.damping) * rates[index]
     return ca.jacobian(rates, symbols.v).T @ _column(efforts)
 
 

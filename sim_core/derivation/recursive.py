@@ -66,6 +66,8 @@ def _links(mechanism: Mechanism, symbols: Symbols) -> list[Link]:
     last: dict[str, int] = {GROUND: -1}
     owner = f"mechanism {mechanism.name!r}"
     for joint in mechanism.joints:
+        if joint.kind == "fixed":
+            raise InvalidMechanism(f"{owner}: joint {joint.name!r} is fixed; in joint coordinates make its bodies one")
         if joint.child in last:
             raise InvalidMechanism(
                 f"{owner}: joint {joint.name!r} closes a loop at {joint.child!r}; a constraint must do that"

@@ -19,6 +19,7 @@ from sim_core.system import System, assemble
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "crank_slider": [{}, {"start": "printed"}],
+    "epicyclic_gear_train": [{"torque": 0.0}],
     "four_bar_chain": [{}, {"loops": 1}],
     "rotary_pendulum": [{}, {"variant": "qnet"}, {"coordinates": "joint"}],
     "triple_pendulum": [{}, {"variant": "man"}, {"coordinates": "joint"}, {"shift": 0.05}],

@@ -62,7 +62,7 @@ def _plain(mechanism: Any) -> dict[str, Any]:
         "bodies": [{"name": body.name, "mass": float(body.mass)} for body in mechanism.bodies],
         "joints": [
             {"name": j.name, "kind": j.kind, "unit": j.unit, "lower": j.lower, "upper": j.upper}
-            for j in mechanism.joints
+            for j in mechanism.moving_joints
         ],
         "actuators": [
             {"name": a.name, "joint": a.joint, "unit": a.unit, "effort_limit": a.effort_limit}

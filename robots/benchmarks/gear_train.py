@@ -1,0 +1,77 @@
+"""The epicyclic gear train: 7 bodies, Euler parameters, holonomic and nonholonomic rows. [NadaBayoumi2024, sec. 5]
+
+Masses, inertias and tooth counts are assumed: the paper does not state them.
+"""
+
+from __future__ import annotations
+
+from sim_core.mechanism import Body, Joint, Mechanism, PointOutput, Shape, SpinRelation, Z
+
+SUN_TEETH, PLANET_TEETH = 24, 18
+MODULE = 1e-3  # m per tooth
+AXIS_DISTANCE = MODULE * (SUN_TEETH + PLANET_TEETH)  # 42 mm: planet axes from the sun's
+NAMES = ("ring", "sun", "arm", "pin_a", "planet_a", "pin_b", "planet_b")
+MASSES = (1.0, 0.2, 0.4, 0.02, 0.1, 0.02, 0.1)
+ACROSS = (2e-3, 2e-4, 5e-4, 2e-6, 5e-5, 2e-6, 5e-5)  # Ixx = Iyy
+AXIAL = (4e-3, 3e-4, 1e-3, 1e-6, 8e-5, 1e-6, 8e-5)  # Izz
+
+
+def epicyclic_gear_train(torque: float = 0.1) -> Mechanism:
+    """Ring fixed, sun, arm with two planets on pins; at rest, `torque` (N m) on the arm about its z, no gravity.
+
+    45 holonomic rows (coordinate differences, dot products of axes, e'e - 1) and 3 nonholonomic ones in tooth counts.
+    """
+    places = (0.0, 0.0, 0.0, AXIS_DISTANCE, AXIS_DISTANCE, -AXIS_DISTANCE, -AXIS_DISTANCE)
+    bodies = tuple(
+        Body(
+            name=name,
+            mass=mass,
+            inertia=(across, across, axial, 0.0, 0.0, 0.0),
+            orientation="euler_parameters",
+            shapes=_shapes(name),
+        )
+        for name, mass, across, axial in zip(NAMES, MASSES, ACROSS, AXIAL, strict=True)
+    )
+    right, left = (AXIS_DISTANCE, 0.0, 0.0), (-AXIS_DISTANCE, 0.0, 0.0)
+    joints = (
+        Joint(name="ring", kind="fixed", child="ring"),
+        Joint(name="sun", child="sun"),
+        Joint(name="arm", child="arm", load=torque),
+        Joint(name="pin_a", kind="fixed", parent="arm", child="pin_a", parent_point=right),
+        Joint(name="planet_a", parent="pin_a", child="planet_a"),
+        Joint(name="pin_b", kind="fixed", parent="arm", child="pin_b", parent_point=left),
+        Joint(name="planet_b", parent="pin_b", child="planet_b"),
+    )
+    return Mechanism(
+        name="epicyclic_gear_train",
+        coordinates="absolute",
+        bodies=bodies,
+        joints=joints,
+        constraints=_meshes(),
+        outputs=(PointOutput(name="planet", body="planet_a", axes="xy"),),
+        gravity=(0.0, 0.0, 0.0),
+        initial_q=tuple(c for x in places for c in (x, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)),
+        initial_v=(0.0,) * 49,
+        parameters={"torque": torque, "sun_teeth": float(SUN_TEETH), "planet_teeth": float(PLANET_TEETH)},
+    )
+
+
+def _meshes() -> tuple[SpinRelation, ...]:
+    """The rolling rows, in tooth counts. [NadaBayoumi2024, eqs. 26-28]"""
+    sun, planet = float(SUN_TEETH), float(PLANET_TEETH)
+    first = (("sun", Z, sun), ("planet_a", Z, planet), ("arm", Z, -(sun + planet)))
+    ring = (("ring", Z, sun + 2 * planet), ("arm", Z, -(sun + planet)), ("planet_a", Z, -planet))
+    second = (("sun", Z, sun), ("planet_b", Z, planet), ("arm", Z, -(sun + planet)))
+    return (
+        SpinRelation(name="sun_planet_a", terms=first),
+        SpinRelation(name="ring_planet_a", terms=ring),
+        SpinRelation(name="sun_planet_b", terms=second),
+    )
+
+
+def _shapes(name: str) -> tuple[Shape, ...]:
+    if name == "arm":
+        return (Shape(kind="line", points=(-AXIS_DISTANCE, 0.0, 0.0, AXIS_DISTANCE, 0.0, 0.0)),)
+    teeth = {"ring": SUN_TEETH + 2 * PLANET_TEETH, "sun": SUN_TEETH}.get(name, PLANET_TEETH)
+    radius = 2e-3 if name.startswith("pin") else teeth * MODULE  # rims that meet at the stated axis distance
+    return (Shape(kind="cylinder", size=(radius, 5e-3)),)
