@@ -28,7 +28,7 @@ VIEWER = (
     "import sys; from nodes.runtime.process import die_with_parent; die_with_parent(int(sys.argv[1]));"
     "from nodes.runtime.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
 )
-GATHER_S = 1.0  # of the 5 s in which a launch ends
+GATHER_S = 0.7  # of the 5 s in which a launch ends
 ANSWER_S = 0.5
 MILESTONE_MISSED = 1
 

@@ -20,7 +20,7 @@ from nodes.runtime.logs import Log
 
 READY_DEADLINE_S = 30.0
 # Of the 5 s a stop may take: time for the polite request, then for SIGTERM, then SIGKILL.
-POLITE_S = 2.5
+POLITE_S = 2.0
 TERMINATE_S = 1.0
 KILL_S = 1.0
 LONGEST_BACKOFF_S = 5.0
@@ -198,7 +198,8 @@ class Supervisor:
             )
         finally:
             os.close(output)
-        child.state, child.exit_code, child.started_at = "starting", None, time.monotonic()
+        child.state = "starting" if child.program.needed else "running"
+        child.exit_code, child.started_at = None, time.monotonic()
 
     def _schedule_restart(self, child: Child, exit_code: int) -> None:
         wait_s = min(child.program.backoff_s * 2**child.restarts, LONGEST_BACKOFF_S)

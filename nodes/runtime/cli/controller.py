@@ -16,25 +16,24 @@ CONTROLLER = '''\
 
 import msgspec
 
-from nodes.runtime.node import Node
-from nodes.wire.messages import JointCommand, RobotState
+from armswing import Node, messages
 
 
 class {class_name}(Node):
-    listens = {{"state": RobotState}}
-    speaks = {{"command": JointCommand}}
+    listens = {{"state": messages.RobotState}}
+    speaks = {{"command": messages.JointCommand}}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         joint: str = "arm"
         damping: float = 1e-3  # N m s/rad
 
     def on_start(self, context):
-        self.params = context.params
+        self.context = context  # its params change with `armswing param set`
 
     def on_message(self, name, state):
-        velocity = state.velocity[state.name.index(self.params.joint)]
-        effort = -self.params.damping * velocity
-        yield "command", JointCommand(name=[self.params.joint], value=[effort], answers=state.seq)
+        params = self.context.params
+        effort = -params.damping * state.velocity[state.name.index(params.joint)]
+        yield "command", messages.JointCommand(name=[params.joint], value=[effort], answers=state.seq)
 '''
 
 LAUNCH = """\
