@@ -7,6 +7,7 @@ from collections import deque
 
 from nodes.client import Client, NotLiveError
 from nodes.wire.messages import Message
+from nodes.wire.registry import RegistryError
 
 QUEUE_MOST = 100_000  # messages kept for a window that is not drawing; older ones are dropped
 QUIET_S = 0.5
@@ -40,7 +41,7 @@ class LiveFeed:
             try:
                 with Client(self._domain) as client:
                     self._follow(client)
-            except (NotLiveError, OSError):
+            except (NotLiveError, RegistryError, OSError):
                 self._stop.wait(RETRY_S)
 
     def _follow(self, client: Client) -> None:

@@ -12,6 +12,7 @@ from pyqtgraph.Qt import QtCore, QtGui
 
 from nodes.wire.messages import Description
 from viewer import theme
+from viewer.axes import PlainAxis
 from viewer.bodies import Outline, Skeleton, evenly_along
 from viewer.projection import View, choose_view
 from viewer.series import Floats, Series, row_at
@@ -93,7 +94,7 @@ class BodyPicture:
     def __init__(self, plane: str = "auto") -> None:
         self.widget = pg.GraphicsLayoutWidget()
         self.widget.ci.layout.setContentsMargins(4, 0, 4, 0)
-        self.plot = self.widget.addPlot()
+        self.plot = self.widget.addPlot(axisItems={"left": PlainAxis("left"), "bottom": PlainAxis("bottom")})
         self.plot.setAspectLocked(True)
         self.plot.hideButtons()
         self.plot.setMenuEnabled(False)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
+from pyqtgraph.Qt import QtWidgets
 
 from nodes.wire.messages import Description
 from viewer import theme
+from viewer.axes import PlainAxis, PowerAxis
 from viewer.series import Floats, Series, decimated
 from viewer.signals import Signals
-from viewer.surroundings import nice_step
 
 LEGEND_MOST = 8  # curves named; the rest are counted
-LINE_MOST = 44  # characters in one line above a plot
+LETTER_WIDTH = 7.6  # pixels of a letter above a plot
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
 ROOMY = 0.6  # of its axis a curve must fill, or the axis is drawn closer
@@ -40,8 +40,8 @@ FIELDS = (
     Field("velocity", "Velocity", "{joint}/s"),
     Field("effort", "Effort", "{effort}"),
     Field("energy", "Energy", "J"),
-    Field("phi", "Constraint violation |Φ|", "rows' own units", log=True),
-    Field("phidot", "Velocity violation |dΦ/dt|", "rows' own units/s", log=True),
+    Field("phi", "Violation |Φ|", "constraints' units", log=True),
+    Field("phidot", "Violation |dΦ/dt|", "constraints' units/s", log=True),
     Field("outputs", "Outputs", "SI"),
 )
 
@@ -75,9 +75,10 @@ def _together(units: Sequence[str]) -> str:
 class FieldPlot:
     """One plot: its curves follow the labels of the series it is given."""
 
-    def __init__(self, plot: Any, field: Field, last_row: bool) -> None:
+    def __init__(self, plot: Any, title: Title, field: Field, last_row: bool) -> None:
         self.field = field
         self.plot = plot
+        self.title = title
         self._curves: dict[tuple[str, str], Any] = {}
         self._legend: tuple[Any, ...] = ()
         self._still = False
@@ -86,16 +87,9 @@ class FieldPlot:
         plot.hideButtons()
         plot.setMenuEnabled(False)
         plot.getViewBox().setDefaultPadding(0.0)
-        for name in ("left", "bottom"):
-            axis = plot.getAxis(name)
-            axis.enableAutoSIPrefix(False)
-            axis.setPen(theme.FAINT)
-            axis.setTextPen(theme.MUTED)
-            axis.setTickFont(theme.font(8.5))
         plot.getAxis("left").setWidth(AXIS_WIDTH)
-        plot.getAxis("left").setLogMode(field.log)
         if last_row:
-            plot.getAxis("bottom").setLabel("time [s]", color=theme.MUTED)
+            plot.getAxis("bottom").name("time [s]")
         self.cursor = pg.InfiniteLine(angle=90, pen=pg.mkPen(theme.MUTED, width=1), movable=False)
         self.cursor.setVisible(False)
         plot.addItem(self.cursor, ignoreBounds=True)
@@ -114,7 +108,7 @@ class FieldPlot:
         shown = set()
         main = signals.series.get(self.field.name)
         labels = main.labels if main is not None else ()
-        hidden = _unactuated(labels, signals.description) if self.field.name == "effort" else set()
+        hidden = self._hidden(signals)
         for role in ("", self.field.over) if self.field.over else ("",):
             series = signals.series.get(role or self.field.name)
             if series is None or len(series.times) == 0:
@@ -130,10 +124,25 @@ class FieldPlot:
         if (start, end) != self._x_range:
             self._x_range = (start, end)
             self.plot.setXRange(start, end, padding=0.03)  # the first and last label need the room
-            _set_ticks(self.plot.getAxis("bottom"), end - start, 5)
+            self.plot.getAxis("bottom").space(end - start, 5)
         self._set_y_range(bounds)
+        self.show_title(signals)
+
+    def show_title(self, signals: Signals) -> None:
+        """Title, unit and legend above the plot, for the width it has now."""
+        main = signals.series.get(self.field.name)
+        hidden = self._hidden(signals)
+        labels = main.labels if main is not None else ()
         kept = [(label, place) for place, label in enumerate(labels) if label not in hidden]
         self._set_title(unit_text(self.field, signals.description), kept)
+
+    def _hidden(self, signals: Signals) -> set[str]:
+        """Joints that nothing drives have no curve of effort: it is nought for ever."""
+        series = signals.series.get("effort")
+        if self.field.name != "effort" or series is None or signals.description is None:
+            return set()
+        actuators = signals.description.actuators
+        return set(series.labels) - {name for actuator in actuators for name in (actuator.joint, actuator.name)}
 
     def _draw(
         self, role: str, label: str, place: int, series: Series, column: int, start: float, end: float
@@ -189,12 +198,16 @@ class FieldPlot:
         self._y_range = (low, high)
         self.plot.setYRange(low, high, padding=0.07)
         if not self.field.log:
-            _set_ticks(self.plot.getAxis("left"), high - low, 4)
+            self.plot.getAxis("left").space(high - low, 4)
 
     def _set_title(self, unit: str, labels: Sequence[tuple[str, int]]) -> None:
         """Title, unit and legend in one line above the plot, where no curve can run into them."""
         dashed = any(role for role, _ in self._curves)
-        wanted = (unit, tuple(labels), dashed)
+        length = len(self.field.title) + len(unit) + sum(len(label) + 4 for label, _ in labels[:LEGEND_MOST])
+        width = self.plot.size().width() - AXIS_WIDTH
+        named = len(labels) > 1 or dashed or self.field.name == "effort"
+        two_lines = named and LETTER_WIDTH * (length + 12 * dashed) > width
+        wanted = (unit, tuple(labels), dashed, two_lines)
         if wanted == self._legend:
             return
         self._legend = wanted
@@ -203,7 +216,7 @@ class FieldPlot:
             f"<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>",
         ]
         keys = []
-        if len(labels) > 1 or dashed or self.field.name == "effort":
+        if named:
             keys = [_key(theme.curve_color(place), "━", label) for label, place in labels[:LEGEND_MOST]]
         if len(labels) > LEGEND_MOST:
             keys.append(_muted(f"and {len(labels) - LEGEND_MOST} more"))
@@ -211,14 +224,9 @@ class FieldPlot:
             keys.append(_key(theme.INK, "╍", "reference"))
         if not labels and self.field.name == "effort":
             keys.append(_muted("nothing drives this robot"))
-        length = len(self.field.title) + len(unit) + sum(len(label) + 4 for label, _ in labels[: len(keys)])
-        two_lines = length + 12 * dashed > LINE_MOST
         gap = "&nbsp;&nbsp;"
         text = gap.join(head) + ("<br>" if two_lines else gap) + " &nbsp;".join(keys)
-        self.plot.setTitle(text, size="10pt", justify="left")
-        height = 46 if two_lines else 30
-        self.plot.titleLabel.setMaximumHeight(height)
-        self.plot.layout.setRowFixedHeight(0, height)
+        self.title.set_html(text, lines=2 if two_lines else 1)
 
 
 def _muted(text: str) -> str:
@@ -229,40 +237,21 @@ def _key(color: str, mark: str, label: str) -> str:
     return f"<span style='color:{color}'>{mark}</span>&nbsp;<span style='color:{theme.INK}'>{html.escape(label)}</span>"
 
 
-def _unactuated(labels: Sequence[str], description: Description | None) -> set[str]:
-    """Joints that nothing drives, whose effort is nought for ever; none when the robot is not known."""
-    if description is None:
-        return set()
-    driven = {name for actuator in description.actuators for name in (actuator.joint, actuator.name)}
-    return set(labels) - driven
+class Title(pg.GraphicsWidget):
+    """A line or two of rich text that asks for no width: a long legend must not widen its plot."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+        self._item = QtWidgets.QGraphicsTextItem(self)
+        self._item.setFont(theme.font(10.0))
+        self._item.setPos(AXIS_WIDTH, 0.0)
 
-def _set_ticks(axis: Any, span: float, least: int) -> None:
-    """Numbers at round distances, at least `least` of them over the span, and four finer lines between two."""
-    step = nice_step(span / least)
-    axis.setTickSpacing(step, step / 5.0)
-
-
-class PowerAxis(pg.AxisItem):
-    """An axis that writes every decade of a logarithmic scale as a power of ten."""
-
-    def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float | None, list[float]]]:
-        """pyqtgraph asks for this: whole decades, and where they are few their parts 2 .. 9 between."""
-        first, last = math.ceil(minVal), math.floor(maxVal)
-        every = max(1, math.ceil((last - first) / 6))
-        decades = [float(exponent) for exponent in range(first, last + 1, every)]
-        if every > 1:
-            return [(float(every), decades)]
-        parts = [decade + math.log10(part) for decade in range(first - 1, last + 1) for part in range(2, 10)]
-        return [(1.0, decades), (None, [part for part in parts if minVal <= part <= maxVal])]
-
-    def logTickStrings(self, values: Sequence[float], scale: float, spacing: float | None) -> list[str]:
-        """pyqtgraph asks for this: the text at each decade, nothing between (spacing None)."""
-        return [_power(value * scale) if spacing is not None else "" for value in values]
-
-
-def _power(exponent: float) -> str:
-    return "10" + f"{round(exponent)}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    def set_html(self, text: str, lines: int) -> None:
+        """Replace the text and make room for its lines."""
+        self.text = text
+        self._item.setHtml(text)
+        self.setFixedHeight(10.0 + 17.0 * lines)
 
 
 class PlotGrid:
@@ -275,9 +264,12 @@ class PlotGrid:
         columns = min(columns, len(fields))
         self.plots: list[FieldPlot] = []
         for index, field in enumerate(fields):
-            axes = {"left": PowerAxis("left")} if field.log else {}
-            plot = self.widget.addPlot(row=index // columns, col=index % columns, axisItems=axes)
-            self.plots.append(FieldPlot(plot, field, last_row=index + columns >= len(fields)))
+            row, column = divmod(index, columns)
+            axes = {"left": (PowerAxis if field.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
+            title = Title()
+            self.widget.addItem(title, row=2 * row, col=column)
+            plot = self.widget.addPlot(row=2 * row + 1, col=column, axisItems=axes)
+            self.plots.append(FieldPlot(plot, title, field, last_row=index + columns >= len(fields)))
             if index:
                 plot.setXLink(self.plots[0].plot)
 
@@ -290,6 +282,12 @@ class PlotGrid:
         """Draw the signals between two times, seconds."""
         for plot in self.plots:
             plot.show(signals, start, end)
+
+    def lay_out_titles(self, signals: Signals) -> None:
+        """Fit titles and legends to the widths the plots have now."""
+        self.widget.ci.layout.activate()
+        for plot in self.plots:
+            plot.show_title(signals)
 
     def mark(self, time: float | None) -> None:
         """Show the instant of the picture, None for nowhere."""

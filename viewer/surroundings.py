@@ -10,6 +10,7 @@ import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore
 
 from viewer import theme
+from viewer.axes import nice_step
 from viewer.projection import View
 from viewer.series import Floats
 
@@ -35,12 +36,7 @@ class Surroundings:
     def _draw_axes(self, view: View, cloud: Floats) -> str:
         right, up = ("xyz"[int(np.argmax(np.abs(axis)))] for axis in view.axes[:2])
         for name, letter in (("bottom", right), ("left", up)):
-            axis = self.plot.getAxis(name)
-            axis.enableAutoSIPrefix(False)
-            axis.setLabel(f"{letter} [m]", color=theme.MUTED)
-            axis.setPen(theme.FAINT)
-            axis.setTextPen(theme.MUTED)
-            axis.setTickFont(theme.font(8.5))
+            self.plot.getAxis(name).name(f"{letter} [m]")
         self.plot.showGrid(x=True, y=True, alpha=0.25)
         self._fit(view.project(cloud)[:, :2])
         return f"seen face on, in the plane {right}{up}"
@@ -100,11 +96,3 @@ def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> tup
     corner = np.zeros(3)
     corner[vertical], corner[a], corner[b] = height, low[a] * step, low[b] * step
     return np.stack(lines), corner
-
-
-def nice_step(length: float) -> float:
-    """The nearest 1, 2 or 5 times a power of ten at or below `length`."""
-    if not (math.isfinite(length) and length > 0.0):
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(length))
-    return float(power * max(step for step in (1.0, 2.0, 5.0) if step * power <= length * (1.0 + 1e-9)))

@@ -56,6 +56,7 @@ class Window(QtWidgets.QMainWindow):
     def _build(self, subtitle: str, waiting: str) -> None:
         self.setWindowTitle("armswing")
         self.setStyleSheet(theme.STYLE)
+        self.setMinimumSize(1160, 720)
         self.resize(1600, 1000)
         self.title, self.subtitle = _label("", "title"), _label(subtitle, "subtitle")
         self.clock = _label("", "title")
@@ -129,7 +130,10 @@ class Window(QtWidgets.QMainWindow):
             f"<span style='color:{color}'>●</span>&nbsp;{name}" for name, color in body_names(signals.description)
         ]
         self.legend.setText("&nbsp;&nbsp;&nbsp;".join(entries))
-        faint = "; faint poses are earlier ones" if self._still and signals.poses is not None else ""
+        if signals.poses is None:
+            self.caption.setText("no poses of the bodies here")
+            return
+        faint = "; faint poses are earlier ones" if self._still else ""
         self.caption.setText(self.picture.caption + faint)
 
     def refresh(self) -> None:
@@ -215,13 +219,23 @@ class Window(QtWidgets.QMainWindow):
         self.ensurePolished()
         self.layout().activate()
         self.refresh()
-        for _ in range(3):  # sizes settle in the first passes, axis widths and view limits follow them
-            QtWidgets.QApplication.processEvents()
         image = QtGui.QImage(width, height, QtGui.QImage.Format.Format_RGB32)
-        image.fill(QtGui.QColor(theme.PAPER))
-        self.render(image)
+        for _ in range(3):  # a window that is not on a screen finds its sizes while it is drawn
+            QtWidgets.QApplication.processEvents()
+            self._lay_out_titles()
+            image.fill(QtGui.QColor(theme.PAPER))
+            self.render(image)
         if not image.save(str(path), "PNG"):
             raise OSError(f"cannot write the picture {path}; its folder must exist and take files")
+
+    def resizeEvent(self, event: Any) -> None:
+        """Titles and legends are laid out for the width there is."""
+        super().resizeEvent(event)
+        if self.signals.states:
+            QtCore.QTimer.singleShot(0, self._lay_out_titles)
+
+    def _lay_out_titles(self) -> None:
+        self.grid.lay_out_titles(self.signals)
 
     def closeEvent(self, event: Any) -> None:
         """Stop listening before the window goes."""

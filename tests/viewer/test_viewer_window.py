@@ -110,7 +110,7 @@ def test_references_are_dashed_over_positions_and_undriven_joints_have_no_effort
     plots = {plot.field.name: plot for plot in open_window(spatial).grid.plots}
     assert set(plots["position"]._curves) == {("", "yaw"), ("", "pitch"), ("reference", "yaw")}
     assert set(plots["effort"]._curves) == {("", "yaw")}
-    assert "reference" in plots["position"].plot.titleLabel.text
+    assert "reference" in plots["position"].title.text
 
 
 def test_units_follow_the_joints(spatial: Path) -> None:

@@ -1,0 +1,69 @@
+"""The live feed against a real registry and publisher: it waits for them, follows them, and waits again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import zmq
+
+from nodes.wire.bus import Publisher
+from nodes.wire.domain import domain_folder
+from nodes.wire.messages import Message
+from nodes.wire.registry import NodeEntry, Registry, RegistryClient
+from viewer.live import LiveFeed
+from viewer.signals import Signals
+
+DOMAIN = 9
+
+
+@pytest.fixture
+def feed(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveFeed]:
+    """A feed on a domain in a folder of its own, with a path short enough for ipc."""
+    folder = tempfile.mkdtemp(prefix="as")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+    found = LiveFeed(DOMAIN)
+    yield found
+    found.close()
+    shutil.rmtree(folder)
+
+
+def speak_until_heard(feed: LiveFeed, said: list[tuple[str, Message]], wanted: int) -> Signals:
+    """Run a registry and a server that repeats `said` until the feed has passed on `wanted` states."""
+    signals = Signals()
+    with Registry(DOMAIN), RegistryClient(DOMAIN) as registry:
+        endpoint = f"ipc://{domain_folder(DOMAIN)}/sim"
+        publisher = Publisher(zmq.Context.instance(), "sim", endpoint)
+        topics = sorted({topic for topic, _ in said})
+        registry.register(
+            NodeEntry(name="sim", pid=os.getpid(), host="localhost", endpoints={"data": endpoint}, speaks=topics)
+        )
+        deadline = time.monotonic() + 20.0
+        poller = zmq.Poller()
+        poller.register(publisher.socket, zmq.POLLIN)
+        publisher.publish(*said[0])  # the description, latched: a late subscriber gets it all the same
+        while signals.states < wanted and time.monotonic() < deadline:
+            if poller.poll(5):
+                publisher.serve_subscriptions()
+            for topic, message in said[1:]:
+                publisher.publish(topic, message)
+            for topic, message in feed.take():
+                signals.take(topic, message)
+        publisher.close()
+    return signals
+
+
+def test_the_feed_waits_for_a_launch_follows_it_and_finds_the_next(feed: LiveFeed, said_in_space: list[Any]) -> None:
+    assert feed.take() == []
+    for _ in range(2):
+        heard = speak_until_heard(feed, said_in_space[:4], wanted=20)
+        assert heard.states >= 20
+        assert heard.robot == "swing"
+        assert heard.description is not None
+        assert heard.poses is not None
+        feed.take()
