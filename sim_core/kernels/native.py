@@ -45,7 +45,7 @@ def _new_target() -> Any:
     target = llvm.Target.from_default_triple()
     features = llvm.get_host_cpu_features().flatten()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True, codemodel="default"
+        cpu=llvm.get_host_cpu_name(), features=features, opt=1, jit=True, codemodel="default"
     )
 
 
