@@ -63,10 +63,11 @@ class Summary(msgspec.Struct, kw_only=True):
     files: list[FileWritten] = []
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
-        """Fill in what the simulation server says of itself."""
-        for field in self.__struct_fields__:
-            if field in MEASURED_BY_THE_SERVER and status.get(field) is not None:
-                setattr(self, field, status[field])
+        """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
+        for field in MEASURED_BY_THE_SERVER:
+            value = status.get(field)
+            if value is not None and not (field.endswith("_s") and value == 0.0):
+                setattr(self, field, value)
 
     def take_file(self, path: Path) -> None:
         """Note a file that a node was to write, if it is there."""

@@ -138,6 +138,8 @@ def _watch_playing(domain: int, name: str) -> None:
             if sys.stderr.isatty():
                 print(f"\rplayed {playback['position_s']:.1f} s", end="", file=sys.stderr, flush=True)
             if playback["done"]:
+                if sys.stderr.isatty():
+                    print(file=sys.stderr)
                 client.call(name, "shutdown")
                 return
             time.sleep(PLAYING_PERIOD_S)

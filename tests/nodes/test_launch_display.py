@@ -1,0 +1,67 @@
+"""What a launch shows: redrawn in place on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nodes.runtime.display import Display, NodeLine
+from nodes.runtime.summary import ListenerLoss, Summary, seconds_text
+
+SIM = NodeLine("sim", 101, "running", 0, "commands 1000")
+DAMPER = NodeLine("damper", 102, "ready", 7, "")
+
+
+def test_a_terminal_shows_one_line_per_node_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    main, terminal = os.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(terminal, "w") as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
+        with Display(duration_s=20.0) as display:
+            display.update(5.0, [SIM, DAMPER])
+            display.say("[bold]as it is written[/]", "damper")
+        shown = os.read(main, 65536).decode()
+    os.close(main)
+    assert "sim" in shown
+    assert "commands 1000" in shown
+    assert "lost 7" in shown
+    assert "t = 5.0 of 20 s" in shown
+    assert "[damper] [bold]as it is written[/]" in shown
+
+
+def test_elsewhere_a_line_is_printed_when_a_state_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    with Display(duration_s=None) as display:
+        display.update(1.0, [SIM, DAMPER])
+        display.update(2.0, [SIM, DAMPER])
+        display.update(3.0, [SIM._replace(state="safe"), DAMPER])
+    assert capsys.readouterr().err.splitlines() == [
+        "[launch] t = 1.0 s: sim running, damper ready (lost 7)",
+        "[launch] t = 3.0 s: sim safe, damper ready (lost 7)",
+    ]
+
+
+def test_the_summary_says_in_words_what_was_measured() -> None:
+    summary = Summary(plan="demo", robot="rotary_pendulum", mode="realtime", first_state_s=1.234)
+    measured = {"time": 20.0, "tick": 20_000, "overruns": 2, "step_p50_s": 85e-6, "step_p99_s": 0.0011}
+    summary.take_simulation({**measured, "round_trip_p50_s": 0.0, "round_trip_p99_s": 0.0, "unknown": 1})
+    summary.milestones = {"upright": 2.796, "level": None}
+    summary.missed = ["level"]
+    summary.nodes = {"sim": ListenerLoss(), "damper": ListenerLoss(lost=3, restarts=1)}
+    lines = dict(summary.lines())
+    assert lines["robot"] == "rotary_pendulum, realtime, 20.000 s in 20000 steps"
+    assert lines["upright"] == "reached at t = 2.80 s"
+    assert lines["level"] == "not reached (required)"
+    assert lines["start"] == "first state after 1.23 s"
+    assert lines["overruns"] == "2 of 20000 steps (0.01 %)"
+    assert lines["step time"] == "p50 85 us, p99 1.1 ms"
+    assert lines["messages lost"] == "sim 0, damper 3"
+    assert lines["restarts"] == "damper 1"
+    assert "round trip" not in lines  # nobody measured one
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.5, "2.5 s"), (0.0123, "12.3 ms"), (85.1e-6, "85.1 us"), (42e-9, "42 ns"), (0.0, "0 ns")]
+)
+def test_durations_come_in_the_unit_a_person_would_use(seconds: float, text: str) -> None:
+    assert seconds_text(seconds) == text
