@@ -49,13 +49,6 @@ def test_every_file_that_a_page_links_to_exists(page: str) -> None:
     assert not missing
 
 
-def test_the_controller_on_the_front_page_is_the_tested_example() -> None:
-    example = (ROOT / "launch/examples/my_controller.py").read_text()
-    assert f"```python\n{example}```" in (ROOT / "README.md").read_text()
-    body = [line for line in example.splitlines() if line.strip() and not line.startswith(('"""', "import", "from"))]
-    assert len(body) <= 20
-
-
 def test_every_command_that_the_front_page_names_has_help() -> None:
     named = set()
     for line in code_lines("README.md"):
