@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-REFRESH_HZ = 4
+REFRESH_S = 0.25
 PLAIN_PERIOD_S = 5.0
 STYLES = {"running": "green", "ready": "green", "paused": "yellow", "safe": "yellow", "waiting": "yellow"}
 TROUBLE = "red"
@@ -36,19 +36,18 @@ class Display:
     duration_s  of simulation time, None when the run ends by Ctrl-C
     """
 
-    def __init__(self, duration_s: float | None, *, quiet: bool = False) -> None:
+    def __init__(self, duration_s: float | None) -> None:
         self._duration_s = duration_s
-        self._quiet = quiet
         # stderr: stdout is for the summary, so that `armswing launch ... > summary.txt` holds that alone.
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._animated = self._console.is_terminal and not quiet
         self._live: Live | None = None
         self._progress: Progress | None = None
         self._next_plain = time.monotonic() + PLAIN_PERIOD_S
+        self._next_picture = 0.0
         self._last_states: tuple[tuple[str, str], ...] = ()
 
     def __enter__(self) -> Display:
-        if self._animated:
+        if self._console.is_terminal:
             if self._duration_s is not None:
                 self._progress = Progress(
                     TextColumn("t = {task.completed:.1f} of {task.total:g} s"),
@@ -57,7 +56,7 @@ class Display:
                     console=self._console,
                 )
                 self._progress.add_task("run", total=self._duration_s)
-            self._live = Live(console=self._console, refresh_per_second=REFRESH_HZ, transient=True)
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
         return self
 
@@ -78,8 +77,11 @@ class Display:
     def update(self, time_s: float, nodes: Sequence[NodeLine]) -> None:
         """Show how it stands at simulation time `time_s`."""
         if self._live is not None:
-            self._live.update(self._picture(time_s, nodes))
-        elif not self._quiet:
+            now = time.monotonic()
+            if now >= self._next_picture:
+                self._next_picture = now + REFRESH_S
+                self._live.update(self._picture(time_s, nodes), refresh=True)
+        else:
             self._plain(time_s, nodes)
 
     def _picture(self, time_s: float, nodes: Sequence[NodeLine]) -> Group:
@@ -99,6 +101,7 @@ class Display:
         starting = any(line.state == "starting" for line in nodes)
         if now < self._next_plain and (starting or states == self._last_states):
             return
+        self._next_picture = 0.0
         self._last_states, self._next_plain = states, now + PLAIN_PERIOD_S
         text = ", ".join(f"{line.name} {line.state}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes)
         self.say(f"t = {time_s:.1f} s: {text}")
