@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from pyqtgraph.Qt import QtWidgets
 
 from nodes.wire.messages import Description
 from viewer import theme
 from viewer.axes import PlainAxis, PowerAxis
 from viewer.series import Floats, Series, decimated
 from viewer.signals import Signals
+from viewer.titles import Title, compose
 
-LEGEND_MOST = 8  # curves named; the rest are counted
-LETTER_WIDTH = 7.6  # pixels of a letter above a plot
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
 ROOMY = 0.6  # of its axis a curve must fill, or the axis is drawn closer
@@ -80,7 +77,6 @@ class FieldPlot:
         self.plot = plot
         self.title = title
         self._curves: dict[tuple[str, str], Any] = {}
-        self._legend: tuple[Any, ...] = ()
         self._still = False
         self._x_range = self._y_range = (0.0, 0.0)
         plot.showGrid(x=True, y=True, alpha=0.25)
@@ -133,8 +129,18 @@ class FieldPlot:
         main = signals.series.get(self.field.name)
         hidden = self._hidden(signals)
         labels = main.labels if main is not None else ()
-        kept = [(label, place) for place, label in enumerate(labels) if label not in hidden]
-        self._set_title(unit_text(self.field, signals.description), kept)
+        curves = [(label, theme.curve_color(i)) for i, label in enumerate(labels) if label not in hidden]
+        named = self.field.unit.startswith("{") or len(curves) > 1  # a scalar's title says it all
+        undriven = self.field.name == "effort" and bool(labels) and not curves
+        text, lines = compose(
+            self.field.title,
+            unit_text(self.field, signals.description),
+            curves if named else [],
+            any(role for role, _ in self._curves),
+            "nothing drives this robot" if undriven else "",
+            self.plot.size().width() - AXIS_WIDTH,
+        )
+        self.title.set_html(text, lines)
 
     def _hidden(self, signals: Signals) -> set[str]:
         """Joints that nothing drives have no curve of effort: it is nought for ever."""
@@ -200,59 +206,6 @@ class FieldPlot:
         if not self.field.log:
             self.plot.getAxis("left").space(high - low, 4)
 
-    def _set_title(self, unit: str, labels: Sequence[tuple[str, int]]) -> None:
-        """Title, unit and legend in one line above the plot, where no curve can run into them."""
-        dashed = any(role for role, _ in self._curves)
-        length = len(self.field.title) + len(unit) + sum(len(label) + 4 for label, _ in labels[:LEGEND_MOST])
-        width = self.plot.size().width() - AXIS_WIDTH
-        named = len(labels) > 1 or dashed or self.field.name == "effort"
-        two_lines = named and LETTER_WIDTH * (length + 12 * dashed) > width
-        wanted = (unit, tuple(labels), dashed, two_lines)
-        if wanted == self._legend:
-            return
-        self._legend = wanted
-        head = [
-            f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(self.field.title)}</span>",
-            f"<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>",
-        ]
-        keys = []
-        if named:
-            keys = [_key(theme.curve_color(place), "━", label) for label, place in labels[:LEGEND_MOST]]
-        if len(labels) > LEGEND_MOST:
-            keys.append(_muted(f"and {len(labels) - LEGEND_MOST} more"))
-        if dashed:
-            keys.append(_key(theme.INK, "╍", "reference"))
-        if not labels and self.field.name == "effort":
-            keys.append(_muted("nothing drives this robot"))
-        gap = "&nbsp;&nbsp;"
-        text = gap.join(head) + ("<br>" if two_lines else gap) + " &nbsp;".join(keys)
-        self.title.set_html(text, lines=2 if two_lines else 1)
-
-
-def _muted(text: str) -> str:
-    return f"<span style='color:{theme.MUTED}'>{html.escape(text)}</span>"
-
-
-def _key(color: str, mark: str, label: str) -> str:
-    return f"<span style='color:{color}'>{mark}</span>&nbsp;<span style='color:{theme.INK}'>{html.escape(label)}</span>"
-
-
-class Title(pg.GraphicsWidget):
-    """A line or two of rich text that asks for no width: a long legend must not widen its plot."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.text = ""
-        self._item = QtWidgets.QGraphicsTextItem(self)
-        self._item.setFont(theme.font(10.0))
-        self._item.setPos(AXIS_WIDTH, 0.0)
-
-    def set_html(self, text: str, lines: int) -> None:
-        """Replace the text and make room for its lines."""
-        self.text = text
-        self._item.setHtml(text)
-        self.setFixedHeight(10.0 + 17.0 * lines)
-
 
 class PlotGrid:
     """The plots in two columns under one time axis. `widget` is the Qt widget."""
@@ -266,7 +219,7 @@ class PlotGrid:
         for index, field in enumerate(fields):
             row, column = divmod(index, columns)
             axes = {"left": (PowerAxis if field.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
-            title = Title()
+            title = Title(AXIS_WIDTH)
             self.widget.addItem(title, row=2 * row, col=column)
             plot = self.widget.addPlot(row=2 * row + 1, col=column, axisItems=axes)
             self.plots.append(FieldPlot(plot, title, field, last_row=index + columns >= len(fields)))

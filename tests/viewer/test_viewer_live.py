@@ -46,11 +46,10 @@ def speak_until_heard(feed: LiveFeed, said: list[tuple[str, Message]], wanted: i
         deadline = time.monotonic() + 20.0
         poller = zmq.Poller()
         poller.register(publisher.socket, zmq.POLLIN)
-        publisher.publish(*said[0])  # the description, latched: a late subscriber gets it all the same
         while signals.states < wanted and time.monotonic() < deadline:
             if poller.poll(5):
                 publisher.serve_subscriptions()
-            for topic, message in said[1:]:
+            for topic, message in said:
                 publisher.publish(topic, message)
             for topic, message in feed.take():
                 signals.take(topic, message)

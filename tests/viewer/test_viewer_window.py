@@ -22,6 +22,7 @@ from pyqtgraph.Qt import QtGui
 
 from viewer import theme
 from viewer.plots import FIELDS, choose_fields, unit_text
+from viewer.titles import compose
 from viewer.window import Window
 
 
@@ -111,6 +112,18 @@ def test_references_are_dashed_over_positions_and_undriven_joints_have_no_effort
     assert set(plots["position"]._curves) == {("", "yaw"), ("", "pitch"), ("reference", "yaw")}
     assert set(plots["effort"]._curves) == {("", "yaw")}
     assert "reference" in plots["position"].title.text
+
+
+def test_a_long_legend_names_what_fits_and_counts_the_rest() -> None:
+    curves = [(f"joint_{index}", "#000000") for index in range(21)]
+    text, lines = compose("Position", "rad", curves, dashed=True, remark="", width=400.0)
+    assert lines == 2
+    assert "joint_0" in text
+    assert "joint_20" not in text
+    assert "reference" in text
+    named = text.count("joint_")
+    assert f"and {21 - named} more" in text
+    assert compose("Energy", "J", [], dashed=False, remark="", width=400.0)[1] == 1
 
 
 def test_units_follow_the_joints(spatial: Path) -> None:
