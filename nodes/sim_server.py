@@ -131,12 +131,12 @@ class SimServer:
             event.before, event.after = change.before.tolist(), change.after.tolist()
             self._say("event", event)
         tick = sim.tick
-        if tick % self._state_every == 0:
+        if tick % self._poses_every == 0:
+            self._say_poses()
+        if tick % self._state_every == 0:  # last: an answer is waited for, and nothing more is to be done
             self._say_state()
         elif self.milestones.pending:
             self.milestones.see(sim.time, sim.joints()[0].tolist())
-        if tick % self._poses_every == 0:
-            self._say_poses()
         if self.steps_left:
             self.steps_left -= 1
         if tick == self._last_tick:

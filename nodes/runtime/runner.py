@@ -181,7 +181,7 @@ class Runner:
         links = self._links
         self._place.status.counters = {
             "received": self._received + (0 if self._turns is None else self._turns.received),
-            "sent": self._sent,
+            "sent": self._sent + (0 if self._turns is None else self._turns.sent),
             "lost": links.lost,
             "refused": links.subscriber.refused + self._hosted.refusals.count + self._place.service.refusals.count,
             "overruns": self._overruns,

@@ -1,25 +1,26 @@
 """Lockstep turns over DEALER/ROUTER: the server asks a participant once per due step and waits for its reply.
 
-Request [head, topic, payload, topic, payload, ...], head = seq (uint64) and simulation time (float64), little
-endian. Reply [seq, topic, payload, ...]: what the node said in that turn.
+One frame each way, as MessagePack: request [seq, simulation time, [[topic, message], ...]], reply
+[seq, [[topic, message], ...]] with what the node said in that turn.
 """
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Sequence
 
+import msgspec
 import zmq
 
 from nodes.runtime.hosted import Envelope, HostedNode
 from nodes.wire.bus import Context, Publisher
-from nodes.wire.codec import MAX_BYTES
 from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import Claim, connect, make_socket
+from nodes.wire.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
 
-HEAD = struct.Struct("<Qd")
-SEQ = struct.Struct("<Q")
+_encoder = msgspec.msgpack.Encoder()
+_request_decoder = msgspec.msgpack.Decoder(tuple[int, float, list[tuple[str, bytes]]])
+_reply_decoder = msgspec.msgpack.Decoder(tuple[int, list[tuple[str, bytes]]])
+_NOT_A_TURN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class LockstepError(RuntimeError):
@@ -30,7 +31,7 @@ class TurnServer:
     """A participant's side: takes requests, has the node do its turn, replies with what it said."""
 
     def __init__(self, context: Context, hosted: HostedNode, endpoint: str) -> None:
-        self.received = 0
+        self.received = self.sent = 0
         self.refusals = Refusals(hosted.name)
         self._hosted = hosted
         self._said: list[Envelope] = []  # from the start on: a node may speak before its first turn
@@ -53,25 +54,29 @@ class TurnServer:
 
     def serve(self, publisher: Publisher) -> None:
         """Do one turn if a request is here; what was said goes to the server first, then on the stream."""
+        socket = self._socket
         try:
-            route, head, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            route = socket.recv(NOBLOCK)
         except zmq.Again:
             return
-        except ValueError:
-            self.refusals.refuse("(turn)", "a request without a head")
+        request = socket.recv()
+        try:
+            if socket.getsockopt(RCVMORE):
+                socket.recv_multipart()
+                raise msgspec.ValidationError("more than one frame")
+            seq, now, heard = _request_decoder.decode(request)
+        except _NOT_A_TURN as error:
+            self.refusals.refuse("(turn)", f"not a request: {error}")
             return
-        heard = _envelopes(frames)
-        if len(head) != HEAD.size or heard is None:
-            self.refusals.refuse("(turn)", "not a request: a head, then topics with payloads")
-            return
-        seq, now = HEAD.unpack(head)
         self.received += len(heard)
         self._hosted.turn(now, heard)
         said, self._said = self._said, []
-        reply = [route, SEQ.pack(seq)]
-        for topic, payload in said:
-            reply += (topic.encode(), payload)
-        self._socket.send_multipart(reply, zmq.NOBLOCK)
+        try:
+            socket.send(route, MORE | NOBLOCK)
+            socket.send(_encoder.encode((seq, said)), NOBLOCK)
+        except zmq.ZMQError as error:
+            self.refusals.refuse("(turn)", f"the server is gone: {error.strerror}")
+        self.sent += len(said)
         for topic, payload in said:
             publisher.send(topic, payload)
 
@@ -109,6 +114,7 @@ class RemotePort:
         self._awaited = False
         self._socket = make_socket(context, zmq.DEALER)
         self._socket.setsockopt(zmq.SNDTIMEO, round(deadline_s * 1e3))
+        self._socket.setsockopt(zmq.RCVTIMEO, round(deadline_s * 1e3))
         connect(self._socket, endpoint)
 
     def wants(self, topic: str) -> bool:
@@ -119,11 +125,11 @@ class RemotePort:
         """Ask for one turn at simulation time `now`; what the participant said."""
         self.settle()
         self._seq += 1
-        frames = [HEAD.pack(self._seq, now)]
-        for topic, payload in heard:
-            frames += (topic.encode(), payload)
+        request = _encoder.encode((self._seq, now, heard))
+        if len(request) > LARGEST_FRAME:
+            raise LockstepError(f"node {self.name!r}: a turn of {len(request)} bytes, at most {LARGEST_FRAME}")
         try:
-            self._socket.send_multipart(frames)
+            self._socket.send(request)
         except zmq.Again:
             raise self._silent() from None
         self._awaited = True
@@ -134,15 +140,21 @@ class RemotePort:
         if not self._awaited:
             return []
         until = time.monotonic() + self._deadline_s
-        while True:
-            left = until - time.monotonic()
-            if left <= 0.0 or not self._socket.poll(int(left * 1e3) + 1):
-                raise self._silent()
-            seq, *frames = self._socket.recv_multipart()
-            said = _envelopes(frames)
-            if len(seq) == SEQ.size and SEQ.unpack(seq)[0] == self._seq and said is not None:
+        while time.monotonic() < until:
+            try:
+                reply = self._socket.recv()
+            except zmq.Again:
+                break
+            while self._socket.getsockopt(RCVMORE):
+                reply = self._socket.recv()
+            try:
+                seq, said = _reply_decoder.decode(reply)
+            except _NOT_A_TURN:
+                continue
+            if seq == self._seq:
                 self._awaited = False
                 return said
+        raise self._silent()
 
     def _silent(self) -> LockstepError:
         within = f"{self._deadline_s * 1e3:g} ms (deadline_ms)"
@@ -151,13 +163,3 @@ class RemotePort:
     def close(self) -> None:
         """Ask no more."""
         self._socket.close()
-
-
-def _envelopes(frames: list[bytes]) -> list[Envelope] | None:
-    """Topic and payload frames in pairs, None when they are not that."""
-    if len(frames) % 2 or any(len(frame) > MAX_BYTES for frame in frames):
-        return None
-    try:
-        return [(frames[i].decode(), frames[i + 1]) for i in range(0, len(frames), 2)]
-    except UnicodeDecodeError:
-        return None

@@ -14,7 +14,7 @@ import zmq
 from nodes.wire.codec import WireError, decode, encode
 from nodes.wire.messages import Message
 from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import Claim, connect, make_socket
+from nodes.wire.sockets import MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
 from nodes.wire.stamp import Arrivals, Stamper
 from nodes.wire.topics import lookup
 
@@ -58,7 +58,7 @@ class Publisher:
                 self._latched[frame] = payload
         elif frame in self._latched:
             self._latched[frame] = payload
-        self.socket.send(frame, zmq.SNDMORE)
+        self.socket.send(frame, MORE)
         self.socket.send(payload)
 
     def serve_subscriptions(self) -> None:
@@ -126,15 +126,15 @@ class Feed:
         socket = self.socket
         for _ in range(BATCH):
             try:
-                frame = socket.recv(zmq.NOBLOCK)
+                frame = socket.recv(NOBLOCK)
             except zmq.Again:
                 return None
-            if not socket.getsockopt(zmq.RCVMORE):
+            if not socket.getsockopt(RCVMORE):
                 self._refusals.refuse(_shown(frame), "a topic without a payload")
                 continue
             payload = socket.recv()
-            if socket.getsockopt(zmq.RCVMORE):
-                while socket.getsockopt(zmq.RCVMORE):
+            if socket.getsockopt(RCVMORE):
+                while socket.getsockopt(RCVMORE):
                     socket.recv()
                 self._refusals.refuse(_shown(frame), "more than two frames")
                 continue

@@ -22,6 +22,9 @@ HEARTBEAT_MS = 100
 HEARTBEAT_TIMEOUT_MS = 300
 RECONNECT_MS = 20
 QUEUE = 10_000
+MORE = int(zmq.SNDMORE)  # as plain numbers: combining pyzmq's enum members costs more than the call
+NOBLOCK = int(zmq.NOBLOCK)
+RCVMORE = int(zmq.RCVMORE)
 
 
 class AddressError(ValueError):

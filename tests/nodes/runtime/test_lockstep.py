@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 import zmq
 
@@ -210,13 +211,16 @@ def test_replies_to_another_turn_are_not_taken_for_this_one(domain: int) -> None
     port = RemotePort(context, "p", claim.endpoint, [], speaks=True, deadline_s=2.0)
 
     def answer() -> None:
-        route, head, *_ = participant.recv_multipart()
-        for seq in (b"", b"short", (99).to_bytes(8, "little"), head[:8]):
-            participant.send_multipart([route, seq, b"robot/command", seq])
+        route, request = participant.recv_multipart()
+        seq, now, heard = msgpack.unpackb(request)
+        assert (seq, now, heard) == (1, 0.5, [["robot/state", b"abc"]])
+        for noise in (b"", b"\xc1", msgpack.packb([99, []]), msgpack.packb([1, [["topic"]]])):
+            participant.send_multipart([route, noise])
+        participant.send_multipart([route, msgpack.packb([1, [["robot/command", b"xyz"]]])])
 
     thread = threading.Thread(target=answer)
     thread.start()
-    assert port.turn(0.0, []) == [("robot/command", (1).to_bytes(8, "little"))]
+    assert port.turn(0.5, [("robot/state", b"abc")]) == [("robot/command", b"xyz")]
     thread.join()
     port.close()
     participant.close()
