@@ -6,10 +6,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("sim_core", "robots", "nodes", "viewer")
@@ -117,6 +120,13 @@ def test_a_folder_called_nodes_where_one_stands_does_not_shadow_ours(command: li
     )
     assert done.returncode == 0, done.stderr
     assert "rotary_pendulum" in done.stdout
+
+
+def test_every_library_is_pinned_to_the_version_of_the_tests() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    pinned = {line.partition("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
+    assert {canonicalize_name(Requirement(line).name) for line in asked} <= pinned
 
 
 def test_importing_nodes_pulls_in_nothing_heavy() -> None:
