@@ -10,10 +10,13 @@ import pytest
 
 from nodes.player import Player
 from nodes.recorder import Recorder
+from nodes.runtime.compose import compose
 from nodes.runtime.node import Context, Node
+from nodes.runtime.plan import load_plan
 from nodes.wire.messages import Description, JointCommand, Message, RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 
+LOCKSTEP = Path(__file__).parents[2] / "launch" / "rotary_pendulum_lockstep.toml"
 PLAN = {
     "name": "swing",
     "folder": "/home/somebody/project",
@@ -212,3 +215,20 @@ def test_a_recording_without_robot_messages_is_refused(tmp_path: Path) -> None:
     player = Player()
     with pytest.raises(ValueError, match="nothing to play"):
         player.on_start(context(player, file=str(tmp_path / "run.mcap")))
+
+
+def test_a_plan_in_one_process_records_the_same_bytes_on_every_run(tmp_path: Path) -> None:
+    recordings = []
+    for name in ("first", "second"):
+        path = tmp_path / f"{name}.mcap"
+        plan = load_plan(LOCKSTEP, [f"recorder.file={path}"])
+        with compose(plan) as run:
+            run.run(0.3)
+        recordings.append(path.read_bytes())
+    assert recordings[0] == recordings[1]
+    recording = read_recording(tmp_path / "first.mcap")
+    robot = "rotary_pendulum"
+    assert {f"{robot}/{name}" for name in ("description", "state", "command", "reference")} <= set(recording)
+    np.testing.assert_array_equal(np.diff(recording[f"{robot}/state"]["seq"]), 1)
+    assert recording.description is not None
+    assert recording.description.robot == robot
