@@ -50,7 +50,7 @@ class Player(Node):
         self._messages = 0
 
     @property
-    def counters(self) -> Mapping[str, int]:  # type: ignore[override]
+    def counters(self) -> Mapping[str, int]:
         """Messages said again."""
         return {"messages_played": self._messages}
 

@@ -49,7 +49,7 @@ class Recorder(Node):
         self._frames = self._dropped = self._failures = 0
 
     @property
-    def counters(self) -> Mapping[str, int]:  # type: ignore[override]
+    def counters(self) -> Mapping[str, int]:
         """Messages in the file or waiting for it, messages dropped, bytes on the disk, writes that failed."""
         written = 0 if self._writer is None else self._writer.bytes
         return {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -60,7 +59,6 @@ class Node:
     serves   {request name: one line of help}
     Params   a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
     rate_hz  how often `on_tick` is called, None for never; simulation time in lockstep, wall time otherwise
-    counters  whole numbers that only grow, shown in the node's status beside the runner's own
     """
 
     listens: ClassVar[Mapping[str, type[Message]]] = {}
@@ -68,7 +66,11 @@ class Node:
     serves: ClassVar[Mapping[str, str]] = {}
     Params: ClassVar[type[msgspec.Struct]] = NoParams
     rate_hz: float | None = None
-    counters: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Whole numbers that only grow, shown in the node's status beside the runner's own."""
+        return {}
 
     def on_start(self, context: Context) -> Outgoing:
         """Called once before anything else."""
