@@ -108,6 +108,13 @@ class SimServer:
         """Whether a step is due: time runs, or single steps were asked for."""
         return self.state in ("running", "safe") or self.steps_left > 0
 
+    @property
+    def detail(self) -> str:
+        """One line for a person on why it is in this state."""
+        if self.state == "safe":
+            return f"no command for {self.plan.sim.watchdog_ms:g} ms: {self.plan.sim.safe_mode}"
+        return f"duration_s = {self.plan.duration_s:g} is over" if self.state == "stopped" else ""
+
     def start(self) -> None:
         """Say the description and the initial state."""
         self._say("description", self.description)

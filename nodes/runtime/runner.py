@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from contextlib import suppress
@@ -59,6 +60,7 @@ class Runner:
             self._poller.register(self._turns.socket, zmq.POLLIN)
         self._received = self._sent = self._overruns = 0
         self._shown: dict[str, float] = {}
+        self._seen_registry = False
 
     def _make_links(self, lockstep: bool) -> Links:
         hosted = self._hosted
@@ -85,6 +87,8 @@ class Runner:
                 speaks = [topic for topic, _ in hosted.speaks.values()]
                 place.open(self._on_change, speaks, listens, hosted.lossless, **more)
                 hosted.start()
+                gc.collect()
+                gc.freeze()  # what start-up made stays: no collection walks it between two messages
                 self._loop()
                 place.set_state("stopping")
                 self._say_status()
@@ -128,8 +132,6 @@ class Runner:
     def _is_ready(self) -> bool:
         return self._seen_registry and self._links.ready
 
-    _seen_registry = False
-
     def _on_change(self, nodes: list[Any]) -> None:
         self._links.offer(nodes)
         self._seen_registry = True
@@ -153,8 +155,8 @@ class Runner:
         while (request := service.receive()) is not None:
             try:
                 result = self._answer(request)
-            except ValueError as error:
-                service.refuse(request, str(error))
+            except (ValueError, TypeError, KeyError) as error:  # a stranger's arguments must not end the node
+                service.refuse(request, str(error) or type(error).__name__)
             else:
                 service.reply(request, result)
 

@@ -33,6 +33,7 @@ log = logging.getLogger("armswing.node")
 
 SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
 SUBSCRIPTIONS_S = 0.01
+STEP_REPLY_S = 1.5  # a call of `step` is answered by then, even if its steps take longer
 FAST_BATCH = 32  # steps between two turns of a lossless participant in fast
 
 
@@ -58,6 +59,8 @@ class SimHost:
         self._paced: tuple[float, int] = (0.0, 1)
         self._overruns = 0
         self._subscriptions_due = 0.0
+        self._stepping: Request | None = None
+        self._step_until = 0.0
         server.out = self._say_first
 
     def run(self) -> None:
@@ -128,8 +131,11 @@ class SimHost:
             self._answer(self._calls.popleft())
         place, server = self._place, self._server
         if server.state != place.status.state:
-            place.set_state(server.state)
+            place.set_state(server.state, server.detail)
         now = time.monotonic()
+        if self._stepping is not None and (not server.steps_left or now > self._step_until):
+            self._reply(self._stepping, {"tick": server.tick, "time": server.time}, None)
+            self._stepping = None
         if now >= self._subscriptions_due:
             self._subscriptions_due = now + SUBSCRIPTIONS_S
             place.publisher.serve_subscriptions()
@@ -232,6 +238,13 @@ class SimHost:
             result, line = self._result(name, request.call.args), None
         except (ValueError, LockstepError) as error:
             result, line = None, str(error)
+        if name == "step" and line is None and self._stepping is None:
+            self._stepping = request  # answered when the steps are taken
+            self._step_until = time.monotonic() + STEP_REPLY_S
+        else:
+            self._reply(request, result, line)
+
+    def _reply(self, request: Request, result: Any, line: str | None) -> None:
         self._answers.append((request, result, line))
         self._service_wake.set()
 

@@ -144,6 +144,7 @@ def test_silence_trips_the_watchdog_and_a_command_ends_it(safe_mode: str, left: 
     for _ in range(4):
         server.step()
     assert (server.state, server.watchdog_trips, ear.state().effort[0]) == ("safe", 1, left)
+    assert server.detail == f"no command for 5 ms: {safe_mode}"
     server.command("damp", effort(0.01))
     server.step()
     assert (server.state, ear.state().effort[0]) == ("running", 0.01)

@@ -40,8 +40,7 @@ def test_a_controller_steers_the_robot_in_realtime(make_plan: MakePlan, run: Any
 
 def test_pause_step_speed_reset_snapshot_and_restore(make_plan: MakePlan, run: Any, until: Until) -> None:
     running = run(make_plan(mode="realtime"))
-    running.call("sim", "step", n=5)
-    until(lambda: running.status()["tick"] == 5)
+    assert running.call("sim", "step", n=5) == {"tick": 5, "time": pytest.approx(0.005)}
     snapshot = running.call("sim", "snapshot")
     running.call("sim", "speed", x=20.0)
     running.call("sim", "resume")
