@@ -52,7 +52,7 @@ class Listener(Node):
             raise RuntimeError("cannot listen today")
 """
 
-SIM = '[sim]\nrobot = "rotary_pendulum"\nmode = "{mode}"\nstep_ms = 1.0\n'
+SIM = '[sim]\nrobot = "rotary_pendulum"\nmode = "{mode}"\nstep_ms = 5.0\n'
 NODE = '[[nodes]]\nname = "{name}"\nrun = "my_nodes.py:{cls}"\n{more}\n'
 DEADLINE_S = 60.0
 

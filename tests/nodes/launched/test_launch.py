@@ -22,7 +22,7 @@ def test_a_run_of_known_length_ends_with_a_summary_and_exit_code_0(ground: Any) 
     summary = json.loads((ground.folder / "summary.json").read_text())
     assert summary["exit_code"] == 0
     assert 0.95 < summary["time"] < 2.0
-    assert summary["tick"] == round(1000 * summary["time"])
+    assert summary["tick"] == round(200 * summary["time"])
     assert summary["first_state_s"] > 0.0
     assert summary["nodes"].keys() == {"sim", "damper"}
 
@@ -33,7 +33,7 @@ def test_a_run_without_pacing_ends_at_its_duration(mode: str, ground: Any) -> No
     done = ground.run("launch", plan, "--json", "summary.json")
     assert done.returncode == 0, done.stderr
     summary = json.loads((ground.folder / "summary.json").read_text())
-    assert summary["tick"] == 500
+    assert summary["tick"] == 100
 
 
 @pytest.mark.parametrize(
