@@ -77,9 +77,7 @@ class RecordingFile:
         try:
             self.truncated = not is_complete(self.path)
         except OSError as error:
-            raise RecordingError(
-                f"{self.path}: {error.strerror or error}; expected a recording (.mcap)"
-            ) from None
+            raise RecordingError(f"{self.path}: {error.strerror or error}; expected a recording (.mcap)") from None
 
     def __iter__(self) -> Iterator[Recorded]:
         schemas: dict[int, str] = {0: ""}

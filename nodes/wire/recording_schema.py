@@ -35,9 +35,7 @@ def json_schema(kind: type[Message]) -> bytes:
     definitions = generated["$defs"]
     root = _simplified(definitions[kind.__name__], definitions)
     root["$schema"] = SCHEMA_DIALECT
-    root["definitions"] = {
-        f"{number}_or_null": {"type": [number, "null"]} for number in ("integer", "number")
-    }
+    root["definitions"] = {f"{number}_or_null": {"type": [number, "null"]} for number in ("integer", "number")}
     return msgspec.json.encode(root, order="deterministic")
 
 
@@ -92,9 +90,7 @@ def _with_nan(value: Any, kind: inspect.Type) -> Any:
         return float("nan") if isinstance(kind, inspect.FloatType) else None
     if isinstance(kind, inspect.StructType) and isinstance(value, dict):
         fields = {field.encode_name: field.type for field in kind.fields}
-        return {
-            name: _with_nan(item, fields[name]) if name in fields else item for name, item in value.items()
-        }
+        return {name: _with_nan(item, fields[name]) if name in fields else item for name, item in value.items()}
     if isinstance(kind, inspect.ListType) and isinstance(value, list):
         return [_with_nan(item, kind.item_type) for item in value]
     if isinstance(kind, inspect.DictType) and isinstance(value, dict):

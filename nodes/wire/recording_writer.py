@@ -127,9 +127,7 @@ class RecordingWriter:
         were kept.
         """
         if not (math.isfinite(log_time_s) and log_time_s >= 0.0):
-            raise ValueError(
-                f"{topic}: time {log_time_s} s cannot be recorded, it must be finite and not negative"
-            )
+            raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded, it must be finite and not negative")
         log_time = round(log_time_s * 1e9)
         file = self._open_file()
         if file.backlog > MAX_BACKLOG_BYTES:
@@ -196,9 +194,7 @@ class RecordingWriter:
         channel = self._channels.get((topic, kind))
         if channel is None:
             if kind not in self._schemas:
-                self._schemas[kind] = self._writer.register_schema(
-                    schema_name(kind), "jsonschema", json_schema(kind)
-                )
+                self._schemas[kind] = self._writer.register_schema(schema_name(kind), "jsonschema", json_schema(kind))
             channel = self._writer.register_channel(topic, "json", self._schemas[kind])
             self._channels[(topic, kind)] = channel
         return channel
