@@ -44,9 +44,7 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
         raise PlanError(f"run = {run!r}: importing {path} failed: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, Node)):
-        classes = [
-            key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Node)
-        ]
+        classes = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Node)]
         there = [key for key in classes if vars(module)[key] is not Node]
         what = "is no subclass of Node" if found is not None else "does not exist"
         raise PlanError(f"run = {run!r}: class {name!r} {what}{suggestion(name, there) if there else ''}")

@@ -93,9 +93,7 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise PlanError(
-            f"plan {self.name!r} has no node {name!r}; its nodes are {[n.name for n in self.nodes]}"
-        )
+        raise PlanError(f"plan {self.name!r} has no node {name!r}; its nodes are {[n.name for n in self.nodes]}")
 
 
 def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:

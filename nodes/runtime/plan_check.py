@@ -32,9 +32,7 @@ def check_plan(plan: Plan, file: Path) -> None:
         _check_topics(cls.listens, plan.sim.robot, f"{where}: listens")
         if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.speaks):
             if commander is not None:
-                raise PlanError(
-                    f"{where}: commands the actuators that node {commander!r} commands; one must go"
-                )
+                raise PlanError(f"{where}: commands the actuators that node {commander!r} commands; one must go")
             commander = node.name
 
 
@@ -55,9 +53,7 @@ def _check_robot(plan: Plan, file: Path) -> None:
     where = f"{file}: [sim]"
     known = names()
     if plan.sim.robot not in known:
-        raise PlanError(
-            f"{where}: key 'robot': no robot {plan.sim.robot!r}{suggestion(plan.sim.robot, known)}"
-        )
+        raise PlanError(f"{where}: key 'robot': no robot {plan.sim.robot!r}{suggestion(plan.sim.robot, known)}")
     try:
         mechanism = build(plan.sim.robot, **plan.sim.parameters)
     except (ValueError, TypeError) as error:
@@ -66,9 +62,7 @@ def _check_robot(plan: Plan, file: Path) -> None:
     for milestone in plan.milestones:
         at = f"{file}: milestone {milestone.name!r}"
         if milestone.joint not in joints:
-            raise PlanError(
-                f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, joints)}"
-            )
+            raise PlanError(f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, joints)}")
         if not (positive(milestone.tolerance_deg) and milestone.hold_s >= 0.0):
             raise PlanError(f"{at}: tolerance_deg must be above zero and hold_s not below")
 

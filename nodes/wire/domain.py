@@ -45,7 +45,5 @@ def ipc_endpoint(domain: int, leaf: str) -> str:
     """The ipc address of a socket of this domain; DomainError when the path is too long for one."""
     path = str(domain_folder(domain) / leaf)
     if len(path) > LONGEST_IPC_PATH:
-        raise DomainError(
-            f"ipc path {path!r} is longer than {LONGEST_IPC_PATH}; set a shorter XDG_RUNTIME_DIR"
-        )
+        raise DomainError(f"ipc path {path!r} is longer than {LONGEST_IPC_PATH}; set a shorter XDG_RUNTIME_DIR")
     return f"ipc://{path}"

@@ -6,8 +6,10 @@ MessagePack maps: request {id, call, args}, reply {id, ok, result, error}.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,6 +20,8 @@ from nodes.wire.refusals import Refusals
 from nodes.wire.sockets import Claim, connect, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
+
+LAST_REPLY_MS = 200  # a closing server still hands over the replies it gave: shutdown is answered too
 
 
 class ServiceError(RuntimeError):
@@ -63,6 +67,7 @@ class ServiceServer:
     def __init__(self, context: Context, name: str, endpoint: str) -> None:
         self.refusals = Refusals(name)
         self.socket = make_socket(context, zmq.ROUTER)
+        self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
         try:
             self._claim = Claim(self.socket, endpoint)
         except ValueError:
@@ -118,41 +123,43 @@ class ServiceClient:
 
     def __init__(self, endpoint: str, context: Context | None = None) -> None:
         self.endpoint = endpoint
+        self._context = context or zmq.Context.instance()
         self._guard = threading.Lock()
         self._id = 0
-        self._socket = make_socket(context or zmq.Context.instance(), zmq.DEALER)
-        # a call waits for its deadline, not in a queue for a server that starts an hour later
-        self._socket.setsockopt(zmq.IMMEDIATE, 1)
+        self._socket = self._open()
+
+    def _open(self) -> zmq.Socket[bytes]:
+        socket = make_socket(self._context, zmq.DEALER)
         try:
-            connect(self._socket, endpoint)
+            connect(socket, self.endpoint)
         except (ValueError, zmq.ZMQError):
-            self._socket.close()
+            socket.close()
             raise
+        return socket
 
     def call(self, name: str, args: dict[str, Any] | None = None, timeout_s: float = 2.0) -> Any:
         """The service's result; ServiceError with its line, ServiceTimeout when no reply came."""
-        deadline = time.monotonic() + timeout_s
         with self._guard:
             self._id += 1
             payload = _encoder.encode(Call(id=self._id, call=name, args=args or {}))
-            self._wait(zmq.POLLOUT, deadline, name, timeout_s)
-            self._socket.send(payload, zmq.NOBLOCK)
-            while True:
-                self._wait(zmq.POLLIN, deadline, name, timeout_s)
-                try:
-                    reply = _reply_decoder.decode(self._socket.recv_multipart(zmq.NOBLOCK)[-1])
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zmq.Again):
-                    continue
-                if reply.id == self._id:
-                    break
+            reply = self._exchange(payload, time.monotonic() + timeout_s)
+        if reply is None:
+            raise ServiceTimeout(f"{name!r}: no reply from {self.endpoint} within {timeout_s:g} s")
         if not reply.ok:
             raise ServiceError(reply.error)
         return reply.result
 
-    def _wait(self, what: int, deadline: float, name: str, timeout_s: float) -> None:
-        left = deadline - time.monotonic()
-        if left <= 0.0 or not self._socket.poll(round(left * 1e3) or 1, what):
-            raise ServiceTimeout(f"{name!r}: no reply from {self.endpoint} within {timeout_s:g} s")
+    def _exchange(self, payload: bytes, deadline: float) -> Reply | None:
+        self._socket.send(payload, zmq.NOBLOCK)
+        while (left := deadline - time.monotonic()) > 0.0 and self._socket.poll(math.ceil(left * 1e3)):
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zmq.Again):
+                reply = _reply_decoder.decode(self._socket.recv_multipart(zmq.NOBLOCK)[-1])
+                if reply.id == self._id:
+                    return reply
+        # a call that timed out must not wait in the socket for a server that starts an hour later
+        self._socket.close()
+        self._socket = self._open()
+        return None
 
     def close(self) -> None:
         """Call no more."""

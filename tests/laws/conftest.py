@@ -129,6 +129,21 @@ def system(request: pytest.FixtureRequest) -> System:
     return assemble(CASES[request.param]())
 
 
+def has_constraints(mechanism: Mechanism) -> bool:
+    norms = any(body.orientation == "euler_parameters" for body in mechanism.bodies)
+    return mechanism.coordinates == "absolute" and bool(mechanism.joints or mechanism.constraints or norms)
+
+
+@pytest.fixture(params=[name for name, make in CASES.items() if has_constraints(make())], scope="session")
+def constrained_system(request: pytest.FixtureRequest) -> System:
+    return assemble(CASES[request.param]())
+
+
+@pytest.fixture(params=[name for name, make in CASES.items() if make().joints], scope="session")
+def jointed_system(request: pytest.FixtureRequest) -> System:
+    return assemble(CASES[request.param]())
+
+
 @pytest.fixture(scope="session")
 def both_families() -> tuple[System, System]:
     return assemble(mobile_arm()), assemble(mobile_arm_in_euler_parameters())

@@ -51,6 +51,28 @@ def echo(domain: int) -> Iterator[Echo]:
     thread.join()
 
 
+def test_a_reply_given_just_before_the_end_arrives(domain: int) -> None:
+    for round_ in range(200):
+        context: Any = zmq.Context()
+        server = ServiceServer(context, "brief", ipc_endpoint(domain, f"brief-{round_}.service"))
+
+        def answer_and_end(server: ServiceServer = server, context: Any = context) -> None:
+            server.socket.poll(2000)
+            request = server.receive()
+            assert request is not None
+            server.reply(request, "ending")
+            server.close()
+            context.term()
+
+        thread = threading.Thread(target=answer_and_end)
+        thread.start()
+        try:
+            with ServiceClient(server.endpoint) as client:
+                assert client.call("shutdown") == "ending"
+        finally:
+            thread.join(5.0)
+
+
 def test_a_call_is_answered_or_refused_with_a_line(echo: Echo) -> None:
     with ServiceClient(echo.endpoint) as client:
         assert client.call("echo", {"n": 3, "x": [0.5, "a"]}) == {"n": 3, "x": [0.5, "a"]}
