@@ -68,7 +68,7 @@ def test_a_stream_ends_when_nothing_is_said(live: Any) -> None:
     begin = time.monotonic()
     with Client() as client:
         assert list(client.stream("rotary_pendulum/reference", timeout_s=0.3)) == []
-    assert 0.3 <= time.monotonic() - begin < 3.0
+    assert 0.3 <= time.monotonic() - begin < 10.0
 
 
 def test_services_answer_and_refuse_in_one_line(live: Any) -> None:
@@ -93,7 +93,7 @@ def test_a_domain_without_a_launch_is_said_so_at_once(live: Any) -> None:
     begin = time.monotonic()
     with pytest.raises(NotLiveError, match="no launch is live in domain 5"):
         Client(5)
-    assert time.monotonic() - begin < 1.0
+    assert time.monotonic() - begin < 5.0
 
 
 def test_recordings_are_read_through_the_client_too() -> None:

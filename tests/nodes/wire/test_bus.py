@@ -245,7 +245,7 @@ def test_a_stopped_listener_never_holds_up_the_publisher_and_sees_its_loss(
             began = time.perf_counter()
             publisher.publish(STATE, state)
             slowest = max(slowest, time.perf_counter() - began)
-        assert slowest < 0.5  # a blocked send would wait until the listener goes on
+        assert slowest < 5.0  # a blocked send would wait until the listener goes on
         os.kill(process.pid, signal.SIGCONT)
 
         def last_word() -> bool:
