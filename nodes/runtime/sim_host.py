@@ -97,12 +97,13 @@ class SimHost:
         realtime = self._plan.sim.mode == "realtime"
         ran = False
         while not stop.is_set():
+            if ran and not server.runs:
+                self._settle()  # before anyone is told that it stopped: who looks now sees all of it
+                ran = False
             self._between_steps()
             if not server.runs:
-                if ran:
-                    self._settle()
-                    ran = False
-                self._rest()
+                if not ran:
+                    self._rest()
                 continue
             if realtime:
                 self._paced_steps(begins=not ran)
