@@ -14,6 +14,7 @@ from typing import Any
 from robots.benchmarks import crank_slider, four_bar, gear_train, iftomm, rotary_pendulum, triple_pendulum
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
+from sim_core.validation import validate
 
 Builder = Callable[..., Mechanism]
 
@@ -39,24 +40,40 @@ def names() -> list[str]:
     return sorted([*OURS, *_theirs()])
 
 
+def _load(name: str) -> Builder:
+    point = _theirs()[name]
+    try:
+        loaded = point.load()
+    except Exception as error:  # another package's code: whatever goes wrong there is said in one line here
+        why = f"{type(error).__name__}: {error}"
+        raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} cannot be loaded: {why}") from error
+    if not callable(loaded):
+        raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} is no function that gives a Mechanism")
+    function: Builder = loaded
+    return function
+
+
 def builder(name: str) -> Builder:
     """The function that builds a robot; its signature and docstring say what it takes."""
     if name in OURS:
         return OURS[name]
     if name in _theirs():
-        loaded: Builder = _theirs()[name].load()
-        return loaded
+        return _load(name)
     raise UnknownName("the registry", "robot", name, names())
 
 
 def build(name: str, **parameters: Any) -> Mechanism:
-    """The mechanism of a robot; a parameter it does not take is refused with those it does."""
+    """The mechanism of a robot, checked; a parameter it does not take is refused with those it does."""
     function = builder(name)
     known = inspect.signature(function).parameters
     for parameter in parameters:
         if parameter not in known:
             raise UnknownName(f"robot {name!r}", "parameter", parameter, known)
     try:
-        return function(**parameters)
+        mechanism = function(**parameters)
     except TypeError as error:
         raise InvalidRequest(f"robot {name!r} cannot be built from {parameters}: {error}") from error
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidRequest(f"robot {name!r}: its builder gave a {type(mechanism).__name__}, not a Mechanism")
+    validate(mechanism)
+    return mechanism

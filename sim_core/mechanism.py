@@ -309,26 +309,3 @@ def _plain(value: object, drop: set[str]) -> object:
     if isinstance(value, tuple):
         return [_plain(item, drop) for item in value]
     return float(value).hex() if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def validate(mechanism: Mechanism) -> None:
-    """Raise InvalidMechanism, in one line, for what no derivation could make sense of."""
-    names = [body.name for body in mechanism.bodies]
-    owner = f"mechanism {mechanism.name!r}"
-    for kind, group in (("body", names), ("joint", [j.name for j in mechanism.joints])):
-        doubles = {name for name in group if group.count(name) > 1}
-        if doubles or GROUND in group:
-            raise InvalidMechanism(f"{owner}: {kind} names must be unique and not 'ground'; found {sorted(doubles)}")
-    for joint in mechanism.joints:
-        for end in (joint.parent, joint.child):
-            if end != GROUND and end not in names:
-                raise UnknownName(owner, "body", end, names)
-        if abs(sum(c * c for c in joint.axis) - 1.0) > 1e-12:
-            raise InvalidMechanism(f"{owner}: axis of joint {joint.name!r} is {joint.axis}; it must have length 1")
-    for actuator in mechanism.actuators:
-        mechanism.joint(actuator.joint)
-    configurations = [c.name for c in mechanism.configurations]
-    for guard in mechanism.guards:
-        for end in (guard.source, guard.target):
-            if end not in configurations:
-                raise UnknownName(owner, "configuration", end, configurations)

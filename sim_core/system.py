@@ -15,7 +15,8 @@ import numpy as np
 from sim_core.errors import UnknownName
 from sim_core.kernels import native
 from sim_core.kernels.native import BoundKernel, Library
-from sim_core.mechanism import Mechanism, validate
+from sim_core.mechanism import Mechanism
+from sim_core.validation import validate
 
 CONFIGURED_KERNELS = ("terms", "acceleration", "apply", "residual")
 SHARED_KERNELS = ("joints", "wrapping", "energy", "outputs", "poses", "guards")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.client import read_recording
 from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
 
@@ -54,7 +55,7 @@ def test_a_recording_is_read_as_shown(tmp_path: Path, monkeypatch: pytest.Monkey
     assert namespace["state"]["position"].shape == (5, 2)
 
 
-def test_a_robot_of_another_package_joins_by_the_entry_point_shown(tmp_path: Path) -> None:
+def test_a_robot_of_another_package_joins_by_the_entry_point_shown_and_is_launched(tmp_path: Path) -> None:
     package = tmp_path / "my_package"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -66,12 +67,21 @@ def test_a_robot_of_another_package_joins_by_the_entry_point_shown(tmp_path: Pat
     name = re.fullmatch(r'\[project\.entry-points\."(.+)"\]', group)
     assert name
     (installed / "entry_points.txt").write_text(f"[{name[1]}]\n{line.replace(chr(34), '')}\n")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "nodes.runtime.cli", "robot", "show", "cart_pole"],
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert {"rail", "hinge"} <= set(re.findall(r"\w+", done.stdout))
+    (tmp_path / "cart_pole.toml").write_text(block('file = "cart_pole.mcap"', "toml"))
+
+    def armswing(*arguments: str) -> str:
+        paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "nodes.runtime.cli", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": paths, "XDG_RUNTIME_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert {"rail", "hinge"} <= set(re.findall(r"\w+", armswing("robot", "show", "cart_pole")))
+    assert "5.000 s in 5000 steps" in armswing("launch", "cart_pole.toml")
+    assert read_recording(tmp_path / "cart_pole.mcap")["cart_pole/state"]["timestamp"][-1] == pytest.approx(5.0)

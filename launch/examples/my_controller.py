@@ -17,10 +17,11 @@ class HoldArm(Node):
         damping: float = 0.003  # N m s/rad
 
     def on_start(self, context):
-        self.params = context.params
+        self.context = context  # its params change when someone sets them
 
     def on_message(self, name, state):
         arm = state.name.index("arm")
-        error = math.radians(self.params.angle_deg) - state.position[arm]
-        effort = self.params.stiffness * error - self.params.damping * state.velocity[arm]
+        params = self.context.params
+        error = math.radians(params.angle_deg) - state.position[arm]
+        effort = params.stiffness * error - params.damping * state.velocity[arm]
         yield "command", messages.JointCommand(name=["arm"], value=[effort], answers=state.seq)

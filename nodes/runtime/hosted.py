@@ -139,7 +139,12 @@ class HostedNode:
     def _say(self, outgoing: Outgoing) -> None:
         if outgoing is None:
             return
-        for name, message in outgoing:
+        if isinstance(outgoing, Message) or not isinstance(outgoing, Iterable):
+            raise TypeError(self._not_said(outgoing))
+        for said in outgoing:
+            if not isinstance(said, tuple) or len(said) != 2:
+                raise TypeError(self._not_said(said))
+            name, message = said
             entry = self.speaks.get(name)
             if entry is None or not isinstance(message, entry[1]):
                 raise TypeError(self._not_spoken(name, message))
@@ -153,7 +158,13 @@ class HostedNode:
                 self.out(topic, encode(message, topic))
             except WireError as error:
                 self.refusals.refuse(topic, error.reason)
+            except TypeError as error:
+                raise TypeError(f"node {self.name!r} said {name!r} with a field of a wrong type: {error}") from None
             message.timestamp = stamp
+
+    def _not_said(self, what: object) -> str:
+        kind = type(what).__name__
+        return f'node {self.name!r} returned or yielded a {kind}; say `yield "name", message` with a name of `speaks`'
 
     def _not_spoken(self, name: str, message: object) -> str:
         table = {key: kind.__name__ for key, (_, kind) in self.speaks.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
 from nodes.runtime.plan import NAME, NodePlan, Plan, PlanError, convert, positive, suggestion
 from nodes.wire.messages import Message
-from nodes.wire.topics import lookup, resolve
+from nodes.wire.topics import ROBOT_TOPICS, lookup, resolve
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -23,10 +24,11 @@ def check_plan(plan: Plan, file: Path) -> None:
     _check_robot(plan, file)
     seen: set[str] = {"sim"}
     commander: str | None = None
+    classes: dict[str, type[Node]] = {}
     for node in plan.nodes:
         where = f"{file}: node {node.name!r}"
         _check_node(node, seen, where)
-        cls = _node_class(node, plan, file, where)
+        cls = classes[node.name] = _node_class(node, plan, file, where)
         convert(node.params, cls.Params, f"{where}: params")
         _check_topics(cls.speaks, plan.sim.robot, f"{where}: speaks")
         _check_topics(cls.listens, plan.sim.robot, f"{where}: listens")
@@ -34,6 +36,8 @@ def check_plan(plan: Plan, file: Path) -> None:
             if commander is not None:
                 raise PlanError(f"{where}: commands the actuators that node {commander!r} commands; one must go")
             commander = node.name
+    for name, cls in classes.items():
+        _check_misspelt(cls, list(classes.values()), f"{file}: node {name!r}")
 
 
 def _check_sim(plan: Plan, file: Path) -> None:
@@ -57,7 +61,8 @@ def _check_robot(plan: Plan, file: Path) -> None:
     try:
         mechanism = build(plan.sim.robot, **plan.sim.parameters)
     except (ValueError, TypeError) as error:
-        raise PlanError(f"{where}: key 'parameters': {error}") from None
+        key = "parameters" if plan.sim.parameters else "robot"
+        raise PlanError(f"{where}: key {key!r}: {error}") from None
     joints = [joint.name for joint in mechanism.moving_joints]
     for milestone in plan.milestones:
         at = f"{file}: milestone {milestone.name!r}"
@@ -97,3 +102,17 @@ def _check_topics(table: Mapping[str, type[Message]], robot: str, where: str) ->
         row = None if name == "*" else lookup(resolve(name, robot))
         if row is not None and row.message is not message:
             raise PlanError(f"{where}: {name!r} carries {row.message.__name__}, not {message.__name__}")
+
+
+def _check_misspelt(cls: type[Node], everyone: list[type[Node]], where: str) -> None:
+    """A topic of one's own is welcome; one that no other node knows and is nearly a known name is a typo."""
+    said = {name for other in everyone for name in other.speaks}
+    heard = {name for other in everyone for name in other.listens}
+    for what, table, known, verb in (("listens", cls.listens, said, "says"), ("speaks", cls.speaks, heard, "hears")):
+        for name, message in table.items():
+            if name == "*" or name.startswith("/") or name in ROBOT_TOPICS or name in known:
+                continue
+            names = {row.name for row in ROBOT_TOPICS.values() if row.message is message} | known
+            near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.8)
+            if near:
+                raise PlanError(f"{where}: {what}: nobody {verb} {name!r}; did you mean {near[0]!r}?")

@@ -11,7 +11,9 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from nodes.runtime.plan import Plan, PlanError, read_plan
 from nodes.wire.domain import DomainError
@@ -35,7 +37,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (PlanError, RegistryError, AddressError, DomainError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except Exception as error:
+        print(told(error), file=sys.stderr)
+        return 1
     return 0
+
+
+def told(error: Exception) -> str:
+    """The traceback of a node's own code, without the frames of ours that lead to it; all of it when it is ours."""
+    ours = Path(__file__).resolve().parent
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [index for index, frame in enumerate(frames) if Path(frame.filename).resolve().parent == ours]
+    own = frames[inside[-1] + 1 :] if inside else frames
+    if not own and not isinstance(error, TypeError):  # a TypeError of ours says what the node did wrong
+        own = frames
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)] if own else []
+    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip()
 
 
 def die_with_parent(parent: int) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
+
 MEASURED_BY_THE_SERVER = frozenset(
-    {"time", "tick", "real_time_factor", "overruns", "milestones", "energy", "energy_drift"}
+    {"time", "tick", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "round_trip_p50_s", "round_trip_p99_s", "peak_phi", "peak_phidot"}
 )
 
@@ -51,6 +53,7 @@ class Summary(msgspec.Struct, kw_only=True):
     first_state_s: float | None = None
     real_time_factor: float | None = None
     overruns: int | None = None
+    watchdog_trips: int | None = None
     step_p50_s: float | None = None
     step_p99_s: float | None = None
     round_trip_p50_s: float | None = None
@@ -83,9 +86,13 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.first_state_s is not None:
             yield "start", f"first state after {self.first_state_s:.2f} s"
         if self.real_time_factor is not None:
-            yield "real-time factor", f"{self.real_time_factor:.3f}"
+            behind = self.mode == "realtime" and self.real_time_factor < REAL_TIME_HELD
+            hint = "; this computer fell behind, `armswing doctor` may say why" if behind else ""
+            yield "real-time factor", f"{self.real_time_factor:.3f}{hint}"
         if self.overruns is not None and self.mode == "realtime":
             yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}"
+        if self.watchdog_trips:
+            yield "watchdog", f"{self.watchdog_trips} times no command came in time and the actuators were made safe"
         yield from _percentiles("step time", self.step_p50_s, self.step_p99_s)
         yield from _percentiles("round trip", self.round_trip_p50_s, self.round_trip_p99_s)
         if self.peak_phi is not None and self.peak_phidot is not None:

@@ -12,8 +12,9 @@ from sim_core.derivation import absolute, recursive
 from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
 from sim_core.derivation.constraints import Rows, all_constraints, rows_for
 from sim_core.derivation.symbols import Frame, Motion, Symbols
-from sim_core.mechanism import GROUND, Joint, Mechanism, SpinRelation, UnitNorm, validate
+from sim_core.mechanism import GROUND, Joint, Mechanism, SpinRelation, UnitNorm
 from sim_core.solve import regularization_for
+from sim_core.validation import validate
 
 FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
 

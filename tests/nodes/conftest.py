@@ -84,7 +84,7 @@ class Broken(Node):
 '''
 
 
-def wait_until(condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
+def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
     """The first true value of `condition`; fails the test when none came in time."""
     deadline = time.monotonic() + timeout_s
     pause = zmq.Poller()
@@ -174,13 +174,13 @@ class Run:
         if name not in self._services:
             entry = wait_until(lambda: self.entry(name))
             self._services[name] = ServiceClient(entry.endpoints["service"])
-        return self._services[name].call(service, args, 5.0)
+        return self._services[name].call(service, args, 30.0)
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self.call("sim", "status")
         return found
 
-    def until(self, timeout_s: float = 20.0, **wanted: Any) -> dict[str, Any]:
+    def until(self, timeout_s: float = 60.0, **wanted: Any) -> dict[str, Any]:
         found: dict[str, Any] = wait_until(
             lambda: next((s for s in [self.status()] if all(s[key] == value for key, value in wanted.items())), None),
             timeout_s,

@@ -44,7 +44,8 @@ def test_elsewhere_a_line_is_printed_when_a_state_changes(capsys: pytest.Capture
 def test_the_summary_says_in_words_what_was_measured() -> None:
     summary = Summary(plan="demo", robot="rotary_pendulum", mode="realtime", first_state_s=1.234)
     measured = {"time": 20.0, "tick": 20_000, "overruns": 2, "step_p50_s": 85e-6, "step_p99_s": 0.0011}
-    summary.take_simulation({**measured, "round_trip_p50_s": 0.0, "round_trip_p99_s": 0.0, "unknown": 1})
+    behind = {"real_time_factor": 0.79, "watchdog_trips": 3}
+    summary.take_simulation({**measured, **behind, "round_trip_p50_s": 0.0, "round_trip_p99_s": 0.0, "unknown": 1})
     summary.milestones = {"upright": 2.796, "level": None}
     summary.missed = ["level"]
     summary.nodes = {"sim": ListenerLoss(), "damper": ListenerLoss(lost=3, restarts=1)}
@@ -58,6 +59,8 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert lines["messages lost"] == "sim 0, damper 3"
     assert lines["restarts"] == "damper 1"
     assert "round trip" not in lines  # nobody measured one
+    assert lines["real-time factor"] == "0.790; this computer fell behind, `armswing doctor` may say why"
+    assert lines["watchdog"].startswith("3 times")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +46,37 @@ def test_unknown_names_and_parameters_are_refused_with_the_known_ones() -> None:
         registry.build("rotary_pendulum", pendulum_mass=-1)
     with pytest.raises(InvalidRequest, match="needs absolute coordinates"):
         registry.build("triple_pendulum", coordinates="joint", shift=0.1)
+
+
+class Point:
+    """An entry point of another package."""
+
+    value = "theirs.robots:cart"
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def load(self) -> Any:
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (AttributeError("no cart"), r"robot 'cart': its entry point 'theirs.robots:cart' cannot be loaded: .*no cart"),
+        (3.0, "is no function that gives a Mechanism"),
+        (lambda: None, "its builder gave a NoneType, not a Mechanism"),
+        (lambda: dataclasses.replace(registry.build("triple_pendulum"), initial_q=(0.0,)), "its coordinates are 9"),
+    ],
+)
+def test_a_robot_of_another_package_that_is_none_is_named_in_one_line(
+    found: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_theirs", lambda: {"cart": Point(found)})
+    with pytest.raises(InvalidRequest, match=says):
+        registry.build("cart")
 
 
 def test_the_rotary_pendulum_keeps_both_nutation_angles_at_ninety_degrees() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated, Any
 
 import typer
@@ -41,19 +42,25 @@ def show_robot(
     as_json: AsJson = False,
 ) -> None:
     """Bodies, joints, actuators and parameters of a robot."""
-    from robots.registry import build, names
+    from robots.registry import build, builder, names
 
     if name not in names():
         raise InputError(f"no robot {name!r}; robots are {', '.join(sorted(names()))}{nearest(name, names())}")
     try:
         mechanism = build(name, **parse_assignments(param or [], "--param"))
+        choices = _choices(builder(name))
     except (TypeError, ValueError) as error:
         raise InputError(f"robot {name!r}: {error}") from error
-    description = _plain(mechanism)
+    description = {**_plain(mechanism), "choices": choices}
     if as_json:
         say_json(description)
     else:
         _print(description)
+
+
+def _choices(builder: Any) -> dict[str, Any]:
+    parameters = inspect.signature(builder).parameters.values()
+    return {p.name: None if p.default is inspect.Parameter.empty else p.default for p in parameters}
 
 
 def _plain(mechanism: Any) -> dict[str, Any]:
@@ -68,6 +75,7 @@ def _plain(mechanism: Any) -> dict[str, Any]:
             {"name": a.name, "joint": a.joint, "unit": a.unit, "effort_limit": a.effort_limit}
             for a in mechanism.actuators
         ],
+        "tunables": {tunable.name: float(tunable.value) for tunable in mechanism.tunables},
         "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
         "gravity": [float(component) for component in mechanism.gravity],
     }
@@ -87,8 +95,15 @@ def _print(robot: dict[str, Any]) -> None:
         ("  name", "joint", "largest effort"),
         [(f"  {a['name']}", a["joint"], _effort(a)) for a in robot["actuators"]],
     )
-    say("\nparameters")
-    say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in robot["parameters"].items()])
+    say("\nparameters of [sim.parameters] and --param")
+    say_table(("  name", "default"), [(f"  {key}", str(value)) for key, value in robot["choices"].items()])
+    if robot["tunables"]:
+        say("\ntunables, which change while it runs")
+        say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in robot["tunables"].items()])
+    fixed = {key: value for key, value in robot["parameters"].items() if key not in robot["choices"]}
+    if fixed:
+        say("\nnumbers of the description")
+        say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
 
 
 def _limits(joint: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'
 TUNED = """
 import msgspec
 from nodes.runtime.node import Node
-from nodes.wire.messages import JointCommand
+from nodes.wire.messages import JointCommand, Reference, RobotState
 
 
 class Params(msgspec.Struct, forbid_unknown_fields=True):
@@ -25,6 +25,19 @@ class Params(msgspec.Struct, forbid_unknown_fields=True):
 class Tuned(Node):
     Params = Params
     speaks = {"command": JointCommand}
+
+
+class Deaf(Node):
+    listens = {"sate": RobotState}
+
+
+class Mute(Node):
+    speaks = {"comand": JointCommand}
+
+
+class Own(Node):
+    listens = {"gusts": JointCommand}
+    speaks = {"comments": Reference}
 
 
 class Liar(Node):
@@ -89,6 +102,8 @@ def test_overrides_reach_sim_nodes_params_and_the_plan(write: Path) -> None:
         (NODE.replace(":Damp", ""), None, ["node 'damp'", "path/to/file.py:ClassName"]),
         (TUNED_NODE.replace(":Tuned", ":NotANode"), None, ["node 'tuned'", "no subclass of Node"]),
         (TUNED_NODE.replace(":Tuned", ":Liar"), None, ["node 'tuned'", "'state'", "RobotState"]),
+        (TUNED_NODE.replace(":Tuned", ":Deaf"), None, ["node 'tuned'", "'sate'", "did you mean 'state'"]),
+        (TUNED_NODE.replace(":Tuned", ":Mute"), None, ["node 'tuned'", "'comand'", "did you mean 'command'"]),
         (TUNED_NODE + "params = { gian = 2.0 }", None, ["node 'tuned'", "'gian'", "did you mean 'gain'"]),
         (TUNED_NODE + 'params = { gain = "big" }', None, ["node 'tuned'", "'gain'"]),
         (NODE + TUNED_NODE, None, ["node 'tuned'", "'damp'", "one must go"]),
@@ -108,6 +123,10 @@ def test_a_mistake_is_named_in_one_line(text: str, sim: str | None, says: list[s
     assert "\n" not in line
     for part in ["plan.toml", *says]:
         assert part in line, line
+
+
+def test_topics_of_ones_own_are_welcome(write: Path) -> None:
+    assert plan_of(write, TUNED_NODE.replace(":Tuned", ":Own")).nodes
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,9 @@ def test_a_broken_node_ends_with_its_traceback_and_lockstep_names_it(make_plan: 
     running.call("sim", "resume")
     error = running.processes["broken"].communicate(timeout=10.0)[1]
     assert running.processes["broken"].returncode == 1
-    assert "the node is broken" in error
+    assert error.splitlines()[-1] == "RuntimeError: the node is broken"
+    assert "small_nodes.py" in error
+    assert "runner.py" not in error  # the frames that lead to a node are of no use to its writer
     assert "Traceback" in error
     error = running.processes["sim"].communicate(timeout=10.0)[1]
     assert running.processes["sim"].returncode == 1

@@ -1,0 +1,146 @@
+"""What a description must satisfy before it is derived: each thing that is wrong is named in one line."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args, get_type_hints
+
+from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.mechanism import COORDINATES, GROUND, Body, Joint, Mechanism, SpinRelation, Tunable
+
+NAMED = {"bodies": "body", "joints": "joint", "constraints": "constraint", "actuators": "actuator", "guards": "guard"}
+BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child")
+
+
+def validate(mechanism: Mechanism) -> None:
+    """Raise InvalidMechanism, in one line, for what no derivation could make sense of."""
+    owner = f"mechanism {mechanism.name!r}"
+    _check_choices(mechanism, owner)
+    for group, kind in NAMED.items():
+        _check_unique([item.name for item in getattr(mechanism, group)], kind, owner)
+    for where, item in _parts(mechanism):
+        _check_choices(item, f"{owner}: {where}")
+        _check_numbers(item, f"{owner}: {where}")
+        _check_names(item, mechanism, f"{owner}: {where}")
+    for body in mechanism.bodies:
+        _check_body(body, f"{owner}: body {body.name!r}")
+    for joint in mechanism.joints:
+        _check_joint(joint, f"{owner}: joint {joint.name!r}")
+    _check_configurations(mechanism, owner)
+    _check_start(mechanism, owner)
+
+
+def coordinate_count(mechanism: Mechanism) -> int:
+    """How many coordinates the derivation will give it."""
+    if mechanism.coordinates == "absolute":
+        return sum(len(body.free_coordinates) for body in mechanism.bodies)
+    return sum(3 if joint.kind == "planar" else 1 for joint in mechanism.joints)
+
+
+def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
+    """(what to call it, the item) of everything the description lists."""
+    for field in dataclasses.fields(mechanism):
+        group = getattr(mechanism, field.name)
+        if isinstance(group, tuple):
+            for item in group:
+                if dataclasses.is_dataclass(item):
+                    kind = {"bodies": "body"}.get(field.name, field.name.removesuffix("s"))
+                    yield f"{kind} {getattr(item, 'name', '')!r}", item
+
+
+def _check_unique(names: Sequence[str], kind: str, owner: str) -> None:
+    doubles = sorted({name for name in names if names.count(name) > 1})
+    if doubles:
+        raise InvalidMechanism(f"{owner}: two {kind} entries are named {doubles[0]!r}; names must be unique")
+    if GROUND in names:
+        raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}")
+
+
+def _check_choices(item: Any, where: str) -> None:
+    """Fields that take one of a few words."""
+    for name, hint in get_type_hints(type(item)).items():
+        words = get_args(hint)
+        if words and all(isinstance(word, str) for word in words) and getattr(item, name) not in words:
+            raise InvalidMechanism(f"{where}: {name} is {getattr(item, name)!r}; it must be one of {', '.join(words)}")
+
+
+def _check_numbers(item: Any, where: str) -> None:
+    for field in dataclasses.fields(item):
+        for number in _numbers(getattr(item, field.name)):
+            if not math.isfinite(number):
+                raise InvalidMechanism(f"{where}: {field.name} holds {number}; numbers must be finite")
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Tunable):
+        yield value.value
+    elif isinstance(value, int | float):
+        yield value
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from _numbers(entry)
+
+
+def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
+    """Bodies and joints that an item speaks of."""
+    bodies = [body.name for body in mechanism.bodies]
+    spoken = [getattr(item, name) for name in BODY_FIELDS if hasattr(item, name)]
+    if isinstance(item, SpinRelation):
+        spoken += [term[0] for term in item.terms]
+    for name in spoken:
+        if name not in (*bodies, GROUND):
+            raise UnknownName(where, "body", name, bodies)
+    if hasattr(item, "joint"):
+        moving = [joint.name for joint in mechanism.moving_joints]
+        if item.joint not in moving:
+            raise UnknownName(where, "moving joint", item.joint, moving)
+
+
+def _value(number: Any) -> float:
+    return float(number.value if isinstance(number, Tunable) else number)
+
+
+def _check_body(body: Body, where: str) -> None:
+    if _value(body.mass) < 0.0:
+        raise InvalidMechanism(f"{where}: mass is {_value(body.mass)} kg; it must not be negative")
+    if len(body.inertia) != 6:
+        raise InvalidMechanism(
+            f"{where}: inertia has {len(body.inertia)} numbers; it takes Ixx, Iyy, Izz, Ixy, Ixz, Iyz"
+        )
+    if any(_value(moment) < 0.0 for moment in body.inertia[:3]):
+        raise InvalidMechanism(
+            f"{where}: a moment of inertia is negative: {tuple(map(_value, body.inertia[:3]))} kg m2"
+        )
+    known = COORDINATES[body.orientation]
+    for name in body.free or ():
+        if name not in known:
+            raise UnknownName(where, "coordinate", name, known)
+    if body.placement and len(body.placement) != len(known):
+        raise InvalidMechanism(f"{where}: placement has {len(body.placement)} numbers for {', '.join(known)}")
+
+
+def _check_joint(joint: Joint, where: str) -> None:
+    if joint.child == joint.parent:
+        raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}")
+    if abs(sum(c * c for c in joint.axis) - 1.0) > 1e-12:
+        raise InvalidMechanism(f"{where}: axis is {joint.axis}; it must have length 1")
+
+
+def _check_configurations(mechanism: Mechanism, owner: str) -> None:
+    names = [configuration.name for configuration in mechanism.configurations]
+    for guard in mechanism.guards:
+        for end in (guard.source, guard.target):
+            if end not in names:
+                raise UnknownName(f"{owner}: guard {guard.name!r}", "configuration", end, names)
+
+
+def _check_start(mechanism: Mechanism, owner: str) -> None:
+    n = coordinate_count(mechanism)
+    for name in ("initial_q", "initial_v"):
+        given = getattr(mechanism, name)
+        if len(given) != n:
+            raise InvalidMechanism(f"{owner}: {name} has {len(given)} numbers; its coordinates are {n}")
+        if not all(math.isfinite(number) for number in given):
+            raise InvalidMechanism(f"{owner}: {name} is {given}; numbers must be finite")

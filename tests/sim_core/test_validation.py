@@ -1,0 +1,91 @@
+"""A description that makes no sense is refused in one line that names the part and what it should be."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from robots.registry import build, names
+from sim_core.errors import InvalidRequest
+from sim_core.mechanism import Actuator, Body, Coincidence, Crossing, Joint, Mechanism, PointOutput, SpinRelation
+from sim_core.system import assemble
+from sim_core.validation import coordinate_count, validate
+
+INERTIA = (0.1, 0.1, 0.1, 0.0, 0.0, 0.0)
+
+
+def cart(**changes: Any) -> Mechanism:
+    parts = {
+        "bodies": (Body(name="cart", mass=1.0, inertia=INERTIA), Body(name="pole", mass=0.1, inertia=INERTIA)),
+        "joints": (
+            Joint(name="rail", kind="prismatic", child="cart", axis=(1.0, 0.0, 0.0)),
+            Joint(name="hinge", parent="cart", child="pole"),
+        ),
+        "initial_q": (0.0, 0.0),
+        "initial_v": (0.0, 0.0),
+    }
+    return Mechanism(name="cart", **{"coordinates": "joint", **parts, **changes})
+
+
+def with_body(**changes: Any) -> dict[str, Any]:
+    cart_body, pole = cart().bodies
+    return {"bodies": (cart_body, dataclasses.replace(pole, **changes))}
+
+
+def with_joint(**changes: Any) -> dict[str, Any]:
+    rail, hinge = cart().joints
+    return {"joints": (rail, dataclasses.replace(hinge, **changes))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"coordinates": "polar"}, "coordinates is 'polar'; it must be one of absolute, joint"),
+        (with_body(mass=-0.1), "body 'pole': mass is -0.1 kg; it must not be negative"),
+        (with_body(mass=float("nan")), "body 'pole': mass holds nan"),
+        (with_body(inertia=(0.1, 0.1, 0.1)), "body 'pole': inertia has 3 numbers; it takes Ixx"),
+        (with_body(inertia=(-0.1, *INERTIA[1:])), "body 'pole': a moment of inertia is negative"),
+        (with_body(orientation="xyz"), "body 'pole': orientation is 'xyz'; it must be one of planar, zxz"),
+        (with_body(name="cart"), "two body entries are named 'cart'"),
+        (with_body(name="ground"), "no body can be named 'ground'"),
+        (with_body(free=("phi",)), "body 'pole' has no coordinate 'phi'; its coordinates are x, y, theta"),
+        (with_body(placement=(1.0,)), "placement has 1 numbers for x, y, theta"),
+        (with_joint(kind="revolut"), "joint 'hinge': kind is 'revolut'; it must be one of revolute, prismatic"),
+        (with_joint(parent="cort"), "joint 'hinge' has no body 'cort'; its bodies are cart, pole"),
+        (with_joint(parent="pole"), "parent and child are both 'pole'"),
+        (with_joint(axis=(0.0, 0.0, 2.0)), r"axis is \(0.0, 0.0, 2.0\); it must have length 1"),
+        ({"initial_q": (0.0,)}, "initial_q has 1 numbers; its coordinates are 2"),
+        ({"initial_v": (0.0, float("inf"))}, "initial_v"),
+        (
+            {"actuators": (Actuator(name="motor", joint="rial"),)},
+            "has no moving joint 'rial'; its moving joints are rail",
+        ),
+        ({"outputs": (PointOutput(name="tip", body="poll"),)}, "output 'tip' has no body 'poll'"),
+        (
+            {
+                "constraints": (
+                    Coincidence(name="pin", body_a="cart", point_a=(0, 0, 0), body_b="x", point_b=(0, 0, 0)),
+                )
+            },
+            "constraint 'pin' has no body 'x'",
+        ),
+        (
+            {"constraints": (SpinRelation(name="rim", terms=(("y", (0, 0, 1), 1.0),)),)},
+            "constraint 'rim' has no body 'y'",
+        ),
+        ({"guards": (Crossing(name="g", source="default", target="off", body="pole"),)}, "no configuration 'off'"),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_line(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest, match=says) as caught:
+        validate(cart(**changes))
+    assert "\n" not in str(caught.value)
+    assert "mechanism 'cart'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_robot_is_valid_and_its_coordinates_are_counted_right(name: str) -> None:
+    mechanism = build(name)
+    assert coordinate_count(mechanism) == assemble(mechanism).n_q
