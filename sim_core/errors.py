@@ -20,7 +20,8 @@ class UnknownName(InvalidRequest):
 
     def __init__(self, owner: str, kind: str, name: str, available: Iterable[str]) -> None:
         self.kind, self.name, self.available = kind, name, tuple(available)
-        super().__init__(f"{owner} has no {kind} {name!r}; its {kind}s are {', '.join(self.available) or '(none)'}")
+        kinds = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+        super().__init__(f"{owner} has no {kind} {name!r}; its {kinds} are {', '.join(self.available) or '(none)'}")
 
 
 class InvalidMechanism(InvalidRequest):
