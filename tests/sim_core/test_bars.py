@@ -9,6 +9,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from robots.registry import build
+from sim_core.balance import energy_balance
+from sim_core.integrators.steppers import dopri5_adaptive
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import Baumgarte, FuzzyPaper
 from sim_core.system import assemble
@@ -66,6 +68,38 @@ def test_four_bar_chain_meets_its_reference_through_singular_positions() -> None
         assert (outputs["tip_x"], outputs["tip_y"]) == pytest.approx(reference, abs=1e-8)
 
 
+SQUEEZER_AT_30_MS = {
+    "beta": 15.81077119629904,
+    "Theta": -15.75637105984298,
+    "gamma": 0.04082224013073101,
+    "Phi": -0.5347301163226948,
+    "delta": 0.5244099658805304,
+    "Omega": 0.5347301163226948,
+    "epsilon": 1.048080741042263,
+}
+
+
+@pytest.mark.parametrize("step_s", [1e-3, 1e-5])
+@pytest.mark.parametrize("stabilizer", ["projection", "sampled_fuzzy"])
+def test_the_squeezer_meets_its_reference_to_nine_digits_and_its_torque_is_all_it_gains(
+    stabilizer: str, step_s: float
+) -> None:
+    """Ticks much longer than the steps that error control takes, and about as long: neither shakes the constraints."""
+    stepper = dopri5_adaptive(rtol=1e-12, atol=1e-14)
+    sim = Simulation(assemble(build("andrews_squeezer")), step_s=step_s, stepper=stepper, stabilizer=stabilizer)
+    assert max(sim.violation()) <= 1e-14
+    energy, balance = sim.energy(), energy_balance(sim)
+    for _ in range(30):
+        sim.advance(1e-3)
+        assert energy_balance(sim) == pytest.approx(balance, abs=1e-11)
+    work = 0.033 * (SQUEEZER_AT_30_MS["beta"] + 0.0617138900142764496)
+    assert sim.energy() - energy == pytest.approx(work, rel=1e-9)
+    assert sim.outputs() == pytest.approx(SQUEEZER_AT_30_MS, rel=1e-9)
+    phi, phidot = sim.peak_violation()
+    assert phi <= 1e-13
+    assert phidot <= 1e-9
+
+
 @pytest.mark.parametrize("loops", [1, 3])
 def test_four_bar_chains_of_any_length_follow_the_one_degree_of_freedom_they_have(loops: int) -> None:
     sim = Simulation(assemble(build("four_bar_chain", loops=loops)), step_s=1e-3)
@@ -99,8 +133,8 @@ def test_off_the_manifold_saturation_keeps_the_injected_energy_small() -> None:
 def test_singular_passages_keep_energy_and_branch(name: str) -> None:
     sim = Simulation(assemble(build(name)), step_s=1e-3)
     start, drift = sim.energy(), 0.0
-    for _ in range(100):
-        sim.advance(0.1)
+    for _ in range(1000):
+        sim.advance(0.01)
         drift = max(drift, abs(sim.energy() - start))
         q = sim.state.q
         if name == "parallelogram_four_bar":
@@ -113,12 +147,9 @@ def test_singular_passages_keep_energy_and_branch(name: str) -> None:
 
 def test_sampled_fuzzy_holds_the_gear_train_with_its_nonholonomic_rows() -> None:
     sim = Simulation(assemble(build("epicyclic_gear_train")), step_s=1e-3)
+    start = energy_balance(sim)
     sim.advance(2.0)
+    assert energy_balance(sim) == pytest.approx(start, abs=1e-6)
     phi, phidot = sim.peak_violation()
     assert phi <= 2e-8
     assert phidot <= 2e-5
-    # the ring held, tooth counts fix the speeds: planet against arm, sun against arm
-    sun, arm, planet_a, planet_b = sim.joints()[1]
-    assert planet_a == pytest.approx(-(24 + 2 * 18) / 18 * arm, rel=1e-6)
-    assert planet_b == pytest.approx(planet_a, rel=1e-6)
-    assert sun == pytest.approx((24 + 2 * 18) / 24 * arm + arm, rel=1e-6)
