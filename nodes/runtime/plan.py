@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 Mode = Literal["realtime", "fast", "lockstep"]
+PLAN_FILE = "plan.json"  # of a live launch, in its domain's folder
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 T = TypeVar("T", bound=msgspec.Struct)

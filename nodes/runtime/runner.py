@@ -39,13 +39,16 @@ def is_participant(plan: Plan, node: type[Node]) -> bool:
 
 
 class Runner:
-    """One node, its sockets and its loop. `run` returns when the node was asked to stop."""
+    """One node, its sockets and its loop. `run` returns when the node was asked to stop.
 
-    def __init__(self, plan: Plan, node_plan: NodePlan, node: Node) -> None:
+    told  the plan the node is told of, where it joined one that it runs beside
+    """
+
+    def __init__(self, plan: Plan, node_plan: NodePlan, node: Node, told: Plan | None = None) -> None:
         self._context: Context = zmq.Context.instance()
         lockstep = plan.sim.mode == "lockstep"
         self._place = Place(plan.domain, node_plan.name, self._context, wall_clock=not lockstep)
-        self._hosted = HostedNode(node, plan, node_plan, self._publish, wall_clock=not lockstep)
+        self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told)
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
             self._turns = TurnServer(self._context, self._hosted, self._place.endpoint("step"))

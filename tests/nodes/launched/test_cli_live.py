@@ -155,9 +155,24 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
         until(lambda: "record" in [e.name for e in client.nodes()])
         until(lambda: client.call("record", "recording")["frames_written"] > 100)
     recorder.send_signal(signal.SIGINT)
-    assert recorder.wait(5.0) == 0
+    out, _ = recorder.communicate(timeout=5.0)
+    assert recorder.returncode == 0
     info = ask("info", str(file))
+    assert out == (
+        f"recording to {file}, Ctrl-C ends\nwrote {file}: {info['messages']} messages, {info['size_bytes']} B\n"
+    )
     assert not info["truncated"]
+    assert info["metadata"]["recorded_by"].startswith("hand")
+    plan = json.loads(info["metadata"]["plan"])
+    assert [(node["name"], node["run"]) for node in plan["nodes"]] == [
+        ("damper", "my_nodes.py:Damper"),
+        ("listener", "my_nodes.py:Listener"),
+    ]
+    again = live.run("record", "-o", file)
+    assert (again.returncode, again.stderr) == (
+        2,
+        f"armswing: --output '{file}' is there already; --force replaces it\n",
+    )
     assert {STATE, "rotary_pendulum/description"} <= {row["topic"] for row in info["topics"]}
     assert len(read_recording(file)[STATE]["position"]) > 30
     tables = ask("export", str(file), "--csv", str(tmp_path / "csv"))

@@ -120,6 +120,18 @@ def test_a_node_that_fails_at_its_start_ends_the_launch_at_once(ground: Any) -> 
     assert "RuntimeError: cannot listen today" in done.stderr
 
 
+def test_a_launch_that_never_ran_leaves_the_recording_of_the_last_one(ground: Any) -> None:
+    recorder = '[[nodes]]\nname = "recorder"\nrun = "nodes/recorder.py:Recorder"\nparams = { file = "run.mcap" }\n'
+    plan = ground.launch_file(recorder + ground.node("Listener"))
+    done = ground.run("launch", plan, "--duration", "0.3")
+    assert re.search(r"file written +run\.mcap", done.stdout), done.stderr
+    before = (ground.folder / "run.mcap").read_bytes()
+    done = ground.run("launch", plan, "--duration", "0.3", "--set", "listener.fails_at_start=true")
+    assert done.returncode == 1
+    assert "file written" not in done.stdout
+    assert (ground.folder / "run.mcap").read_bytes() == before
+
+
 def test_a_failed_node_is_restarted_and_counted(ground: Any, are_gone: Any, until: Any) -> None:
     plan = ground.launch_file(ground.node("Listener", more='restart = "on-failure"'))
     launch = ground.start("launch", plan, "--json", "summary.json")
