@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from nodes.runtime.cli.application import app, run
+from nodes.wire.recording import RecordingWriter
 
 SHADOWING = "raise ImportError('a folder of the user stands before ours')"
 
@@ -105,10 +106,20 @@ def test_bad_input_is_one_line_and_an_exit_code(line: str, capsys: pytest.Captur
 
 
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "notes.txt").write_text("not a recording")
+    (tmp_path / "notes.txt").write_text("no\n")
     for command in ("info notes.txt", "play notes.txt", "export notes.txt --csv out"):
         assert run(command.split()) == 2
-        assert "notes.txt" in capsys.readouterr().err
+        assert capsys.readouterr().err == "armswing: notes.txt is no MCAP file; expected a recording (.mcap)\n"
+
+
+def test_a_recording_that_was_cut_before_its_first_message_is_said_to_be_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    RecordingWriter(tmp_path / "killed.mcap", {}, sidecar=None)
+    assert run(["info", "killed.mcap"]) == 0
+    captured = capsys.readouterr()
+    assert "0.000 s (t = 0.000 .. 0.000 s), 0 messages" in captured.out
+    assert captured.err == "there is nothing in it: it was cut off before its first message\n"
 
 
 def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,8 +160,11 @@ def _exists(file: Path) -> None:
 
 
 def _print(found: dict[str, Any]) -> None:
-    say(f"{found['file']}, {found['size_bytes']} B, {found['duration_s']:.3f} s, {found['messages']} messages")
-    if found["truncated"]:
+    span = f"{found['duration_s']:.3f} s (t = {found['start_s']:.3f} .. {found['end_s']:.3f} s)"
+    say(f"{found['file']}, {found['size_bytes']} B, {span}, {found['messages']} messages")
+    if not found["messages"]:
+        warn("there is nothing in it" + (": it was cut off before its first message" if found["truncated"] else ""))
+    elif found["truncated"]:
         warn("it was cut off; everything before the cut is readable")
     say_table(
         ("topic", "message", "count", "rate"),
