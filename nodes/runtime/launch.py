@@ -168,7 +168,8 @@ class Launch:
         summary.tick = round(summary.time / self.plan.sim.step_s)
         for name in self._names:
             if name in self._observer.status:
-                self._note_losses(name, self._observer.status[name].counters)
+                status = self._observer.status[name]
+                self._note_losses(name, status.counters, status.refusal)
         deadline = time.monotonic() + GATHER_S
         for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
             left = deadline - time.monotonic()
@@ -178,15 +179,17 @@ class Launch:
                 answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S))
                 if service == "status" and name == "sim":
                     summary.take_simulation(answer)
-                    self._note_losses(name, {**answer, "refused": answer["frames_refused"]})
+                    counters = {**answer, "refused": answer["frames_refused"]}
+                    self._note_losses(name, counters, answer["last_refusal"])
                 elif service == "status":
-                    self._note_losses(name, answer["counters"])
+                    self._note_losses(name, answer["counters"], answer["refusal"])
 
-    def _note_losses(self, name: str, counters: Mapping[str, int]) -> None:
+    def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),
             refused=counters.get("refused", 0),
             restarts=self._supervisor.children[name].restarts,
+            last_refusal=refusal,
         )
 
     def _finish(self) -> None:

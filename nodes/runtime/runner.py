@@ -19,6 +19,7 @@ from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake
 from nodes.wire.bus import Context
+from nodes.wire.refusals import last_of
 from nodes.wire.service import Request
 
 log = logging.getLogger("armswing.node")
@@ -184,11 +185,13 @@ class Runner:
 
     def _measure(self) -> None:
         links = self._links
+        refusals = links.subscriber.refusals, self._hosted.refusals, self._place.service.refusals
+        self._place.status.refusal = last_of(*refusals)
         self._place.status.counters = {
             "received": self._received + (0 if self._turns is None else self._turns.received),
             "sent": self._sent + (0 if self._turns is None else self._turns.sent),
             "lost": links.lost,
-            "refused": links.subscriber.refused + self._hosted.refusals.count + self._place.service.refusals.count,
+            "refused": sum(each.count for each in refusals),
             "overruns": self._overruns,
             **self._hosted.node.counters,
         }
