@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
+from nodes.runtime.loading import PACKAGE_ROOT
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Message
+from nodes.wire.messages import Message, RobotState
 from nodes.wire.recording_writer import RecordingWriter, keep_unfinished
 
 
 class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Where to write and how often to flush."""
 
-    file: str  # path of the recording (.mcap); a finished one that stands there is replaced
+    file: str  # path of the recording (.mcap); one that stands there is replaced when the first state is heard
     flush_s: float = 0.5  # s between flushes: at most this much is lost to a kill
     compression: str = "none"  # none | lz4 | zstd
 
@@ -29,6 +30,9 @@ class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Recorder(Node):
     """Records every topic. A full disk is reported and outlived: what waits is written once there is room.
+
+    A run that never began leaves the recording of an earlier one alone: the file is written aside, and takes its
+    place with the first state.
 
     Log time is simulation time: the message's own timestamp. Flushes follow `on_tick`, so they go by
     simulation time in lockstep (the same bytes on every run) and by the clock otherwise.
@@ -46,11 +50,12 @@ class Recorder(Node):
         self._next_flush = float("-inf")
         self._flush_s = 0.5
         self._failure = ""
+        self._is_worth_keeping = False
         self._frames = self._dropped = self._failures = 0
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Messages in the file or waiting for it, messages dropped, bytes on the disk, writes that failed."""
+        """Messages in the file or waiting for it, messages dropped, bytes written, writes that failed."""
         written = 0 if self._writer is None else self._writer.bytes
         return {
             "frames_written": self._frames,
@@ -60,23 +65,21 @@ class Recorder(Node):
         }
 
     def on_start(self, context: Context) -> Outgoing:
-        """Open the file; an unfinished recording that stands there is moved aside first."""
+        """Open the file, aside from what stands in its place."""
         params: RecorderParams = context.params
         self._context = context
         self._flush_s = params.flush_s
         try:
-            kept = keep_unfinished(params.file)
             self._writer = RecordingWriter(
                 params.file,
                 run_metadata(context),
+                aside=True,
                 chunk_s=None,
                 compression=params.compression,
-                sidecar={"plan_folder": context.plan.get("folder", ""), "node": context.name},
+                sidecar=run_sidecar(context),
             )
         except OSError as error:
             raise ValueError(f"cannot write {params.file!r}: {error.strerror or error}") from None
-        if kept is not None:
-            context.info(f"an unfinished recording stood at {params.file}; kept as {kept}")
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
@@ -86,6 +89,9 @@ class Recorder(Node):
         before = self._writer.messages
         try:
             self._writer.write(name, message, message.timestamp)
+            if type(message) is RobotState and self._writer.is_aside and not self._is_worth_keeping:
+                self._is_worth_keeping = True
+                self._flush()
         except OSError as error:
             self._report(error)
         except ValueError as error:
@@ -113,22 +119,38 @@ class Recorder(Node):
         if name != "recording":
             return super().on_request(name, args)
         file = "" if self._writer is None else str(self._writer.path)
-        return {"file": file, "failure": self._failure, **self.counters}
+        kept = self._writer is not None and not self._writer.is_aside
+        return {"file": file, "kept": kept, "failure": self._failure, **self.counters}
 
     def on_stop(self) -> Outgoing:
-        """Close the file."""
-        if self._writer is not None:
-            try:
-                self._writer.close()
-            except OSError as error:
-                self._report(error)
+        """Close the file; without a state in it there is none."""
+        if self._writer is None:
+            return None
+        if self._is_worth_keeping:
+            self._flush()
+        elif self._writer.is_aside and self._context is not None:
+            there = "is as it was" if self._writer.path.exists() else "is not written"
+            self._context.info(f"no state was heard, so nothing is kept: {self._writer.path} {there}")
+        try:
+            self._writer.close()
+        except OSError as error:
+            self._report(error)
         return None
+
+    def _take_place(self, writer: RecordingWriter) -> None:
+        """Stand where the file is to be; one that was cut off there is the only trace of a crash, and is kept."""
+        kept = keep_unfinished(writer.path)
+        if kept is not None and self._context is not None:
+            self._context.info(f"an unfinished recording stood at {writer.path}; kept as {kept}")
+        writer.take_place()
 
     def _flush(self) -> None:
         if self._writer is None:
             return
         try:
             self._writer.flush()
+            if self._is_worth_keeping and self._writer.is_aside:
+                self._take_place(self._writer)
         except OSError as error:
             self._report(error)
         else:
@@ -146,22 +168,45 @@ class Recorder(Node):
 
 
 def run_metadata(context: Context) -> dict[str, str]:
-    """The plan and the robot's parameters as JSON, without what differs between equal runs: paths, domain."""
+    """The plan and the robot's parameters as JSON, without what differs between equal runs: paths, domain.
+
+    A recorder that the plan does not have was started by hand beside it, and that is said.
+    """
     plan = msgspec.to_builtins(context.plan)
-    if not plan:
-        return {"robot": context.robot}
-    plan.pop("folder", None)
+    folder = plan.pop("folder", "")
     plan.pop("domain", None)
-    for node in plan.get("nodes", []):
-        run, colon, name = str(node.get("run", "")).rpartition(":")
-        if PurePath(run).is_absolute():
-            node["run"] = Path(run).name + colon + name
+    nodes = plan.get("nodes", [])
+    found = {"robot": context.robot}
+    if all(node.get("name") != context.name for node in nodes):
+        found["recorded_by"] = f"hand, node {context.name!r} beside the launch"
+    if not plan:
+        return found
+    for node in nodes:
+        run = str(node.get("run", ""))
+        node["run"] = _portable(run, folder) or run.rpartition("/")[2]
         if node.get("name") == context.name:
             node["params"] = {key: value for key, value in node.get("params", {}).items() if key != "file"}
     parameters = plan.get("sim", {}).get("parameters", {})
     encode = msgspec.json.Encoder(order="deterministic").encode
-    return {
-        "robot": context.robot,
-        "plan": encode(plan).decode(),
-        "parameters": encode(parameters).decode(),
-    }
+    return {**found, "plan": encode(plan).decode(), "parameters": encode(parameters).decode()}
+
+
+def run_sidecar(context: Context) -> dict[str, Any]:
+    """Where the run stood on this machine: the plan's folder, and the nodes that are not found from there."""
+    plan = context.plan
+    folder = str(plan.get("folder", ""))
+    nodes = plan.get("nodes", [])
+    elsewhere = {node["name"]: node["run"] for node in nodes if _portable(node["run"], folder) is None}
+    return {"plan_folder": folder, "node": context.name, "nodes_elsewhere": elsewhere}
+
+
+def _portable(run: str, folder: str) -> str | None:
+    """`run` as a launch file of that folder may say it, None for a file that is not found from there."""
+    file, colon, name = run.rpartition(":")
+    path = PurePath(file)
+    if not path.is_absolute():
+        return run
+    for root in (folder, PACKAGE_ROOT):
+        if root and path.is_relative_to(root):
+            return f"{path.relative_to(root)}{colon}{name}"
+    return None

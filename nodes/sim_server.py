@@ -85,6 +85,8 @@ class SimServer:
         self.refusals = Refusals(self.name)
         self.watchdog_trips = 0
         self.commands = 0
+        self._taken: dict[str, int] = {}
+        self._refused: dict[str, tuple[int, str]] = {}
         self.step_times = Durations()
         self.round_trips = Durations()
         self.milestones = MilestoneWatch(plan.milestones, self._names)
@@ -170,27 +172,33 @@ class SimServer:
         self.refusals.refuse(topic, reason)
 
     def _apply(self, source: str, command: JointCommand) -> None:
-        topic = f"{self.robot}/command"
-        if self.commanded_by not in (None, source):
-            self.refuse(topic, f"{source!r} commands, but {self.commanded_by!r} has the actuators")
-            return
-        if command.mode != "effort":
-            self.refuse(topic, f"mode {command.mode!r}: the actuators of {self.robot!r} take 'effort' only")
-            return
-        unknown = [name for name in command.name if name not in self._actuators]
-        if unknown:
-            actuators = ", ".join(self._actuators) or "none"
-            self.refuse(topic, f"{self.robot!r} has no actuator {unknown[0]!r}; its actuators are {actuators}")
+        if reason := self._objection(source, command):
+            count, _ = self._refused.get(source, (0, ""))
+            self._refused[source] = count + 1, reason
+            self.refuse(f"{self.robot}/command", reason)
             return
         for name, value in zip(command.name, command.value, strict=True):
             self._effort[self._actuators[name]] = value
         self._effort_changed = True
         self.commanded_by = source
         self.commands += 1
+        self._taken[source] = self._taken.get(source, 0) + 1
         if self._watchdog is not None:
             self._watchdog.hear(self._now())
             if self.state == "safe":
                 self.state = "running"
+
+    def _objection(self, source: str, command: JointCommand) -> str:
+        """Why a command is not followed, "" when it is."""
+        if self.commanded_by not in (None, source):
+            return f"{source!r} commands, but {self.commanded_by!r} has the actuators"
+        if command.mode != "effort":
+            return f"mode {command.mode!r}: the actuators of {self.robot!r} take 'effort' only"
+        for name in command.name:
+            if name not in self._actuators:
+                there = ", ".join(self._actuators) or "none"
+                return f"{self.robot!r} has no actuator {name!r}; its actuators are {there}"
+        return ""
 
     def _enter_safe_mode(self) -> None:
         self.watchdog_trips += 1
@@ -273,8 +281,8 @@ class SimServer:
 
     def _set(self, args: dict[str, Any]) -> dict[str, float]:
         for key, value in args.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValueError(f"set: {key} = {value!r} is not a number")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise ValueError(f"set: {key} = {value!r} is not a finite number")
         self.simulation.set_parameters(args)
         return self.simulation.parameters
 
@@ -329,6 +337,8 @@ class SimServer:
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),
             "commanded_by": self.commanded_by,
+            "commands_taken": dict(self._taken),
+            "commands_refused": {name: {"count": n, "reason": why} for name, (n, why) in self._refused.items()},
         }
 
     def timing(self) -> dict[str, float]:

@@ -33,9 +33,18 @@ class HostedNode:
     hears     {topic: (declared name, message type)}; empty with hears_all
     refusals  what it said or was told that was no message
     out       takes each (topic, encoded message) the moment the node says it
+    told      the plan its context tells it of; the plan it runs by when None
     """
 
-    def __init__(self, node: Node, plan: Plan, node_plan: NodePlan, out: Out, wall_clock: bool = True) -> None:
+    def __init__(
+        self,
+        node: Node,
+        plan: Plan,
+        node_plan: NodePlan,
+        out: Out,
+        wall_clock: bool = True,
+        told: Plan | None = None,
+    ) -> None:
         self.node = node
         self.out = out
         self.name = node_plan.name
@@ -56,7 +65,7 @@ class HostedNode:
             step_s=plan.sim.step_s,
             params=self._params,
             random=np.random.default_rng([plan.seed, zlib.crc32(self.name.encode())]),
-            plan=msgspec.to_builtins(plan),
+            plan=msgspec.to_builtins(plan if told is None else told),
         )
 
     def start(self) -> None:

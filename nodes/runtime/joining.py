@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from nodes.client import Client, NotLiveError
 from nodes.runtime.loading import load_class, locate
-from nodes.runtime.plan import NodePlan, Plan, SimPlan, convert
-from nodes.wire.domain import default_domain
+from nodes.runtime.node import Node
+from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, PlanError, SimPlan, convert, read_plan
+from nodes.wire.domain import default_domain, domain_folder
 from nodes.wire.messages import Description
-from nodes.wire.registry import Registry
+from nodes.wire.registry import Registry, RegistryError
+from nodes.wire.service import ServiceError
 
 DESCRIPTION_WAIT_S = 2.0
+BESIDE_PERIOD_S = 0.05
 
 
 def run_node(
@@ -29,14 +34,16 @@ def run_node(
     params: Mapping[str, Any] | None = None,
     domain: int | None = None,
     alone: bool = False,
-    beside: Callable[[int, str], None] | None = None,
+    beside: Callable[[Client, str], None] | None = None,
+    ended: Callable[[Node], None] | None = None,
 ) -> int:
     """Run the node "path/to/file.py:Class" until it is asked to stop; the exit code.
 
     name   in the registry; from the class when not given ("MyLogger" -> "my_logger")
     robot  whose topics it speaks and hears; the live simulation's when not given
     alone  True: where no launch is live, open the domain for as long as the node runs
-    beside called with (domain, name) on a thread of its own while the node runs, to watch or to end it
+    beside called with (client, name) on a thread of its own once the node is there, to watch or to end it
+    ended  called with the node when it has ended
     """
     domain = default_domain() if domain is None else domain
     path, class_name = locate(run, Path.cwd())
@@ -56,11 +63,30 @@ def run_node(
         from nodes.runtime.runner import Runner
 
         logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s", level=logging.INFO)
-        runner = Runner(plan, node_plan, cls())
+        node = cls()
+        runner = Runner(plan, node_plan, node, told=_live_plan(domain))
         if beside is not None:
-            threading.Thread(target=beside, args=(domain, name), daemon=True).start()
+            threading.Thread(target=_stand_beside, args=(beside, domain, name), daemon=True).start()
         runner.run()
+        if ended is not None:
+            ended(node)
     return 0
+
+
+def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str) -> None:
+    """Call `beside` when the node is at the registry; that the node or its domain ends meanwhile is no error."""
+    with contextlib.suppress(ServiceError, RegistryError, NotLiveError), Client(domain) as client:
+        while all((entry.name, entry.pid) != (name, os.getpid()) for entry in client.nodes()):
+            time.sleep(BESIDE_PERIOD_S)
+        beside(client, name)
+
+
+def _live_plan(domain: int) -> Plan | None:
+    """The plan of the launch that is live in the domain; a file without a live server is one that ended."""
+    with contextlib.suppress(NotLiveError, PlanError), Client(domain) as client:
+        if any(entry.name == "sim" for entry in client.nodes()):
+            return read_plan(domain_folder(domain) / PLAN_FILE)
+    return None
 
 
 def _live_simulation(domain: int, robot: str | None) -> SimPlan | None:

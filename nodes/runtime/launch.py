@@ -13,7 +13,7 @@ from types import FrameType
 
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.observer import Observer
-from nodes.runtime.plan import NodePlan, Plan, load_node_class, save_plan
+from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, load_node_class, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import Failure, Program, Supervisor
 from nodes.wire.domain import domain_folder
@@ -71,6 +71,8 @@ class Launch:
         self._resumed_at = 0.0
         self._failure: Failure | None = None
         self._signal = 0
+        files = (_file_of(node, plan.folder) for node in plan.nodes)
+        self._files = {file: _identity(file) for file in files if file is not None}
         self._names = ["sim", *(node.name for node in plan.nodes)]
         self._folder = domain_folder(plan.domain)
         self._supervisor = Supervisor(
@@ -111,7 +113,7 @@ class Launch:
         self._finish()
 
     def _programs(self, view: bool) -> list[Program]:
-        path = self._folder / "plan.json"
+        path = self._folder / PLAN_FILE
         save_plan(self.plan, path)
         python = [sys.executable, "-P", "-m"]
         # Its own pid, because a launch that was killed before a child could look is nobody's parent any more.
@@ -166,7 +168,8 @@ class Launch:
         summary.tick = round(summary.time / self.plan.sim.step_s)
         for name in self._names:
             if name in self._observer.status:
-                self._note_losses(name, self._observer.status[name].counters)
+                status = self._observer.status[name]
+                self._note_losses(name, status.counters, status.refusal)
         deadline = time.monotonic() + GATHER_S
         for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
             left = deadline - time.monotonic()
@@ -176,15 +179,17 @@ class Launch:
                 answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S))
                 if service == "status" and name == "sim":
                     summary.take_simulation(answer)
-                    self._note_losses(name, {**answer, "refused": answer["frames_refused"]})
+                    counters = {**answer, "refused": answer["frames_refused"]}
+                    self._note_losses(name, counters, answer["last_refusal"])
                 elif service == "status":
-                    self._note_losses(name, answer["counters"])
+                    self._note_losses(name, answer["counters"], answer["refusal"])
 
-    def _note_losses(self, name: str, counters: Mapping[str, int]) -> None:
+    def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),
             refused=counters.get("refused", 0),
             restarts=self._supervisor.children[name].restarts,
+            last_refusal=refusal,
         )
 
     def _finish(self) -> None:
@@ -192,9 +197,8 @@ class Launch:
         summary = self.summary
         required = [milestone.name for milestone in self.plan.milestones if milestone.required]
         summary.missed = [name for name in required if summary.milestones.get(name) is None]
-        for node in self.plan.nodes:
-            file = _file_of(node, self.plan.folder)
-            if file is not None:
+        for file, before in self._files.items():
+            if _identity(file) != before:  # what stood there untouched is of another run
                 summary.take_file(file)
         if self._failure is not None:
             summary.exit_code = self._failure.exit_code
@@ -251,3 +255,12 @@ def _file_of(node: NodePlan, folder: str) -> Path | None:
     file = node.params.get("file")
     hears_all = "*" in load_node_class(node.run, folder).listens
     return Path(file) if hears_all and isinstance(file, str) else None
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """What changes when a file is written or replaced; None where there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns

@@ -11,11 +11,13 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
 Mode = Literal["realtime", "fast", "lockstep"]
+PLAN_FILE = "plan.json"  # of a live launch, in its domain's folder
+PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # of a launch file, outside of its tables
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -140,26 +142,55 @@ def project_folder(file: Path) -> Path:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """ "; did you mean 'step_ms'?" or, when nothing is near, the list of what there is."""
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(names)}"
+    return near_word(word, names) or f"; known are {', '.join(names)}"
+
+
+def near_word(word: str, known: Sequence[str]) -> str:
+    """ "; did you mean 'step_ms'?" or, when nothing is near, nothing."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
-    """`value` as a `kind` struct; PlanError names `where`, the key and the nearest known key."""
-    fields = {field.encode_name for field in msgspec.structs.fields(kind)}
-    for key in value:
+    """`value` as a `kind` struct; PlanError names `where`, the key and the nearest known key.
+
+    Numbers are finite, except in a field whose default is not; a table of anything is checked where it is used.
+    """
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for key, item in value.items():
         if key not in fields:
             raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
+        if not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
+            raise PlanError(f"{where}: key {key!r}: {item} is not finite")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         text, _, key = str(error).partition(" - at `$")
         key = key.rstrip("`").lstrip(".")
+        choices = _choices(fields[key].type) if key in fields else []
+        if choices:
+            text = f"{value[key]!r} is none of {', '.join(choices)}{near_word(str(value[key]), choices)}"
         raise PlanError(f"{where}: {f'key {key!r}: ' if key else ''}{text}") from None
 
 
+def _is_finite(value: Any) -> bool:
+    """Whether every number in a value as TOML and JSON know them is finite."""
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _choices(kind: Any) -> list[str]:
+    """The values of a Literal, also of one that may be None; none for any other type."""
+    if get_origin(kind) is Literal:
+        return [str(choice) for choice in get_args(kind)]
+    return [choice for part in get_args(kind) for choice in _choices(part)]
+
+
 def _plan(document: dict[str, Any], file: Path) -> Plan:
-    top = {"sim", "nodes", "milestones", "seed", "domain", "duration_s", "name"}
+    top = {"sim", "nodes", "milestones", *PLAIN_KEYS}
     for key in document:
         if key not in top:
             raise PlanError(f"{file}: unknown key {key!r}{suggestion(key, top)}")
@@ -208,9 +239,17 @@ def _override(document: dict[str, Any], override: str, where: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text.strip()  # a bare word is a string: the shell eats the quotes
     if not dot:
+        if owner not in PLAIN_KEYS:
+            names = ", ".join(["sim", *(str(table.get("name")) for table in _node_tables(document))])
+            raise PlanError(f"--set {override!r}: write node.key=value; {owner!r} alone is no key; nodes are {names}")
         document[owner] = value
         return
     table = _owner(document, owner, override, where)
+    if owner == "sim" and (first := key.partition(".")[0]) not in SimPlan.__struct_fields__:
+        hint = near_word(first, SimPlan.__struct_fields__)
+        raise PlanError(
+            f"--set {override!r}: [sim] has no key {first!r}{hint}; one of the robot is sim.parameters.{first}=value"
+        )
     if owner != "sim" and key not in NodePlan.__struct_fields__ and not key.startswith("params."):
         key = f"params.{key}"
     *path, last = key.split(".")
@@ -225,12 +264,17 @@ def _owner(document: dict[str, Any], owner: str, override: str, where: str) -> d
     if owner == "sim":
         table: dict[str, Any] = document.setdefault("sim", {})
         return table
-    tables = [table for table in document.get("nodes", []) if isinstance(table, dict)]
+    tables = _node_tables(document)
     for table in tables:
         if table.get("name") == owner:
             return table
     names = ["sim", *(str(table.get("name")) for table in tables)]
     raise PlanError(f"{where}: --set {override!r}: no node {owner!r}{suggestion(owner, names)}")
+
+
+def _node_tables(document: dict[str, Any]) -> list[dict[str, Any]]:
+    tables = document.get("nodes", [])
+    return [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []
 
 
 def positive(value: float | None) -> bool:

@@ -19,6 +19,7 @@ from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake
 from nodes.wire.bus import Context
+from nodes.wire.refusals import last_of
 from nodes.wire.service import Request
 
 log = logging.getLogger("armswing.node")
@@ -39,13 +40,16 @@ def is_participant(plan: Plan, node: type[Node]) -> bool:
 
 
 class Runner:
-    """One node, its sockets and its loop. `run` returns when the node was asked to stop."""
+    """One node, its sockets and its loop. `run` returns when the node was asked to stop.
 
-    def __init__(self, plan: Plan, node_plan: NodePlan, node: Node) -> None:
+    told  the plan the node is told of, where it joined one that it runs beside
+    """
+
+    def __init__(self, plan: Plan, node_plan: NodePlan, node: Node, told: Plan | None = None) -> None:
         self._context: Context = zmq.Context.instance()
         lockstep = plan.sim.mode == "lockstep"
         self._place = Place(plan.domain, node_plan.name, self._context, wall_clock=not lockstep)
-        self._hosted = HostedNode(node, plan, node_plan, self._publish, wall_clock=not lockstep)
+        self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told)
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
             self._turns = TurnServer(self._context, self._hosted, self._place.endpoint("step"))
@@ -181,11 +185,13 @@ class Runner:
 
     def _measure(self) -> None:
         links = self._links
+        refusals = links.subscriber.refusals, self._hosted.refusals, self._place.service.refusals
+        self._place.status.refusal = last_of(*refusals)
         self._place.status.counters = {
             "received": self._received + (0 if self._turns is None else self._turns.received),
             "sent": self._sent + (0 if self._turns is None else self._turns.sent),
             "lost": links.lost,
-            "refused": links.subscriber.refused + self._hosted.refusals.count + self._place.service.refusals.count,
+            "refused": sum(each.count for each in refusals),
             "overruns": self._overruns,
             **self._hosted.node.counters,
         }

@@ -26,6 +26,7 @@ from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.runtime.wake import StopSignals, Wake
 from nodes.wire.bus import Context
 from nodes.wire.messages import JointCommand
+from nodes.wire.refusals import Refusals, last_of
 from nodes.wire.registry import NodeEntry
 from nodes.wire.service import Request
 
@@ -170,20 +171,21 @@ class SimHost:
         place, server = self._place, self._server
         place.status.counters = {
             "overruns": self._overrun_count(),
-            "refused": self._refused(),
+            "refused": sum(each.count for each in self._refusals),
             "lost": self._links.lost,
             "watchdog_trips": server.watchdog_trips,
             "commands": server.commands,
         }
         place.status.timing = server.timing()
+        place.status.refusal = last_of(*self._refusals)
         place.say_status(server.time)
 
     def _overrun_count(self) -> int:
         return self._overruns + (0 if self._pacer is None else self._pacer.overruns)
 
-    def _refused(self) -> int:
-        links, service = self._links.subscriber.refused, self._place.service.refusals.count
-        return int(self._server.refusals.count) + links + service
+    @property
+    def _refusals(self) -> tuple[Refusals, ...]:
+        return self._server.refusals, self._links.subscriber.refusals, self._place.service.refusals
 
     # -- participants
 
@@ -255,7 +257,8 @@ class SimHost:
             return {
                 **server.status(),
                 "overruns": self._overrun_count(),
-                "frames_refused": self._refused(),
+                "frames_refused": sum(each.count for each in self._refusals),
+                "last_refusal": last_of(*self._refusals),
                 "lost": self._links.lost,
             }
         if name == "shutdown":

@@ -24,11 +24,12 @@ class FileWritten(msgspec.Struct, kw_only=True):
 
 
 class ListenerLoss(msgspec.Struct, kw_only=True):
-    """Messages a node did not get, and how often it was started again."""
+    """Messages a node did not get, what it refused last and why, and how often it was started again."""
 
     lost: int = 0
     refused: int = 0
     restarts: int = 0
+    last_refusal: str = ""
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -111,9 +112,10 @@ class Summary(msgspec.Struct, kw_only=True):
     def _node_lines(self) -> Iterator[tuple[str, str]]:
         if self.nodes:
             yield "messages lost", ", ".join(f"{name} {loss.lost}" for name, loss in self.nodes.items())
-        refused = {name: loss.refused for name, loss in self.nodes.items() if loss.refused}
-        if refused:
-            yield "messages refused", ", ".join(f"{name} {count}" for name, count in refused.items())
+        for name, loss in self.nodes.items():
+            if loss.refused:
+                last = f", the last on {loss.last_refusal}" if loss.last_refusal else ""
+                yield "messages refused", f"{name} {loss.refused}{last}"
         restarts = {name: loss.restarts for name, loss in self.nodes.items() if loss.restarts}
         if restarts:
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())

@@ -150,6 +150,7 @@ class Status(Message, kw_only=True):
     counters  whole numbers that only grow: refused, lost, overruns, frames ...
     timing    seconds: what the node measured of itself, e.g. step_p50_s
     detail    one line for a person
+    refusal   topic and reason of what it refused last
     """
 
     node: str = ""
@@ -157,3 +158,4 @@ class Status(Message, kw_only=True):
     counters: dict[str, int] = {}
     timing: dict[str, float] = {}
     detail: str = ""
+    refusal: str = ""

@@ -18,6 +18,7 @@ from mcap.exceptions import EndOfFile, InvalidMagic, McapError, RecordLengthLimi
 from mcap.records import Channel, Chunk, McapRecord, Metadata, Schema
 from mcap.records import Message as McapMessage
 from mcap.stream_reader import CRCValidationError, StreamReader, breakup_chunk
+from mcap.writer import MCAP0_MAGIC
 
 from nodes.wire.messages import Description, Message
 from nodes.wire.recording_columns import Columns, columns
@@ -75,9 +76,19 @@ class RecordingFile:
         self.metadata: dict[str, str] = {}
         self.truncated = False
         try:
+            self._check_beginning()
             self.truncated = not is_complete(self.path)
         except OSError as error:
             raise RecordingError(f"{self.path}: {error.strerror or error}; expected a recording (.mcap)") from None
+
+    def _check_beginning(self) -> None:
+        """Refuse what was never a recording, and what was cut off before anything was in it."""
+        with open(self.path, "rb") as file:
+            beginning = file.read(len(MCAP0_MAGIC) + 1)
+        if not beginning.startswith(MCAP0_MAGIC[: len(beginning)]):
+            raise RecordingError(f"{self.path} is no MCAP file; expected a recording (.mcap)")
+        if len(beginning) <= len(MCAP0_MAGIC):
+            raise RecordingError(f"{self.path} has nothing in it; expected a recording (.mcap)")
 
     def __iter__(self) -> Iterator[Recorded]:
         schemas: dict[int, str] = {0: ""}
@@ -183,7 +194,8 @@ def read_recording(path: str | os.PathLike[str], topics: Collection[str] | None 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What `armswing info` shows, as plain data: topics with counts and rates, duration, size, metadata.
 
-    Times are simulation seconds; `rate_hz` is None for a topic with fewer than two instants.
+    Times are simulation seconds, of the messages that are said once and not again to each who comes later: such
+    a latched one may be much older than the recording. `rate_hz` is None for a topic with fewer than two instants.
     """
     file = RecordingFile(path)
     rows: dict[str, dict[str, Any]] = {}
@@ -197,8 +209,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     for row in rows.values():
         span = row["last_s"] - row["first_s"]
         row["rate_hz"] = (row["count"] - 1) / span if span > 0.0 else None
-    start = min((row["first_s"] for row in rows.values()), default=0.0)
-    end = max((row["last_s"] for row in rows.values()), default=0.0)
+    timed = [row for row in rows.values() if not _is_latched(row["topic"])] or list(rows.values())
+    start = min((row["first_s"] for row in timed), default=0.0)
+    end = max((row["last_s"] for row in timed), default=0.0)
     return {
         "file": str(file.path),
         "size_bytes": file.path.stat().st_size,
@@ -211,6 +224,11 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         "metadata": file.metadata,
         "sidecar": _read_sidecar(file.path),
     }
+
+
+def _is_latched(topic: str) -> bool:
+    row = lookup(topic)
+    return row is not None and row.latched
 
 
 def _read_sidecar(path: Path) -> dict[str, Any] | None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Columns = dict[str, NDArray[Any]]
+
+class Columns(dict[str, NDArray[Any]]):
+    """{field: array}; a field that is not there is a KeyError that names the nearest one and all there are."""
+
+    def __missing__(self, field: str) -> NDArray[Any]:
+        near = get_close_matches(field, self, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise KeyError(f"no field {field!r}{hint}; the fields are {', '.join(self)}")
 
 
 def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Columns:
     """Arrays by field name; a dictionary field "outputs" becomes the columns "outputs.<key>"."""
-    found: Columns = {"log_time": log_time}
+    found = Columns(log_time=log_time)
     for name in dict.fromkeys(chain.from_iterable(rows)):
         values = [row.get(name) for row in rows]
         maps = [value for value in values if isinstance(value, dict)]

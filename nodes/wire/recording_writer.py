@@ -7,6 +7,7 @@ the same messages in the same order give the same bytes, provided that neither f
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import platform
@@ -71,6 +72,7 @@ class RecordingWriter:
     """Writes messages of any topic to one file.
 
     path         the file; what stood there is replaced, its folder must exist
+    aside        True: written beside it, as `part_path` says, until `take_place`; closed before that, it is gone
     metadata     strings that describe the run (plan, parameters); they travel in the file
     chunk_s      simulation seconds per chunk; each finished chunk is flushed. None: only `flush` and size cut
     flush_s      wall-clock seconds between flushes, looked at on each write; None keeps files reproducible
@@ -83,6 +85,7 @@ class RecordingWriter:
         path: str | os.PathLike[str],
         metadata: Mapping[str, str],
         *,
+        aside: bool = False,
         chunk_s: float | None = 0.5,
         flush_s: float | None = None,
         compression: str = "none",
@@ -102,7 +105,9 @@ class RecordingWriter:
         self._channels: dict[tuple[str, type[Message]], int] = {}
         self._schemas: dict[type[Message], int] = {}
         self._encoder = msgspec.json.Encoder()
-        self._file: BacklogFile | None = BacklogFile(self.path)
+        self._target = Path(os.path.realpath(path))  # of a link: the file it names is replaced, not the link
+        self._part = part_path(self._target) if aside and _replaceable(self._target) else None
+        self._file: BacklogFile | None = BacklogFile(self._part or self._target)
         self._sidecar = None if sidecar is None else _sidecar_start(sidecar)
         self._writer = Writer(
             self._file,  # type: ignore[arg-type,unused-ignore]
@@ -111,8 +116,14 @@ class RecordingWriter:
         )
         self._writer.start(profile="", library="armswing")
         self._writer.add_metadata(METADATA_NAME, dict(metadata))
-        self._write_sidecar()
+        if self._part is None:
+            self._write_sidecar()
         self._try_flush()
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it has not taken its place: `path` is still what it was before."""
+        return self._part is not None
 
     @property
     def bytes(self) -> int:
@@ -155,11 +166,26 @@ class RecordingWriter:
         if (failure := self._try_flush()) is not None:
             raise failure
 
+    def take_place(self) -> None:
+        """Flush, then stand at `path` in place of what was there. Raises OSError, and may be called again."""
+        if self._part is None:
+            return
+        self.flush()
+        sidecar_path(self.path).unlink(missing_ok=True)  # before: a kill in between leaves no sidecar of another run
+        self._part.replace(self._target)
+        self._part = None
+        self._write_sidecar()
+
     def close(self) -> None:
         """Write the index, so that readers can jump, and close. Raises OSError when the disk is full."""
         if self._file is None:
             return
         file = self._file
+        if self._part is not None:
+            self._file = None
+            file.close()
+            self._part.unlink(missing_ok=True)
+            return
         try:
             self._writer.finish()
             file.flush()
@@ -213,6 +239,18 @@ class RecordingWriter:
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
     """Where the sidecar of a recording stands."""
     return Path(f"{os.fspath(path)}.sidecar.json")
+
+
+def part_path(path: str | os.PathLike[str]) -> Path:
+    """Where a recording is written until it is worth taking the place of what stands at `path`."""
+    return Path(path).with_name(f".{Path(path).name}.part")
+
+
+def _replaceable(path: Path) -> bool:
+    """Whether a new file can take the place of what is there; a device or a pipe is written itself."""
+    if path.is_file() and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    return path.is_file() or not path.exists()
 
 
 def is_complete(path: str | os.PathLike[str]) -> bool:

@@ -17,6 +17,7 @@ class Refusals:
         self.owner = owner
         self.count = 0
         self.last = ""
+        self.last_at = 0.0  # time.monotonic()
         self._said: dict[str, float] = {}
         self._since: dict[str, int] = {}
 
@@ -26,7 +27,7 @@ class Refusals:
         topic = repr(topic[:80])
         self._since[topic] = self._since.get(topic, 0) + 1
         self.last = f"{topic}: {reason[:200]!s}"
-        now = time.monotonic()
+        self.last_at = now = time.monotonic()
         if now - self._said.get(topic, -QUIET_S) < QUIET_S:
             return
         if len(self._said) > 256:  # topics made up by a stranger must not fill the memory
@@ -34,3 +35,8 @@ class Refusals:
             self._since = {topic: self._since[topic]}
         self._said[topic] = now
         log.warning("%s: dropped %d on topic %s: %s", self.owner, self._since.pop(topic), topic, reason[:200])
+
+
+def last_of(*refusals: Refusals) -> str:
+    """Topic and reason of what was refused last, "" when nothing was."""
+    return max(refusals, key=lambda each: each.last_at).last

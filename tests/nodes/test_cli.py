@@ -13,7 +13,9 @@ import pytest
 import typer
 
 from nodes.runtime.cli.application import app, run
+from nodes.wire.recording import RecordingWriter
 
+ROOT = Path(__file__).resolve().parents[2]
 SHADOWING = "raise ImportError('a folder of the user stands before ours')"
 
 
@@ -24,10 +26,12 @@ def own_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def commands() -> Iterator[str]:
-    """Every command line that ends in a command: "launch", "sim step", ..."""
+def commands(groups: bool = False) -> Iterator[str]:
+    """Every command line that ends in a command: "launch", "sim step", ...; with `groups`, also "", "sim", ..."""
 
     def walk(group: object, path: tuple[str, ...]) -> Iterator[str]:
+        if groups:
+            yield " ".join(path)
         for name, command in getattr(group, "commands", {}).items():
             if hasattr(command, "commands"):
                 yield from walk(command, (*path, name))
@@ -37,11 +41,15 @@ def commands() -> Iterator[str]:
     yield from walk(typer.main.get_command(app), ())
 
 
-@pytest.mark.parametrize("command", list(commands()))
-def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", list(commands(groups=True)))
+def test_every_command_and_group_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command.split(), "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert f"Example: armswing {command}" in text
+    example = f"Example: armswing {command}"
+    assert example in text
+    for word in text.partition(example)[2].split():
+        if ".py" in word or word.startswith("launch/"):
+            assert (ROOT / word.partition(":")[0]).is_file()
 
 
 def test_the_commands_are_those_of_the_design() -> None:
@@ -73,6 +81,10 @@ BAD_INPUT = {
     "sim step none": (2, "see 'armswing sim step --help'"),
     "sim spee 2": (2, "No such command 'spee'"),
     "sim speed -- -1": (2, "expected a positive number"),
+    "sim speed -1": (2, "speed -1: expected a positive number"),
+    "sim speed 1 --jsn": (2, "--jsn"),
+    "sim step -1": (2, "Invalid value for 'count'"),
+    "param set my_controller angle_deg -45": (1, "no launch is live in domain 0"),
     "sim status": (1, "no launch is live in domain 0"),
     "sim status --domain 7": (1, "no launch is live in domain 7"),
     "sim restore nothing.state": (2, "no snapshot 'nothing.state'"),
@@ -89,6 +101,7 @@ BAD_INPUT = {
     "export nothing.mcap --csv out": (2, "no recording 'nothing.mcap'"),
     "record -o no/folder.mcap": (2, "there is no folder"),
     "view nothing.mcap": (2, "no recording 'nothing.mcap'"),
+    "view --png picture.jpg": (2, "pictures are PNG; write 'picture.png'"),
     "view --png picture.png": (1, "no launch is live in domain 0"),
     "new controller Swing-Up": (2, "is no name for a node"),
 }
@@ -106,10 +119,20 @@ def test_bad_input_is_one_line_and_an_exit_code(line: str, capsys: pytest.Captur
 
 
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "notes.txt").write_text("not a recording")
+    (tmp_path / "notes.txt").write_text("no\n")
     for command in ("info notes.txt", "play notes.txt", "export notes.txt --csv out"):
         assert run(command.split()) == 2
-        assert "notes.txt" in capsys.readouterr().err
+        assert capsys.readouterr().err == "armswing: notes.txt is no MCAP file; expected a recording (.mcap)\n"
+
+
+def test_a_recording_that_was_cut_before_its_first_message_is_said_to_be_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    RecordingWriter(tmp_path / "killed.mcap", {}, sidecar=None)
+    assert run(["info", "killed.mcap"]) == 0
+    captured = capsys.readouterr()
+    assert "0.000 s (t = 0.000 .. 0.000 s), 0 messages" in captured.out
+    assert captured.err == "there is nothing in it: it was cut off before its first message\n"
 
 
 def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import nodes.recorder
 from nodes.player import Player
-from nodes.recorder import Recorder
+from nodes.recorder import Recorder, run_metadata, run_sidecar
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context, Node
 from nodes.runtime.plan import load_plan
+from nodes.wire import recording_writer
 from nodes.wire.messages import Description, JointCommand, Message, RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
+from nodes.wire.recording_writer import sidecar_path
 
 LOCKSTEP = Path(__file__).parents[2] / "launch" / "rotary_pendulum_lockstep.toml"
 PLAN = {
@@ -128,9 +132,95 @@ def test_a_recorder_started_again_keeps_what_was_cut_off(tmp_path: Path) -> None
     crashed, _ = started(path)
     crashed.on_message("arm/state", RobotState(timestamp=0.0, seq=5))
     crashed.on_tick(0.0)
-    _, given = started(path)
+    again, given = started(path)
+    again.on_message("arm/state", RobotState(timestamp=0.1, seq=6))
     assert "run.cut-1.mcap" in given.log[0][1]
     assert read_recording(tmp_path / "run.cut-1.mcap")["arm/state"]["seq"].tolist() == [5]
+    assert read_recording(path)["arm/state"]["seq"].tolist() == [6]
+
+
+def test_a_run_without_a_state_leaves_the_recording_that_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    run_in_lockstep(path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    recorder, given = started(path)
+    recorder.on_message("arm/description", Description(robot="arm"))
+    recorder.on_message("status", Status(node="sim"))
+    recorder.on_tick(0.5)
+    assert not recorder.on_request("recording", {})["kept"]
+    recorder.on_stop()
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert given.log == [("info", f"no state was heard, so nothing is kept: {path} is as it was")]
+
+
+def test_a_recorder_killed_at_any_moment_leaves_one_readable_recording_with_its_own_sidecar(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    run_in_lockstep(path, ticks=7)
+    old = path.read_bytes(), sidecar_path(path).read_bytes()
+    recorder, _ = started(path)  # never stopped: all that the disk has at each line is what a kill would leave
+    recorder.on_message("arm/description", Description(robot="arm"))
+    recorder.on_tick(0.0)
+    assert (path.read_bytes(), sidecar_path(path).read_bytes()) == old
+    recorder.on_message("arm/state", RobotState(timestamp=0.0, seq=41))
+    found = read_recording(path)
+    assert (found.truncated, found["arm/state"]["seq"].tolist()) == (True, [41])
+    assert found.description is not None
+    assert sidecar_path(path).read_bytes() != old[1]
+    assert {file.name for file in tmp_path.iterdir()} == {path.name, sidecar_path(path).name}
+
+
+def test_a_full_disk_at_the_first_state_keeps_the_old_recording_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.mcap"
+    run_in_lockstep(path, ticks=7)
+    old = path.read_bytes()
+    recorder, _ = started(path)
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recording_writer.os, "write", full)
+        recorder.on_message("arm/state", RobotState(timestamp=0.0, seq=41))
+        assert path.read_bytes() == old
+    recorder.on_tick(1.0)
+    assert read_recording(path)["arm/state"]["seq"].tolist() == [41]
+
+
+def test_a_link_keeps_pointing_to_the_file_that_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    link = tmp_path / "run.mcap"
+    link.symlink_to(tmp_path / "store" / "run.mcap")
+    for _ in range(2):
+        run_in_lockstep(link, ticks=3)
+    assert link.is_symlink()
+    assert len(read_recording(tmp_path / "store" / "run.mcap")["arm/state"]["seq"]) == 3
+
+
+def test_a_recorder_beside_a_launch_says_so_and_keeps_the_plan_it_was_told(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    recorder = Recorder()
+    given = context(recorder, file=str(path))
+    given.name = "record"
+    given.plan = {**PLAN, "nodes": [{"name": "mine", "run": "/home/somebody/project/launch/mine.py:Mine"}]}
+    recorder.on_start(given)
+    recorder.on_message("arm/state", RobotState())
+    recorder.on_stop()
+    metadata = read_recording(path).metadata
+    assert metadata["recorded_by"] == "hand, node 'record' beside the launch"
+    assert json.loads(metadata["plan"])["nodes"] == [{"name": "mine", "run": "launch/mine.py:Mine"}]
+
+
+def test_nodes_are_named_as_a_launch_file_may_name_them(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    given = context(Recorder(), file=str(path))
+    ours = Path(nodes.recorder.__file__)
+    runs = [f"{ours}:Recorder", "/elsewhere/x.py:X", "nodes/player.py:Player"]
+    given.plan = {**PLAN, "nodes": [{"name": f"n{index}", "run": run} for index, run in enumerate(runs)]}
+    found = [node["run"] for node in json.loads(run_metadata(given)["plan"])["nodes"]]
+    assert found == ["nodes/recorder.py:Recorder", "x.py:X", "nodes/player.py:Player"]
+    assert run_sidecar(given)["nodes_elsewhere"] == {"n1": "/elsewhere/x.py:X"}
 
 
 def test_a_folder_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:

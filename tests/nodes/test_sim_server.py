@@ -214,7 +214,8 @@ def test_a_reset_begins_anew(make_plan: MakePlan) -> None:
         ("restore", {"state": {"tick": 1}}, "needs q"),
         ("pause", {"now": 1}, "unknown argument 'now'"),
         ("set", {"arm_dampin": 1.0}, "arm_dampin"),
-        ("set", {"arm_damping": "much"}, "not a number"),
+        ("set", {"arm_damping": "much"}, "not a finite number"),
+        ("set", {"arm_damping": math.nan}, "not a finite number"),
         ("fly", {}, "no service 'fly'"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.runtime.cli.application import run
 from nodes.wire.messages import RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from viewer import app, availability
@@ -202,6 +203,14 @@ def test_run_writes_a_picture_of_a_recording_that_was_cut_off(spatial: Path, tmp
     spatial.write_bytes(spatial.read_bytes()[:200_000])
     assert app.run(str(spatial), str(tmp_path / "out.png"), fields=["position", "outputs"]) == 0
     assert pixels(tmp_path / "out.png").shape == (1000, 1600, 3)
+
+
+def test_the_command_line_says_which_picture_it_wrote(
+    spatial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["view", str(spatial), "--png", str(tmp_path / "out.png")]) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'out.png'}\n"
+    assert (tmp_path / "out.png").is_file()
 
 
 def test_a_live_domain_that_says_nothing_gives_an_empty_picture(

@@ -9,7 +9,9 @@ import typer
 
 from nodes.runtime.cli.terminal import InputError, say
 
-app = typer.Typer(help="Start something of your own.", no_args_is_help=True)
+app = typer.Typer(
+    help="Start something of your own.", epilog="Example: armswing new controller my_damper", no_args_is_help=True
+)
 
 CONTROLLER = '''\
 """Damps the arm of the rotary pendulum."""

@@ -8,7 +8,7 @@ import typer
 
 from nodes.runtime.cli.terminal import AsJson, Domain, say, say_json, say_table
 
-app = typer.Typer(help="The live nodes.", no_args_is_help=True)
+app = typer.Typer(help="The live nodes.", epilog="Example: armswing node list", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example: armswing node list --json")
@@ -52,14 +52,20 @@ def node_info(
     if as_json:
         say_json(info)
         return
-    for key, value in info.items():
+    for key, value in _told(info).items():
         if isinstance(value, dict):
             say(key)
-            width = max(map(len, value), default=0)
-            for inner, text in value.items():
-                say(f"  {inner:<{width}}  {_text(text)}".rstrip())
+            rows = _told(value)
+            width = max(map(len, rows), default=0)
+            for inner, text in rows.items():
+                say(f"  {inner:<{width}}  {_text(text)}")
         else:
             say(f"{key:<9}  {_text(value)}")
+
+
+def _told(rows: dict[str, Any]) -> dict[str, Any]:
+    """The rows that say something: zero does, an empty text, list or table does not."""
+    return {key: value for key, value in rows.items() if value not in (None, "", [], {})}
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20")(launch)
-    app.command(epilog="Example: armswing run my_logger.py:MyLogger --param every=10")(run)
+    app.command(epilog="Example: armswing run launch/examples/my_controller.py:HoldArm --param angle_deg=60")(run)
 
 
 def launch(

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, Domain, InputError, nearest, parse_value, say, say_json
+from nodes.runtime.cli.terminal import NEGATIVE, AsJson, Domain, InputError, nearest, parse_value, say, say_json
 
-app = typer.Typer(help="Parameters of the live nodes.", no_args_is_help=True)
+app = typer.Typer(
+    help="Parameters of the live nodes.", epilog="Example: armswing param list swing_up", no_args_is_help=True
+)
 
 NodeName = Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False)]
 Key = Annotated[str, typer.Argument(help="One of `armswing param list NODE`.", show_default=False)]
@@ -52,7 +54,7 @@ def get_parameter(node: NodeName, key: Key, domain: Domain = None, as_json: AsJs
         say(_toml(parameters[key]))
 
 
-@app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04")
+@app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04", context_settings=NEGATIVE)
 def set_parameter(
     node: NodeName,
     key: Key,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, Domain, InputError, say, say_json, say_table, warn
+from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table, warn
 
 PLAYING_PERIOD_S = 0.2
 
@@ -28,17 +27,33 @@ def add_to(app: typer.Typer) -> None:
 
 def record(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("recording.mcap"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     domain: Domain = None,
 ) -> None:
     """Record every topic of the live domain until Ctrl-C."""
     from nodes.runtime.joining import run_node
 
-    if not output.absolute().parent.is_dir():
-        raise InputError(f"--output {str(output)!r}: there is no folder {str(output.absolute().parent)!r}")
-    if not os.access(output if output.exists() else output.absolute().parent, os.W_OK):
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"--output {str(output)!r}: there is no folder {str(folder)!r}")
+    if output.exists() and not force:
+        raise InputError(f"--output {str(output)!r} is there already; --force replaces it")
+    if output.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"--output {str(output)!r} cannot be written")
+    node = "nodes/recorder.py:Recorder"
     params = {"file": str(output.absolute())}
-    raise typer.Exit(run_node("nodes/recorder.py:Recorder", name="record", params=params, domain=domain))
+    ended: list[Any] = []
+
+    def greet(_client: Any, _name: str) -> None:
+        say(f"recording to {output}, Ctrl-C ends")
+
+    code = run_node(node, name="record", params=params, domain=domain, beside=greet, ended=ended.append)
+    for recorder in ended:
+        found = recorder.on_request("recording", {})
+        if not found["kept"]:
+            raise UnavailableError(f"no state was heard, so nothing is recorded; {str(output)!r} is as it was")
+        say(f"wrote {output}: {found['frames_written']} messages, {output.stat().st_size} B")
+    raise typer.Exit(code)
 
 
 def play(
@@ -125,29 +140,18 @@ def _refuse_two_speakers(robot: str, domain: int | None) -> None:
         )
 
 
-def _watch_playing(domain: int, name: str) -> None:
+def _watch_playing(client: Any, name: str) -> None:
     """Show how far it is, on a terminal, and end the player when all was said."""
-    from nodes.client import Client
-    from nodes.wire.registry import RegistryError
-    from nodes.wire.service import ServiceError
-
-    with Client(domain) as client, contextlib.suppress(ServiceError, RegistryError):
-        _await_node(client, name)
-        while True:
-            playback = client.call(name, "playback")
+    while True:
+        playback = client.call(name, "playback")
+        if sys.stderr.isatty():
+            print(f"\rplayed {playback['position_s']:.1f} s", end="", file=sys.stderr, flush=True)
+        if playback["done"]:
             if sys.stderr.isatty():
-                print(f"\rplayed {playback['position_s']:.1f} s", end="", file=sys.stderr, flush=True)
-            if playback["done"]:
-                if sys.stderr.isatty():
-                    print(file=sys.stderr)
-                client.call(name, "shutdown")
-                return
-            time.sleep(PLAYING_PERIOD_S)
-
-
-def _await_node(client: Any, name: str) -> None:
-    while all(entry.name != name for entry in client.nodes()):
-        time.sleep(PLAYING_PERIOD_S / 4)
+                print(file=sys.stderr)
+            client.call(name, "shutdown")
+            return
+        time.sleep(PLAYING_PERIOD_S)
 
 
 def _exists(file: Path) -> None:
@@ -156,8 +160,11 @@ def _exists(file: Path) -> None:
 
 
 def _print(found: dict[str, Any]) -> None:
-    say(f"{found['file']}, {found['size_bytes']} B, {found['duration_s']:.3f} s, {found['messages']} messages")
-    if found["truncated"]:
+    span = f"{found['duration_s']:.3f} s (t = {found['start_s']:.3f} .. {found['end_s']:.3f} s)"
+    say(f"{found['file']}, {found['size_bytes']} B, {span}, {found['messages']} messages")
+    if not found["messages"]:
+        warn("there is nothing in it" + (": it was cut off before its first message" if found["truncated"] else ""))
+    elif found["truncated"]:
         warn("it was cut off; everything before the cut is readable")
     say_table(
         ("topic", "message", "count", "rate"),

@@ -17,7 +17,7 @@ from nodes.runtime.cli.terminal import (
     say_table,
 )
 
-app = typer.Typer(help="Robots that can be simulated.", no_args_is_help=True)
+app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example: armswing robot list")

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json
+from nodes.runtime.cli.terminal import NEGATIVE, AsJson, Domain, InputError, UnavailableError, say, say_json
 
 STEPPING_PERIOD_S = 0.02
 STUCK_S = 2.0
 
-app = typer.Typer(help="Steer the live simulation.", no_args_is_help=True)
+app = typer.Typer(help="Steer the live simulation.", epilog="Example: armswing sim status", no_args_is_help=True)
 
 
 def _call(domain: int | None, service: str, **arguments: Any) -> Any:
@@ -57,7 +57,7 @@ def resume(domain: Domain = None, as_json: AsJson = False) -> None:
     _report(domain, as_json)
 
 
-@app.command(epilog="Example: armswing sim step 10")
+@app.command(epilog="Example: armswing sim step 10", context_settings=NEGATIVE)
 def step(
     count: Annotated[int, typer.Argument(min=1, help="How many steps.")] = 1,
     domain: Domain = None,
@@ -80,7 +80,7 @@ def reset(domain: Domain = None, as_json: AsJson = False) -> None:
     _report(domain, as_json)
 
 
-@app.command(epilog="Example: armswing sim speed 0.5")
+@app.command(epilog="Example: armswing sim speed 0.5", context_settings=NEGATIVE)
 def speed(
     factor: Annotated[
         float, typer.Argument(help="Simulated seconds per second of the wall clock.", show_default=False)

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 import msgspec
 import zmq
 
 from nodes.client import Client
-from nodes.runtime.cli.terminal import InputError, nearest
+from nodes.runtime.cli.terminal import InputError, UnavailableError, nearest
 from nodes.wire.bus import Publisher
-from nodes.wire.domain import default_domain, ipc_endpoint
-from nodes.wire.messages import Message
+from nodes.wire.domain import ipc_endpoint
+from nodes.wire.messages import JointCommand, Message
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 
 SERVE_S = 0.05
+TAKEN_S = 1.0
 
 
 def publish(topic: str, text: str, *, rate_hz: float, count: int, domain: int | None) -> int:
     """Say the JSON message `text` on `topic`, `count` times (0: until Ctrl-C); how often it was said."""
     message = parse_message(topic, text)
-    with Client(domain):
-        domain = default_domain() if domain is None else domain
+    with Client(domain) as client:
+        if isinstance(message, JointCommand):
+            _check_commandable(client, topic)
+        return _publish(client, topic, message, rate_hz, count)
+
+
+def _publish(client: Client, topic: str, message: Message, rate_hz: float, count: int) -> int:
+    domain = client.domain
     name = f"pub_{os.getpid()}"
     publisher = Publisher(zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"))
     link = RegistryLink(domain)
@@ -40,16 +48,42 @@ def publish(topic: str, text: str, *, rate_hz: float, count: int, domain: int | 
             )
         )
         _serve_until(publisher, time.monotonic() + 0.5)  # listeners come before the first word
-        while not count or said < count:
-            publisher.publish(topic, message)
-            said += 1
-            _serve_until(publisher, time.monotonic() + 1.0 / rate_hz)
-    except KeyboardInterrupt:
-        pass
+        with suppress(KeyboardInterrupt):
+            while not count or said < count:
+                publisher.publish(topic, message)
+                said += 1
+                _serve_until(publisher, time.monotonic() + 1.0 / rate_hz)
+        if said and isinstance(message, JointCommand):
+            _check_taken(client, publisher, said)
     finally:
         link.close()
         publisher.close()
     return said
+
+
+def _check_commandable(client: Client, topic: str) -> None:
+    """Refuse a command that no simulation of the domain will ever hear."""
+    listens = [name for entry in client.nodes() if entry.name == "sim" for name in entry.listens]
+    if topic not in listens:
+        raise InputError(f"no simulation listens on {topic!r}{nearest(topic, listens)}")
+    if client.sim_status()["mode"] == "lockstep":
+        raise InputError("in lockstep the simulation takes commands of the nodes of its launch file only")
+
+
+def _check_taken(client: Client, publisher: Publisher, said: int) -> None:
+    """Wait until the simulation has answered for our commands; what it refused is an error with its reason."""
+    deadline = time.monotonic() + TAKEN_S
+    while True:
+        status = client.sim_status()
+        taken = status["commands_taken"].get(publisher.name, 0)
+        refused = status["commands_refused"].get(publisher.name, {"count": 0, "reason": ""})
+        if taken + refused["count"] >= said or time.monotonic() > deadline:
+            break
+        _serve_until(publisher, time.monotonic() + SERVE_S)
+    if refused["count"]:
+        raise UnavailableError(f"the simulation refused {refused['count']} of {said}: {refused['reason']}")
+    if not taken:
+        raise UnavailableError(f"the simulation took none of {said} commands; it is {status['state']}")
 
 
 def parse_message(topic: str, text: str) -> Message:

@@ -27,6 +27,8 @@ Domain = Annotated[
         help="Which of several launches on this computer.",
     ),
 ]
+# For commands that take a number as an argument: "-45" is one, and no option.
+NEGATIVE = {"ignore_unknown_options": True}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table
+from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, nearest, say, say_json, say_table
 
-app = typer.Typer(help="Listen to, measure and speak on topics.", no_args_is_help=True)
+app = typer.Typer(
+    help="Listen to, measure and speak on topics.", epilog="Example: armswing topic list", no_args_is_help=True
+)
 
 TopicName = Annotated[str, typer.Argument(help="One of `armswing topic list`.", show_default=False)]
 Seconds = Annotated[float, typer.Option("--duration", min=0.0, help="Seconds to measure; 0 for until Ctrl-C.")]
@@ -119,12 +121,22 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
     from nodes.client import Client
 
     with Client(domain) as client:
+        _check_topic(topic, [entry.name for entry in client.topics()])
         heard = False
         for _, message in client.stream(topic, timeout_s=timeout_s or None):
             heard = True
             yield message
         if not heard:
-            raise UnavailableError(f"nothing was said on {topic!r} within {timeout_s:g} s")
+            spoken = [entry.name for entry in client.topics() if entry.speaks]
+            hint = "" if topic in spoken else f"; nobody speaks on it{nearest(topic, spoken)}"
+            raise UnavailableError(f"nothing was said on {topic!r} within {timeout_s:g} s{hint}")
+
+
+def _check_topic(topic: str, live: list[str]) -> None:
+    from nodes.wire.topics import lookup
+
+    if lookup(topic) is None and topic not in live:
+        raise InputError(f"no topic {topic!r}; topics are {', '.join(live)}{nearest(topic, live)}")
 
 
 def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool) -> None:

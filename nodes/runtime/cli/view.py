@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.runtime.cli.terminal import Domain, InputError, warn
+from nodes.runtime.cli.terminal import Domain, InputError, say, warn
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,6 +29,8 @@ def view(
         raise InputError(f"no recording {str(file)!r}")
     if png is not None and not png.absolute().parent.is_dir():
         raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}")
+    if png is not None and png.suffix.lower() != ".png":
+        raise InputError(f"--png {str(png)!r}: pictures are PNG; write {str(png.with_suffix('.png'))!r}")
     if png is not None and file is None:
         from nodes.client import Client
 
@@ -48,3 +50,5 @@ def view(
         code = 3
     if code:
         raise typer.Exit(code)
+    if png is not None:
+        say(f"wrote {png}")

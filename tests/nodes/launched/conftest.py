@@ -27,6 +27,7 @@ class Damper(Node):
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         damping: float = 1e-3  # N m s/rad
+        joint: str = "arm"
         fails_at: float = 1e9  # s
 
     def on_start(self, context):
@@ -38,7 +39,8 @@ class Damper(Node):
     def on_message(self, name, state):
         if state.timestamp > self.params.fails_at:
             raise RuntimeError("the damper is on fire")
-        yield "command", JointCommand(name=["arm"], value=[-self.params.damping * state.velocity[0]], answers=state.seq)
+        effort = -self.params.damping * state.velocity[0]
+        yield "command", JointCommand(name=[self.params.joint], value=[effort], answers=state.seq)
 
 
 class Listener(Node):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def test_node_info_has_status_and_parameters(ask: Any) -> None:
     assert info["parameters"]["damping"] == 1e-3
 
 
+def test_node_info_leaves_out_what_is_empty(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["node", "info", "listener"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    headings = [line for line, after in pairwise(lines) if after.startswith(" ") > line.startswith(" ")]
+    assert headings == ["endpoints", "status", "parameters"]
+    assert all(len(line.split()) > 1 for line in lines if line not in headings)
+
+
 def test_tables_are_printed_for_people(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["node", "list"]) == 0
     header, sim, *_ = capsys.readouterr().out.splitlines()
@@ -89,8 +98,11 @@ def test_a_snapshot_is_restored_from_its_file(ask: Any, tmp_path: Path) -> None:
 
 
 def test_parameters_are_listed_read_and_changed(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("param", "list", "damper").keys() == {"damping", "fails_at"}
+    assert ask("param", "list", "damper").keys() == {"damping", "joint", "fails_at"}
+    assert ask("param", "set", "damper", "damping", "-0.002")["damping"] == -0.002
     assert ask("param", "set", "damper", "damping", "0.002")["damping"] == 0.002
+    assert run(["param", "set", "damper", "damping", "nan"]) == 2
+    assert capsys.readouterr().err.endswith("key 'damping': nan is not finite\n")
     assert ask("param", "get", "damper", "damping") == 0.002
     assert run(["param", "set", "damper", "damp", "1"]) == 2
     assert "node 'damper' has no parameter 'damp'; its parameters are damping" in capsys.readouterr().err
@@ -106,6 +118,30 @@ def test_a_topic_is_echoed(live: Any, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "name: ['arm', 'pendulum']\n---\n"
     assert run(["topic", "echo", STATE, "--field", "torque"]) == 2
     assert "has no field 'torque'" in capsys.readouterr().err
+
+
+def test_a_mistyped_topic_is_named_with_the_nearest_and_those_there_are(
+    live: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["topic", "echo", "rotary_pendulum/stat"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("armswing: no topic 'rotary_pendulum/stat'; topics are ")
+    assert "rotary_pendulum/body_poses, " in err
+    assert err.endswith("; did you mean 'rotary_pendulum/state'?\n")
+    assert run(["topic", "hz", "rotary_pendulm/state", "--timeout", "0.3"]) == 1
+    assert "nobody speaks on it; did you mean 'rotary_pendulum/state'?" in capsys.readouterr().err
+
+
+def test_a_command_that_the_simulation_refuses_is_said_so(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["topic", "pub", "rotary_pendulum/command", '{"name": ["arm"], "value": [0.0]}', "-n", "2"]
+    assert run(command) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "the simulation refused 2 of 2: 'pub_" in captured.err
+    assert captured.err.endswith("commands, but 'damper' has the actuators\n")
+    assert "'damper' has the actuators" in ask("sim", "status")["last_refusal"]
+    assert run([*command[:2], "rotary_pendulm/command", *command[3:]]) == 2
+    assert "did you mean 'rotary_pendulum/command'" in capsys.readouterr().err
 
 
 def test_a_silent_topic_is_said_so(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,9 +191,24 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
         until(lambda: "record" in [e.name for e in client.nodes()])
         until(lambda: client.call("record", "recording")["frames_written"] > 100)
     recorder.send_signal(signal.SIGINT)
-    assert recorder.wait(5.0) == 0
+    out, _ = recorder.communicate(timeout=5.0)
+    assert recorder.returncode == 0
     info = ask("info", str(file))
+    assert out == (
+        f"recording to {file}, Ctrl-C ends\nwrote {file}: {info['messages']} messages, {info['size_bytes']} B\n"
+    )
     assert not info["truncated"]
+    assert info["metadata"]["recorded_by"].startswith("hand")
+    plan = json.loads(info["metadata"]["plan"])
+    assert [(node["name"], node["run"]) for node in plan["nodes"]] == [
+        ("damper", "my_nodes.py:Damper"),
+        ("listener", "my_nodes.py:Listener"),
+    ]
+    again = live.run("record", "-o", file)
+    assert (again.returncode, again.stderr) == (
+        2,
+        f"armswing: --output '{file}' is there already; --force replaces it\n",
+    )
     assert {STATE, "rotary_pendulum/description"} <= {row["topic"] for row in info["topics"]}
     assert len(read_recording(file)[STATE]["position"]) > 30
     tables = ask("export", str(file), "--csv", str(tmp_path / "csv"))

@@ -120,6 +120,37 @@ def test_a_node_that_fails_at_its_start_ends_the_launch_at_once(ground: Any) -> 
     assert "RuntimeError: cannot listen today" in done.stderr
 
 
+def test_a_controller_that_is_always_refused_is_told_why_in_the_summary(ground: Any) -> None:
+    plan = ground.launch_file(ground.node("Damper"))
+    done = ground.run("launch", plan, "--duration", "0.3", "--set", "damper.joint=amr", "--json", "summary.json")
+    reason = "'rotary_pendulum/command': 'rotary_pendulum' has no actuator 'amr'; its actuators are arm"
+    assert re.search(rf"messages refused +sim \d+, the last on {re.escape(reason)}\n", done.stdout), done.stdout
+    assert json.loads((ground.folder / "summary.json").read_text())["nodes"]["sim"]["last_refusal"] == reason
+
+
+def test_a_command_from_the_command_line_is_taken_where_nobody_else_commands(ground: Any) -> None:
+    launch = ground.start("launch", ground.launch_file())
+    ground.wait_until_running(launch, 1)
+    pub = ("topic", "pub", "rotary_pendulum/command")
+    done = ground.run(*pub, '{"name": ["arm"], "value": [0.01]}', "-n", "2")
+    assert (done.returncode, done.stdout) == (0, "said 2 messages on rotary_pendulum/command\n"), done.stderr
+    done = ground.run(*pub, '{"name": ["amr"], "value": [0.01]}', "-n", "2")
+    assert done.returncode == 1
+    assert "the simulation refused 2 of 2: 'rotary_pendulum' has no actuator 'amr'" in done.stderr
+
+
+def test_a_launch_that_never_ran_leaves_the_recording_of_the_last_one(ground: Any) -> None:
+    recorder = '[[nodes]]\nname = "recorder"\nrun = "nodes/recorder.py:Recorder"\nparams = { file = "run.mcap" }\n'
+    plan = ground.launch_file(recorder + ground.node("Listener"))
+    done = ground.run("launch", plan, "--duration", "0.3")
+    assert re.search(r"file written +run\.mcap", done.stdout), done.stderr
+    before = (ground.folder / "run.mcap").read_bytes()
+    done = ground.run("launch", plan, "--duration", "0.3", "--set", "listener.fails_at_start=true")
+    assert done.returncode == 1
+    assert "file written" not in done.stdout
+    assert (ground.folder / "run.mcap").read_bytes() == before
+
+
 def test_a_failed_node_is_restarted_and_counted(ground: Any, are_gone: Any, until: Any) -> None:
     plan = ground.launch_file(ground.node("Listener", more='restart = "on-failure"'))
     launch = ground.start("launch", plan, "--json", "summary.json")

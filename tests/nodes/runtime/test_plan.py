@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 
 from nodes.runtime.loading import load_class
-from nodes.runtime.plan import Plan, PlanError, load_node_class, load_plan, read_plan, save_plan
+from nodes.runtime.plan import Plan, PlanError, convert, load_node_class, load_plan, read_plan, save_plan
 
 NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'
 TUNED = """
@@ -88,6 +90,14 @@ def test_overrides_reach_sim_nodes_params_and_the_plan(write: Path) -> None:
         ("", 'robot = "rotary_pendulm"', ["[sim]", "'robot'", "did you mean 'rotary_pendulum'"]),
         ("", 'robot = "rotary_pendulum"\nstep_mss = 1', ["[sim]", "'step_mss'", "did you mean 'step_ms'"]),
         ("", 'robot = "rotary_pendulum"\nmode = "slow"', ["[sim]", "'mode'", "slow"]),
+        (
+            "",
+            'robot = "rotary_pendulum"\nmode = "realtme"',
+            ["'mode'", "none of realtime, fast, lockstep; did"],
+        ),
+        ("", 'robot = "rotary_pendulum"\nspeed = nan', ["[sim]", "'speed'", "nan is not finite"]),
+        ("", 'robot = "rotary_pendulum"\nparameters = { start_deg = inf }', ["'parameters'", "not finite"]),
+        (TUNED_NODE + "params = { gain = -inf }", None, ["node 'tuned'", "'gain'", "-inf is not finite"]),
         ("", 'robot = "rotary_pendulum"\nstep_ms = 0', ["[sim]", "'step_ms'", "above zero"]),
         ("", 'robot = "rotary_pendulum"\nspeed = "quick"', ["[sim]", "'speed'"]),
         ("", 'robot = "rotary_pendulum"\nparameters = { masss = 1.0 }', ["[sim]", "'parameters'", "masss"]),
@@ -131,11 +141,32 @@ def test_topics_of_ones_own_are_welcome(write: Path) -> None:
 
 @pytest.mark.parametrize(
     ("override", "says"),
-    [("noise", "node.key=value"), ("dmp.every=2", "did you mean 'damp'"), ("damp.evry=2", "evry"), ("sim.=2", "write")],
+    [
+        ("noise", "node.key=value"),
+        ("dmp.every=2", "did you mean 'damp'"),
+        ("damp.evry=2", "evry"),
+        ("sim.=2", "write"),
+        ("damping=3", "write node.key=value; 'damping' alone is no key; nodes are sim, damp"),
+        ("sim.start_deg=5", "sim.parameters.start_deg=value"),
+        ("sim.step_m=5", "did you mean 'step_ms'"),
+    ],
 )
 def test_a_mistaken_override_is_named(override: str, says: str, write: Path) -> None:
     with pytest.raises(PlanError, match=says):
         plan_of(write, NODE, override)
+
+
+def test_a_field_whose_default_is_infinite_may_be_so() -> None:
+    class Params(msgspec.Struct):
+        limit: float = float("inf")
+        points: list[float] = []
+        kind: Literal["sine", "steps"] | None = None
+
+    assert convert({"limit": float("-inf")}, Params, "here").limit == float("-inf")
+    with pytest.raises(PlanError, match=r"here: key 'points': .* is not finite"):
+        convert({"points": [1.0, float("nan")]}, Params, "here")
+    with pytest.raises(PlanError, match="here: key 'kind': 'sin' is none of sine, steps; did you mean 'sine'"):
+        convert({"kind": "sin"}, Params, "here")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
