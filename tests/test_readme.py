@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,7 @@ def test_a_robot_of_another_package_joins_by_the_entry_point_shown_and_is_launch
     name = re.fullmatch(r'\[project\.entry-points\."(.+)"\]', group)
     assert name
     (installed / "entry_points.txt").write_text(f"[{name[1]}]\n{line.replace(chr(34), '')}\n")
+    runtime = tempfile.mkdtemp(prefix="as")  # short: ipc paths have a limit
     (tmp_path / "cart_pole.toml").write_text(block('file = "cart_pole.mcap"', "toml"))
 
     def armswing(*arguments: str) -> str:
@@ -74,7 +77,7 @@ def test_a_robot_of_another_package_joins_by_the_entry_point_shown_and_is_launch
         done = subprocess.run(
             [sys.executable, "-P", "-m", "nodes.runtime.cli", *arguments],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": paths, "XDG_RUNTIME_DIR": str(tmp_path)},
+            env=os.environ | {"PYTHONPATH": paths, "XDG_RUNTIME_DIR": runtime},
             capture_output=True,
             text=True,
             timeout=100,
@@ -85,3 +88,4 @@ def test_a_robot_of_another_package_joins_by_the_entry_point_shown_and_is_launch
     assert {"rail", "hinge"} <= set(re.findall(r"\w+", armswing("robot", "show", "cart_pole")))
     assert "5.000 s in 5000 steps" in armswing("launch", "cart_pole.toml")
     assert read_recording(tmp_path / "cart_pole.mcap")["cart_pole/state"]["timestamp"][-1] == pytest.approx(5.0)
+    shutil.rmtree(runtime)
