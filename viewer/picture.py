@@ -14,7 +14,7 @@ from nodes.wire.messages import Description
 from viewer import theme
 from viewer.axes import PlainAxis
 from viewer.bodies import Outline, Skeleton, evenly_along
-from viewer.projection import View, choose_view
+from viewer.projection import Seen, View, choose_view
 from viewer.series import Floats, Series, row_at
 from viewer.surroundings import Surroundings
 
@@ -72,6 +72,9 @@ class BodiesItem(pg.GraphicsObject):
             painter.setPen(edge)
             painter.setBrush(pg.mkBrush(theme.faded(color, opacity)))
             painter.drawPolygon(QtGui.QPolygonF(points))
+        elif outline.fine:
+            painter.setPen(edge)
+            painter.drawPolyline(QtGui.QPolygonF(points))
         else:
             pen = pg.mkPen(theme.faded(color, opacity), width=4.0 if opacity > 0.9 else 2.5)
             pen.setCapStyle(QtCore.Qt.PenCapStyle.RoundCap)
@@ -98,10 +101,13 @@ class BodyPicture:
         self.plot.setAspectLocked(True)
         self.plot.hideButtons()
         self.plot.setMenuEnabled(False)
+        for name in ("left", "bottom"):  # until there is something to measure
+            self.plot.hideAxis(name)
         self.caption = ""
         self._plane = plane
         self._view: View | None = None
         self._skeleton: Skeleton | None = None
+        self._seen: Seen | None = None
         self._surroundings = Surroundings(self.plot)
         self._bodies = BodiesItem()
         self._bodies.setZValue(10.0)
@@ -109,19 +115,24 @@ class BodyPicture:
 
     def survey(self, description: Description, poses: Series) -> None:
         """Choose the view and its limits for these poses."""
+        skeleton = self._know(description)
         rows = poses.values
-        if len(rows) == 0:
+        picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))] if len(rows) else rows
+        spots = skeleton.spots(picked[np.isfinite(picked).all(axis=1)])
+        if spots.size == 0 or self._seen is None:
             return
-        self._skeleton = Skeleton(description)
-        picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))]
-        cloud = self._skeleton.reach(picked)
-        cloud = cloud[np.isfinite(cloud).all(axis=1)]
-        if len(cloud) == 0:
-            self._skeleton = None
-            return
-        finite = picked[np.isfinite(picked).all(axis=1)]
-        self._view = choose_view(self._skeleton.paths(finite), self._skeleton.gravity, self._plane)
-        self.caption = self._surroundings.draw(self._view, self._skeleton.gravity, cloud)
+        self._seen.add(spots)
+        plane = self._seen.plane(skeleton.gravity) if self._plane == "auto" else self._plane
+        self._view = choose_view(plane, skeleton.gravity)
+        self.caption = self._surroundings.draw(self._view, skeleton.gravity, skeleton.reach(spots))
+
+    def _know(self, description: Description) -> Skeleton:
+        """The skeleton of this robot; for another one than before, all that was seen is forgotten."""
+        if self._skeleton is None or not self._skeleton.is_of(description):
+            self._skeleton = Skeleton(description)
+            self._seen = self._skeleton.seen()
+            self._view = None
+        return self._skeleton
 
     def show(self, poses: Series, time: float, since: float, ghosts: bool) -> None:
         """Draw the pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two."""
