@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.runtime.cli.application import run as command_line
 from nodes.wire.messages import RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from viewer import app, availability
@@ -272,6 +273,21 @@ def test_bad_input_ends_with_one_line_and_exit_code_2(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_the_command_line_chooses_fields_and_plane(spatial: Path, tmp_path: Path, capsys: Any, qapp: Any) -> None:
+    target = tmp_path / "out.png"
+    line = ["view", str(spatial), "--png", str(target)]
+    assert command_line([*line, "--plot", "torque"]) == 2
+    assert command_line([*line, "--plane", "zz"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert "no field 'torque' to plot; fields are position, " in said[0]
+    assert "plane 'zz' is unknown; choose one of auto, xy" in said[1]
+    assert not target.exists()
+    assert command_line([*line, "--plot", "outputs", "--plot", "phi", "--plane", "xz"]) == 0
+    left = pixels(target)[:, :600]
+    assert count_like(left, "#a02c5d") > 300
 
 
 def test_missing_libraries_are_named_with_the_line_that_installs_them(
