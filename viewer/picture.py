@@ -32,6 +32,7 @@ class BodiesItem(pg.GraphicsObject):
         self._layers: list[tuple[list[Outline], float]] = []
         self._paths: list[tuple[Floats, Any]] = []
         self._bounds = QtCore.QRectF()
+        self.present = QtCore.QRectF()  # what the last layer takes up
 
     def show_layers(self, layers: list[tuple[list[Outline], float]], paths: list[tuple[Floats, Any]]) -> None:
         """Replace what is drawn."""
@@ -39,11 +40,12 @@ class BodiesItem(pg.GraphicsObject):
         self._layers, self._paths = layers, paths
         corners = [outline.corners for outlines, _ in layers for outline in outlines if len(outline.corners)]
         corners += [points[np.isfinite(points).all(axis=1)] for points, _ in paths]
-        every = np.concatenate(corners) if corners else np.zeros((0, 2))
-        if len(every):
-            pad = max((outline.radius for outlines, _ in layers for outline in outlines), default=0.0)
-            (left, bottom), (right, top) = every.min(axis=0) - pad, every.max(axis=0) + pad
-            self._bounds = QtCore.QRectF(left, bottom, right - left, top - bottom)
+        pad = max((outline.radius for outlines, _ in layers for outline in outlines), default=0.0)
+        if corners:
+            self._bounds = _around(np.concatenate(corners), pad)
+        present = [o.corners + side * o.radius for o in (layers[-1][0] if layers else ()) for side in (-1.0, 1.0)]
+        if present:
+            self.present = _around(np.concatenate(present), 0.0)
         self.update()
 
     def boundingRect(self) -> Any:
@@ -81,6 +83,13 @@ class BodiesItem(pg.GraphicsObject):
             pen.setJoinStyle(QtCore.Qt.PenJoinStyle.RoundJoin)
             painter.setPen(pen)
             painter.drawPolyline(QtGui.QPolygonF(points))
+
+
+def _around(points: Floats, pad: float) -> Any:
+    if len(points) == 0:
+        return QtCore.QRectF()
+    (left, bottom), (right, top) = points.min(axis=0) - pad, points.max(axis=0) + pad
+    return QtCore.QRectF(left, bottom, right - left, top - bottom)
 
 
 def _ball(center: Any, radius: float, color: Any, opacity: float) -> Any:
@@ -152,6 +161,11 @@ class BodyPicture:
                 layers.append((list(skeleton.outlines(rows[mark * stride], view)), opacity))
         layers.append((list(skeleton.outlines(rows[-1], view)), 1.0))
         self._bodies.show_layers(layers, self._fading(paths))
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether the present pose sticks out of the limits of the picture, which are due for a survey."""
+        return not self.plot.getViewBox().viewRect().contains(self._bodies.present)
 
     def _fading(self, paths: Floats) -> list[tuple[Floats, Any]]:
         """Tips' paths (n, bodies, 2) in pieces with their colours, older ones fainter; none for tips at rest."""

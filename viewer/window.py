@@ -24,6 +24,7 @@ LIVE_WINDOW_S = 20.0
 LIVE_STRIDE_S = 1.0
 LIVE_TRACE_S = 4.0
 SURVEY_EVERY = 30  # frames between looks at whether the live motion still fits its picture
+OUTGROWN_EVERY = 5  # and between looks at whether the present pose does
 SLIDER_STEPS = 10_000
 SILENT_S = 3.0  # without any message, a status among them, a launch has ended
 
@@ -179,7 +180,9 @@ class Window(QtWidgets.QMainWindow):
             heard = self.feed.take()
             self._take(heard)
             self._show_live()
-            if heard and self._frames % SURVEY_EVERY == 0:
+            if heard and (
+                self._frames % SURVEY_EVERY == 0 or (self._frames % OUTGROWN_EVERY == 0 and self.picture.outgrown)
+            ):
                 self._survey()
             if heard:
                 self._frames += 1

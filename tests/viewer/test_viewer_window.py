@@ -209,6 +209,19 @@ def test_bodies_without_a_description_are_said_to_be_unknown(said_in_space: list
     assert not window.picture.plot.getAxis("left").isVisible()
 
 
+def test_a_robot_that_leaves_its_picture_is_soon_whole_again(said_in_space: list[Any], qtbot: Any) -> None:
+    window, feed = live_window(qtbot)
+    window.show()
+    say(window, feed, *said_in_space[:4])
+    qtbot.waitUntil(lambda: not window.picture.outgrown, timeout=10_000)  # once Qt has laid it out
+    say(window, feed, *said_in_space[4:400])
+    assert window.picture.outgrown
+    for place in range(6):
+        say(window, feed, *said_in_space[400 + 3 * place : 403 + 3 * place])
+    assert not window.picture.outgrown
+    window.close()
+
+
 def test_the_decades_written_on_a_live_axis_follow_its_range(qtbot: Any) -> None:
     window, feed = live_window(qtbot)
     window.show()
