@@ -22,7 +22,7 @@ UPRIGHT = math.pi
 
 def simulated(robot: str, **parameters: Any) -> tuple[Simulation, Skeleton]:
     mechanism = build(robot, **parameters)
-    return Simulation(assemble(mechanism), step_s=1e-3), Skeleton(describe(mechanism, 1e-3, (), ""))
+    return Simulation(assemble(mechanism), step_s=1e-4), Skeleton(describe(mechanism, 1e-4, (), ""))
 
 
 def row_of(simulation: Simulation) -> np.ndarray[Any, Any]:
@@ -82,5 +82,5 @@ def test_a_planar_robot_is_seen_face_on_from_its_first_pose_to_its_last(robot: s
     for _ in range(10):
         seen.add(skeleton.spots(row_of(simulation)[None]))
         planes.append(seen.plane(skeleton.gravity))
-        simulation.step(30)
+        simulation.step(100)
     assert planes == ["xy"] * 10
