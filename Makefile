@@ -7,12 +7,15 @@ DURATION ?= 20
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test check bench install clean
+.PHONY: demo picture test check bench install clean
 
 demo: $(INSTALLED)                # the rotary pendulum for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/rotary_pendulum.toml --duration $(DURATION)
 	@# exit code 3: Qt's system libraries are missing, and the viewer has said which
 	$(BIN)/armswing view demo.mcap --png demo.png || test $$? -eq 3
+
+picture: demo                     # the README's picture, drawn anew from a demo
+	$(BIN)/armswing view demo.mcap --png docs/rotary_pendulum.png
 
 # Where Qt's system libraries are missing, the plugin that drives Qt must stay out and the window's tests are skipped.
 WITHOUT_QT = $$($(BIN)/python -c 'import PyQt5.QtWidgets' 2>/dev/null || echo '-p no:pytest-qt')

@@ -52,6 +52,13 @@ def test_every_file_that_a_page_links_to_exists(page: str) -> None:
     assert not missing
 
 
+def test_every_picture_on_the_front_page_is_drawn_by_make() -> None:
+    shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    drawn = re.findall(r"^\t.*armswing view \S+ --png (docs/\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert shown
+    assert set(shown) == set(drawn)
+
+
 def test_every_command_that_the_front_page_names_has_help() -> None:
     named = set()
     for line in code_lines("README.md"):

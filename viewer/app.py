@@ -91,10 +91,9 @@ def _application() -> Any:
 
 
 def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str) -> Window:
-    from nodes.wire.domain import default_domain
     from nodes.wire.recording import read_recording
     from viewer.live import LiveFeed
-    from viewer.plots import choose_fields
+    from viewer.panels import choose_fields
     from viewer.projection import check_plane
     from viewer.signals import Signals, from_recording
     from viewer.window import Window
@@ -102,14 +101,13 @@ def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: 
     choose_fields(fields)
     check_plane(plane)
     if file is None:
-        domain = default_domain() if domain is None else domain
-        waiting = f"waiting for a state on domain {domain} ..."
-        return Window(Signals(), f"live, domain {domain}", waiting, LiveFeed(domain), fields, plane)
+        feed = LiveFeed(domain)
+        return Window(Signals(), f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
     recording = read_recording(file)
     signals = from_recording(recording)
     cut = ", cut off before its end" if recording.truncated else ""
     topics = ", ".join(recording.topics) or "none"
-    waiting = f"{Path(file).name} holds no state of a robot; its topics: {topics}"
+    waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"
     subtitle = f"{Path(file).name}: {signals.states} states in {_length(signals)}{cut}"
     return Window(signals, subtitle, waiting, None, fields, plane)
 

@@ -24,8 +24,11 @@ class PlainAxis(pg.AxisItem):
         self.setLabel(text, color=theme.MUTED)
 
     def updateAutoSIPrefix(self) -> None:
-        """pyqtgraph asks for this: the scale of the numbers, which would make millimetres of our metres."""
+        """pyqtgraph asks for this at each new range: the scale of the numbers, which would make millimetres of
+        our metres. It leaves it to us to have the axis drawn anew."""
         self.autoSIPrefixScale = 1.0
+        self.picture = None
+        self.update()
 
     def space(self, span: float, least: int) -> None:
         """Numbers at round distances, at least `least` of them over `span`, and four finer lines between two."""

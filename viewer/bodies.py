@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodes.wire.messages import Description, Shape
-from viewer.projection import View, hull, rotation
+from viewer.projection import Seen, View, hull, rotation
 from viewer.series import Floats
 
-ROUND = 20  # corners that stand for a circle
+ROUND = 48  # corners that stand for a circle
 
 
 @dataclass(frozen=True)
 class Outline:
     """One shape on the paper: corners (k, 2), closed when it is a surface; radius > 0 for a ball at corner
-    0."""
+    0; fine for a mark on a surface."""
 
     body: int
     color: str
@@ -26,6 +26,7 @@ class Outline:
     depth: float
     closed: bool
     radius: float = 0.0
+    fine: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,22 @@ class Skeleton:
     """The drawable parts of a robot."""
 
     def __init__(self, description: Description) -> None:
+        self._description = description
         self.bodies = len(description.bodies)
         self.gravity = np.asarray(description.gravity, dtype=np.float64)
         self.colors = [next((shape.color for shape in body.shapes if shape.color), "") for body in description.bodies]
         self._parts = [
-            _part(index, shape)
+            part
             for index, body in enumerate(description.bodies)
             for shape in body.shapes
             if shape.kind in ("line", "box", "sphere", "cylinder")
+            for part in _parts(index, shape)
         ]
+
+    def is_of(self, description: Description) -> bool:
+        """Whether the description, perhaps said anew, is of the same robot."""
+        ours = self._description
+        return (ours.robot, ours.bodies, ours.gravity) == (description.robot, description.bodies, description.gravity)
 
     def place(self, row: Floats) -> tuple[Floats, Floats]:
         """A row of poses as p_WB (bodies, 3) and R_WB (bodies, 3, 3); zero bodies when it does not fit."""
@@ -73,8 +81,8 @@ class Skeleton:
             if closed:
                 corners = hull(corners)
             depth = float(flat[:, 2].mean())
-            found.append(Outline(part.body, part.color, corners, depth, closed, part.radius))
-        yield from sorted(found, key=lambda outline: outline.depth)
+            found.append(Outline(part.body, part.color, corners, depth, closed, part.radius, part.kind == "spoke"))
+        yield from sorted(found, key=lambda outline: (round(outline.depth, 6), not outline.closed))
 
     def tips(self, rows: Floats) -> Floats:
         """Where the point of each body farthest from its origin went: (n, bodies, 3)."""
@@ -82,25 +90,32 @@ class Skeleton:
         R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
         return p + np.einsum("nbij,bj->nbi", R, self._tip_points())
 
-    def paths(self, rows: Floats) -> Floats:
-        """Where origins and tips of the bodies went: (n, 2 bodies, 3)."""
-        return np.concatenate([rows[:, : 3 * self.bodies].reshape(len(rows), -1, 3), self.tips(rows)], axis=1)
+    def seen(self) -> Seen:
+        """A memory for where the points of the parts were; `spots` fill it."""
+        parts = np.repeat(np.arange(len(self._parts)), [len(part.points) for part in self._parts])
+        return Seen(parts, np.array([part.kind != "line" for part in self._parts], dtype=bool))
 
-    def reach(self, rows: Floats) -> Floats:
-        """All shape points (k, 3) over the given poses, padded by radii: what a picture must hold."""
-        clouds = [np.zeros((0, 3))]
-        for row in rows:
-            p_WB, R_WB = self.place(row)
-            for part in self._parts:
-                if len(p_WB):
-                    points = p_WB[part.body] + part.points @ R_WB[part.body].T
-                    pad = np.full(3, part.radius)
-                    clouds.extend([points - pad, points + pad] if part.radius else [points])
-        return np.concatenate(clouds)
+    def spots(self, rows: Floats) -> Floats:
+        """The points of all parts at the given poses, expressed in the world: (poses, points, 3)."""
+        if rows.shape[1] != 7 * self.bodies or not self._parts:
+            return np.zeros((len(rows), 0, 3))
+        p = rows[:, : 3 * self.bodies].reshape(len(rows), self.bodies, 3)
+        R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
+        return np.concatenate(
+            [p[:, part.body, None] + part.points @ R[:, part.body].mT for part in self._parts], axis=1
+        )
+
+    def reach(self, spots: Floats) -> Floats:
+        """All spots as one cloud (k, 3), padded by the radii of balls: what a picture must hold."""
+        radii = [part.radius for part in self._parts]
+        pad = np.repeat(np.array(radii), [len(part.points) for part in self._parts])[:, None]
+        return np.concatenate([spots - pad, spots + pad]).reshape(-1, 3)
 
     def _tip_points(self) -> Floats:
         tips = np.zeros((self.bodies, 3))
         for part in self._parts:
+            if part.kind == "spoke":
+                continue
             centers = part.points if part.kind in ("line", "sphere") else part.points.mean(axis=0)[None]
             far = part.points[int(np.argmax(np.linalg.norm(part.points, axis=1)))]
             candidate = far if part.kind == "line" else centers[0]
@@ -109,10 +124,15 @@ class Skeleton:
         return tips
 
 
-def _part(body: int, shape: Shape) -> _Part:
+def _parts(body: int, shape: Shape) -> Iterator[_Part]:
+    """The shape, and on the faces of a cylinder a spoke each, which shows how far it has turned."""
     points, radius = _local_points(shape)
     R = rotation(np.asarray(shape.quaternion, dtype=np.float64))
-    return _Part(body, shape.kind, shape.color, points @ R.T + np.asarray(shape.position), radius)
+    points = points @ R.T + np.asarray(shape.position)
+    yield _Part(body, shape.kind, shape.color, points, radius)
+    if shape.kind == "cylinder":
+        for face in np.split(points, 2):
+            yield _Part(body, "spoke", shape.color, np.stack([face.mean(axis=0), face[0]]), 0.0)
 
 
 def _local_points(shape: Shape) -> tuple[Floats, float]:

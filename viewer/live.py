@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 
 from nodes.client import Client, NotLiveError
-from nodes.wire.messages import Message
+from nodes.wire.domain import default_domain
+from nodes.wire.messages import Description, Message, RobotState
 from nodes.wire.registry import RegistryError
 
 QUEUE_MOST = 100_000  # messages kept for a window that is not drawing; older ones are dropped
 QUIET_S = 0.5
 RETRY_S = 0.5
+UNDESCRIBED_S = 1.0  # how long states may come without a description before we subscribe anew, twice as long each time
 
 
 class LiveFeed:
     """Messages of every topic of a domain. It waits for a launch, and again for the next when one has ended."""
 
     def __init__(self, domain: int | None) -> None:
-        self._domain = domain
+        self.domain = default_domain() if domain is None else domain
+        self.live = False  # whether a launch is there
         self._queue: deque[tuple[str, Message]] = deque(maxlen=QUEUE_MOST)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="viewer-feed", daemon=True)
@@ -36,17 +40,41 @@ class LiveFeed:
         self._stop.set()
         self._thread.join(timeout=2.0 * QUIET_S + RETRY_S)
 
+    @property
+    def waiting(self) -> str:
+        """Why there is nothing to show yet."""
+        if self.live:
+            return f"a launch is live on domain {self.domain}, but no state of a robot has come yet ..."
+        return (
+            f"no launch is live on domain {self.domain}: start one with 'armswing launch FILE'"
+            " or choose another with --domain; waiting ..."
+        )
+
     def _listen(self) -> None:
+        patience_s = UNDESCRIBED_S
         while not self._stop.is_set():
             try:
-                with Client(self._domain) as client:
-                    self._follow(client)
+                with Client(self.domain) as client:
+                    self.live = True
+                    patience_s = self._follow(client, patience_s)
             except (NotLiveError, RegistryError, OSError):
+                self.live = False
                 self._stop.wait(RETRY_S)
 
-    def _follow(self, client: Client) -> None:
-        """Pass on what is said until nothing came for a while: the launch may be gone."""
+    def _follow(self, client: Client, patience_s: float) -> float:
+        """Pass on what is said until nothing came for a while: the launch may be gone.
+
+        A flood at the start may have washed away the description, which is said again to whoever subscribes.
+        """
+        undescribed_since: float | None = None
+        described = False
         for heard in client.stream(timeout_s=QUIET_S):
             self._queue.append(heard)
+            described = described or isinstance(heard[1], Description)
+            if not described and isinstance(heard[1], RobotState):
+                undescribed_since = undescribed_since or time.monotonic()
+                if time.monotonic() - undescribed_since > patience_s:
+                    return 2.0 * patience_s
             if self._stop.is_set():
-                return
+                break
+        return UNDESCRIBED_S

@@ -14,7 +14,7 @@ from nodes.wire.messages import Description
 from viewer import theme
 from viewer.axes import PlainAxis
 from viewer.bodies import Outline, Skeleton, evenly_along
-from viewer.projection import View, choose_view
+from viewer.projection import Seen, View, choose_view
 from viewer.series import Floats, Series, row_at
 from viewer.surroundings import Surroundings
 
@@ -32,6 +32,7 @@ class BodiesItem(pg.GraphicsObject):
         self._layers: list[tuple[list[Outline], float]] = []
         self._paths: list[tuple[Floats, Any]] = []
         self._bounds = QtCore.QRectF()
+        self.present = QtCore.QRectF()  # what the last layer takes up
 
     def show_layers(self, layers: list[tuple[list[Outline], float]], paths: list[tuple[Floats, Any]]) -> None:
         """Replace what is drawn."""
@@ -39,11 +40,12 @@ class BodiesItem(pg.GraphicsObject):
         self._layers, self._paths = layers, paths
         corners = [outline.corners for outlines, _ in layers for outline in outlines if len(outline.corners)]
         corners += [points[np.isfinite(points).all(axis=1)] for points, _ in paths]
-        every = np.concatenate(corners) if corners else np.zeros((0, 2))
-        if len(every):
-            pad = max((outline.radius for outlines, _ in layers for outline in outlines), default=0.0)
-            (left, bottom), (right, top) = every.min(axis=0) - pad, every.max(axis=0) + pad
-            self._bounds = QtCore.QRectF(left, bottom, right - left, top - bottom)
+        pad = max((outline.radius for outlines, _ in layers for outline in outlines), default=0.0)
+        if corners:
+            self._bounds = _around(np.concatenate(corners), pad)
+        present = [o.corners + side * o.radius for o in (layers[-1][0] if layers else ()) for side in (-1.0, 1.0)]
+        if present:
+            self.present = _around(np.concatenate(present), 0.0)
         self.update()
 
     def boundingRect(self) -> Any:
@@ -72,12 +74,22 @@ class BodiesItem(pg.GraphicsObject):
             painter.setPen(edge)
             painter.setBrush(pg.mkBrush(theme.faded(color, opacity)))
             painter.drawPolygon(QtGui.QPolygonF(points))
+        elif outline.fine:
+            painter.setPen(edge)
+            painter.drawPolyline(QtGui.QPolygonF(points))
         else:
             pen = pg.mkPen(theme.faded(color, opacity), width=4.0 if opacity > 0.9 else 2.5)
             pen.setCapStyle(QtCore.Qt.PenCapStyle.RoundCap)
             pen.setJoinStyle(QtCore.Qt.PenJoinStyle.RoundJoin)
             painter.setPen(pen)
             painter.drawPolyline(QtGui.QPolygonF(points))
+
+
+def _around(points: Floats, pad: float) -> Any:
+    if len(points) == 0:
+        return QtCore.QRectF()
+    (left, bottom), (right, top) = points.min(axis=0) - pad, points.max(axis=0) + pad
+    return QtCore.QRectF(left, bottom, right - left, top - bottom)
 
 
 def _ball(center: Any, radius: float, color: Any, opacity: float) -> Any:
@@ -98,10 +110,13 @@ class BodyPicture:
         self.plot.setAspectLocked(True)
         self.plot.hideButtons()
         self.plot.setMenuEnabled(False)
+        for name in ("left", "bottom"):  # until there is something to measure
+            self.plot.hideAxis(name)
         self.caption = ""
         self._plane = plane
         self._view: View | None = None
         self._skeleton: Skeleton | None = None
+        self._seen: Seen | None = None
         self._surroundings = Surroundings(self.plot)
         self._bodies = BodiesItem()
         self._bodies.setZValue(10.0)
@@ -109,19 +124,24 @@ class BodyPicture:
 
     def survey(self, description: Description, poses: Series) -> None:
         """Choose the view and its limits for these poses."""
+        skeleton = self._know(description)
         rows = poses.values
-        if len(rows) == 0:
+        picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))] if len(rows) else rows
+        spots = skeleton.spots(picked[np.isfinite(picked).all(axis=1)])
+        if spots.size == 0 or self._seen is None:
             return
-        self._skeleton = Skeleton(description)
-        picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))]
-        cloud = self._skeleton.reach(picked)
-        cloud = cloud[np.isfinite(cloud).all(axis=1)]
-        if len(cloud) == 0:
-            self._skeleton = None
-            return
-        finite = picked[np.isfinite(picked).all(axis=1)]
-        self._view = choose_view(self._skeleton.paths(finite), self._skeleton.gravity, self._plane)
-        self.caption = self._surroundings.draw(self._view, self._skeleton.gravity, cloud)
+        self._seen.add(spots)
+        plane = self._seen.plane(skeleton.gravity) if self._plane == "auto" else self._plane
+        self._view = choose_view(plane, skeleton.gravity)
+        self.caption = self._surroundings.draw(self._view, skeleton.gravity, skeleton.reach(spots))
+
+    def _know(self, description: Description) -> Skeleton:
+        """The skeleton of this robot; for another one than before, all that was seen is forgotten."""
+        if self._skeleton is None or not self._skeleton.is_of(description):
+            self._skeleton = Skeleton(description)
+            self._seen = self._skeleton.seen()
+            self._view = None
+        return self._skeleton
 
     def show(self, poses: Series, time: float, since: float, ghosts: bool) -> None:
         """Draw the pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two."""
@@ -141,6 +161,11 @@ class BodyPicture:
                 layers.append((list(skeleton.outlines(rows[mark * stride], view)), opacity))
         layers.append((list(skeleton.outlines(rows[-1], view)), 1.0))
         self._bodies.show_layers(layers, self._fading(paths))
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether the present pose sticks out of the limits of the picture, which are due for a survey."""
+        return not self.plot.getViewBox().viewRect().contains(self._bodies.present)
 
     def _fading(self, paths: Floats) -> list[tuple[Floats, Any]]:
         """Tips' paths (n, bodies, 2) in pieces with their colours, older ones fainter; none for tips at rest."""

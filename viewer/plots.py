@@ -1,17 +1,16 @@
-"""Plots over time: one per field, curves by joint, references dashed over measurements."""
+"""Plots over time: one per panel, curves by joint, references dashed over measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
 
-from nodes.wire.messages import Description
 from viewer import theme
 from viewer.axes import PlainAxis, PowerAxis
+from viewer.panels import Field, Panel, arrange
 from viewer.series import Floats, Series, decimated
 from viewer.signals import Signals
 from viewer.titles import Title, compose
@@ -21,59 +20,12 @@ AXIS_WIDTH = 62
 ROOMY = 0.6  # of its axis a curve must fill, or the axis is drawn closer
 
 
-@dataclass(frozen=True)
-class Field:
-    """A field to plot. `over` names the field whose curves are drawn dashed over it."""
-
-    name: str
-    title: str
-    unit: str
-    log: bool = False
-    over: str = ""
-
-
-FIELDS = (
-    Field("position", "Position", "{joint}", over="reference"),
-    Field("velocity", "Velocity", "{joint}/s"),
-    Field("effort", "Effort", "{effort}"),
-    Field("energy", "Energy", "J"),
-    Field("phi", "Violation |Φ|", "constraints' units", log=True),
-    Field("phidot", "Violation |dΦ/dt|", "constraints' units/s", log=True),
-    Field("outputs", "Outputs", "SI"),
-)
-
-
-def choose_fields(wanted: Sequence[str]) -> tuple[Field, ...]:
-    """The fields by name, the six common ones for none. Raises ValueError for an unknown name."""
-    if not wanted:
-        return FIELDS[:6]
-    known = {field.name: field for field in FIELDS}
-    for name in wanted:
-        if name not in known:
-            raise ValueError(f"no field {name!r} to plot; fields are {', '.join(known)}")
-    return tuple(known[name] for name in wanted)
-
-
-def unit_text(field: Field, description: Description | None) -> str:
-    """The unit of a field for this robot: joints may turn or slide, or some of each."""
-    joints = [joint.unit for joint in description.joints] if description else []
-    efforts = [actuator.unit for actuator in description.actuators] if description else []
-    joint = _together(joints) or "rad"
-    effort = _together(efforts) or ", ".join("N m" if unit == "rad" else "N" for unit in joint.split(", "))
-    if "{joint}/s" in field.unit:
-        return ", ".join(f"{unit}/s" for unit in joint.split(", "))
-    return field.unit.format(joint=joint, effort=effort)
-
-
-def _together(units: Sequence[str]) -> str:
-    return ", ".join(dict.fromkeys(units))
-
-
 class FieldPlot:
     """One plot: its curves follow the labels of the series it is given."""
 
-    def __init__(self, plot: Any, title: Title, field: Field, last_row: bool) -> None:
-        self.field = field
+    def __init__(self, plot: Any, title: Title, panel: Panel, last_row: bool) -> None:
+        self.panel = panel
+        self.field = panel.field
         self.plot = plot
         self.title = title
         self._curves: dict[tuple[str, str], Any] = {}
@@ -84,6 +36,8 @@ class FieldPlot:
         plot.setMenuEnabled(False)
         plot.getViewBox().setDefaultPadding(0.0)
         plot.getAxis("left").setWidth(AXIS_WIDTH)
+        if panel.remark:
+            plot.getAxis("left").setTicks([])  # no numbers where nothing is measured
         if last_row:
             plot.getAxis("bottom").name("time [s]")
         self.cursor = pg.InfiniteLine(angle=90, pen=pg.mkPen(theme.MUTED, width=1), movable=False)
@@ -104,13 +58,12 @@ class FieldPlot:
         shown = set()
         main = signals.series.get(self.field.name)
         labels = main.labels if main is not None else ()
-        hidden = self._hidden(signals)
         for role in ("", self.field.over) if self.field.over else ("",):
             series = signals.series.get(role or self.field.name)
             if series is None or len(series.times) == 0:
                 continue
             for column, label in enumerate(series.labels):
-                if label in hidden:
+                if not self.panel.takes(label):
                     continue
                 place = labels.index(label) if label in labels else column
                 shown.add((role, label))
@@ -127,28 +80,18 @@ class FieldPlot:
     def show_title(self, signals: Signals) -> None:
         """Title, unit and legend above the plot, for the width it has now."""
         main = signals.series.get(self.field.name)
-        hidden = self._hidden(signals)
         labels = main.labels if main is not None else ()
-        curves = [(label, theme.curve_color(i)) for i, label in enumerate(labels) if label not in hidden]
+        curves = [(label, theme.curve_color(i)) for i, label in enumerate(labels) if self.panel.takes(label)]
         named = self.field.unit.startswith("{") or len(curves) > 1  # a scalar's title says it all
-        undriven = self.field.name == "effort" and bool(labels) and not curves
         text, lines = compose(
             self.field.title,
-            unit_text(self.field, signals.description),
+            self.panel.unit,
             curves if named else [],
             any(role for role, _ in self._curves),
-            "nothing drives this robot" if undriven else "",
+            self.panel.remark,
             self.plot.size().width() - AXIS_WIDTH,
         )
         self.title.set_html(text, lines)
-
-    def _hidden(self, signals: Signals) -> set[str]:
-        """Joints that nothing drives have no curve of effort: it is nought for ever."""
-        series = signals.series.get("effort")
-        if self.field.name != "effort" or series is None or signals.description is None:
-            return set()
-        actuators = signals.description.actuators
-        return set(series.labels) - {name for actuator in actuators for name in (actuator.joint, actuator.name)}
 
     def _draw(
         self, role: str, label: str, place: int, series: Series, column: int, start: float, end: float
@@ -208,31 +151,56 @@ class FieldPlot:
 
 
 class PlotGrid:
-    """The plots in two columns under one time axis. `widget` is the Qt widget."""
+    """The plots in two columns under one time axis. `widget` is the Qt widget; `caption` says what has no plot.
 
-    def __init__(self, fields: Sequence[Field], columns: int = 2) -> None:
+    keep_empty  whether a field that has no curve of this robot keeps its place
+    """
+
+    def __init__(self, fields: Sequence[Field], keep_empty: bool = False) -> None:
         self.widget = pg.GraphicsLayoutWidget()
         self.widget.ci.layout.setSpacing(6)
         self.widget.ci.layout.setContentsMargins(4, 0, 14, 0)
-        columns = min(columns, len(fields))
         self.plots: list[FieldPlot] = []
-        for index, field in enumerate(fields):
-            row, column = divmod(index, columns)
-            axes = {"left": (PowerAxis if field.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
+        self.caption = ""
+        self._fields = tuple(fields)
+        self._keep_empty = keep_empty
+        self._panels: tuple[Panel, ...] = ()
+        self._still = False
+
+    def _arrange(self, signals: Signals) -> None:
+        """Lay the panels out anew where this robot needs others."""
+        panels, self.caption = arrange(self._fields, signals, self._keep_empty)
+        if panels == self._panels:
+            return
+        self._panels = panels
+        self.widget.clear()
+        self.plots = []
+        columns = min(2, len(panels))
+        place = 0
+        for panel in panels:
+            span = columns if panel.wide else 1
+            row, column = divmod(place, columns)
+            last_row = place + columns >= sum(2 if other.wide else 1 for other in panels)
+            place += span
             title = Title(AXIS_WIDTH)
-            self.widget.addItem(title, row=2 * row, col=column)
-            plot = self.widget.addPlot(row=2 * row + 1, col=column, axisItems=axes)
-            self.plots.append(FieldPlot(plot, title, field, last_row=index + columns >= len(fields)))
-            if index:
-                plot.setXLink(self.plots[0].plot)
+            self.widget.addItem(title, row=2 * row, col=column, colspan=span)
+            axes = {"left": (PowerAxis if panel.field.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
+            plot = self.widget.addPlot(row=2 * row + 1, col=column, colspan=span, axisItems=axes)
+            self.plots.append(FieldPlot(plot, title, panel, last_row))
+            if len(self.plots) > 1:
+                _link(self.plots[0].plot, plot, alike=panel.wide == panels[0].wide)
+            if self._still:
+                self.plots[-1].set_still()
 
     def set_still(self) -> None:
         """Draw for a picture."""
+        self._still = True
         for plot in self.plots:
             plot.set_still()
 
     def show(self, signals: Signals, start: float, end: float) -> None:
         """Draw the signals between two times, seconds."""
+        self._arrange(signals)
         for plot in self.plots:
             plot.show(signals, start, end)
 
@@ -249,3 +217,12 @@ class PlotGrid:
                 plot.cursor.setVisible(time is not None)
             if time is not None:
                 plot.cursor.setPos(time)
+
+
+def _link(first: Any, other: Any, alike: bool) -> None:
+    """One time axis for both: pyqtgraph's own link, which is by pixels, only where they are equally wide."""
+    if alike:
+        other.setXLink(first)
+        return
+    for source, target in ((first, other), (other, first)):
+        source.sigXRangeChanged.connect(lambda _, span, target=target: target.setXRange(*span, padding=0.0))

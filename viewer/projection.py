@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from viewer.series import Floats
 
 AZIMUTH_DEG = -52.0  # where the eye stands around the vertical, for robots that leave every plane
 ELEVATION_DEG = 22.0
-PLANAR = 0.02  # spread off the plane, relative to the largest, below which a motion is planar
+FLAT = 0.02  # of the robot's size: what a point may move off a plane, and a line stand out of it
+THIN = 0.1  # of the robot's size: how thick a solid may be across the plane, whatever its shape
+LAYERED = 0.35  # of the robot's size: how far bodies may lie one over the other
 PLANES = ("auto", "xy", "xz", "yz", "space")
 
 
@@ -35,14 +38,65 @@ class View:
         return points @ self.axes.T
 
 
-def choose_view(paths: Floats, gravity: Floats, wanted: str = "auto") -> View:
-    """The view for points that move along `paths` (n, points, 3): the plane they stay in, or one in space.
+class Seen:
+    """Where the points of a robot's parts were over all poses so far, and the planes that nothing has left yet.
 
-    Up on the paper is against gravity as far as the plane allows. Raises ValueError for an unknown plane.
+    A plane once left is never face on again, so that the view of a live robot changes at most once or twice.
     """
-    check_plane(wanted)
-    if wanted == "auto":
-        wanted = _best_plane(paths)
+
+    def __init__(self, parts: NDArray[np.intp], solid: NDArray[np.bool_]) -> None:
+        """`parts` (points,): the part of each point; `solid` (parts,): not a line."""
+        self._parts = parts
+        self._solid = solid
+        self._low = np.full((len(parts), 3), np.inf)
+        self._high = np.full((len(parts), 3), -np.inf)
+        self._planes = ["xy", "xz", "yz"]
+
+    def add(self, spots: Floats) -> None:
+        """Take in where the points were, (poses, points, 3), finite."""
+        if spots.size == 0:
+            return
+        self._low = np.minimum(self._low, spots.min(axis=0))
+        self._high = np.maximum(self._high, spots.max(axis=0))
+        extents = np.zeros((len(self._solid), 3))
+        for part in range(len(self._solid)):
+            extents[part] = np.ptp(spots[:, self._parts == part], axis=1).max(axis=0)
+        whole = self._high.max(axis=0) - self._low.min(axis=0)
+        self._planes = [plane for plane in self._planes if self._holds(plane, whole, extents)]
+
+    def _holds(self, plane: str, whole: Floats, extents: Floats) -> bool:
+        """Whether all parts lie in the plane with their extents, and move parallel to it."""
+        off = _normal(plane)
+        along = [axis for axis in range(3) if axis != off]
+        size = max(float(whole[along].max()), 1e-9)
+        allowed = np.where(self._solid, np.maximum(THIN * size, extents[:, along].max(axis=1)), FLAT * size)
+        moved = (self._high - self._low)[:, off].max()
+        return bool(moved <= FLAT * size and np.all(extents[:, off] <= allowed) and whole[off] <= LAYERED * size)
+
+    def plane(self, gravity: Floats) -> str:
+        """The plane to look at face on, rather one that gravity lies in; "space" when there is none."""
+        if not np.isfinite(self._low).all() or len(self._low) == 0:
+            return "space"
+        thickness = self._high.max(axis=0) - self._low.min(axis=0)
+        size = max(float(thickness.max()), 1e-9)
+        return min(
+            self._planes,
+            key=lambda plane: (round(thickness[_normal(plane)] / size, 3), abs(gravity[_normal(plane)])),
+            default="space",
+        )
+
+
+def _normal(plane: str) -> int:
+    return next(axis for axis in range(3) if "xyz"[axis] not in plane)
+
+
+def choose_view(wanted: str, gravity: Floats) -> View:
+    """The view on a plane, or the one in space, with up on the paper against gravity as far as that allows.
+
+    Raises ValueError for an unknown plane.
+    """
+    if wanted not in PLANES[1:]:
+        raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES[1:])}")
     up = -gravity / length if (length := float(np.linalg.norm(gravity))) > 0.0 else np.array([0.0, 0.0, 1.0])
     return _space_view(up) if wanted == "space" else _plane_view(wanted, up)
 
@@ -51,22 +105,6 @@ def check_plane(wanted: str) -> None:
     """Raise ValueError for a plane there is not."""
     if wanted not in PLANES:
         raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES)}")
-
-
-def _best_plane(paths: Floats) -> str:
-    """The coordinate plane that all motion is parallel to, "space" when there is none.
-
-    While nothing moves yet, the plane the points lie in.
-    """
-    if paths.size == 0:
-        return "space"
-    spread = np.ptp(paths, axis=0).max(axis=0)
-    if not np.any(spread > 0.0):
-        spread = np.ptp(paths.reshape(-1, 3), axis=0)
-    flattest = int(np.argmin(spread))
-    if spread[flattest] > PLANAR * max(float(spread.max()), 1e-9):
-        return "space"
-    return ("yz", "xz", "xy")[flattest]
 
 
 def _plane_view(name: str, up: Floats) -> View:

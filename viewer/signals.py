@@ -21,6 +21,7 @@ class Signals:
     series       {"position": ..., "phi": ..., "outputs": ..., "reference": ...}, labels are joint or output
     names poses        rows p (3n) then quaternion (4n) per instant, None before the first
     description  None until it was heard
+    violated     whether any state so far had a constraint violation other than exactly zero
     """
 
     def __init__(self) -> None:
@@ -30,6 +31,7 @@ class Signals:
         self.poses: Series | None = None
         self.time = 0.0
         self.states = 0
+        self.violated = False
 
     def take(self, topic: str, message: Message) -> None:
         """Take one live message; other robots' and unknown topics are passed over."""
@@ -53,6 +55,7 @@ class Signals:
             self.poses = None
         self.time = state.timestamp
         self.states += 1
+        self.violated = self.violated or state.phi != 0.0 or state.phidot != 0.0
         for field in VECTORS:
             row = getattr(state, field)
             self._append(field, state.name[: len(row)], state.timestamp, row)
@@ -94,6 +97,7 @@ def from_recording(recording: Recording) -> Signals:
             signals.series[field] = Whole(names[: values.shape[1]], times, values)
     for field in SCALARS:
         signals.series[field] = Whole((field,), times, columns[field].astype(np.float64).reshape(-1, 1))
+    signals.violated = bool(np.any(columns["phi"] != 0.0) or np.any(columns["phidot"] != 0.0))
     outputs = [name for name in columns if name.startswith("outputs.")]
     if outputs:
         labels = [name.removeprefix("outputs.") for name in outputs]

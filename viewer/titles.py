@@ -11,6 +11,8 @@ from pyqtgraph.Qt import QtWidgets
 from viewer import theme
 
 LETTER_WIDTH = 7.6  # pixels, of the font above a plot
+Entry = tuple[int, str]  # letters, rich text
+LEGEND_LINES = 2  # at most, below the title
 GAP = "&nbsp;&nbsp;"
 
 
@@ -48,28 +50,32 @@ def compose(
     if length == 0:
         return head, 1
     one_line = LETTER_WIDTH * (len(title) + len(unit) + 5 + length) <= width
-    named = len(curves) if one_line else _fitting([label for label, _ in curves], after, width)
-    keys = [_key(color, "━", label) for label, color in curves[:named]]
-    if named < len(curves):
-        keys.append(_muted(f"and {len(curves) - named} more"))
-    if dashed:
-        keys.append(_key(theme.INK, "╍", "reference"))
-    if remark:
-        keys.append(_muted(remark))
-    return head + (GAP if one_line else "<br>") + " &nbsp;".join(keys), 1 if one_line else 2
+    keys = [(len(label) + 3, _key(color, "━", label)) for label, color in curves]
+    behind = [(len("reference") + 3, _key(theme.INK, "╍", "reference"))] if dashed else []
+    behind += [(len(remark), _muted(remark))] if remark else []
+    if one_line:
+        return head + GAP + _joined([*keys, *behind]), 1
+    rows = _rows(keys, behind, int(width / LETTER_WIDTH))
+    return "<br>".join([head, *(_joined(row) for row in rows)]), 1 + len(rows)
 
 
-def _fitting(labels: Sequence[str], after: int, width: float) -> int:
-    """How many labels fit in a line of their own, with `after` letters and a count of the others behind."""
-    letters = int(width / LETTER_WIDTH) - after
-    if sum(len(label) + 3 for label in labels) <= letters:
-        return len(labels)
-    letters -= len("and 99 more")
-    for count, label in enumerate(labels):
-        letters -= len(label) + 3
-        if letters < 0:
-            return count
-    return len(labels)
+def _rows(keys: Sequence[Entry], behind: Sequence[Entry], letters: int) -> list[list[Entry]]:
+    """The entries in lines of so many letters, in order; keys that find no room are counted instead."""
+    for named in range(len(keys), -1, -1):
+        more = f"and {len(keys) - named} more"
+        counted = [] if named == len(keys) else [(len(more) + 3, _muted(more))]
+        rows: list[list[Entry]] = [[]]
+        for entry in [*keys[:named], *counted, *behind]:
+            if rows[-1] and sum(length for length, _ in rows[-1]) + entry[0] > letters:
+                rows.append([])
+            rows[-1].append(entry)
+        if len(rows) <= LEGEND_LINES:
+            return rows
+    return [[*counted, *behind]]
+
+
+def _joined(entries: Sequence[Entry]) -> str:
+    return " &nbsp;".join(text for _, text in entries)
 
 
 def _key(color: str, mark: str, label: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import time
 from collections.abc import Sequence
@@ -10,10 +11,12 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
+from nodes.wire.messages import Message, RobotState, Status
 from viewer import theme
 from viewer.live import LiveFeed
+from viewer.panels import choose_fields
 from viewer.picture import BodyPicture, body_names
-from viewer.plots import PlotGrid, choose_fields
+from viewer.plots import PlotGrid
 from viewer.signals import Signals
 
 FRAME_MS = 33
@@ -21,7 +24,9 @@ LIVE_WINDOW_S = 20.0
 LIVE_STRIDE_S = 1.0
 LIVE_TRACE_S = 4.0
 SURVEY_EVERY = 30  # frames between looks at whether the live motion still fits its picture
+OUTGROWN_EVERY = 5  # and between looks at whether the present pose does
 SLIDER_STEPS = 10_000
+SILENT_S = 3.0  # without any message, a status among them, a launch has ended
 
 
 class Window(QtWidgets.QMainWindow):
@@ -43,7 +48,10 @@ class Window(QtWidgets.QMainWindow):
         self._still = False
         self._now = signals.time
         self._played_at: float | None = None
-        self.grid = PlotGrid(choose_fields(fields))
+        self._where = subtitle
+        self._sim = ""  # the simulation's own word for how it is
+        self._heard_at: float | None = None
+        self.grid = PlotGrid(choose_fields(fields), keep_empty=bool(fields))
         self.picture = BodyPicture(plane)
         self._build(subtitle, waiting)
         if feed is None:
@@ -71,7 +79,11 @@ class Window(QtWidgets.QMainWindow):
         across = QtWidgets.QHBoxLayout(shown)
         across.setContentsMargins(0, 0, 0, 0)
         across.addLayout(self._build_picture(), 11)
-        across.addWidget(self.grid.widget, 17)
+        plots = QtWidgets.QVBoxLayout()
+        self.left_out = _label("", "caption")
+        plots.addWidget(self.grid.widget, 1)
+        plots.addWidget(self.left_out, 0, QtCore.Qt.AlignmentFlag.AlignRight)
+        across.addLayout(plots, 17)
         self.empty = _label(waiting, "empty")
         self.empty.setAlignment(QtCore.Qt.AlignmentFlag.AlignCenter)
         self.empty.setWordWrap(True)
@@ -91,6 +103,7 @@ class Window(QtWidgets.QMainWindow):
     def _build_picture(self) -> Any:
         column = QtWidgets.QVBoxLayout()
         self.legend, self.caption = _label("", "section"), _label("", "caption")
+        self.legend.setWordWrap(True)
         column.addWidget(self.legend)
         column.addWidget(self.picture.widget, 1)
         column.addWidget(self.caption)
@@ -123,13 +136,15 @@ class Window(QtWidgets.QMainWindow):
     def _survey(self) -> None:
         signals = self.signals
         if signals.description is None:
+            self.caption.setText("no description of the robot was heard: its bodies are not known")
             return
         if signals.poses is not None:
             self.picture.survey(signals.description, signals.poses)
         entries = [
-            f"<span style='color:{color}'>●</span>&nbsp;{name}" for name, color in body_names(signals.description)
+            f"<span style='color:{color}'>●</span>&nbsp;{html.escape(name)}"
+            for name, color in body_names(signals.description)
         ]
-        self.legend.setText("&nbsp;&nbsp;&nbsp;".join(entries))
+        self.legend.setText(" &nbsp;&nbsp;".join(entries))
         if signals.poses is None:
             self.caption.setText("no poses of the bodies here")
             return
@@ -154,6 +169,7 @@ class Window(QtWidgets.QMainWindow):
         self.clock.setText(f"t = {self._now:.2f} s")
         if self.feed is not None or self._frames == 0:
             self.grid.show(signals, start, end)
+            self.left_out.setText(self.grid.caption)
         self.grid.mark(None if self.feed is not None or self._still else self._now)
         if signals.poses is not None:
             since = start if self._still else max(start, self._now - LIVE_TRACE_S)
@@ -162,15 +178,41 @@ class Window(QtWidgets.QMainWindow):
     def _on_frame(self) -> None:
         if self.feed is not None:
             heard = self.feed.take()
-            for topic, message in heard:
-                self.signals.take(topic, message)
-            if heard and self._frames % SURVEY_EVERY == 0:
+            self._take(heard)
+            self._show_live()
+            if heard and (
+                self._frames % SURVEY_EVERY == 0 or (self._frames % OUTGROWN_EVERY == 0 and self.picture.outgrown)
+            ):
                 self._survey()
             if heard:
                 self._frames += 1
                 self.refresh()
         elif self._played_at is not None:
             self._advance()
+
+    def _take(self, heard: Sequence[tuple[str, Message]]) -> None:
+        instant = time.monotonic()
+        ended = self._heard_at is not None and instant - self._heard_at > SILENT_S
+        for topic, message in heard:
+            self._heard_at = instant
+            if isinstance(message, Status) and message.node == "sim":
+                self._sim = message.state
+            if ended and isinstance(message, RobotState) and topic.rpartition("/")[0] != self.signals.robot:
+                self.signals = Signals()  # the next launch is of another robot
+                ended = False
+            self.signals.take(topic, message)
+
+    def _show_live(self) -> None:
+        """In words, how it is with the launch."""
+        if self.feed is not None and self.signals.states == 0:
+            self.empty.setText(self.feed.waiting)
+        if self._heard_at is None:
+            return
+        silence = time.monotonic() - self._heard_at
+        how = f": sim {self._sim}" if self._sim else ""
+        if silence > SILENT_S:
+            how = f": nothing heard for {silence:.0f} s, the launch has ended"
+        self.subtitle.setText(self._where + how)
 
     def _advance(self) -> None:
         instant = time.monotonic()

@@ -12,7 +12,7 @@ import pytest
 from nodes.wire.messages import BodyDescription, Description, RobotState, Shape
 from nodes.wire.recording import read_recording
 from viewer.bodies import Skeleton, evenly_along
-from viewer.projection import choose_view, hull, rotation
+from viewer.projection import Seen, check_plane, choose_view, hull, rotation
 from viewer.series import Ring, decimated, row_at
 from viewer.signals import Signals, from_recording
 
@@ -24,7 +24,7 @@ DOWN_Z = np.array([0.0, 0.0, -9.81])
 def test_axes_of_every_view_are_orthonormal_right_handed_and_up_is_against_gravity(
     plane: str, gravity: list[float]
 ) -> None:
-    view = choose_view(np.zeros((1, 1, 3)), np.array(gravity, dtype=float), plane)
+    view = choose_view(plane, np.array(gravity, dtype=float))
     np.testing.assert_allclose(view.axes @ view.axes.T, np.eye(3), atol=1e-15)
     assert np.linalg.det(view.axes) == pytest.approx(1.0)
     assert view.axes[1] @ np.array(gravity) <= 1e-12
@@ -32,23 +32,23 @@ def test_axes_of_every_view_are_orthonormal_right_handed_and_up_is_against_gravi
 
 def test_motion_in_a_plane_is_seen_face_on_even_when_bodies_are_offset_and_thick() -> None:
     angles = np.linspace(0.0, 3.0, 50)
-    first = np.stack([np.cos(angles), np.sin(angles), np.full(50, 0.3)], axis=1)
-    second = np.stack([np.cos(angles), np.sin(2 * angles), np.full(50, -0.3)], axis=1)
-    paths = np.stack([first, second], axis=1)
-    view = choose_view(paths, np.array([0.0, -9.81, 0.0]))
-    assert view.name == "xy"
-    np.testing.assert_array_equal(view.axes, np.eye(3))
-
-
-def test_motion_that_leaves_every_plane_is_seen_in_space() -> None:
-    angles = np.linspace(0.0, 3.0, 50)
-    paths = np.stack([np.cos(angles), np.sin(angles), 0.5 * angles], axis=1)[:, None]
-    assert choose_view(paths, DOWN_Z).name == "space"
+    first = np.stack([np.cos(angles), np.sin(angles), np.full(50, 0.2)], axis=1)
+    second = np.stack([np.cos(angles), np.sin(2 * angles), np.full(50, -0.2)], axis=1)
+    thick = np.array([0.0, 0.0, 0.15])  # in z
+    seen = Seen(np.array([0, 0, 1, 1]), np.array([True, True]))
+    seen.add(np.stack([first, first + thick, second, second + thick], axis=1))
+    assert seen.plane(np.array([0.0, -9.81, 0.0])) == "xy"
+    lines = Seen(np.array([0, 0, 1, 1]), np.array([False, False]))
+    lines.add(np.stack([first, first + thick, second, second + thick], axis=1))
+    assert lines.plane(np.array([0.0, -9.81, 0.0])) == "space"
+    np.testing.assert_array_equal(choose_view("xy", np.array([0.0, -9.81, 0.0])).axes, np.eye(3))
 
 
 def test_an_unknown_plane_is_named_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="'zx' is unknown; choose one of xy"):
+        choose_view("zx", DOWN_Z)
     with pytest.raises(ValueError, match="'zx' is unknown; choose one of auto, xy"):
-        choose_view(np.zeros((1, 1, 3)), DOWN_Z, "zx")
+        check_plane("zx")
 
 
 def test_quaternions_turn_as_the_wire_says() -> None:
@@ -59,7 +59,7 @@ def test_quaternions_turn_as_the_wire_says() -> None:
 
 def test_the_hull_of_a_cube_seen_from_a_corner_is_a_hexagon() -> None:
     cube = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=float)
-    view = choose_view(np.zeros((1, 1, 3)), DOWN_Z, "space")
+    view = choose_view("space", DOWN_Z)
     corners = hull(view.project(cube)[:, :2])
     assert len(corners) == 6
     assert {tuple(corner) for corner in corners} <= {tuple(point) for point in view.project(cube)[:, :2]}
@@ -69,7 +69,7 @@ def test_outlines_are_placed_by_poses_and_sorted_by_depth() -> None:
     shapes = [Shape(kind="line", points=[0, 0, 0, 0, 0, -1]), Shape(kind="sphere", size=[0.1], position=[0, 0, -1])]
     behind = BodyDescription(name="behind", shapes=[Shape(kind="box", size=[1, 1, 1])])
     skeleton = Skeleton(Description(bodies=[BodyDescription(name="rod", shapes=shapes), behind]))
-    view = choose_view(np.zeros((1, 1, 3)), DOWN_Z, "xz")
+    view = choose_view("xz", DOWN_Z)
     toward_eye = view.axes[2]
     half_about_y = [0.0, 0.0, 1.0, 0.0]
     row = np.array([2.0, 0.0, 3.0, *(-5.0 * toward_eye), *half_about_y, 1.0, 0.0, 0.0, 0.0])
@@ -80,9 +80,26 @@ def test_outlines_are_placed_by_poses_and_sorted_by_depth() -> None:
     np.testing.assert_allclose(skeleton.tips(row[None])[0, 0], [2.0, 0.0, 4.0], atol=1e-12)
 
 
+def test_a_spoke_on_the_face_toward_the_eye_turns_with_its_wheel_and_lines_lie_over_it() -> None:
+    shapes = [Shape(kind="line", points=[0, 0, 0, 1, 0, 0]), Shape(kind="cylinder", size=[0.5, 0.1])]
+    skeleton = Skeleton(Description(bodies=[BodyDescription(name="wheel", shapes=shapes)]))
+    quarter_about_z = [math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)]
+    outlines = list(skeleton.outlines(np.array([0.0, 0.0, 0.0, *quarter_about_z]), choose_view("xy", DOWN_Z)))
+    assert [(outline.closed, outline.fine) for outline in outlines] == [
+        (False, True),  # on the far face, hidden
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    up_on_paper = np.sort(np.linalg.norm(outlines[-1].corners, axis=1))
+    np.testing.assert_allclose(up_on_paper, [0.0, 0.5], atol=1e-12)
+    turned = abs(outlines[-1].corners[1] @ outlines[2].corners[1])
+    assert turned == pytest.approx(0.5)  # the spoke lies along the line that was drawn along x
+
+
 def test_poses_of_another_robot_draw_nothing() -> None:
     skeleton = Skeleton(Description(bodies=[BodyDescription(name="a", shapes=[Shape(kind="sphere", size=[1.0])])]))
-    view = choose_view(np.zeros((1, 1, 3)), DOWN_Z, "xz")
+    view = choose_view("xz", DOWN_Z)
     assert list(skeleton.outlines(np.zeros(14), view)) == []
 
 

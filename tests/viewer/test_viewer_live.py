@@ -14,7 +14,7 @@ import zmq
 
 from nodes.wire.bus import Publisher
 from nodes.wire.domain import domain_folder
-from nodes.wire.messages import Message
+from nodes.wire.messages import Description, Message, RobotState
 from nodes.wire.registry import NodeEntry, Registry, RegistryClient
 from viewer.live import LiveFeed
 from viewer.signals import Signals
@@ -66,3 +66,22 @@ def test_the_feed_waits_for_a_launch_follows_it_and_finds_the_next(feed: LiveFee
         assert heard.description is not None
         assert heard.poses is not None
         feed.take()
+
+
+class Flood:
+    """A client whose stream says what it is given."""
+
+    def __init__(self, *said: tuple[str, Message]) -> None:
+        self._said = said
+
+    def stream(self, timeout_s: float) -> Iterator[tuple[str, Message]]:
+        yield from self._said
+
+
+def test_states_without_a_description_make_the_feed_subscribe_anew_with_more_patience(feed: LiveFeed) -> None:
+    states = [("arm/state", RobotState(seq=tick)) for tick in range(5)]
+    assert feed._follow(Flood(*states), patience_s=-1.0) == -2.0  # type: ignore[arg-type]
+    assert feed.take() == states[:1]
+    described = [("arm/description", Description()), *states]
+    assert feed._follow(Flood(*described), patience_s=-1.0) > 0.0  # type: ignore[arg-type]
+    assert feed.take() == described

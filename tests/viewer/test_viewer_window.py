@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+<<<<<<< HEAD
 from nodes.runtime.cli.application import run
+=======
+from nodes.runtime.cli.application import run as command_line
+>>>>>>> mendb
 from nodes.wire.messages import RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from viewer import app, availability
@@ -22,7 +27,7 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system
 from pyqtgraph.Qt import QtGui
 
 from viewer import theme
-from viewer.plots import FIELDS, choose_fields, unit_text
+from viewer.panels import choose_fields
 from viewer.titles import compose
 from viewer.window import Window
 
@@ -118,20 +123,15 @@ def test_references_are_dashed_over_positions_and_undriven_joints_have_no_effort
 def test_a_long_legend_names_what_fits_and_counts_the_rest() -> None:
     curves = [(f"joint_{index}", "#000000") for index in range(21)]
     text, lines = compose("Position", "rad", curves, dashed=True, remark="", width=400.0)
-    assert lines == 2
+    assert lines == 3
     assert "joint_0" in text
     assert "joint_20" not in text
     assert "reference" in text
     named = text.count("joint_")
     assert f"and {21 - named} more" in text
     assert compose("Energy", "J", [], dashed=False, remark="", width=400.0)[1] == 1
-
-
-def test_units_follow_the_joints(spatial: Path) -> None:
-    description = read_recording(spatial).description
-    assert description is not None
-    description.joints[1].unit = "m"
-    assert [unit_text(field, description) for field in FIELDS[:3]] == ["rad, m", "rad/s, m/s", "N m"]
+    text, lines = compose("Position", "rad", curves[:7], dashed=True, remark="", width=400.0)
+    assert (lines, text.count("joint_"), "more" in text) == (3, 7, False)
 
 
 def test_the_slider_moves_the_picture_and_the_marks(spatial: Path, open_window: Any) -> None:
@@ -155,28 +155,88 @@ def test_playing_goes_on_to_the_end_and_stops(spatial: Path, open_window: Any, q
 class Feed:
     """A live feed that says what it is given."""
 
+    waiting = "waiting for a state ..."
+
     def __init__(self) -> None:
-        self.waiting: list[Any] = []
+        self.coming: list[Any] = []
 
     def take(self) -> list[Any]:
-        taken, self.waiting = self.waiting, []
+        taken, self.coming = self.coming, []
         return taken
 
     def close(self) -> None:
-        self.waiting = []
+        self.coming = []
 
 
 def test_a_live_window_waits_then_follows(said_in_space: list[Any], qtbot: Any) -> None:
     feed = Feed()
-    window = Window(Signals(), "live", "waiting for a state on domain 0 ...", feed)  # type: ignore[arg-type]
+    window = Window(Signals(), "live", "", feed)  # type: ignore[arg-type]
     qtbot.addWidget(window)
     assert window.stack.currentWidget() is window.empty
-    assert window.empty.text() == "waiting for a state on domain 0 ..."
-    feed.waiting = said_in_space[:400]
+    qtbot.waitUntil(lambda: window.empty.text() == feed.waiting, timeout=10_000)
+    feed.coming = said_in_space[:400]
     qtbot.waitUntil(lambda: window.stack.currentWidget() is not window.empty, timeout=10_000)
-    feed.waiting = said_in_space[400:]
+    feed.coming = said_in_space[400:]
     qtbot.waitUntil(lambda: window.clock.text() == "t = 2.99 s", timeout=10_000)
     assert window.title.text() == "swing"
+    window.close()
+
+
+def live_window(qtbot: Any) -> tuple[Window, Feed]:
+    feed = Feed()
+    window = Window(Signals(), "live", "", feed)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window._timer.stop()  # frames come when a test asks for them
+    return window, feed
+
+
+def say(window: Window, feed: Feed, *said: Any) -> None:
+    feed.coming = list(said)
+    window._on_frame()
+
+
+def test_a_live_window_says_how_the_launch_is(said_in_space: list[Any], qtbot: Any, monkeypatch: Any) -> None:
+    window, feed = live_window(qtbot)
+    say(window, feed, *said_in_space[:40], ("status", Status(node="sim", state="paused")))
+    assert window.subtitle.text() == "live: sim paused"
+    monkeypatch.setattr("viewer.window.SILENT_S", -1.0)
+    say(window, feed)
+    assert re.fullmatch(r"live: nothing heard for \d+ s, the launch has ended", window.subtitle.text())
+    say(window, feed, ("cart/state", RobotState(timestamp=0.5, name=["x"], position=[1.0])))
+    assert (window.title.text(), window.clock.text()) == ("cart", "t = 0.50 s")
+
+
+def test_bodies_without_a_description_are_said_to_be_unknown(said_in_space: list[Any], qtbot: Any) -> None:
+    window, feed = live_window(qtbot)
+    say(window, feed, *said_in_space[1:40])
+    assert "no description of the robot was heard" in window.caption.text()
+    assert not window.picture.plot.getAxis("left").isVisible()
+
+
+def test_a_robot_that_leaves_its_picture_is_soon_whole_again(said_in_space: list[Any], qtbot: Any) -> None:
+    window, feed = live_window(qtbot)
+    window.show()
+    say(window, feed, *said_in_space[:4])
+    qtbot.waitUntil(lambda: not window.picture.outgrown, timeout=10_000)  # once Qt has laid it out
+    say(window, feed, *said_in_space[4:400])
+    assert window.picture.outgrown
+    for place in range(6):
+        say(window, feed, *said_in_space[400 + 3 * place : 403 + 3 * place])
+    assert not window.picture.outgrown
+    window.close()
+
+
+def test_the_decades_written_on_a_live_axis_follow_its_range(qtbot: Any) -> None:
+    window, feed = live_window(qtbot)
+    window.show()
+    written: list[list[str]] = []
+    for tick, violation in enumerate((1e-15, 1e-14, 1e-4, 1e-3)):
+        say(window, feed, ("a/state", RobotState(timestamp=0.1 * tick, phi=violation)))
+        axis = next(plot for plot in window.grid.plots if plot.field.name == "phi").plot.getAxis("left")
+        axis.drawPicture = lambda painter, frame, ticks, texts: written.append([text for _, _, text in texts])
+        window.grab()
+    assert written[0] == ["10⁻¹⁵"]
+    assert (written[-1][0], written[-1][-1]) == ("10⁻¹⁵", "10⁻³")
     window.close()
 
 
@@ -208,7 +268,7 @@ def test_run_writes_a_picture_of_a_recording_that_was_cut_off(spatial: Path, tmp
 def test_the_command_line_says_which_picture_it_wrote(
     spatial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["view", str(spatial), "--png", str(tmp_path / "out.png")]) == 0
+    assert command_line(["view", str(spatial), "--png", str(tmp_path / "out.png")]) == 0
     assert capsys.readouterr().out == f"wrote {tmp_path / 'out.png'}\n"
     assert (tmp_path / "out.png").is_file()
 
@@ -219,7 +279,7 @@ def test_a_live_domain_that_says_nothing_gives_an_empty_picture(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(app, "FIRST_STATE_S", 0.2)
     assert app.run(None, str(tmp_path / "out.png"), domain=200) == 1
-    assert "waiting for a state on domain 200 ..." in capsys.readouterr().err
+    assert "no launch is live on domain 200: start one with 'armswing launch FILE'" in capsys.readouterr().err
     assert (tmp_path / "out.png").exists()
 
 
@@ -238,6 +298,21 @@ def test_bad_input_ends_with_one_line_and_exit_code_2(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_the_command_line_chooses_fields_and_plane(spatial: Path, tmp_path: Path, capsys: Any, qapp: Any) -> None:
+    target = tmp_path / "out.png"
+    line = ["view", str(spatial), "--png", str(target)]
+    assert command_line([*line, "--plot", "torque"]) == 2
+    assert command_line([*line, "--plane", "zz"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert "no field 'torque' to plot; fields are position, " in said[0]
+    assert "plane 'zz' is unknown; choose one of auto, xy" in said[1]
+    assert not target.exists()
+    assert command_line([*line, "--plot", "outputs", "--plot", "phi", "--plane", "xz"]) == 0
+    left = pixels(target)[:, :600]
+    assert count_like(left, "#a02c5d") > 300
 
 
 def test_missing_libraries_are_named_with_the_line_that_installs_them(

@@ -20,6 +20,11 @@ def view(
         Path | None, typer.Argument(help="A recording; without it, the live domain.", show_default=False)
     ] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write one picture and end.", show_default=False)] = None,
+    plot: Annotated[
+        list[str] | None,
+        typer.Option("--plot", help="A field to plot, e.g. outputs; again for a second.", show_default=False),
+    ] = None,
+    plane: Annotated[str, typer.Option("--plane", help="How to look: auto, xy, xz, yz or space.")] = "auto",
     domain: Domain = None,
 ) -> None:
     """Plots and a picture of the bodies."""
@@ -42,8 +47,12 @@ def view(
             file=str(file) if file is not None else None,
             png=str(png) if png is not None else None,
             domain=domain,
+            fields=plot or (),
+            plane=plane,
         )
     except Exception as error:
+        if type(error) is ValueError:
+            raise InputError(str(error)) from error
         if type(error).__name__ != "ViewerUnavailable":
             raise
         warn(f"armswing: {error}")

@@ -1,0 +1,98 @@
+"""What is plotted where: a panel per unit, none for what a robot does not have, and what is said about that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nodes.wire.messages import ActuatorDescription, Description, JointDescription, RobotState
+from viewer.panels import Panel, arrange, choose_fields
+from viewer.signals import Signals
+
+SLIDES, TURNS = JointDescription(name="cart", unit="m"), JointDescription(name="pole", unit="rad")
+
+
+def robot(joints: list[JointDescription], driven: list[str], phi: float = 1e-12) -> Signals:
+    units = {joint.name: "N" if joint.unit == "m" else "N m" for joint in joints}
+    signals = Signals()
+    actuators = [ActuatorDescription(name=name, joint=name, unit=units[name]) for name in driven]
+    signals.take("it/description", Description(robot="it", joints=joints, actuators=actuators))
+    names = [joint.name for joint in joints]
+    zeros = [0.0] * len(names)
+    for tick in range(3):
+        state = RobotState(timestamp=0.1 * tick, name=names, position=zeros, velocity=zeros, effort=zeros, phi=phi)
+        signals.take("it/state", state)
+    return signals
+
+
+def shown(panels: tuple[Panel, ...]) -> list[str]:
+    return [f"{panel.field.name} {panel.unit}" + (" wide" if panel.wide else "") for panel in panels]
+
+
+def test_metres_and_radians_never_share_an_axis() -> None:
+    panels, left_out = arrange(choose_fields([]), robot([SLIDES, TURNS], ["cart", "pole"]), keep_empty=False)
+    assert shown(panels)[:6] == [
+        "position m",
+        "velocity m/s",
+        "position rad",
+        "velocity rad/s",
+        "effort N",
+        "effort N m",
+    ]
+    assert [panel.only for panel in panels[:4]] == [{"cart"}, {"cart"}, {"pole"}, {"pole"}]
+    assert left_out == ""
+
+
+def test_joints_of_one_unit_share_a_panel_and_undriven_ones_have_no_effort() -> None:
+    panels, _ = arrange(choose_fields([]), robot([TURNS, JointDescription(name="arm")], ["arm"]), keep_empty=False)
+    assert shown(panels)[:3] == ["position rad", "velocity rad/s", "effort N m"]
+    assert [panel.takes("pole") for panel in panels[:3]] == [True, True, False]
+
+
+def test_a_violation_that_is_always_exactly_zero_has_no_panel() -> None:
+    panels, left_out = arrange(choose_fields([]), robot([TURNS], ["pole"], phi=0.0), keep_empty=False)
+    assert shown(panels) == ["position rad", "velocity rad/s", "effort N m", "energy J"]
+    assert left_out == "not plotted: violation (exactly 0 in every state: no constraints)"
+
+
+def test_a_violation_that_ever_was_keeps_its_panel() -> None:
+    signals = robot([TURNS], ["pole"], phi=1e-16)
+    signals.take("it/state", RobotState(timestamp=0.0, name=["pole"], position=[0.0]))
+    assert "phi constraints' units" in shown(arrange(choose_fields([]), signals, keep_empty=False)[0])
+
+
+def test_what_leaves_no_pair_gives_the_energy_both_columns() -> None:
+    panels, left_out = arrange(choose_fields([]), robot([TURNS], []), keep_empty=False)
+    assert shown(panels)[2] == "energy J wide"
+    assert [panel.wide for panel in panels] == [False, False, True, False, False]
+    assert left_out == "not plotted: effort (nothing drives this robot)"
+
+
+def test_fields_that_were_asked_for_stay_and_say_why_they_are_empty() -> None:
+    panels, left_out = arrange(choose_fields(["effort", "phi"]), robot([TURNS], [], phi=0.0), keep_empty=True)
+    assert [panel.remark for panel in panels] == [
+        "nothing drives this robot",
+        "exactly 0 in every state: no constraints",
+    ]
+    assert not any(panel.takes("pole") or panel.takes("phi") for panel in panels)
+    assert left_out == ""
+
+
+def test_a_grid_draws_each_curve_in_its_panel_and_lays_itself_out_anew(qtbot: Any) -> None:
+    pytest.importorskip("pyqtgraph", exc_type=ImportError)
+    from viewer.plots import PlotGrid
+
+    grid = PlotGrid(choose_fields([]))
+    qtbot.addWidget(grid.widget)
+    grid.show(robot([TURNS], ["pole"], phi=0.0), 0.0, 0.2)
+    assert [plot.field.name for plot in grid.plots] == ["position", "velocity", "effort", "energy"]
+    signals = robot([SLIDES, TURNS], [])
+    grid.show(signals, 0.0, 0.2)
+    labels = [[label for _, label in plot._curves] for plot in grid.plots]
+    assert labels == [["cart"], ["cart"], ["pole"], ["pole"], ["energy"], ["phi"], ["phidot"]]
+    pens = [next(iter(plot._curves.values())).opts["pen"].color().name() for plot in grid.plots[:4]]
+    assert pens[0] == pens[1] != pens[2] == pens[3]
+    grid.plots[0].plot.setXRange(0.05, 0.1, padding=0.0)
+    for plot in grid.plots:
+        assert plot.plot.viewRange()[0] == pytest.approx([0.05, 0.1])

@@ -1,0 +1,129 @@
+"""What is plotted in which panel: one per field, and per unit where joints turn and slide; empty ones left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from viewer.signals import Signals
+
+NO_DRIVE = "nothing drives this robot"
+NO_VIOLATION = "exactly 0 in every state: no constraints"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field to plot. `over` names the field whose curves are drawn dashed over it."""
+
+    name: str
+    title: str
+    unit: str
+    log: bool = False
+    over: str = ""
+
+
+FIELDS = (
+    Field("position", "Position", "{joint}", over="reference"),
+    Field("velocity", "Velocity", "{joint}/s"),
+    Field("effort", "Effort", "{effort}"),
+    Field("energy", "Energy", "J"),
+    Field("phi", "Violation |Φ|", "constraints' units", log=True),
+    Field("phidot", "Violation |dΦ/dt|", "constraints' units/s", log=True),
+    Field("outputs", "Outputs", "SI"),
+)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One plot: the curves of a field that share a unit.
+
+    only    the labels drawn, None for all there are
+    remark  what is said instead of a curve
+    wide    takes both columns
+    """
+
+    field: Field
+    unit: str
+    only: frozenset[str] | None = None
+    remark: str = ""
+    wide: bool = False
+
+    def takes(self, label: str) -> bool:
+        """Whether a curve belongs here."""
+        return self.only is None or label in self.only
+
+
+def choose_fields(wanted: Sequence[str]) -> tuple[Field, ...]:
+    """The fields by name, the six common ones for none. Raises ValueError for an unknown name."""
+    if not wanted:
+        return FIELDS[:6]
+    known = {field.name: field for field in FIELDS}
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"no field {name!r} to plot; fields are {', '.join(known)}")
+    return tuple(known[name] for name in wanted)
+
+
+def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tuple[tuple[Panel, ...], str]:
+    """The panels of these fields for this robot, and in words what was left out.
+
+    keep_empty  whether a field without a curve keeps its panel, with a remark
+    """
+    panels: list[Panel] = []
+    for per_joint, run in groupby(fields, key=lambda field: field.unit.startswith("{joint}")):
+        found = [panel for field in run for panel in _of_field(field, signals)]
+        if per_joint:  # position and velocity in m below position and velocity in rad
+            order = list(dict.fromkeys(panel.only for panel in found))
+            found.sort(key=lambda panel: order.index(panel.only))
+        panels += found
+    shown = [panel for panel in panels if keep_empty or not panel.remark]
+    left_out = dict.fromkeys(
+        f"{panel.field.title.split()[0].lower()} ({panel.remark})" for panel in panels if panel not in shown
+    )
+    return _widened(shown), f"not plotted: {', '.join(left_out)}" if left_out else ""
+
+
+def _widened(panels: Sequence[Panel]) -> tuple[Panel, ...]:
+    """An odd one out takes both columns: the energy where that leaves pairs around it, else the last."""
+    if len(panels) % 2 == 0 or len(panels) == 1:
+        return tuple(panels)
+    widest = next((i for i, panel in enumerate(panels) if panel.field.name == "energy" and i % 2 == 0), len(panels) - 1)
+    return tuple(
+        Panel(panel.field, panel.unit, panel.only, panel.remark, wide=i == widest) for i, panel in enumerate(panels)
+    )
+
+
+def _of_field(field: Field, signals: Signals) -> list[Panel]:
+    description = signals.description
+    if field.name in ("phi", "phidot"):
+        if signals.violated or signals.states == 0:
+            return [Panel(field, field.unit)]
+        return [Panel(field, field.unit, frozenset(), NO_VIOLATION)]
+    if "{" not in field.unit:
+        return [Panel(field, field.unit)]
+    if description is None:
+        return [Panel(field, field.unit.format(joint="rad", effort="N m"))]
+    if field.name == "effort":
+        if not description.actuators:
+            return [Panel(field, "N m", frozenset(), NO_DRIVE)]
+        units = [(name, one.unit) for one in description.actuators for name in (one.joint, one.name)]
+    else:
+        units = [(joint.name, joint.unit) for joint in description.joints]
+        units += [(one.name, _of_joint(one.unit)) for one in description.actuators]
+    return _by_unit(field, units)
+
+
+def _of_joint(effort: str) -> str:
+    """The unit of what an actuator moves that is no joint."""
+    return "m" if effort == "N" else "rad"
+
+
+def _by_unit(field: Field, units: Iterable[tuple[str, str]]) -> list[Panel]:
+    known: dict[str, str] = {}
+    for name, unit in units:
+        known.setdefault(name, unit)
+    return [
+        Panel(field, field.unit.format(joint=unit, effort=unit), frozenset(n for n in known if known[n] == unit))
+        for unit in dict.fromkeys(known.values())
+    ]
