@@ -13,11 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-<<<<<<< HEAD
-from nodes.runtime.cli.application import run
-=======
 from nodes.runtime.cli.application import run as command_line
->>>>>>> mendb
 from nodes.wire.messages import RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from viewer import app, availability
