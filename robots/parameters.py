@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sim_core.errors import InvalidRequest
 
 
@@ -16,3 +18,10 @@ def require_choice(robot: str, parameter: str, value: object, choices: tuple[str
     """Raise InvalidRequest when `value` is none of `choices`."""
     if value not in choices:
         raise InvalidRequest(f"robot {robot!r}: {parameter} is {value!r}; it is one of {', '.join(choices)}")
+
+
+def require_finite_number(robot: str, **values: float) -> None:
+    """Raise InvalidRequest naming the first parameter that is not a finite number."""
+    for name, value in values.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            raise InvalidRequest(f"robot {robot!r}: {name} is {value!r}; it must be a finite number")

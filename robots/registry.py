@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from robots.benchmarks import crank_slider, four_bar, gear_train, iftomm, rotary_pendulum, triple_pendulum
+from robots.benchmarks import crank_slider, four_bar, gear_train, iftomm, rotary_pendulum, squeezer, triple_pendulum
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
@@ -19,6 +19,7 @@ from sim_core.validation import validate
 Builder = Callable[..., Mechanism]
 
 OURS: dict[str, Builder] = {
+    "andrews_squeezer": squeezer.andrews_squeezer,
     "crank_slider": crank_slider.crank_slider,
     "epicyclic_gear_train": gear_train.epicyclic_gear_train,
     "equal_crank_slider": crank_slider.equal_crank_slider,

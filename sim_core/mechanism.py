@@ -1,4 +1,4 @@
-"""Frozen description of a mechanism: bodies, joints, constraints, actuators. Names and SI numbers, no mathematics.
+"""Frozen description of a mechanism: bodies, joints, constraints, springs, actuators. Names and SI numbers alone.
 
 One description serves both coordinate families: in "absolute" coordinates every body has its own coordinates and the
 joints become constraints; in "joint" coordinates the joints of a tree are the coordinates and what closes loops is a
@@ -186,6 +186,24 @@ class Actuator:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spring:
+    """A linear spring and damper on the line between a point of a and a point of b (bodies or ground).
+
+    `stiffness` N/m, `rest_length` m, `damping` N s/m. With l their distance it pulls with k (l - l0) + c dl/dt and
+    stores k (l - l0)^2 / 2. The points must not meet: the line between them has no direction then.
+    """
+
+    name: str
+    body_a: str
+    point_a: Vector3
+    body_b: str
+    point_b: Vector3
+    stiffness: Number
+    rest_length: Number = 0.0
+    damping: Number = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointOutput:
     """World coordinates of a body-fixed point as outputs `name`_x, `name`_y, `name`_z (those of `axes`)."""
 
@@ -193,6 +211,17 @@ class PointOutput:
     body: str
     point: Vector3 = ORIGIN
     axes: str = "xyz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointOutput:
+    """The position of a declared joint as the output `name`: relative to its parent, unwrapped by a simulation."""
+
+    name: str
+    joint: str
+
+
+Output = PointOutput | JointOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,8 +265,9 @@ class Mechanism:
     bodies: tuple[Body, ...]
     joints: tuple[Joint, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    springs: tuple[Spring, ...] = ()
     actuators: tuple[Actuator, ...] = ()
-    outputs: tuple[PointOutput, ...] = ()
+    outputs: tuple[Output, ...] = ()
     configurations: tuple[Configuration, ...] = (Configuration(),)
     guards: tuple[Crossing, ...] = ()
     gravity: Vector3 = (0.0, 0.0, -9.81)
@@ -268,7 +298,7 @@ class Mechanism:
     def tunables(self) -> tuple[Tunable, ...]:
         """Every tunable number, each once, sorted by name."""
         found: dict[str, Tunable] = {}
-        for item in _walk((self.bodies, self.joints)):
+        for item in _walk((self.bodies, self.joints, self.springs)):
             if found.setdefault(item.name, item) != item:
                 raise InvalidMechanism(f"mechanism {self.name!r} gives tunable {item.name!r} two values")
         return tuple(found[name] for name in sorted(found))

@@ -24,6 +24,7 @@ from sim_core.mechanism import (
     Perpendicular,
     Slider,
     SpinRelation,
+    Spring,
     Tunable,
     UnitNorm,
 )
@@ -253,6 +254,8 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
     for joint in mechanism.moving_joints:
         rate = np.array([_joint_rate(joint, frames) for frames in axes])
         f += rate * (_number(joint.load) - _number(joint.damping) * (rate @ v))
+    for spring in mechanism.springs:
+        f += _spring_force(spring, axes, along)
     phi = rows_along(mechanism, along)
     J = np.array([rows_along(mechanism, frames).d for frames in axes]).T.reshape(len(phi.x), len(q))
     moving = np.array([row for row in range(len(J)) if np.abs(J[row]).max() > 0], dtype=int)
@@ -277,6 +280,15 @@ def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:
         gap = child.point(joint.child_point) - parent.point(joint.parent_point)
         return float(((parent.R @ constant(joint.axis)) @ gap).d)
     return float(axis @ (child.R.x @ child.angular_velocity() - parent.R.x @ parent.angular_velocity()))
+
+
+def _spring_force(spring: Spring, axes: list[dict[str, MovingFrame]], along: dict[str, MovingFrame]) -> np.ndarray:
+    """The pull at both ends, along the line between them, times what each coordinate moves the ends apart."""
+    apart = _gap(spring, along)
+    length = np.linalg.norm(apart.x)
+    line = apart.x / length
+    pull = _number(spring.stiffness) * (length - _number(spring.rest_length)) + _number(spring.damping) * line @ apart.d
+    return np.array([-pull * line @ _gap(spring, frames).d for frames in axes])
 
 
 def _number(value: Number) -> float:

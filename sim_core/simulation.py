@@ -360,9 +360,12 @@ class Simulation:
         return float(self._energy_arrays[0].sum())
 
     def outputs(self) -> dict[str, float]:
-        """The mechanism's named outputs."""
+        """The mechanism's named outputs; angles unwrapped."""
         self._bound_outputs()
-        return dict(zip(self.system.output_names, self._output_arrays[0].tolist(), strict=True))
+        values = self._output_arrays[0].copy()
+        for output, place in self.system.output_wraps:
+            values[output] += 2 * np.pi * self._w.turns[place]
+        return dict(zip(self.system.output_names, values.tolist(), strict=True))
 
     def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""

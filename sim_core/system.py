@@ -53,6 +53,7 @@ class System:
         self.joint_names = tuple(joint.name for joint in mechanism.moving_joints)
         self.output_names: tuple[str, ...] = tuple(facts["output_names"])
         self.wraps: tuple[int, ...] = tuple(facts["wraps"])
+        self.output_wraps: tuple[tuple[int, int], ...] = tuple(tuple(pair) for pair in facts["output_wraps"])
         self.tunable_names = tuple(tunable.name for tunable in mechanism.tunables)
         self.code_hash: str = library.manifest["key"]
         self.from_cache = library.from_cache
@@ -171,12 +172,12 @@ class System:
         return position, velocity
 
     def energy(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[float, float]:
-        """Kinetic and potential energy, J; the potential is zero with every centre of mass at the origin."""
+        """Kinetic and potential energy, J; zero potential: every centre of mass at the origin, every spring at rest."""
         (energy,) = self._shared("energy", [2], t, q, v, p)
         return float(energy[0]), float(energy[1])
 
     def outputs(self, t: float, q: Any, v: Any, p: Any = None) -> dict[str, float]:
-        """The named outputs."""
+        """The named outputs; angles as `joints` gives them."""
         (values,) = self._shared("outputs", [len(self.output_names)], t, q, v, p)
         return dict(zip(self.output_names, values.tolist(), strict=True))
 

@@ -10,7 +10,14 @@ from typing import Any, get_args, get_type_hints
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism import COORDINATES, GROUND, Body, Joint, Mechanism, SpinRelation, Tunable
 
-NAMED = {"bodies": "body", "joints": "joint", "constraints": "constraint", "actuators": "actuator", "guards": "guard"}
+NAMED = {
+    "bodies": "body",
+    "joints": "joint",
+    "constraints": "constraint",
+    "springs": "spring",
+    "actuators": "actuator",
+    "guards": "guard",
+}
 BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child")
 
 

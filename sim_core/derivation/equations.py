@@ -11,8 +11,9 @@ from sim_core import spatial
 from sim_core.derivation import absolute, recursive
 from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
 from sim_core.derivation.constraints import Rows, all_constraints, rows_for
+from sim_core.derivation.springs import spring_energy, spring_forces
 from sim_core.derivation.symbols import Frame, Motion, Symbols
-from sim_core.mechanism import GROUND, Joint, Mechanism, SpinRelation, UnitNorm
+from sim_core.mechanism import GROUND, Joint, JointOutput, Mechanism, SpinRelation, UnitNorm
 from sim_core.solve import regularization_for
 from sim_core.validation import validate
 
@@ -35,7 +36,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     validate(mechanism)
     symbols, motion = FAMILIES[mechanism.coordinates](mechanism)
     positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
-    f = motion.f + _joint_forces(mechanism, symbols, rates)
+    f = motion.f + _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
     arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
     functions: dict[str, ca.Function] = {}
     row_names: list[tuple[str, ...]] = []
@@ -55,7 +56,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     functions["joints"] = _kernel("joints", arguments, [positions, rates])
     functions["wrapping"] = _kernel("wrapping", arguments, [_selected(positions, wraps)])
     functions["energy"] = _kernel("energy", arguments, [_energy(mechanism, motion, symbols)])
-    output_names, outputs = _outputs(mechanism, motion)
+    output_names, outputs = _outputs(mechanism, motion, positions)
     functions["outputs"] = _kernel("outputs", arguments, [outputs])
     functions["poses"] = _kernel("poses", arguments, list(_poses(mechanism, motion)))
     functions["guards"] = _kernel("guards", arguments, [_guards(mechanism, motion)])
@@ -66,6 +67,7 @@ def derive(mechanism: Mechanism) -> Derivation:
         "factor_sizes": factor_sizes,
         "wraps": wraps,
         "output_names": output_names,
+        "output_wraps": _output_wraps(mechanism, output_names, wraps),
     }
     return Derivation(functions, facts)
 
@@ -189,21 +191,33 @@ def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX
 
 def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
     kinetic = 0.5 * ca.dot(symbols.v, motion.M @ symbols.v)
-    potential = ca.SX(0)
+    potential = spring_energy(mechanism, motion.frames, symbols)
     for body in mechanism.bodies:
         center = motion.frames[body.name].point(body.center_of_mass)
         potential -= symbols.number(body.mass) * ca.dot(ca.DM(mechanism.gravity), center)
     return ca.vertcat(kinetic, potential)
 
 
-def _outputs(mechanism: Mechanism, motion: Motion) -> tuple[list[str], ca.SX]:
+def _outputs(mechanism: Mechanism, motion: Motion, positions: ca.SX) -> tuple[list[str], ca.SX]:
     names, values = [], []
+    joints = [joint.name for joint in mechanism.moving_joints]
     for output in mechanism.outputs:
+        if isinstance(output, JointOutput):
+            names.append(output.name)
+            values.append(positions[joints.index(output.joint)])
+            continue
         point = motion.frames[output.body].point(output.point)
         for axis in output.axes:
             names.append(f"{output.name}_{axis}")
             values.append(point["xyz".index(axis)])
     return names, _column(values)
+
+
+def _output_wraps(mechanism: Mechanism, output_names: list[str], wraps: list[int]) -> list[tuple[int, int]]:
+    """(output, place in `wraps`) of the outputs whose joint's angle an arctangent wraps."""
+    joints = [joint.name for joint in mechanism.moving_joints]
+    measured = [(o.name, joints.index(o.joint)) for o in mechanism.outputs if isinstance(o, JointOutput)]
+    return [(output_names.index(name), wraps.index(joint)) for name, joint in measured if joint in wraps]
 
 
 def _poses(mechanism: Mechanism, motion: Motion) -> tuple[ca.SX, ca.SX]:

@@ -166,4 +166,12 @@ def _short_form(operation: int, name: str, inputs: list[str]) -> list[str]:
             f"  {flag} = fcmp une double {a}, {zero}",
             f"  {name} = select i1 {flag}, double {inputs[1]}, double {zero}",
         ]
+    if operation == ca.OP_SIGN:
+        return [
+            f"  {name}p = fcmp ogt double {a}, {zero}",
+            f"  {name}n = fcmp olt double {a}, {zero}",
+            f"  {name}x = uitofp i1 {name}p to double",
+            f"  {name}y = uitofp i1 {name}n to double",
+            f"  {name} = fsub double {name}x, {name}y",
+        ]
     raise ValueError(f"no LLVM form is written for CasADi operation {operation}; add it to sim_core.kernels.emit")

@@ -13,17 +13,33 @@ import pytest
 
 from robots.registry import build, names
 from sim_core import reference
-from sim_core.mechanism import Actuator, Body, Joint, Mechanism, PointOutput, SpinRelation, Tunable, Y, Z
+from sim_core.mechanism import (
+    Actuator,
+    Body,
+    Joint,
+    JointOutput,
+    Mechanism,
+    PointOutput,
+    SpinRelation,
+    Spring,
+    Tunable,
+    Y,
+    Z,
+)
 from sim_core.spatial import quaternions_from_rotations, rotation_about
 from sim_core.system import System, assemble
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
+    "andrews_squeezer": [{"torque": 0.0}],
     "crank_slider": [{}, {"start": "printed"}],
-    "epicyclic_gear_train": [{"torque": 0.0}],
+    "epicyclic_gear_train": [{}, {"torque": 0.0}],
     "four_bar_chain": [{}, {"loops": 1}],
     "rotary_pendulum": [{}, {"variant": "qnet"}, {"coordinates": "joint"}],
     "triple_pendulum": [{}, {"variant": "man"}, {"coordinates": "joint"}, {"shift": 0.05}],
 }
+
+# Steps that are fine on a mechanism's own time scale, where 0.2 ms is not.
+FINE_STEPS = {"andrews_squeezer": 1e-5}
 
 OBLIQUE = (2 / 3, 1 / 3, 2 / 3)
 TURNED = tuple(tuple(row) for row in rotation_about(OBLIQUE, 0.7).tolist())
@@ -73,9 +89,35 @@ def mobile_arm() -> Mechanism:
     )
 
 
-def mobile_arm_in_euler_parameters() -> Mechanism:
-    """The same in absolute coordinates, started from the same joint positions, at rest."""
-    tree = mobile_arm()
+def sprung_arm() -> Mechanism:
+    """The mobile arm with a spring from the ground to its hand and one between two of its bodies."""
+    springs = (
+        Spring(
+            name="to_ground",
+            body_a="ground",
+            point_a=(0.5, -0.4, 1.0),
+            body_b="hand",
+            point_b=(0.05, 0.0, 0.1),
+            stiffness=Tunable("stiffness", 80.0),
+            rest_length=0.4,
+        ),
+        Spring(
+            name="between",
+            body_a="base",
+            point_a=(0.0, 0.3, 0.2),
+            body_b="arm",
+            point_b=(0.3, 0.0, -0.05),
+            stiffness=50.0,
+            damping=Tunable("spring_damping", 0.0),
+        ),
+    )
+    angle = JointOutput(name="shoulder", joint="shoulder")
+    plain = mobile_arm()
+    return dataclasses.replace(plain, name="sprung_arm", springs=springs, outputs=(*plain.outputs, angle))
+
+
+def in_euler_parameters(tree: Mechanism) -> Mechanism:
+    """The same in absolute coordinates, started from the same joint positions and velocities."""
     frames = reference.frames_along(tree, np.array(tree.initial_q), np.array(tree.initial_v))
     q: list[float] = []
     v: list[float] = []
@@ -89,11 +131,54 @@ def mobile_arm_in_euler_parameters() -> Mechanism:
     bodies = tuple(dataclasses.replace(body, orientation="euler_parameters") for body in tree.bodies)
     return dataclasses.replace(
         tree,
-        name="mobile_arm_absolute",
+        name=f"{tree.name}_absolute",
         coordinates="absolute",
         bodies=bodies,
         initial_q=tuple(float(x) for x in q),
         initial_v=tuple(float(x) for x in v),
+    )
+
+
+def mobile_arm_in_euler_parameters() -> Mechanism:
+    return in_euler_parameters(mobile_arm())
+
+
+def sprung_arm_in_euler_parameters() -> Mechanism:
+    return in_euler_parameters(sprung_arm())
+
+
+def sprung_pendulum() -> Mechanism:
+    """A planar bar on a pin, a free bar hung on its end by a spring and on the ground by another."""
+    bars = tuple(Body(name=name, mass=0.5, inertia=(0.0, 0.0, 0.01, 0.0, 0.0, 0.0)) for name in ("upper", "lower"))
+    return Mechanism(
+        name="sprung_pendulum",
+        coordinates="absolute",
+        bodies=bars,
+        joints=(Joint(name="pin", child="upper", child_point=(-0.25, 0.0, 0.0)),),
+        springs=(
+            Spring(
+                name="link",
+                body_a="upper",
+                point_a=(0.25, 0.0, 0.0),
+                body_b="lower",
+                point_b=(-0.25, 0.0, 0.0),
+                stiffness=120.0,
+                rest_length=Tunable("rest_length", 0.1),
+            ),
+            Spring(
+                name="anchor",
+                body_a="lower",
+                point_a=(0.25, 0.0, 0.0),
+                body_b="ground",
+                point_b=(1.5, 0.2, 0.0),
+                stiffness=40.0,
+                rest_length=0.3,
+            ),
+        ),
+        outputs=(JointOutput(name="pin", joint="pin"),),
+        gravity=(0.0, -9.81, 0.0),
+        initial_q=(0.25, 0.0, 0.0, 0.9, -0.1, -0.3),
+        initial_v=(0.0,) * 6,
     )
 
 
@@ -115,13 +200,21 @@ def friction_wheels() -> Mechanism:
     )
 
 
+OWN = (
+    mobile_arm,
+    mobile_arm_in_euler_parameters,
+    sprung_arm,
+    sprung_arm_in_euler_parameters,
+    sprung_pendulum,
+    friction_wheels,
+)
 CASES: dict[str, Callable[[], Mechanism]] = {
     "-".join([name, *[f"{key}={value}" for key, value in variant.items()]]): (
         lambda name=name, variant=variant: build(name, **variant)
     )
     for name in names()
     for variant in VARIANTS.get(name, [{}])
-} | {made.__name__: made for made in (mobile_arm, mobile_arm_in_euler_parameters, friction_wheels)}
+} | {made.__name__: made for made in OWN}
 
 
 @pytest.fixture(params=list(CASES), scope="session")
@@ -144,6 +237,12 @@ def jointed_system(request: pytest.FixtureRequest) -> System:
     return assemble(CASES[request.param]())
 
 
-@pytest.fixture(scope="session")
-def both_families() -> tuple[System, System]:
-    return assemble(mobile_arm()), assemble(mobile_arm_in_euler_parameters())
+@pytest.fixture
+def fine_step(system: System) -> float:
+    return FINE_STEPS.get(system.mechanism.name, 2e-4)
+
+
+@pytest.fixture(params=[mobile_arm, sprung_arm], ids=lambda made: made.__name__, scope="session")
+def both_families(request: pytest.FixtureRequest) -> tuple[System, System]:
+    tree = request.param()
+    return assemble(tree), assemble(in_euler_parameters(tree))
