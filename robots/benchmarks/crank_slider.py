@@ -1,4 +1,7 @@
-"""Planar crank-sliders in five coordinates: Man's, and one with equal bars that passes singular positions."""
+"""Planar crank-sliders in five coordinates: Man's, and one with equal bars that passes singular positions.
+
+Where the numbers are from: SOURCES.md.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """The epicyclic gear train: 7 bodies, Euler parameters, holonomic and nonholonomic rows. [NadaBayoumi2024, sec. 5]
 
 Masses, inertias and tooth counts are assumed: the paper does not state them.
+
+Where the numbers are from: SOURCES.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Mechanisms of the IFToMM library of computational benchmark problems. [GonzalezEtAl2006] A01 and A02."""
+"""Mechanisms of the IFToMM library of computational benchmark problems. [GonzalezEtAl2006] A01 and A02.
+
+Where the numbers are from: SOURCES.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The spatial rotary pendulum: a driven arm about the vertical, a pendulum about the arm. [NadaBayoumi2024, sec. 4]"""
+"""The spatial rotary pendulum: a driven arm about the vertical, a pendulum about the arm. [NadaBayoumi2024, sec. 4]
+
+Where the numbers are from: SOURCES.md.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Lengths keep the problem's names. A crank (K1) about O drives, over a rod (K2) from F to E, three loops that meet in E:
 the plate K3 about B, whose corner D hangs on a spring to C; K4 and K5 over H to A; K6 and K7 over G to A.
+
+Where the numbers are from: SOURCES.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The planar triple pendulum of both stabilization papers. [NadaBayoumi2024, sec. 3.3] [Man2025, example 1]"""
+"""The planar triple pendulum of both stabilization papers. [NadaBayoumi2024, sec. 3.3] [Man2025, example 1]
+
+Where the numbers are from: SOURCES.md.
+"""
 
 from __future__ import annotations
 
