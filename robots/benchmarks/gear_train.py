@@ -7,11 +7,14 @@ Where the numbers are from: SOURCES.md.
 
 from __future__ import annotations
 
+import math
+
 from sim_core.mechanism import Body, Joint, Mechanism, PointOutput, Shape, SpinRelation, Z
 
 SUN_TEETH, PLANET_TEETH = 24, 18
 MODULE = 1e-3  # m per tooth
 AXIS_DISTANCE = MODULE * (SUN_TEETH + PLANET_TEETH)  # 42 mm: planet axes from the sun's
+RIM_CORNERS = 72
 NAMES = ("ring", "sun", "arm", "pin_a", "planet_a", "pin_b", "planet_b")
 MASSES = (1.0, 0.2, 0.4, 0.02, 0.1, 0.02, 0.1)
 ACROSS = (2e-3, 2e-4, 5e-4, 2e-6, 5e-5, 2e-6, 5e-5)  # Ixx = Iyy
@@ -72,8 +75,14 @@ def _meshes() -> tuple[SpinRelation, ...]:
 
 
 def _shapes(name: str) -> tuple[Shape, ...]:
+    """Pitch circles as rims that meet, with a spoke by which a turn can be seen; the arm between the planets' axes."""
     if name == "arm":
         return (Shape(kind="line", points=(-AXIS_DISTANCE, 0.0, 0.0, AXIS_DISTANCE, 0.0, 0.0)),)
+    if name.startswith("pin"):
+        return (Shape(kind="cylinder", size=(2e-3, 5e-3)),)
     teeth = {"ring": SUN_TEETH + 2 * PLANET_TEETH, "sun": SUN_TEETH}.get(name, PLANET_TEETH)
-    radius = 2e-3 if name.startswith("pin") else teeth * MODULE  # rims that meet at the stated axis distance
-    return (Shape(kind="cylinder", size=(radius, 5e-3)),)
+    radius = teeth * MODULE  # at the stated axis distance a tooth of the pitch circle's radius is one module
+    angles = [2 * math.pi * corner / RIM_CORNERS for corner in range(RIM_CORNERS + 1)]
+    rim = [c for a in angles for c in (radius * math.cos(a), radius * math.sin(a), 0.0)]
+    spoke = [] if name == "ring" else [0.0, 0.0, 0.0]
+    return (Shape(kind="line", points=(*spoke, *rim)),)

@@ -48,7 +48,8 @@ POINTS: dict[str, dict[str, tuple[float, float]]] = {
 def andrews_squeezer(torque: float = 0.033) -> Mechanism:
     """Seven bodies, ten revolutes, one degree of freedom; from rest, `torque` (N m) on the crank, no gravity.
 
-    Absolute coordinates of the centres of mass. Outputs: the problem's seven angles by name, unwrapped.
+    Absolute coordinates of the centres of mass. Outputs: the problem's seven angles by name, unwrapped. It turns at
+    1000 rad/s within 30 ms: RK4 wants steps of 0.05 ms or less (1e-6 rad at 30 ms with sampled fuzzy control).
     """
     require_finite_number("andrews_squeezer", torque=torque)
     joints = (
