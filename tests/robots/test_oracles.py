@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -79,36 +81,57 @@ def test_the_triple_pendulum_moves_as_in_mujoco() -> None:
         np.testing.assert_allclose(sim.joints()[0], data.qpos, atol=2e-6)
 
 
-def test_the_triple_pendulum_moves_as_in_exudyn() -> None:
-    """Both in redundant coordinates; Exudyn's generalized-alpha at 0.1 ms, half a second."""
+def positions_in_exudyn(mechanism: Mechanism, seconds: float, steps: int) -> np.ndarray:
+    """x, y, angle (n, 3) of the bodies at the end: Exudyn's redundant coordinates and generalized-alpha.
+
+    Bodies in the plane whose frames are their centres of mass, revolute joints, springs; a load from the ground only.
+    """
     exu = pytest.importorskip("exudyn")
     item = pytest.importorskip("exudyn.itemInterface")
-    length, mass = 0.3, 0.25
     mbs = exu.SystemContainer().AddSystem()
-    ground = mbs.AddObject(item.ObjectGround())
-    before = mbs.AddMarker(item.MarkerBodyRigid(bodyNumber=ground, localPosition=[0, 0, 0]))
-    for k in range(3):
-        node = mbs.AddNode(item.NodeRigidBody2D(referenceCoordinates=[length / 2 + k * length, 0.0, 0.0]))
-        body = mbs.AddObject(item.ObjectRigidBody2D(mass=mass, inertia=mass * length**2 / 12, nodeNumber=node))
-        mbs.AddLoad(
-            item.LoadMassProportional(
-                markerNumber=mbs.AddMarker(item.MarkerBodyMass(bodyNumber=body)), loadVector=[0, -9.81, 0]
-            )
-        )
-        left, right = (
-            mbs.AddMarker(item.MarkerBodyRigid(bodyNumber=body, localPosition=[sign * length / 2, 0, 0]))
-            for sign in (-1, 1)
-        )
-        mbs.AddObject(item.ObjectJointRevolute2D(markerNumbers=[before, left]))
-        before = right
+    ends = {"ground": mbs.AddObject(item.ObjectGround())}
+    nodes = []
+    starts = np.array(mechanism.initial_q).reshape(-1, 3), np.array(mechanism.initial_v).reshape(-1, 3)
+    for body, q, v in zip(mechanism.bodies, *starts, strict=True):
+        node = item.NodeRigidBody2D(referenceCoordinates=q.tolist(), initialVelocities=v.tolist())
+        nodes.append(mbs.AddNode(node))
+        rigid = item.ObjectRigidBody2D(mass=body.mass, inertia=body.inertia[2], nodeNumber=nodes[-1])
+        ends[body.name] = mbs.AddObject(rigid)
+        center = mbs.AddMarker(item.MarkerBodyMass(bodyNumber=ends[body.name]))
+        mbs.AddLoad(item.LoadMassProportional(markerNumber=center, loadVector=list(mechanism.gravity)))
+
+    def marker(body: str, point: tuple[float, float, float]) -> Any:
+        return mbs.AddMarker(item.MarkerBodyRigid(bodyNumber=ends[body], localPosition=list(point)))
+
+    for joint in mechanism.joints:
+        pair = [marker(joint.parent, joint.parent_point), marker(joint.child, joint.child_point)]
+        mbs.AddObject(item.ObjectJointRevolute2D(markerNumbers=pair))
+        if joint.load:
+            mbs.AddLoad(item.LoadTorqueVector(markerNumber=pair[1], loadVector=[0, 0, joint.load]))
+    for spring in mechanism.springs:
+        pair = [marker(spring.body_a, spring.point_a), marker(spring.body_b, spring.point_b)]
+        numbers = {"stiffness": spring.stiffness, "damping": spring.damping, "referenceLength": spring.rest_length}
+        mbs.AddObject(item.ObjectConnectorSpringDamper(markerNumbers=pair, **numbers))
     mbs.Assemble()
     settings = exu.SimulationSettings()
-    settings.timeIntegration.numberOfSteps, settings.timeIntegration.endTime = 5000, 0.5
+    settings.timeIntegration.numberOfSteps, settings.timeIntegration.endTime = steps, seconds
     settings.timeIntegration.verboseMode = 0
     settings.solution.file.write = False
     mbs.SolveDynamic(settings)
-    tip = mbs.GetMarkerOutput(before, exu.OutputVariableType.Position)
-    sim = Simulation(assemble(build("triple_pendulum")), step_s=5e-4)
-    sim.advance(0.5)
-    outputs = sim.outputs()
-    np.testing.assert_allclose([outputs["tip_x"], outputs["tip_y"]], tip[:2], atol=1e-4)
+    moved = [mbs.GetNodeOutput(node, exu.OutputVariableType.Coordinates) for node in nodes]
+    return starts[0] + np.array(moved)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "exudyn_steps", "step_s", "allowed"),
+    [("triple_pendulum", 0.5, 5000, 5e-4, 1e-5), ("andrews_squeezer", 0.03, 30000, 1e-5, 1e-5)],
+)
+def test_planar_mechanisms_move_as_in_exudyn(
+    name: str, seconds: float, exudyn_steps: int, step_s: float, allowed: float
+) -> None:
+    mechanism = build(name)
+    theirs = positions_in_exudyn(mechanism, seconds, exudyn_steps)
+    sim = Simulation(assemble(mechanism), step_s=step_s)
+    sim.advance(seconds)
+    np.testing.assert_allclose(sim.state.q.reshape(-1, 3), theirs, atol=allowed)
+    assert np.abs(theirs[:, 2] - np.array(mechanism.initial_q).reshape(-1, 3)[:, 2]).max() > 1.0
