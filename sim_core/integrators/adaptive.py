@@ -54,8 +54,13 @@ def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, at
     done = 0.0
     wanted = m.stepper[0] if m.stepper[0] > 0.0 else tick_h
     while done < tick_h:
-        h = min(wanted, tick_h - done)
-        last = h >= tick_h - done
+        h, left = wanted, tick_h - done
+        last = h >= left
+        if last:
+            h = left
+        elif h > 0.5 * left:
+            h = 0.5 * left  # two even steps: a crumb at the tick's end would make a sampled law's gains enormous
+        cut = h < wanted
         m.scalars[TIME] = start + done
         begin_step(m, calls, law, h)
         explicit_step(m, calls, law, start + done, h, A, b, c)
@@ -76,7 +81,7 @@ def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, at
             project(m, calls, law)
         done = tick_h if last else done + h
         # a step cut short by the tick says little about the next
-        wanted = max(wanted, h * factor) if last else h * factor
+        wanted = max(wanted, h * factor) if cut else h * factor
     m.stepper[0] = wanted
     return DONE
 

@@ -79,10 +79,14 @@ SQUEEZER_AT_30_MS = {
 }
 
 
+@pytest.mark.parametrize("step_s", [1e-3, 1e-5])
 @pytest.mark.parametrize("stabilizer", ["projection", "sampled_fuzzy"])
-def test_the_squeezer_meets_its_reference_to_nine_digits_and_its_torque_is_all_it_gains(stabilizer: str) -> None:
+def test_the_squeezer_meets_its_reference_to_nine_digits_and_its_torque_is_all_it_gains(
+    stabilizer: str, step_s: float
+) -> None:
+    """Ticks much longer than the steps that error control takes, and about as long: neither shakes the constraints."""
     stepper = dopri5_adaptive(rtol=1e-12, atol=1e-14)
-    sim = Simulation(assemble(build("andrews_squeezer")), step_s=1e-3, stepper=stepper, stabilizer=stabilizer)
+    sim = Simulation(assemble(build("andrews_squeezer")), step_s=step_s, stepper=stepper, stabilizer=stabilizer)
     assert max(sim.violation()) <= 1e-14
     energy, balance = sim.energy(), energy_balance(sim)
     for _ in range(30):
@@ -91,7 +95,9 @@ def test_the_squeezer_meets_its_reference_to_nine_digits_and_its_torque_is_all_i
     work = 0.033 * (SQUEEZER_AT_30_MS["beta"] + 0.0617138900142764496)
     assert sim.energy() - energy == pytest.approx(work, rel=1e-9)
     assert sim.outputs() == pytest.approx(SQUEEZER_AT_30_MS, rel=1e-9)
-    assert sim.peak_violation()[0] <= 1e-13
+    phi, phidot = sim.peak_violation()
+    assert phi <= 1e-13
+    assert phidot <= 1e-9
 
 
 @pytest.mark.parametrize("loops", [1, 3])
