@@ -190,7 +190,7 @@ class Spring:
     """A linear spring and damper on the line between a point of a and a point of b (bodies or ground).
 
     `stiffness` N/m, `rest_length` m, `damping` N s/m. With l their distance it pulls with k (l - l0) + c dl/dt and
-    stores k (l - l0)^2 / 2. The points must not meet: the line between them has no direction then.
+    stores k (l - l0)^2 / 2. Where the points meet the line has no direction: they may only with l0 and c zero.
     """
 
     name: str

@@ -8,27 +8,30 @@ from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.mechanism import Mechanism, Spring
 
 
-def spring_length(spring: Spring, frames: Frames) -> ca.SX:
-    """Distance of the spring's ends, m."""
-    return ca.norm_2(frames[spring.body_b].point(spring.point_b) - frames[spring.body_a].point(spring.point_a))
+def _gap(spring: Spring, frames: Frames) -> ca.SX:
+    return frames[spring.body_b].point(spring.point_b) - frames[spring.body_a].point(spring.point_a)
+
+
+def _stored(spring: Spring, frames: Frames, symbols: Symbols) -> ca.SX:
+    """k (l - l0)^2 / 2, J; without a rest length k l^2 / 2, which is smooth where the ends meet."""
+    gap, k = _gap(spring, frames), symbols.number(spring.stiffness)
+    if spring.rest_length == 0.0:
+        return 0.5 * k * ca.dot(gap, gap)
+    return 0.5 * k * (ca.norm_2(gap) - symbols.number(spring.rest_length)) ** 2
 
 
 def spring_energy(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """What all springs store, J: the sum of k (l - l0)^2 / 2."""
-    stored = ca.SX(0)
-    for spring in mechanism.springs:
-        stretch = spring_length(spring, frames) - symbols.number(spring.rest_length)
-        stored += 0.5 * symbols.number(spring.stiffness) * stretch**2
-    return stored
+    """What all springs store, J."""
+    return sum((_stored(spring, frames, symbols) for spring in mechanism.springs), ca.SX(0))
 
 
 def spring_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Generalized forces (n_q,) of springs and dampers: a tension T does the work -T dl, so f = -(dl/dq)' T."""
-    forces = ca.SX(symbols.q.numel(), 1)
+    """Generalized forces (n_q,) by virtual work: -dV/dq of what is stored, and a damper's -(dl/dq)' c dl/dt."""
+    forces = -ca.gradient(spring_energy(mechanism, frames, symbols), symbols.q)
     for spring in mechanism.springs:
-        length = spring_length(spring, frames)
+        if spring.damping == 0.0:
+            continue
+        length = ca.norm_2(_gap(spring, frames))
         rate = ca.jtimes(length, symbols.q, symbols.v)
-        tension = symbols.number(spring.stiffness) * (length - symbols.number(spring.rest_length))
-        tension += symbols.number(spring.damping) * rate
-        forces -= ca.jacobian(length, symbols.q).T * tension
+        forces -= ca.jacobian(length, symbols.q).T * symbols.number(spring.damping) * rate
     return forces

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -117,6 +118,14 @@ def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str])
     assert run(["robot", "show", "rotary_pendulum", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
+
+
+def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "show", "andrews_squeezer"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"spring +K3 +ground +4530 N/m +0.07785 m +0 N s/m", shown)
+    assert run(["robot", "show", "rotary_pendulum"]) == 0
+    assert "springs" not in capsys.readouterr().out
 
 
 def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,6 +101,16 @@ def test_a_spring_is_tuned_while_it_swings() -> None:
     assert sim.outputs()["x"] == pytest.approx(expected, abs=1e-9)
 
 
+def test_a_spring_without_rest_length_pulls_through_the_point_where_its_ends_meet() -> None:
+    mechanism = slider()
+    spring = dataclasses.replace(mechanism.springs[0], rest_length=0.0, damping=0.0)
+    sim = Simulation(assemble(dataclasses.replace(mechanism, springs=(spring,), initial_q=(0.0,), initial_v=(1.0,))))
+    rate = math.sqrt(STIFFNESS / MASS)
+    for _ in range(10):
+        sim.advance(0.2)
+        assert sim.outputs()["x"] == pytest.approx(math.sin(rate * sim.time) / rate, abs=1e-10)
+
+
 def test_springs_and_outputs_between_what_does_not_exist_are_refused() -> None:
     mechanism = slider()
     spring = mechanism.springs[0]

@@ -32,6 +32,9 @@ def list_robots(as_json: AsJson = False) -> None:
             say(name)
 
 
+SPRING = ("stiffness", "rest_length", "damping")
+
+
 @app.command("show", epilog="Example: armswing robot show rotary_pendulum")
 def show_robot(
     name: Annotated[str, typer.Argument(help="One of `armswing robot list`.", show_default=False)],
@@ -66,7 +69,7 @@ def _choices(builder: Any) -> dict[str, Any]:
 def _plain(mechanism: Any) -> dict[str, Any]:
     return {
         "name": mechanism.name,
-        "bodies": [{"name": body.name, "mass": float(body.mass)} for body in mechanism.bodies],
+        "bodies": [{"name": body.name, "mass": _number(body.mass)} for body in mechanism.bodies],
         "joints": [
             {"name": j.name, "kind": j.kind, "unit": j.unit, "lower": j.lower, "upper": j.upper}
             for j in mechanism.moving_joints
@@ -74,6 +77,10 @@ def _plain(mechanism: Any) -> dict[str, Any]:
         "actuators": [
             {"name": a.name, "joint": a.joint, "unit": a.unit, "effort_limit": a.effort_limit}
             for a in mechanism.actuators
+        ],
+        "springs": [
+            {"name": s.name, "from": s.body_a, "to": s.body_b, **{key: _number(getattr(s, key)) for key in SPRING}}
+            for s in mechanism.springs
         ],
         "tunables": {tunable.name: float(tunable.value) for tunable in mechanism.tunables},
         "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
@@ -95,6 +102,16 @@ def _print(robot: dict[str, Any]) -> None:
         ("  name", "joint", "largest effort"),
         [(f"  {a['name']}", a["joint"], _effort(a)) for a in robot["actuators"]],
     )
+    if robot["springs"]:
+        say("\nsprings")
+        say_table(
+            ("  name", "from", "to", "stiffness", "rest length", "damping"),
+            [
+                (f"  {s['name']}", s["from"], s["to"], f"{k:g} N/m", f"{rest:g} m", f"{damping:g} N s/m")
+                for s in robot["springs"]
+                for k, rest, damping in [[s[key] for key in SPRING]]
+            ],
+        )
     say("\nparameters of [sim.parameters] and --param")
     say_table(("  name", "default"), [(f"  {key}", str(value)) for key, value in robot["choices"].items()])
     if robot["tunables"]:
@@ -104,6 +121,11 @@ def _print(robot: dict[str, Any]) -> None:
     if fixed:
         say("\nnumbers of the description")
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
+
+
+def _number(value: Any) -> float:
+    """A number of the description; a tunable's value."""
+    return float(getattr(value, "value", value))
 
 
 def _limits(joint: dict[str, Any]) -> str:
