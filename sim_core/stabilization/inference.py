@@ -66,12 +66,11 @@ def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def _gaussian_minimum(x, y, width, neighbour):  # type: ignore[no-untyped-def]
-    """All 25 rules, those of equal output together."""
-    a, b = math.exp(-x * x / (2.0 * width * width)), math.exp(-y * y / (2.0 * width * width))
+    """All 25 rules, those of equal output together; all memberships over the middle one of x."""
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
-    a0, a1, a2, a3, a4 = a0 * a, a1 * a, a, a3 * a, a4 * a
-    b0, b1, b2, b3, b4 = b0 * b, b1 * b, b, b3 * b, b4 * b
+    a2, b2 = 1.0, math.exp((x - y) * (x + y) / (2.0 * width * width))
+    b0, b1, b3, b4 = b0 * b2, b1 * b2, b3 * b2, b4 * b2
     low = min(a0, b0) + min(a0, b1) + min(a1, b0) + min(a0, b2) + min(a1, b1) + min(a2, b0)
     high = min(a4, b4) + min(a4, b3) + min(a3, b4) + min(a4, b2) + min(a3, b3) + min(a2, b4)
     below = min(a0, b3) + min(a1, b2) + min(a2, b1) + min(a3, b0)
