@@ -271,7 +271,7 @@ class Simulation:
                 )
             require_finite(mechanism.name, name, list(values))
         w.q[:], w.v[:] = start["q"], start["v"]
-        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history):
+        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
             array[:] = 0.0
         w.p[:] = self._parameters
         self._tick, self._configuration = 0, 0
@@ -334,6 +334,11 @@ class Simulation:
         return values
 
     # -- what it tells ------------------------------------------------------------------------------------------------
+
+    @property
+    def evaluations(self) -> int:
+        """Right-hand sides evaluated since the reset, by this object: a restored state brings no count."""
+        return int(self._w.evaluations[0])
 
     def violation(self) -> tuple[float, float]:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""

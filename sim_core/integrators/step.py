@@ -14,6 +14,7 @@ from sim_core.integrators.workspace import (
     CORRECTING_STAGES,
     DIRECTION,
     DQDT,
+    EVALUATIONS,
     EVERY_STAGE,
     FRESH_FACTOR,
     GUARDS,
@@ -103,8 +104,9 @@ def take_back(m, calls, law, h):  # type: ignore[no-untyped-def]
 def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
     """dq/dt, a, lam and factor at the stage's t, q, v, which stay as they are; an unsampled law acts at every stage.
 
-    Where a correction stays inside the right-hand side, dq/dt and a are those of the corrected q and v.
+    It is counted. Where a correction stays inside the right-hand side, dq/dt and a are those of the corrected q and v.
     """
+    m.scalars[EVALUATIONS] += 1.0
     if law[LAW_MODE] == EVERY_STAGE:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
         control(m, law, 0.0)
