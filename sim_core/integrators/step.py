@@ -111,13 +111,15 @@ def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
         control(m, law, 0.0)
     elif law[LAW_MODE] == CORRECTING_STAGES:
-        m.state[Q_KEPT], m.state[V_KEPT] = m.state[Q], m.state[V]
+        for i in range(m.state.shape[1]):
+            m.state[Q_KEPT, i], m.state[V_KEPT, i] = m.state[Q, i], m.state[V, i]
         project(m, calls, law)
     for i in range(m.state.shape[1]):
         m.state[DQDT, i] = m.state[V, i]
     call_kernel(calls[ACCELERATION, 0], calls[ACCELERATION, 1], calls[ACCELERATION, 2])
     if law[LAW_MODE] == CORRECTING_STAGES:
-        m.state[Q], m.state[V] = m.state[Q_KEPT], m.state[V_KEPT]
+        for i in range(m.state.shape[1]):
+            m.state[Q, i], m.state[V, i] = m.state[Q_KEPT, i], m.state[V_KEPT, i]
 
 
 @inner

@@ -103,7 +103,7 @@ class Baumgarte(Stabilizer):
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
-        return int(laws.baumgarte.address)
+        return laws.baumgarte.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         return np.array(self._both(h))
@@ -136,7 +136,7 @@ class PID(Stabilizer):
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
-        return int(laws.pid.address)
+        return laws.pid.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         return np.array(self._all(h))
@@ -183,7 +183,7 @@ class FuzzyPaper(Stabilizer):
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
-        return int(laws.fuzzy.address)
+        return laws.fuzzy.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         return np.array([self.Kp, self.Kd, self.Ku, *self.sets.code()])
@@ -221,7 +221,7 @@ class SampledFuzzy(Stabilizer):
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
-        return int(laws.sampled_fuzzy.address)
+        return laws.sampled_fuzzy.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         rho = stepper.pole if self.pole is None else self.pole
