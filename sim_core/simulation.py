@@ -28,14 +28,10 @@ from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import (
     DIVERGED,
     EVENT,
-    EVERY_STAGE,
     HISTORY,
     LAW_HOLONOMIC,
     LAW_ROWS,
-    PROJECTING,
-    SAMPLED,
     STEP_TOO_SMALL,
-    UNSTABILIZED,
     Calls,
     Workspace,
 )
@@ -76,7 +72,8 @@ class Simulation:
         self._warn_if_unstable()
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
-        self._w = Workspace(system, self.stepper.stages, gains, self.stabilizer.memory, self.stepper.memory)
+        memory = self.stabilizer.memory * system.max_rows
+        self._w = Workspace(system, self.stepper.stages, gains, memory, self.stepper.memory)
         self._calls = [Calls(system, self._w, index) for index in range(len(system.configurations))]
         self._laws = [self._law_of(index) for index in range(len(system.configurations))]
         self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments(system)
@@ -114,13 +111,8 @@ class Simulation:
 
     def _law_of(self, configuration: int) -> np.ndarray:
         kernels, w = self.system.configurations[configuration], self._w
-        mode = UNSTABILIZED
-        if self.stabilizer.projects:
-            mode = PROJECTING
-        elif self.stabilizer.law_address():
-            mode = SAMPLED if self.stabilizer.sampled else EVERY_STAGE
         pointers = [array.ctypes.data for array in (w.phi, w.phidot, w.gains, w.stabilizer_memory, w.U)]
-        row = [self.stabilizer.law_address(), *pointers, kernels.n_holonomic, kernels.n_rows, mode]
+        row = [self.stabilizer.law_address(), *pointers, kernels.n_holonomic, kernels.n_rows, *self.stabilizer.acts()]
         return np.array(row, dtype=np.int64)
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -203,10 +195,10 @@ class Simulation:
         w.v[:] += w.x
 
     def _enter(self, configuration: int) -> None:
-        """Make a configuration hold: its guards are watched, and the stepper's memory starts anew."""
+        """Make a configuration hold: its guards are watched, and stepper and stabilizer forget what was."""
         self._configuration = configuration
-        self._w.stepper_memory[:] = 0.0
-        self._w.U[:] = 0.0
+        for array in (self._w.stepper_memory, self._w.stabilizer_memory, self._w.U):
+            array[:] = 0.0
         self._watch()
 
     def _watch(self) -> None:
@@ -279,7 +271,7 @@ class Simulation:
                 )
             require_finite(mechanism.name, name, list(values))
         w.q[:], w.v[:] = start["q"], start["v"]
-        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history):
+        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
             array[:] = 0.0
         w.p[:] = self._parameters
         self._tick, self._configuration = 0, 0
@@ -342,6 +334,11 @@ class Simulation:
         return values
 
     # -- what it tells ------------------------------------------------------------------------------------------------
+
+    @property
+    def evaluations(self) -> int:
+        """Right-hand sides evaluated since the reset, by this object: a restored state brings no count."""
+        return int(self._w.evaluations[0])
 
     def violation(self) -> tuple[float, float]:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""

@@ -18,7 +18,7 @@ from sim_core.kernels.native import BoundKernel, Library
 from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
 
-CONFIGURED_KERNELS = ("terms", "acceleration", "apply", "residual")
+CONFIGURED_KERNELS = ("terms", "acceleration", "apply", "residual", "least_norm")
 SHARED_KERNELS = ("joints", "wrapping", "energy", "outputs", "poses", "guards")
 
 
@@ -150,6 +150,13 @@ class System:
         out = [np.zeros(self.n_q), np.zeros(self.configurations[configuration].n_rows)]
         self.bind("apply", inputs, out, configuration)()
         return out[0], out[1]
+
+    def least_norm(self, t: float, q: Any, v: Any, r2: Any, p: Any = None, configuration: int = 0) -> np.ndarray:
+        """x (n_q,) of least norm with J x = r2, J at the state: the pseudo-inverse of J times r2."""
+        out = [np.zeros(self.n_q)]
+        r2 = np.ascontiguousarray(r2, dtype=float)
+        self.bind("least_norm", [*self._inputs(t, q, v, None, p), r2], out, configuration)()
+        return out[0]
 
     def residual(
         self, t: float, q: Any, v: Any, p: Any = None, configuration: int = 0

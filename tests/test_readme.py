@@ -18,6 +18,8 @@ import pytest
 from nodes.client import read_recording
 from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
+from sim_core.comparison import every_stabilizer
+from sim_core.system import assemble
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "launch/examples"
@@ -43,6 +45,20 @@ def test_the_robot_shown_can_be_simulated() -> None:
     namespace: dict[str, Any] = runpy.run_path(str(EXAMPLES / "my_robot.py"))
     exec(block("cart_pole()"), namespace)
     assert namespace["sim"].time == pytest.approx(10.0)
+
+
+def test_the_linkage_shown_is_compared_under_every_stabilizer(capsys: pytest.CaptureFixture[str]) -> None:
+    example = EXAMPLES / "my_linkage.py"
+    lines = [line for line in example.read_text().splitlines() if line.strip()]
+    assert len([line for line in lines if not line.startswith(('"', "import", "from"))]) < 40
+    namespace: dict[str, Any] = runpy.run_path(str(example))
+    exec(block("compare("), namespace)
+    printed = capsys.readouterr().out
+    system = assemble(namespace["my_linkage"]())
+    phi, phidot = system.residual(0.0, system.mechanism.initial_q, system.mechanism.initial_v)
+    assert max(np.abs(phi).max(), np.abs(phidot).max()) <= 1e-15
+    for label in every_stabilizer(system, 1e-3):
+        assert label in printed
 
 
 def test_a_recording_is_read_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

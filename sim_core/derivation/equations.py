@@ -32,7 +32,7 @@ class Derivation:
 
 
 def derive(mechanism: Mechanism) -> Derivation:
-    """All kernels of a mechanism. Inputs of every kernel: t, q, v, u, p; `acceleration` has U too, `apply` others."""
+    """All kernels of a mechanism. Inputs of every kernel: t, q, v, u, p; three have others (`_kernels_of`)."""
     validate(mechanism)
     symbols, motion = FAMILIES[mechanism.coordinates](mechanism)
     positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
@@ -47,8 +47,8 @@ def derive(mechanism: Mechanism) -> Derivation:
         active = [c for c in constraints if configuration.constraints is None or c.name in configuration.constraints]
         rows = rows_for(active, motion.frames, symbols)
         closed = len(active) > 0 and _has_loops(mechanism)
-        factor = _factor(mechanism, motion, symbols, rows, closed)
-        kernels = _kernels_of(motion.M, f, rows, factor, symbols)
+        factor, least_norm = _factors(mechanism, motion, symbols, rows, closed)
+        kernels = _kernels_of(motion.M, f, rows, factor, least_norm, symbols)
         functions |= {f"{configuration.name}.{name}": function for name, function in kernels.items()}
         row_names.append(rows.names)
         n_holonomic.append(rows.Phi.numel())
@@ -77,7 +77,10 @@ def _kernel(name: str, inputs: list[ca.SX], results: list[ca.SX]) -> ca.Function
     return ca.Function(name, inputs, [ca.densify(result) for result in results])
 
 
-def _kernels_of(M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, symbols: Symbols) -> dict[str, ca.Function]:
+def _kernels_of(
+    M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, least_norm: ConstrainedFactor, symbols: Symbols
+) -> dict[str, ca.Function]:
+    """The kernels of one configuration; `acceleration` takes U too, `apply` factor, r1, r2, `least_norm` r2 too."""
     arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
     n_q, n_rows = M.shape[0], rows.J.shape[0]
     U = ca.SX.sym("U", n_rows)
@@ -92,18 +95,28 @@ def _kernels_of(M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, symbo
         "acceleration": _kernel("acceleration", [*arguments, U], [a, lam, parts]),
         "apply": _kernel("apply", [stored, r1, r2], [x, y]),
         "residual": _kernel("residual", arguments, [rows.Phi, rows.Phidot]),
+        "least_norm": _kernel("least_norm", [*arguments, r2], [least_norm.solve(ca.SX(n_q, 1), r2)[0]]),
     }
 
 
-def _factor(mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool) -> ConstrainedFactor:
-    """Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers."""
+def _factors(
+    mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
+) -> tuple[ConstrainedFactor, ConstrainedFactor]:
+    """The factor of the constrained solve, and the same with the identity for M, which gives least-norm solutions.
+
+    Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers.
+    """
     inputs = [symbols.t, symbols.q, symbols.v, symbols.p]
     start = [0.0, mechanism.initial_q, mechanism.initial_v, [tunable.value for tunable in mechanism.tunables]]
     M, J = (np.array(value) for value in _kernel("start", inputs, [motion.M, rows.J])(*start))
     norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
     penalty_rows = [index for index, name in enumerate(rows.names) if name in norms]
     regularization = regularization_for(M, J, penalty_rows, closed)
-    return factorize_constrained(motion.M, rows.J, regularization, penalty_rows)
+    identity, least = ca.SX.eye(len(M)), regularization_for(np.eye(len(M)), J, [], closed)
+    return (
+        factorize_constrained(motion.M, rows.J, regularization, penalty_rows),
+        factorize_constrained(identity, rows.J, least, []),
+    )
 
 
 def _has_loops(mechanism: Mechanism) -> bool:

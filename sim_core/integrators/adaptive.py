@@ -15,6 +15,7 @@ from sim_core.integrators.step import (
     measure,
     project,
     remember,
+    take_back,
 )
 from sim_core.integrators.workspace import (
     DIVERGED,
@@ -72,6 +73,8 @@ def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, at
             for i in range(m.state.shape[1]):
                 m.state[Q, i] = m.state[Q0, i]
                 m.state[V, i] = m.state[V0, i]
+            m.scalars[TIME] = start + done
+            take_back(m, calls, law, h)
             wanted = h * min(factor, 1.0)
             if wanted < 1e-12 * tick_h:
                 return STEP_TOO_SMALL

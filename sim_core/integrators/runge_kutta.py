@@ -15,6 +15,7 @@ from sim_core.integrators.step import (
 from sim_core.integrators.workspace import (
     DIVERGED,
     DONE,
+    DQDT,
     DVDT,
     EVENT,
     LAW_MODE,
@@ -44,10 +45,10 @@ def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-d
                     v += h * A[stage, k] * m.stages[1, k, i]
             m.state[Q, i] = q
             m.state[V, i] = v
-            m.stages[0, stage, i] = v
         m.scalars[TIME] = time + c[stage] * h
         accelerate(m, calls, law, h)
         for i in range(n):
+            m.stages[0, stage, i] = m.state[DQDT, i]
             m.stages[1, stage, i] = m.state[DVDT, i]
     for i in range(n):
         q, v = m.state[Q0, i], m.state[V0, i]

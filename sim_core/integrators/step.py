@@ -11,29 +11,42 @@ from sim_core.integrators.workspace import (
     ACCELERATION,
     APPLY,
     BEFORE,
+    CORRECTING_STAGES,
     DIRECTION,
+    DQDT,
+    EVALUATIONS,
     EVERY_STAGE,
+    FRESH_FACTOR,
     GUARDS,
     HISTORY,
     LAW,
     LAW_GAINS,
     LAW_HOLONOMIC,
+    LAW_LEVELS,
     LAW_MEMORY,
     LAW_MODE,
     LAW_PHI,
     LAW_PHIDOT,
+    LAW_REMEMBERS,
     LAW_ROWS,
+    LAW_SOLVE,
     LAW_U,
+    LEAST_NORM,
     NOW,
     PEAK_PHI,
     PEAK_PHIDOT,
     PHI,
     PHIDOT,
+    POSITION_LEVEL,
+    PSEUDO_INVERSE,
+    Q_KEPT,
     R2,
     RESIDUAL,
     SAMPLED,
     TIME,
     TURNS,
+    V_KEPT,
+    VELOCITY_LEVEL,
     WRAPPING,
     Q,
     V,
@@ -57,7 +70,7 @@ def measure(m, calls, law):  # type: ignore[no-untyped-def]
 
 @inner
 def control(m, law, h):  # type: ignore[no-untyped-def]
-    """U from Phi and Phidot by the stabilizer's law."""
+    """U from Phi and Phidot by the stabilizer's law, whose memory advances by h: the step, or 0 at its stages."""
     call_law(
         law[LAW],
         law[LAW_PHI],
@@ -73,37 +86,67 @@ def control(m, law, h):  # type: ignore[no-untyped-def]
 
 @inner
 def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Measure the violation; a sampled law acts here, once, and is held."""
+    """Measure the violation; a sampled law acts here, once, and is held; a law that remembers does so here."""
     measure(m, calls, law)
-    if law[LAW_MODE] == SAMPLED:
+    if law[LAW_MODE] == SAMPLED or law[LAW_REMEMBERS]:
         control(m, law, h)
+
+
+@inner
+def take_back(m, calls, law, h):  # type: ignore[no-untyped-def]
+    """Undo what a law remembered when this step began, as the step is not taken; the state is that of its beginning."""
+    if law[LAW_REMEMBERS]:
+        call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
+        control(m, law, -h)
 
 
 @inner
 def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """a, lam and factor at the stage's t, q, v; an unsampled law acts at every stage."""
+    """dq/dt, a, lam and factor at the stage's t, q, v, which stay as they are; an unsampled law acts at every stage.
+
+    It is counted. Where a correction stays inside the right-hand side, dq/dt and a are those of the corrected q and v.
+    """
+    m.scalars[EVALUATIONS] += 1.0
     if law[LAW_MODE] == EVERY_STAGE:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
-        control(m, law, h)
+        control(m, law, 0.0)
+    elif law[LAW_MODE] == CORRECTING_STAGES:
+        for i in range(m.state.shape[1]):
+            m.state[Q_KEPT, i], m.state[V_KEPT, i] = m.state[Q, i], m.state[V, i]
+        project(m, calls, law)
+    for i in range(m.state.shape[1]):
+        m.state[DQDT, i] = m.state[V, i]
     call_kernel(calls[ACCELERATION, 0], calls[ACCELERATION, 1], calls[ACCELERATION, 2])
+    if law[LAW_MODE] == CORRECTING_STAGES:
+        for i in range(m.state.shape[1]):
+            m.state[Q, i], m.state[V, i] = m.state[Q_KEPT, i], m.state[V_KEPT, i]
 
 
 @inner
 def project(m, calls, law):  # type: ignore[no-untyped-def]
-    """Put q, then v, back on the constraints in the factor of the step: M x + J' y = 0, J x = -Phi (-Phidot)."""
-    for level in range(2):
+    """Put q, then v, back on the constraints, at the levels that the law names: J x = -Phi, then J x = -Phidot.
+
+    x is the least in the metric of M, by the step's factor or by one made here, or the least in norm. Nonholonomic rows
+    have no position: q moves along them.
+    """
+    for level in (POSITION_LEVEL, VELOCITY_LEVEL):
+        if not law[LAW_LEVELS] & level:
+            continue
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
         for row in range(law[LAW_ROWS]):
-            if level == 1:
+            if level == VELOCITY_LEVEL:
                 m.rows[R2, row] = -m.rows[PHIDOT, row]
             else:
                 m.rows[R2, row] = -m.rows[PHI, row] if row < law[LAW_HOLONOMIC] else 0.0
-        call_kernel(calls[APPLY, 0], calls[APPLY, 1], calls[APPLY, 2])
+        if law[LAW_SOLVE] == PSEUDO_INVERSE:
+            call_kernel(calls[LEAST_NORM, 0], calls[LEAST_NORM, 1], calls[LEAST_NORM, 2])
+        else:
+            if law[LAW_SOLVE] == FRESH_FACTOR:
+                call_kernel(calls[ACCELERATION, 0], calls[ACCELERATION, 1], calls[ACCELERATION, 2])
+            call_kernel(calls[APPLY, 0], calls[APPLY, 1], calls[APPLY, 2])
+        target = Q if level == POSITION_LEVEL else V
         for i in range(m.state.shape[1]):
-            if level == 0:
-                m.state[Q, i] += m.state[X, i]
-            else:
-                m.state[V, i] += m.state[X, i]
+            m.state[target, i] += m.state[X, i]
 
 
 @inner

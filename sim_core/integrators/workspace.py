@@ -12,19 +12,23 @@ from sim_core.system import System
 HISTORY = 100
 
 # rows of `calls`
-ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS = range(5)
+ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM = range(6)
 # entries of `law`
 LAW, LAW_PHI, LAW_PHIDOT, LAW_GAINS, LAW_MEMORY, LAW_U, LAW_HOLONOMIC, LAW_ROWS, LAW_MODE = range(9)
-# values of law[LAW_MODE]
-UNSTABILIZED, EVERY_STAGE, SAMPLED, PROJECTING = range(4)
+LAW_REMEMBERS, LAW_LEVELS, LAW_SOLVE = range(9, 12)
+# values of law[LAW_MODE]: U acts at every stage, or held; or q and v are corrected, after the step or inside a stage
+UNSTABILIZED, EVERY_STAGE, SAMPLED, PROJECTING, CORRECTING_STAGES = range(5)
+# law[LAW_LEVELS] adds up the levels that a correction acts on; law[LAW_SOLVE] says how it is solved for
+POSITION_LEVEL, VELOCITY_LEVEL = 1, 2
+STEP_FACTOR, FRESH_FACTOR, PSEUDO_INVERSE = range(3)
 # status of a loop
 DONE, DIVERGED, EVENT, STEP_TOO_SMALL = range(4)
 
 
 # rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards
-Q, V, DVDT, Q0, V0, R1, X = range(7)
+Q, V, DVDT, Q0, V0, R1, X, DQDT, Q_KEPT, V_KEPT = range(10)
 PHI, PHIDOT, HELD, LAM, R2, Y = range(6)
-TIME, PEAK_PHI, PEAK_PHIDOT = range(3)
+TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS = range(4)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 
@@ -32,10 +36,10 @@ DIRECTION = 2
 class Memory(NamedTuple):
     """What a loop touches itself, in few blocks (each array argument costs compile time)."""
 
-    state: np.ndarray  # (7, n_q)
+    state: np.ndarray  # (10, n_q)
     rows: np.ndarray  # (6, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (3,)
+    scalars: np.ndarray  # (4,)
     angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
     guards: np.ndarray  # (3, n_guards): values now and before, direction (2: not watched)
     stepper: np.ndarray  # the stepper's memory
@@ -48,18 +52,19 @@ class Workspace:
     def __init__(self, system: System, stages: int, gains: np.ndarray, memory: int, stepper_memory: int) -> None:
         n_q, n_rows, n_guards = system.n_q, system.max_rows, len(system.mechanism.guards)
         self.memory = Memory(
-            np.zeros((7, n_q)),
+            np.zeros((10, n_q)),
             np.zeros((6, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(3),
+            np.zeros(4),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),
             np.zeros((HISTORY, 1 + 2 * n_q)),
         )
-        self.q, self.v, self.a, _, _, self.r1, self.x = self.memory.state
+        self.q, self.v, self.a, _, _, self.r1, self.x, *_ = self.memory.state
         self.phi, self.phidot, self.U, self.lam, self.r2, self.y = self.memory.rows
-        self.t, self.peaks = self.memory.scalars[:1], self.memory.scalars[1:]
+        scalars = self.memory.scalars
+        self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:]
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
         self.stepper_memory, self.history = self.memory.stepper, self.memory.history
@@ -69,7 +74,7 @@ class Workspace:
 
 
 class Calls:
-    """The kernels of one configuration, bound to a workspace: `table` (5, 3) holds address, inputs, outputs."""
+    """The kernels of one configuration, bound to a workspace: `table` (6, 3) holds address, inputs, outputs."""
 
     def __init__(self, system: System, w: Workspace, configuration: int) -> None:
         kernels = system.configurations[configuration]
@@ -79,6 +84,7 @@ class Calls:
             RESIDUAL: (kernels.addresses["residual"], state, [w.phi, w.phidot]),
             APPLY: (kernels.addresses["apply"], [w.factor, w.r1, w.r2], [w.x, w.y]),
             WRAPPING: (system.addresses["wrapping"], state, [w.angles]),
+            LEAST_NORM: (kernels.addresses["least_norm"], [*state, w.r2], [w.x]),
             GUARDS: (system.addresses["guards"], state, [w.guards]),
         }
         self.table = np.zeros((len(bindings), 3), dtype=np.int64)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -38,14 +40,27 @@ def loop(function: Callable[..., Any]) -> Any:
 inner = numba.njit(error_model="numpy")  # a function that loops call; compiled into them
 
 
-def native_function(signature: Signature) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function to a C address (`.address`), kept on disk."""
+@dataclass(frozen=True)
+class NativeFunction:
+    """A function with a C address. It is compiled, or loaded from disk, when the address is first asked for."""
 
-    def compile_it(function: Callable[..., Any]) -> Any:
+    function: Callable[..., Any]
+    signature: Signature
+
+    @cached_property
+    def _compiled(self) -> Any:
         with _own_cache():
-            return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+            return numba.cfunc(self.signature, cache=True, error_model="numpy")(self.function)
 
-    return compile_it
+    @property
+    def address(self) -> int:
+        """Where its machine code begins."""
+        return int(self._compiled.address)
+
+
+def native_function(signature: Signature) -> Callable[[Callable[..., Any]], NativeFunction]:
+    """Make a function of that C signature a native one."""
+    return lambda function: NativeFunction(function, signature)
 
 
 @intrinsic

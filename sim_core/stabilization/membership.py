@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from sim_core.errors import InvalidRequest
 CENTERS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 KINDS = ("triangle", "trapezoid", "gaussian")
 CONJUNCTIONS = ("product", "minimum")
+SMALLEST_SIGMA = 0.05
 
 
 @dataclass(frozen=True)
@@ -19,8 +21,8 @@ class FuzzySets:
     """Five sets on [-1, 1] and how two memberships are joined.
 
     kind   "triangle" (set I), "trapezoid" (set II), "gaussian" (set III)
-    width  plateau of a trapezoid (0 to 1/2), sigma of a Gaussian; the paper states neither, 0.2123 makes
-           neighbours meet at one half
+    width  plateau of a trapezoid (0 to 1/2), sigma of a Gaussian (0.05 to 1/2: below, hardly a rule fires between two
+           centres); the paper states neither, 0.2123 makes neighbours meet at one half
     """
 
     kind: Literal["triangle", "trapezoid", "gaussian"] = "triangle"
@@ -34,8 +36,9 @@ class FuzzySets:
         ):
             if value not in choices:
                 raise InvalidRequest(f"fuzzy sets have no {name} {value!r}; it is one of {', '.join(choices)}")
-        if not 0.0 < self.width < 0.5:
-            raise InvalidRequest(f"fuzzy sets: width is {self.width}; it must lie between 0 and 0.5")
+        least = SMALLEST_SIGMA if self.kind == "gaussian" else 0.0
+        if not (0.0 < self.width < 0.5 and self.width >= least):
+            raise InvalidRequest(f"fuzzy sets: width is {self.width}; it must lie between {least} and 0.5")
 
     def degrees(self, x: np.ndarray) -> np.ndarray:
         """Memberships (n, 5) of inputs (n,)."""
@@ -53,6 +56,8 @@ class FuzzySets:
                 columns.append(membership.trapmf(x, corners))
         return np.stack(columns, axis=1)
 
-    def code(self) -> tuple[float, float, float]:
-        """Kind, conjunction and width as numbers, for the compiled law."""
-        return float(KINDS.index(self.kind)), float(CONJUNCTIONS.index(self.conjunction)), self.width
+    def code(self) -> tuple[float, float, float, float]:
+        """Kind, conjunction and width as numbers, and a Gaussian's value at the next centre, for the compiled law."""
+        kind, conjunction = KINDS.index(self.kind), CONJUNCTIONS.index(self.conjunction)
+        neighbour = math.exp(-0.125 / self.width**2) if self.kind == "gaussian" else 0.0
+        return float(kind), float(conjunction), self.width, neighbour

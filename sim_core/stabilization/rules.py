@@ -25,6 +25,12 @@ def surface(sets: FuzzySets, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray((w * RULES).sum(axis=(2, 3)) / w.sum(axis=(2, 3)))
 
 
+def curve(sets: FuzzySets, y: np.ndarray) -> np.ndarray:
+    """U (n,) of the five rules of a single input y (n,), clipped to [-1, 1]. [NadaBayoumi2024, sec. 5]"""
+    B = sets.degrees(np.clip(y, -1, 1))
+    return np.asarray(B @ RULES[2] / B.sum(axis=1))
+
+
 @cache
 def largest_slope(sets: FuzzySets) -> float:
     """The steepest slope of the surface along x or y: g of the sampled law. 1 for triangles with product."""
@@ -35,6 +41,17 @@ def largest_slope(sets: FuzzySets) -> float:
     return float(max(np.abs(np.gradient(U, grid, axis=0)).max(), np.abs(np.gradient(U, grid, axis=1)).max()))
 
 
+@cache
+def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
+    """The largest U(x) / x along one input, the other 0 (or absent): the gain that decides whether a loop diverges.
+
+    A violation that grows sweeps the surface, so that chords count and not the slope of one spot: 1 for triangles.
+    """
+    x = np.linspace(0.005, 1, 200)
+    U = surface(sets, x, np.zeros(1))[:, 0] if inputs == 2 else curve(sets, x)
+    return float((U / x).max())
+
+
 def slope_at_zero(sets: FuzzySets) -> float:
     """Slope of the surface along x at the origin: what the law is for small violations."""
     step = 1e-4
@@ -42,4 +59,4 @@ def slope_at_zero(sets: FuzzySets) -> float:
     return float((U[1, 0] - U[0, 0]) / (2 * step))
 
 
-__all__ = ["CENTERS", "RULES", "largest_slope", "slope_at_zero", "surface"]
+__all__ = ["CENTERS", "RULES", "curve", "largest_chord", "largest_slope", "slope_at_zero", "surface"]

@@ -9,13 +9,47 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.integrators.steppers import Stepper
+from sim_core.integrators.workspace import (
+    CORRECTING_STAGES,
+    EVERY_STAGE,
+    FRESH_FACTOR,
+    POSITION_LEVEL,
+    PROJECTING,
+    PSEUDO_INVERSE,
+    SAMPLED,
+    STEP_FACTOR,
+    UNSTABILIZED,
+    VELOCITY_LEVEL,
+)
 from sim_core.stabilization.membership import FuzzySets
+
+
+def largest_step(growth: Callable[[float], float]) -> float:
+    """The largest step (s) over which nothing grows, by growth(step) of the loop; inf when nothing ever does."""
+
+    def stable(step: float) -> bool:
+        return growth(step) <= 1 + 1e-9
+
+    low, high = 0.0, 1e-6
+    while stable(high):
+        low, high = high, 2 * high
+        if high > 1e3:
+            return math.inf
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if stable(middle) else (low, middle)
+    return low
+
+
+def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
+    """The largest step (s) at which e'' = -kp e - kd e' does not grow when U acts at every stage; inf when always."""
+    return largest_step(lambda step: stepper.growth(kp, kd, step))
 
 
 @dataclass(frozen=True)
@@ -23,46 +57,35 @@ class Stabilizer:
     """No stabilization, and the contract of the others.
 
     sampled   U is computed at the start of a step and held over its stages
-    projects  the state is put back on the constraints after each step, in the step's factor
-    memory    numbers that the law keeps between calls
+    memory    numbers per row that the law keeps from step to step
     """
 
     name: ClassVar[str] = "none"
     sampled: ClassVar[bool] = False
-    projects: ClassVar[bool] = False
     memory: ClassVar[int] = 0
 
     def law_address(self) -> int:
         """Address of the compiled law, 0 for none."""
         return 0
 
+    def acts(self) -> tuple[int, int, int, int]:
+        """How a loop uses it, as in integrators/workspace.py: mode, whether its law remembers, levels, solve."""
+        if not self.law_address():
+            return UNSTABILIZED, 0, 0, 0
+        return SAMPLED if self.sampled else EVERY_STAGE, int(self.memory > 0), 0, 0
+
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         """The law's numbers for a step h and a mechanism of a characteristic length."""
         return np.zeros(1)
 
     def linear_gains(self, h: float) -> tuple[float, float] | None:
-        """kp, kd of U = kp Phi + kd Phidot for small violations, when U acts at every stage; None otherwise."""
+        """kp, kd of U = kp Phi + kd Phidot, at most, when U acts at every stage; None otherwise."""
         return None
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
         """The largest step (s) at which the violation does not grow, with the gains for `h`; inf when always stable."""
         gains = self.linear_gains(h)
-        if gains is None:
-            return math.inf
-        kp, kd = gains
-
-        def stable(step: float) -> bool:
-            return stepper.growth(kp, kd, step) <= 1 + 1e-9
-
-        low, high = 0.0, 1e-6
-        while stable(high):
-            low, high = high, 2 * high
-            if high > 1e3:
-                return math.inf
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if stable(middle) else (low, middle)
-        return low
+        return math.inf if gains is None else largest_stable_step(stepper, *gains)
 
 
 @dataclass(frozen=True)
@@ -80,7 +103,7 @@ class Baumgarte(Stabilizer):
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
-        return int(laws.baumgarte.address)
+        return laws.baumgarte.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         return np.array(self._both(h))
@@ -91,10 +114,64 @@ class Baumgarte(Stabilizer):
 
 
 @dataclass(frozen=True)
+class PID(Stabilizer):
+    """U = Kp Phi + Ki integral(Phi dt) + Kd Phidot at every stage; the integral grows once per step. [LinChen2011]
+
+    Gains that are left out put the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 at -1 / (10 h).
+    The integral is the law's memory: a snapshot holds it. Nonholonomic rows have Kd alone.
+    """
+
+    name: ClassVar[str] = "pid"
+    memory: ClassVar[int] = 1
+    Kp: float | None = None
+    Ki: float | None = None
+    Kd: float | None = None
+
+    def _all(self, h: float) -> tuple[float, float, float]:
+        w = 0.1 / h
+        given = ((self.Kp, 3 * w**2), (self.Ki, w**3), (self.Kd, 3 * w))
+        kp, ki, kd = (default if value is None else value for value, default in given)
+        return kp, ki, kd
+
+    def law_address(self) -> int:
+        from sim_core.stabilization import laws
+
+        return laws.pid.address
+
+    def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
+        return np.array(self._all(h))
+
+    def stability_limit(self, stepper: Stepper, h: float) -> float:
+        """By one step of (e, e', integral) as it is taken: the integral grows by h e, then the stages see it held."""
+        kp, ki, kd = self._all(h)
+        loop = np.array([[0.0, 1.0, 0.0], [-kp, -kd, -ki], [0.0, 0.0, 0.0]])
+
+        def growth(step: float) -> float:
+            begun = np.eye(3)
+            begun[2, 0] = step
+            return float(np.abs(np.linalg.eigvals(_one_step(stepper, step * loop) @ begun)).max())
+
+        return min(largest_step(growth), largest_stable_step(stepper, kp, kd))
+
+
+def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
+    """What a step makes of y' = Z y / h; without a tableau velocities first, then positions with the new ones."""
+    identity = np.eye(len(Z))
+    if stepper.tableau is None:
+        return (identity + np.diag([1, 0, 0]) @ Z) @ (identity + np.diag([0, 1, 0]) @ Z)
+    A, b, _ = stepper.tableau.arrays()
+    n, s = len(Z), len(b)
+    stages = np.linalg.solve(np.eye(n * s) - np.kron(A, Z), np.kron(np.ones((s, 1)), identity))
+    return np.asarray(identity + np.kron(b[None, :], Z) @ stages)
+
+
+@dataclass(frozen=True)
 class FuzzyPaper(Stabilizer):
     """The papers' controller at every stage: U = Ku FLC(Kp Phi, Kd Phidot), 25 rules, inputs clamped.
 
-    Defaults are set III (Gaussian) with product and the scaling 1e2, 1e-2, 1e4. [NadaBayoumi2024, sec. 4]
+    Nonholonomic rows have the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku.
+    [NadaBayoumi2024, secs. 4, 5] The defaults are set III (Gaussian), product, and that paper's scaling; scalings.py
+    makes those of both papers by name.
     """
 
     name: ClassVar[str] = "fuzzy_paper"
@@ -106,16 +183,23 @@ class FuzzyPaper(Stabilizer):
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
-        return int(laws.fuzzy.address)
+        return laws.fuzzy.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         return np.array([self.Kp, self.Kd, self.Ku, *self.sets.code()])
 
     def linear_gains(self, h: float) -> tuple[float, float]:
-        from sim_core.stabilization.rules import largest_slope
+        from sim_core.stabilization.rules import largest_chord
 
-        slope = largest_slope(self.sets)
-        return slope * self.Ku * self.Kp, slope * self.Ku * self.Kd
+        gain = largest_chord(self.sets) * self.Ku
+        return gain * self.Kp, gain * self.Kd
+
+    def stability_limit(self, stepper: Stepper, h: float) -> float:
+        """By the steepest chord of the surface, and of the five rules of a single input."""
+        from sim_core.stabilization.rules import largest_chord
+
+        rate = largest_chord(self.sets, inputs=1) * self.Ku * self.Kd
+        return min(super().stability_limit(stepper, h), largest_stable_step(stepper, 0.0, rate))
 
 
 @dataclass(frozen=True)
@@ -137,7 +221,7 @@ class SampledFuzzy(Stabilizer):
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
-        return int(laws.sampled_fuzzy.address)
+        return laws.sampled_fuzzy.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         rho = stepper.pole if self.pole is None else self.pole
@@ -160,11 +244,45 @@ class Projection(Stabilizer):
     """After each step M x + J' y = 0, J x = -Phi for q, then -Phidot for v, solved in the factor of the step."""
 
     name: ClassVar[str] = "projection"
-    projects: ClassVar[bool] = True
+
+    def acts(self) -> tuple[int, int, int, int]:
+        return PROJECTING, 0, POSITION_LEVEL + VELOCITY_LEVEL, STEP_FACTOR
 
 
+@dataclass(frozen=True)
+class DirectCorrection(Stabilizer):
+    """After each step dq = -J^+ Phi for q, then dv = -J^+ Phidot for v, each with J where it acts. [YoonEtAl1994]
+
+    weight      "pseudo_inverse": J^+ of Moore and Penrose [NadaBayoumi2024, eqs. 8, 12]; "mass": the correction that is
+                least in the metric of M, by the constrained solve
+    level       which of the two: "both", "position" (velocities are left to drift: no step is stable), "velocity"
+    inside_rhs  the correction stays inside the right-hand side: every stage's derivative is that of corrected q and v,
+                but what is integrated is never corrected. So the papers' violations grow; no step makes it stable.
+    Nonholonomic rows count in both: q moves along them, v is put on them (the paper's dq leaves them out).
+    """
+
+    name: ClassVar[str] = "direct_correction"
+    weight: Literal["pseudo_inverse", "mass"] = "pseudo_inverse"
+    level: Literal["both", "position", "velocity"] = "both"
+    inside_rhs: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (("weight", self.weight, WEIGHTS), ("level", self.level, LEVELS)):
+            if value not in choices:
+                raise InvalidRequest(f"direct_correction has no {name} {value!r}; it is one of {', '.join(choices)}")
+
+    def acts(self) -> tuple[int, int, int, int]:
+        return CORRECTING_STAGES if self.inside_rhs else PROJECTING, 0, LEVELS[self.level], WEIGHTS[self.weight]
+
+    def stability_limit(self, stepper: Stepper, h: float) -> float:
+        """0 where nothing pulls back what is integrated, or its velocities while positions are moved."""
+        return 0.0 if self.inside_rhs or self.level == "position" else math.inf
+
+
+WEIGHTS = {"pseudo_inverse": PSEUDO_INVERSE, "mass": FRESH_FACTOR}
+LEVELS = {"both": POSITION_LEVEL + VELOCITY_LEVEL, "position": POSITION_LEVEL, "velocity": VELOCITY_LEVEL}
 STABILIZERS: dict[str, Callable[..., Stabilizer]] = {
-    kind.name: kind for kind in (Stabilizer, Baumgarte, Projection, FuzzyPaper, SampledFuzzy)
+    kind.name: kind for kind in (Stabilizer, Baumgarte, PID, DirectCorrection, Projection, FuzzyPaper, SampledFuzzy)
 }
 
 

@@ -7,9 +7,18 @@ import pytest
 
 from sim_core import reference
 from sim_core.balance import energy_balance
+from sim_core.comparison import label_of
 from sim_core.simulation import Simulation
 from sim_core.solve import reference_solution
-from sim_core.stabilization.stabilizers import Baumgarte, FuzzyPaper, Projection, SampledFuzzy, Stabilizer
+from sim_core.stabilization.stabilizers import (
+    PID,
+    Baumgarte,
+    DirectCorrection,
+    FuzzyPaper,
+    Projection,
+    SampledFuzzy,
+    Stabilizer,
+)
 from sim_core.system import System
 
 
@@ -140,6 +149,18 @@ def test_a_stored_factor_solves_for_other_right_hand_sides(system: System) -> No
             assert np.abs(J @ x - r2).max() <= 1e-10 * (np.abs(J) @ np.abs(x) + np.abs(r2)).max()
 
 
+def test_least_norm_is_the_pseudo_inverse(constrained_system: System) -> None:
+    """Moore and Penrose's conditions in use: J x meets what the rows can meet, and no smaller x does."""
+    system = constrained_system
+    random = np.random.default_rng(4)
+    for q, v, _ in states(system):
+        J = system.terms(0.0, q, v)[2]
+        r2 = J @ random.normal(size=system.n_q)
+        x = system.least_norm(0.0, q, v, r2)
+        expected = np.linalg.pinv(J, rcond=1e-9) @ r2
+        np.testing.assert_allclose(x, expected, rtol=0, atol=1e-9 * max(1.0, np.abs(expected).max()))
+
+
 def test_joint_rates_are_the_derivatives_of_joint_positions(jointed_system: System) -> None:
     system = jointed_system
     sim = Simulation(system, step_s=1e-4, stabilizer="projection")
@@ -166,10 +187,20 @@ def test_energy_is_kept_without_forces(system: System, fine_step: float) -> None
 
 @pytest.mark.parametrize(
     "stabilizer",
-    [Stabilizer(), SampledFuzzy(), Projection(), Baumgarte(20.0, 20.0), FuzzyPaper(Ku=1e2)],
-    ids=lambda stabilizer: stabilizer.name,
+    [
+        Stabilizer(),
+        SampledFuzzy(),
+        Projection(),
+        Baumgarte(20.0, 20.0),
+        PID(1e3, 1e4, 60.0),
+        DirectCorrection(),
+        DirectCorrection("mass", inside_rhs=True),
+        FuzzyPaper(Ku=1e2),
+    ],
+    ids=label_of,
 )
 @pytest.mark.parametrize("stepper", ["rk4", "semi_implicit", "dopri5", "dopri5_adaptive"])
+@pytest.mark.filterwarnings("ignore::sim_core.errors.StabilityWarning")
 def test_a_restored_snapshot_goes_on_to_the_same_bits(system: System, stepper: str, stabilizer: Stabilizer) -> None:
     sim = Simulation(system, step_s=1e-3, stepper=stepper, stabilizer=stabilizer)
     sim.set_effort([0.01] * system.n_u)

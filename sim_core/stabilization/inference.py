@@ -1,0 +1,115 @@
+"""The control surface of the 25 rules, compiled: what rules.py defines by scikit-fuzzy's memberships, in nanoseconds.
+
+Two neighbouring triangles or trapezoids add up to 1 and all others are 0, so that four rules fire. All Gaussians fire
+always; a common factor cancels in their product, which leaves one exponential per input.
+"""
+
+from __future__ import annotations
+
+import math
+
+from sim_core.kernels.compiled import inner
+
+
+@inner
+def _clamped(x):  # type: ignore[no-untyped-def]
+    return min(1.0, max(-1.0, x))
+
+
+@inner
+def _rule(i, j):  # type: ignore[no-untyped-def]
+    return 0.5 * max(-2, min(2, i + j))
+
+
+@inner
+def _between(x, kind, width):  # type: ignore[no-untyped-def]
+    """Index of the set below x and the membership of the one above; that of the one below is the rest to 1."""
+    i = min(1, math.floor(2.0 * x))
+    above = 2.0 * x - i
+    if kind == 1.0:
+        above = min(1.0, max(0.0, (0.5 * above - 0.5 * width) / (0.5 - width)))
+    return i, above
+
+
+@inner
+def _piecewise_output(x, y, kind, conjunction, width):  # type: ignore[no-untyped-def]
+    """Triangles and trapezoids: the four rules around (x, y)."""
+    i, a = _between(x, kind, width)
+    j, b = _between(y, kind, width)
+    z00, z01, z10, z11 = _rule(i, j), _rule(i, j + 1), _rule(i + 1, j), _rule(i + 1, j + 1)
+    if conjunction == 0.0:
+        return (1.0 - a) * ((1.0 - b) * z00 + b * z01) + a * ((1.0 - b) * z10 + b * z11)
+    w00, w01, w10, w11 = min(1.0 - a, 1.0 - b), min(1.0 - a, b), min(a, 1.0 - b), min(a, b)
+    return (w00 * z00 + w01 * z01 + w10 * z10 + w11 * z11) / (w00 + w01 + w10 + w11)
+
+
+@inner
+def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
+    """Memberships of x in the five Gaussians over exp(-x^2 / (2 sigma^2)): neighbour^(i^2) exp(x / (2 sigma^2))^i."""
+    up = math.exp(x / (2.0 * width * width))
+    down = 1.0 / up
+    far = neighbour * neighbour * neighbour * neighbour
+    return far * down * down, neighbour * down, neighbour * up, far * up * up
+
+
+@inner
+def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
+    """sum a_i b_j (i + j) / 2 in closed form, less what the rules at the corners clip off."""
+    a0, a1, a3, a4 = _gaussians(x, width, neighbour)
+    b0, b1, b3, b4 = _gaussians(y, width, neighbour)
+    a, b = a0 + a1 + 1.0 + a3 + a4, b0 + b1 + 1.0 + b3 + b4
+    high = a3 * b4 + a4 * b3 + 2.0 * a4 * b4
+    low = a1 * b0 + a0 * b1 + 2.0 * a0 * b0
+    first, second = 2.0 * (a4 - a0) + a3 - a1, 2.0 * (b4 - b0) + b3 - b1
+    return 0.5 * (first * b + second * a - high + low) / (a * b)
+
+
+@inner
+def _gaussian_minimum(x, y, width, neighbour):  # type: ignore[no-untyped-def]
+    """All 25 rules, those of equal output together; all memberships over the middle one of x."""
+    a0, a1, a3, a4 = _gaussians(x, width, neighbour)
+    b0, b1, b3, b4 = _gaussians(y, width, neighbour)
+    a2, b2 = 1.0, math.exp((x - y) * (x + y) / (2.0 * width * width))
+    b0, b1, b3, b4 = b0 * b2, b1 * b2, b3 * b2, b4 * b2
+    low = min(a0, b0) + min(a0, b1) + min(a1, b0) + min(a0, b2) + min(a1, b1) + min(a2, b0)
+    high = min(a4, b4) + min(a4, b3) + min(a3, b4) + min(a4, b2) + min(a3, b3) + min(a2, b4)
+    below = min(a0, b3) + min(a1, b2) + min(a2, b1) + min(a3, b0)
+    above = min(a4, b1) + min(a3, b2) + min(a2, b3) + min(a1, b4)
+    level = min(a0, b4) + min(a1, b3) + min(a2, b2) + min(a3, b1) + min(a4, b0)
+    return (high - low + 0.5 * (above - below)) / (low + below + level + above + high)
+
+
+@inner
+def fuzzy_output(x, y, kind, conjunction, width, neighbour):  # type: ignore[no-untyped-def]
+    """Sugeno output of the 25 rules, inputs clamped to the universe. [NadaBayoumi2024, eqs. 17, 18]
+
+    kind         0 triangle, 1 trapezoid, 2 Gaussian; conjunction 0 product, 1 minimum
+    width        plateau of a trapezoid, sigma of a Gaussian
+    neighbour    membership of a Gaussian at its neighbour's centre
+    """
+    x, y = _clamped(x), _clamped(y)
+    if kind != 2.0:
+        return _piecewise_output(x, y, kind, conjunction, width)
+    if conjunction == 0.0:
+        return _gaussian_product(x, y, width, neighbour)
+    return _gaussian_minimum(x, y, width, neighbour)
+
+
+@inner
+def fuzzy_output_of_rate(y, kind, width, neighbour):  # type: ignore[no-untyped-def]
+    """Output of the five rules of a single input, the third row of the table. [NadaBayoumi2024, sec. 5]"""
+    y = _clamped(y)
+    if kind != 2.0:
+        j, b = _between(y, kind, width)
+        return 0.5 * (j + b)
+    b0, b1, b3, b4 = _gaussians(y, width, neighbour)
+    return (b4 - b0 + 0.5 * (b3 - b1)) / (b0 + b1 + 1.0 + b3 + b4)
+
+
+@inner
+def triangle_output(x, y):  # type: ignore[no-untyped-def]
+    """`fuzzy_output` for triangles and product: bilinear between the rules, in closed form."""
+    x, y = _clamped(x), _clamped(y)
+    if abs(x) + abs(y) <= 0.5:
+        return x + y  # all four rules around lie on the plane
+    return _piecewise_output(x, y, 0.0, 0.0, 0.0)

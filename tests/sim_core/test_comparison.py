@@ -1,0 +1,95 @@
+"""A system under every stabilizer with one call."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pytest
+import rich
+
+from robots.registry import build
+from sim_core.comparison import Comparison, compare, every_stabilizer, first_violation, label_of, table
+from sim_core.errors import InvalidRequest
+from sim_core.simulation import Simulation
+from sim_core.stabilization.stabilizers import STABILIZERS, Baumgarte, DirectCorrection, SampledFuzzy
+from sim_core.system import System, assemble
+
+
+@pytest.fixture(scope="module")
+def pendulum() -> System:
+    return assemble(build("triple_pendulum"))
+
+
+def timeless(rows: list[Comparison]) -> list[Comparison]:
+    return [dataclasses.replace(row, seconds_per_step=0.0) for row in rows]
+
+
+def test_every_kind_of_stabilizer_is_in_one_call_and_two_calls_agree(pendulum: System) -> None:
+    chosen = every_stabilizer(pendulum, 1e-3)
+    assert {stabilizer.name for stabilizer in chosen.values()} == set(STABILIZERS)
+    rows = compare(pendulum, 1.0, 1e-3)
+    assert [row.stabilizer for row in rows] == list(chosen)
+    assert timeless(rows) == timeless(compare(pendulum, 1.0, 1e-3))
+    assert all(row.seconds_per_step > 0.0 for row in rows)
+
+
+def test_a_row_holds_what_a_simulation_of_its_own_gives(pendulum: System) -> None:
+    (row,) = compare(pendulum, 2.0, 2e-3, ["sampled_fuzzy"])
+    sim = Simulation(pendulum, step_s=2e-3)
+    start, drift = sim.energy(), 0.0
+    for _ in range(200):
+        sim.advance(0.01)
+        drift = max(drift, abs(sim.energy() - start))
+    assert (row.peak_phi, row.peak_phidot) == sim.peak_violation()
+    assert row.energy_drift == drift
+    assert row.evaluations == sim.evaluations == 4 * 1000
+    assert row.diverged_at is None
+
+
+def test_a_divergence_is_a_row_with_its_time(pendulum: System) -> None:
+    rows = compare(pendulum, 20.0, 1e-2, {"stiff": Baumgarte(500.0, 1000.0), "none": "none", "held": SampledFuzzy()})
+    stiff, none, held = rows
+    assert [row.stabilizer for row in rows] == ["stiff", "none", "held"]
+    assert stiff.diverged_at is not None
+    assert stiff.diverged_at < 1.0
+    assert stiff.stability_limit < 1e-2
+    # unstabilized it drifts apart: no state is infinite, but a joint is open by half a bar
+    assert none.diverged_at is not None
+    assert none.diverged_at > 1.0
+    assert none.peak_phi > 0.15
+    assert held.diverged_at is None
+
+
+def test_mans_second_case_is_there_for_starts_in_motion(pendulum: System) -> None:
+    assert "man, case 2" not in every_stabilizer(pendulum, 1e-2)
+    system = assemble(build("crank_slider", start="printed"))
+    phi, phidot, speed = first_violation(system, 1e-2)
+    assert phidot == pytest.approx(0.2094, rel=1e-2)
+    assert speed == pytest.approx(1.0472, rel=1e-4)
+    made = every_stabilizer(system, 1e-2)["man, case 2"]
+    assert made.gains(1e-2, Simulation(system).stepper, 1.0)[:3] == pytest.approx(
+        [1 / phi, 1 / phidot, 2 * speed / phi]
+    )
+
+
+def test_the_table_shows_every_row(pendulum: System) -> None:
+    rows = compare(pendulum, 0.5, 1e-2, ["none", Baumgarte(500.0, 1000.0), DirectCorrection("mass", inside_rhs=True)])
+    stream = io.StringIO()
+    rich.print(table(rows, "pendulum"), file=stream)
+    printed = stream.getvalue()
+    assert "pendulum" in printed
+    for row in rows:
+        assert row.stabilizer.split("(")[0] in printed
+
+
+def test_labels_say_what_differs_from_the_defaults() -> None:
+    assert label_of("projection") == "projection"
+    assert label_of(DirectCorrection()) == "direct_correction"
+    assert label_of(DirectCorrection("mass", inside_rhs=True)) == "direct_correction(weight='mass', inside_rhs=True)"
+
+
+@pytest.mark.parametrize(("seconds", "step"), [(1.0, 0.3), (1.0, 0.0), (0.0, 1e-3), (float("nan"), 1e-3)])
+def test_what_is_no_whole_number_of_steps_is_refused(pendulum: System, seconds: float, step: float) -> None:
+    with pytest.raises(InvalidRequest, match="not a whole number of steps"):
+        compare(pendulum, seconds, step)
