@@ -32,6 +32,7 @@ from sim_core.integrators.workspace import (
     HISTORY,
     LAW_HOLONOMIC,
     LAW_ROWS,
+    NOT_CONVERGED,
     PROJECTING,
     SAMPLED,
     STEP_TOO_SMALL,
@@ -43,6 +44,12 @@ from sim_core.kernels.native import BoundKernel
 from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
 from sim_core.state import State, Transition
 from sim_core.system import System
+
+WHAT_ENDED = {
+    DIVERGED: "a state is no longer finite",
+    STEP_TOO_SMALL: "its adaptive step went to zero",
+    NOT_CONVERGED: "its implicit stage equations did not converge",
+}
 
 
 class Simulation:
@@ -76,7 +83,9 @@ class Simulation:
         self._warn_if_unstable()
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
-        self._w = Workspace(system, self.stepper.stages, gains, self.stabilizer.memory, self.stepper.memory)
+        self._w = Workspace(
+            system, self.stepper.stages, gains, self.stabilizer.memory, self.stepper.memory_size(system.n_q)
+        )
         self._calls = [Calls(system, self._w, index) for index in range(len(system.configurations))]
         self._laws = [self._law_of(index) for index in range(len(system.configurations))]
         self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments(system)
@@ -148,7 +157,7 @@ class Simulation:
             left -= taken
             if status == EVENT:
                 self._change_configuration(guard)
-            elif status in (DIVERGED, STEP_TOO_SMALL):
+            elif status in WHAT_ENDED:
                 self._diverged(status)
 
     def advance(self, seconds: float) -> None:
@@ -164,11 +173,10 @@ class Simulation:
         history = self._w.history[rows].copy()
         with tempfile.NamedTemporaryFile(prefix="armswing-diverged-", suffix=".npz", delete=False) as stream:
             np.savez(stream, t_q_v=history, coordinates=np.array(self.system.coordinate_names))
-        what = "its adaptive step went to zero" if status == STEP_TOO_SMALL else "a state is no longer finite"
         time = self.time
         line = f"{self.system.mechanism.name!r} diverged at t = {time:.6g} s with {self.stepper.name} and "
         raise SimulationDiverged(
-            f"{line}{self.stabilizer.name} at {self.step_s * 1e3:.4g} ms: {what}",
+            f"{line}{self.stabilizer.name} at {self.step_s * 1e3:.4g} ms: {WHAT_ENDED[status]}",
             time,
             history,
             Path(stream.name),
@@ -250,18 +258,20 @@ class Simulation:
             "stepper_memory": w.stepper_memory,
             "stabilizer_memory": w.stabilizer_memory,
         }
+        given = {name: np.asarray(getattr(state, name), dtype=float) for name in pairs}
+        if given["stepper_memory"].size == 0:
+            given["stepper_memory"] = np.zeros_like(w.stepper_memory)  # of a stepper without memory: start anew
         for name, array in pairs.items():
-            given = np.asarray(getattr(state, name), dtype=float)
-            if given.shape != array.shape:
+            if given[name].shape != array.shape:
                 raise InvalidRequest(
-                    f"state has {given.size} entries in {name}; {self.system.mechanism.name!r} has {array.size}"
+                    f"state has {given[name].size} entries in {name}; {self.system.mechanism.name!r} has {array.size}"
                 )
         if not 0 <= state.configuration < len(self.system.configurations):
             raise InvalidRequest(
                 f"state is in configuration {state.configuration}; there are {len(self.system.configurations)}"
             )
         for name, array in pairs.items():
-            array[:] = getattr(state, name)
+            array[:] = given[name]
         self._tick, self._configuration = int(state.tick), int(state.configuration)
         self._refresh()
 
@@ -279,7 +289,7 @@ class Simulation:
                 )
             require_finite(mechanism.name, name, list(values))
         w.q[:], w.v[:] = start["q"], start["v"]
-        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history):
+        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
             array[:] = 0.0
         w.p[:] = self._parameters
         self._tick, self._configuration = 0, 0
@@ -320,12 +330,18 @@ class Simulation:
         for index, actuator in enumerate(actuators):
             if actuator.effort_limit is not None:
                 values[index] = min(actuator.effort_limit, max(-actuator.effort_limit, values[index]))
-        self._w.u[:] = values
+        self._change(self._w.u, values)
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on."""
         self._parameters = self._with_parameters(parameters)
-        self._w.p[:] = self._parameters
+        self._change(self._w.p, self._parameters)
+
+    def _change(self, array: np.ndarray, values: np.ndarray) -> None:
+        """New inputs; a stepper that has integrated past the tick with the old ones goes back to it."""
+        if self.stepper.looks_ahead and not np.array_equal(array, values):
+            self._w.stepper_memory[:] = 0.0
+        array[:] = values
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -342,6 +358,11 @@ class Simulation:
         return values
 
     # -- what it tells ------------------------------------------------------------------------------------------------
+
+    @property
+    def evaluations(self) -> int:
+        """Right-hand sides evaluated since the reset, by this object: a restored state brings no count."""
+        return int(self._w.evaluations[0])
 
     def violation(self) -> tuple[float, float]:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""

@@ -12,6 +12,10 @@ from sim_core.integrators.workspace import (
     APPLY,
     BEFORE,
     DIRECTION,
+    DIVERGED,
+    DONE,
+    EVALUATIONS,
+    EVENT,
     EVERY_STAGE,
     GUARDS,
     HISTORY,
@@ -29,6 +33,7 @@ from sim_core.integrators.workspace import (
     PEAK_PHIDOT,
     PHI,
     PHIDOT,
+    PROJECTING,
     R2,
     RESIDUAL,
     SAMPLED,
@@ -81,7 +86,8 @@ def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inner
 def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """a, lam and factor at the stage's t, q, v; an unsampled law acts at every stage."""
+    """a, lam and factor at the stage's t, q, v; an unsampled law acts at every stage. Counted."""
+    m.scalars[EVALUATIONS] += 1.0
     if law[LAW_MODE] == EVERY_STAGE:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
         control(m, law, h)
@@ -156,3 +162,18 @@ def is_finite(m):  # type: ignore[no-untyped-def]
     for i in range(m.state.shape[1]):
         total += m.state[Q, i] * 0.0 + m.state[V, i] * 0.0
     return total == 0.0
+
+
+@inner
+def end_step(m, calls, law):  # type: ignore[no-untyped-def]
+    """What follows a step: projection, turns, guards. Gives a status (DONE, DIVERGED, EVENT) and the guard or -1."""
+    if law[LAW_MODE] == PROJECTING:
+        project(m, calls, law)
+    if not is_finite(m):
+        return DIVERGED, -1
+    count_turns(m, calls)
+    guard = crossed_guard(m, calls)
+    if guard >= 0:
+        measure(m, calls, law)
+        return EVENT, guard
+    return DONE, -1

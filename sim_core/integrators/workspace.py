@@ -18,13 +18,13 @@ LAW, LAW_PHI, LAW_PHIDOT, LAW_GAINS, LAW_MEMORY, LAW_U, LAW_HOLONOMIC, LAW_ROWS,
 # values of law[LAW_MODE]
 UNSTABILIZED, EVERY_STAGE, SAMPLED, PROJECTING = range(4)
 # status of a loop
-DONE, DIVERGED, EVENT, STEP_TOO_SMALL = range(4)
+DONE, DIVERGED, EVENT, STEP_TOO_SMALL, NOT_CONVERGED = range(5)
 
 
 # rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards
 Q, V, DVDT, Q0, V0, R1, X = range(7)
 PHI, PHIDOT, HELD, LAM, R2, Y = range(6)
-TIME, PEAK_PHI, PEAK_PHIDOT = range(3)
+TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS = range(4)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 
@@ -35,7 +35,7 @@ class Memory(NamedTuple):
     state: np.ndarray  # (7, n_q)
     rows: np.ndarray  # (6, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (3,)
+    scalars: np.ndarray  # (4,)
     angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
     guards: np.ndarray  # (3, n_guards): values now and before, direction (2: not watched)
     stepper: np.ndarray  # the stepper's memory
@@ -51,7 +51,7 @@ class Workspace:
             np.zeros((7, n_q)),
             np.zeros((6, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(3),
+            np.zeros(4),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),
@@ -59,7 +59,8 @@ class Workspace:
         )
         self.q, self.v, self.a, _, _, self.r1, self.x = self.memory.state
         self.phi, self.phidot, self.U, self.lam, self.r2, self.y = self.memory.rows
-        self.t, self.peaks = self.memory.scalars[:1], self.memory.scalars[1:]
+        scalars = self.memory.scalars
+        self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:]
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
         self.stepper_memory, self.history = self.memory.stepper, self.memory.history
