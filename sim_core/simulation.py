@@ -31,6 +31,7 @@ from sim_core.integrators.workspace import (
     HISTORY,
     LAW_HOLONOMIC,
     LAW_ROWS,
+    NOT_CONVERGED,
     STEP_TOO_SMALL,
     Calls,
     Workspace,
@@ -39,6 +40,12 @@ from sim_core.kernels.native import BoundKernel
 from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
 from sim_core.state import State, Transition
 from sim_core.system import System
+
+WHAT_ENDED = {
+    DIVERGED: "a state is no longer finite",
+    STEP_TOO_SMALL: "its adaptive step went to zero",
+    NOT_CONVERGED: "its implicit stage equations did not converge",
+}
 
 
 class Simulation:
@@ -73,7 +80,7 @@ class Simulation:
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
-        self._w = Workspace(system, self.stepper.stages, gains, memory, self.stepper.memory)
+        self._w = Workspace(system, self.stepper.stages, gains, memory, self.stepper.memory_size(system.n_q))
         self._calls = [Calls(system, self._w, index) for index in range(len(system.configurations))]
         self._laws = [self._law_of(index) for index in range(len(system.configurations))]
         self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments(system)
@@ -140,7 +147,7 @@ class Simulation:
             left -= taken
             if status == EVENT:
                 self._change_configuration(guard)
-            elif status in (DIVERGED, STEP_TOO_SMALL):
+            elif status in WHAT_ENDED:
                 self._diverged(status)
 
     def advance(self, seconds: float) -> None:
@@ -156,11 +163,10 @@ class Simulation:
         history = self._w.history[rows].copy()
         with tempfile.NamedTemporaryFile(prefix="armswing-diverged-", suffix=".npz", delete=False) as stream:
             np.savez(stream, t_q_v=history, coordinates=np.array(self.system.coordinate_names))
-        what = "its adaptive step went to zero" if status == STEP_TOO_SMALL else "a state is no longer finite"
         time = self.time
         line = f"{self.system.mechanism.name!r} diverged at t = {time:.6g} s with {self.stepper.name} and "
         raise SimulationDiverged(
-            f"{line}{self.stabilizer.name} at {self.step_s * 1e3:.4g} ms: {what}",
+            f"{line}{self.stabilizer.name} at {self.step_s * 1e3:.4g} ms: {WHAT_ENDED[status]}",
             time,
             history,
             Path(stream.name),
@@ -242,18 +248,20 @@ class Simulation:
             "stepper_memory": w.stepper_memory,
             "stabilizer_memory": w.stabilizer_memory,
         }
+        given = {name: np.asarray(getattr(state, name), dtype=float) for name in pairs}
+        if given["stepper_memory"].size == 0:
+            given["stepper_memory"] = np.zeros_like(w.stepper_memory)  # of a stepper without memory: start anew
         for name, array in pairs.items():
-            given = np.asarray(getattr(state, name), dtype=float)
-            if given.shape != array.shape:
+            if given[name].shape != array.shape:
                 raise InvalidRequest(
-                    f"state has {given.size} entries in {name}; {self.system.mechanism.name!r} has {array.size}"
+                    f"state has {given[name].size} entries in {name}; {self.system.mechanism.name!r} has {array.size}"
                 )
         if not 0 <= state.configuration < len(self.system.configurations):
             raise InvalidRequest(
                 f"state is in configuration {state.configuration}; there are {len(self.system.configurations)}"
             )
         for name, array in pairs.items():
-            array[:] = getattr(state, name)
+            array[:] = given[name]
         self._tick, self._configuration = int(state.tick), int(state.configuration)
         self._refresh()
 
@@ -312,12 +320,18 @@ class Simulation:
         for index, actuator in enumerate(actuators):
             if actuator.effort_limit is not None:
                 values[index] = min(actuator.effort_limit, max(-actuator.effort_limit, values[index]))
-        self._w.u[:] = values
+        self._change(self._w.u, values)
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on."""
         self._parameters = self._with_parameters(parameters)
-        self._w.p[:] = self._parameters
+        self._change(self._w.p, self._parameters)
+
+    def _change(self, array: np.ndarray, values: np.ndarray) -> None:
+        """New inputs; a stepper that has integrated past the tick with the old ones goes back to it."""
+        if self.stepper.looks_ahead and not np.array_equal(array, values):
+            self._w.stepper_memory[:] = 0.0
+        array[:] = values
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -45,10 +45,22 @@ def _check_sim(plan: Plan, file: Path) -> None:
     for key in ("step_ms", "watchdog_ms", "speed", "rate_hz", "poses_hz", "deadline_ms"):
         if not positive(getattr(sim, key)):
             raise PlanError(f"{file}: [sim]: key {key!r}: {getattr(sim, key)} is not above zero")
+    for key, known in _methods().items():
+        if getattr(sim, key) not in known:
+            asked = getattr(sim, key)
+            raise PlanError(f"{file}: [sim]: key {key!r}: no {key} {asked!r}{suggestion(asked, known)}")
     if not positive(plan.duration_s):
         raise PlanError(f"{file}: key 'duration_s': {plan.duration_s} is not above zero")
     if not 0 <= plan.domain <= 232:
         raise PlanError(f"{file}: key 'domain': {plan.domain} is not in 0 .. 232")
+
+
+def _methods() -> dict[str, tuple[str, ...]]:
+    """{key of [sim]: the names it may have}."""
+    from sim_core.integrators.steppers import STEPPERS
+    from sim_core.stabilization.stabilizers import STABILIZERS
+
+    return {"stepper": tuple(STEPPERS), "stabilizer": tuple(STABILIZERS)}
 
 
 def _check_robot(plan: Plan, file: Path) -> None:

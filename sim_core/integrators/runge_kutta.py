@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from sim_core.integrators.step import (
-    accelerate,
-    begin_step,
-    count_turns,
-    crossed_guard,
-    is_finite,
-    measure,
-    project,
-    remember,
-)
+from sim_core.integrators.step import accelerate, begin_step, end_step, measure, remember
 from sim_core.integrators.workspace import (
-    DIVERGED,
     DONE,
     DQDT,
     DVDT,
     EVENT,
-    LAW_MODE,
-    PROJECTING,
     Q0,
     TIME,
     V0,
@@ -68,14 +56,8 @@ def advance_explicit(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[
         begin_step(m, calls, law, h)
         explicit_step(m, calls, law, (tick + step) * h, h, A, b, c)
         m.scalars[TIME] = (tick + step + 1) * h
-        if law[LAW_MODE] == PROJECTING:
-            project(m, calls, law)
-        if not is_finite(m):
-            return DIVERGED, step, -1
-        count_turns(m, calls)
-        guard = crossed_guard(m, calls)
-        if guard >= 0:
-            measure(m, calls, law)
-            return EVENT, step + 1, guard
+        status, guard = end_step(m, calls, law)
+        if status != DONE:
+            return status, step + (status == EVENT), guard
     measure(m, calls, law)
     return DONE, n_steps, -1

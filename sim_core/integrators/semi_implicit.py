@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from sim_core.integrators.step import (
-    accelerate,
-    begin_step,
-    count_turns,
-    crossed_guard,
-    is_finite,
-    measure,
-    project,
-    remember,
-)
+from sim_core.integrators.step import accelerate, begin_step, end_step, measure, remember
 from sim_core.integrators.workspace import (
-    DIVERGED,
     DONE,
     DVDT,
     EVENT,
-    LAW_MODE,
-    PROJECTING,
     TIME,
     Q,
     V,
@@ -38,14 +26,8 @@ def advance_semi_implicit(n_steps, h, tick, m, calls, law):  # type: ignore[no-u
             m.state[V, i] += h * m.state[DVDT, i]
             m.state[Q, i] += h * m.state[V, i]
         m.scalars[TIME] = (tick + step + 1) * h
-        if law[LAW_MODE] == PROJECTING:
-            project(m, calls, law)
-        if not is_finite(m):
-            return DIVERGED, step, -1
-        count_turns(m, calls)
-        guard = crossed_guard(m, calls)
-        if guard >= 0:
-            measure(m, calls, law)
-            return EVENT, step + 1, guard
+        status, guard = end_step(m, calls, law)
+        if status != DONE:
+            return status, step + (status == EVENT), guard
     measure(m, calls, law)
     return DONE, n_steps, -1

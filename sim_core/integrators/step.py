@@ -13,8 +13,11 @@ from sim_core.integrators.workspace import (
     BEFORE,
     CORRECTING_STAGES,
     DIRECTION,
+    DIVERGED,
+    DONE,
     DQDT,
     EVALUATIONS,
+    EVENT,
     EVERY_STAGE,
     FRESH_FACTOR,
     GUARDS,
@@ -38,6 +41,7 @@ from sim_core.integrators.workspace import (
     PHI,
     PHIDOT,
     POSITION_LEVEL,
+    PROJECTING,
     PSEUDO_INVERSE,
     Q_KEPT,
     R2,
@@ -199,3 +203,18 @@ def is_finite(m):  # type: ignore[no-untyped-def]
     for i in range(m.state.shape[1]):
         total += m.state[Q, i] * 0.0 + m.state[V, i] * 0.0
     return total == 0.0
+
+
+@inner
+def end_step(m, calls, law):  # type: ignore[no-untyped-def]
+    """What follows a step: projection, turns, guards. Gives a status (DONE, DIVERGED, EVENT) and the guard or -1."""
+    if law[LAW_MODE] == PROJECTING:
+        project(m, calls, law)
+    if not is_finite(m):
+        return DIVERGED, -1
+    count_turns(m, calls)
+    guard = crossed_guard(m, calls)
+    if guard >= 0:
+        measure(m, calls, law)
+        return EVENT, guard
+    return DONE, -1

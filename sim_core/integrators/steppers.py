@@ -1,133 +1,171 @@
-"""The steppers by name: data, and the compiled loop each of them uses."""
+"""The steppers by name: data, and the loop each of them uses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from sim_core.errors import UnknownName
-from sim_core.system import System
-
-
-@dataclass(frozen=True)
-class Tableau:
-    """Butcher tableau of an explicit method; `error` are the weights of the embedded error, empty without one."""
-
-    A: tuple[tuple[float, ...], ...]
-    b: tuple[float, ...]
-    error: tuple[float, ...] = ()
-
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A (s, s), b (s,), c = row sums of A."""
-        s = len(self.b)
-        A = np.zeros((s, s))
-        for i, row in enumerate(self.A):
-            A[i, : len(row)] = row
-        return A, np.array(self.b), A.sum(axis=1)
-
-
-RK4 = Tableau(A=((), (1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0)), b=(1 / 6, 1 / 3, 1 / 3, 1 / 6))
-DORMAND_PRINCE = Tableau(
-    A=(
-        (),
-        (1 / 5,),
-        (3 / 40, 9 / 40),
-        (44 / 45, -56 / 15, 32 / 9),
-        (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
-        (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
-        (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
-    ),
-    b=(35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0.0),
-    error=(71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40),
+from sim_core.integrators.tableaus import (
+    DORMAND_PRINCE,
+    DORMAND_PRINCE_DENSE,
+    DORMAND_PRINCE_FIXED,
+    RADAU_IIA_5,
+    RK4,
+    TR_BDF2,
+    Tableau,
 )
-# Without its embedded error the last stage of Dormand-Prince has no use.
-DORMAND_PRINCE_FIXED = Tableau(A=DORMAND_PRINCE.A[:6], b=DORMAND_PRINCE.b[:6])
+from sim_core.system import System
 
 
 @dataclass(frozen=True)
 class Stepper:
     """How a state is carried over one tick.
 
-    order        of the local formula; halving h divides the error by 2^order
-    stages       evaluations of the acceleration per step
-    held_lever   how far a U held over a step moves the position: -held_lever h^2 U (1/2 for one-step methods)
-    pole         where the sampled law puts its poles under this stepper
-    memory       numbers that it keeps between steps
-    needs        attributes it asks of a system beside its kernels, e.g. the linear part an implicit rule factors
+    order         of the local formula; halving h divides the error by 2^order
+    stages        rows of stage memory that its loop wants
+    evaluations   of the acceleration per step, 0 where it depends on the motion
+    loop          "module:function" of sim_core.integrators
+    tableau       of the method, or of the one that starts it
+    companion     multistep methods: growth per step of y' = lambda y as a function of z = h lambda
+    held_lever    how far a U held over a step moves the position: -held_lever h^2 U (1/2 for one-step methods)
+    pole          where the sampled law puts its poles under this stepper
+    memory        numbers that it keeps between steps: so many, so many per coordinate, and per pair of coordinates
+    adaptive      error control chooses the steps, so that they are stable whatever the tick
+    looks_ahead   integrates past the tick: a changed input or parameter makes it start anew there
+    needs         attributes it asks of a system beside its kernels, e.g. the linear part an implicit rule factors
     """
 
     name: str
     order: int
     stages: int
-    loop: Callable[[], Any] = field(repr=False)
+    evaluations: int
+    loop_name: str
     tableau: Tableau | None = None
+    companion: Callable[[complex], np.ndarray] | None = field(default=None, repr=False)
     held_lever: float = 0.5
     pole: float = 0.3
-    memory: int = 0
+    memory: tuple[int, ...] = ()
+    adaptive: bool = False
+    looks_ahead: bool = False
     options: tuple[float, ...] = ()
+    extras: Callable[[int], tuple[Any, ...]] | None = field(default=None, repr=False)
     needs: tuple[str, ...] = ()
+
+    def loop(self) -> Any:
+        """The stepping loop, compiled when it is first called."""
+        module, _, function = self.loop_name.partition(":")
+        return getattr(import_module(f"sim_core.integrators.{module}"), function)
+
+    def memory_size(self, n_q: int) -> int:
+        """Numbers that it keeps between steps of a system with n_q coordinates."""
+        return sum(count * n_q**power for power, count in enumerate(self.memory))
 
     def arguments(self, system: System) -> tuple[Any, ...]:
         """What its loop takes after (n_steps, h, tick, m, calls, law): its numbers, then what it needs of a system."""
+        needed = tuple(getattr(system, need) for need in self.needs)
+        if self.extras is not None:
+            return (*self.extras(system.n_q), *needed)
         if self.tableau is None:
-            return (*self.options, *(getattr(system, need) for need in self.needs))
-        error = (np.array(self.tableau.error),) if self.options else ()
-        needed = (getattr(system, need) for need in self.needs)
-        return (*self.tableau.arrays(), *error, *self.options, *needed)
+            return (*self.options, *needed)
+        error = (np.array(self.tableau.error),) if self.tableau.error else ()
+        dense = (np.array(self.tableau.dense),) if self.tableau.dense else ()
+        return (*self.tableau.arrays(), *error, *dense, *self.options, *needed)
 
     def growth(self, kp: float, kd: float, h: float) -> float:
         """Largest growth per step of e'' = -kp e - kd e' when U acts at every stage: at most 1 where it is stable."""
-        if self.tableau is None:
-            step = np.array([[1 - kp * h * h, h * (1 - kd * h)], [-kp * h, 1 - kd * h]])
-            return float(np.abs(np.linalg.eigvals(step)).max())
-        A, b, _ = self.tableau.arrays()
-        ones, identity = np.ones(len(b)), np.eye(len(b))
+        if self.adaptive:
+            return 0.0
         z = h * np.roots([1.0, kd, kp]).astype(complex)
-        return float(max(abs(1 + pole * (b @ np.linalg.solve(identity - pole * A, ones))) for pole in z))
+        if self.companion is not None:
+            return max(_spectral_radius(self.companion(pole)) for pole in z)
+        if self.tableau is not None:
+            return max(self.tableau.growth(pole) for pole in z)
+        return _spectral_radius(np.array([[1 - kp * h * h, h * (1 - kd * h)], [-kp * h, 1 - kd * h]]))
 
 
-def _explicit_loop() -> Any:
-    from sim_core.integrators.runge_kutta import advance_explicit
-
-    return advance_explicit
+def _spectral_radius(step: np.ndarray) -> float:
+    return float(np.abs(np.linalg.eigvals(step)).max())
 
 
-def _semi_implicit_loop() -> Any:
-    from sim_core.integrators.semi_implicit import advance_semi_implicit
+def adams_companion(z: complex) -> np.ndarray:
+    """(4, 4): one predicted and corrected step of y' = lambda y on (y, z y_1, z y_2, z y_3), y_k k steps ago."""
+    predicted = np.array([1 + 55 / 24 * z, -59 / 24, 37 / 24, -9 / 24])
+    corrected = 9 / 24 * z * predicted + np.array([1 + 19 / 24 * z, -5 / 24, 1 / 24, 0])
+    return np.array([corrected, [z, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
 
-    return advance_semi_implicit
+
+def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Stepper:
+    """An implicit Runge-Kutta method; `tolerance` on h K of Newton's method, over the largest velocity or 1."""
+    s, size = len(tableau.b), tableau.groups[-1]
+
+    def extras(n: int) -> tuple[Any, ...]:
+        A, b, c = tableau.arrays()
+        rows = np.vstack([A, A @ A, tableau.ahead(), b, b @ A, c])
+        lu, pivots = np.zeros((size * n, size * n)), np.zeros(size * n, dtype=np.int64)
+        scratch = lu, pivots, np.zeros(size * n), np.zeros(1 + 2 * n * n)
+        return (rows, np.array(tableau.groups), tolerance, *scratch)
+
+    return Stepper(name, order, s, 0, "implicit:advance_implicit", tableau, memory=(3, s, 2), extras=extras)
 
 
-def _adaptive_loop() -> Any:
-    from sim_core.integrators.adaptive import advance_adaptive
+def tr_bdf2(tolerance: float = 1e-12) -> Stepper:
+    """Trapezoidal rule, then BDF2, L-stable. [HoseaShampine1996]"""
+    return _implicit("tr_bdf2", 2, TR_BDF2, tolerance)
 
-    return advance_adaptive
+
+def radau5(tolerance: float = 1e-12) -> Stepper:
+    """Radau IIA of order 5, L-stable, with a fixed step. [HairerWanner1996, ch. IV.8]"""
+    return _implicit("radau5", 5, RADAU_IIA_5, tolerance)
+
+
+def _controlled(name: str, loop_name: str, tableau: Tableau | None, rtol: float, atol: float, **more: Any) -> Stepper:
+    stages = len(tableau.b) if tableau is not None else 1
+    options = (float(rtol), float(atol))
+    return Stepper(name, 5, stages, 0, loop_name, tableau, options=options, adaptive=True, **more)
 
 
 def dopri5_adaptive(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     """Dormand-Prince 5(4) with error control between ticks: tolerances relative and absolute, on q and v alike."""
-    tableau = DORMAND_PRINCE
-    return Stepper(
-        "dopri5_adaptive",
-        5,
-        len(tableau.b),
-        _adaptive_loop,
-        tableau,
-        memory=1,
-        options=(float(rtol), float(atol)),
-    )
+    return _controlled("dopri5_adaptive", "adaptive:advance_adaptive", DORMAND_PRINCE, rtol, atol, memory=(1,))
+
+
+def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
+    """Dormand-Prince 5(4) with error control and steps that know no ticks, as ode45 takes them; ticks by interpolation.
+
+    A sampled law is held over the integrator's own steps.
+    """
+    more: dict[str, Any] = {"memory": (4, 12), "looks_ahead": True}
+    return _controlled("dopri5_dense", "dense:advance_dense", DORMAND_PRINCE_DENSE, rtol, atol, **more)
+
+
+def adams_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
+    """Adams methods of order 1 to 12 by scipy's VODE. One call of `step` or `advance` is one integration."""
+    return _controlled("adams_variable", "variable_order:advance_adams", None, rtol, atol)
+
+
+def radau_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
+    """Radau IIA 5 with error control, by scipy. One call of `step` or `advance` is one integration."""
+    return _controlled("radau_variable", "variable_order:advance_radau", None, rtol, atol)
 
 
 STEPPERS: dict[str, Stepper] = {
     stepper.name: stepper
     for stepper in (
-        Stepper("rk4", 4, 4, _explicit_loop, RK4),
-        Stepper("semi_implicit", 1, 1, _semi_implicit_loop, held_lever=1.0),
-        Stepper("dopri5", 5, 6, _explicit_loop, DORMAND_PRINCE_FIXED),
+        Stepper("rk4", 4, 4, 4, "runge_kutta:advance_explicit", RK4),
+        Stepper("semi_implicit", 1, 1, 1, "semi_implicit:advance_semi_implicit", held_lever=1.0),
+        Stepper("dopri5", 5, 6, 6, "runge_kutta:advance_explicit", DORMAND_PRINCE_FIXED),
+        Stepper("abm4", 4, 4, 2, "multistep:advance_multistep", RK4, adams_companion, 0.5, pole=0.8, memory=(2, 6)),
+        tr_bdf2(),
+        radau5(),
         dopri5_adaptive(),
+        dopri5_dense(),
+        adams_variable(),
+        radau_variable(),
     )
 }
 

@@ -22,7 +22,7 @@ UNSTABILIZED, EVERY_STAGE, SAMPLED, PROJECTING, CORRECTING_STAGES = range(5)
 POSITION_LEVEL, VELOCITY_LEVEL = 1, 2
 STEP_FACTOR, FRESH_FACTOR, PSEUDO_INVERSE = range(3)
 # status of a loop
-DONE, DIVERGED, EVENT, STEP_TOO_SMALL = range(4)
+DONE, DIVERGED, EVENT, STEP_TOO_SMALL, NOT_CONVERGED = range(5)
 
 
 # rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards

@@ -34,10 +34,11 @@ def _own_cache() -> Any:
 def loop(function: Callable[..., Any]) -> Any:
     """Compile a stepping loop, kept on disk. Arguments are arrays and numbers; no exceptions come out."""
     with _own_cache():
-        return numba.njit(cache=True, error_model="numpy")(function)
+        return numba.njit(cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
 
 
-inner = numba.njit(error_model="numpy")  # a function that loops call; compiled into them
+# a function that loops call, compiled into them; nothing else calls it, so it needs no entry from Python or C
+inner = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,8 @@ class PID(Stabilizer):
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
         """By one step of (e, e', integral) as it is taken: the integral grows by h e, then the stages see it held."""
+        if stepper.adaptive:
+            return math.inf
         kp, ki, kd = self._all(h)
         loop = np.array([[0.0, 1.0, 0.0], [-kp, -kd, -ki], [0.0, 0.0, 0.0]])
 

@@ -8,6 +8,7 @@ import pytest
 from sim_core import reference
 from sim_core.balance import energy_balance
 from sim_core.comparison import label_of
+from sim_core.integrators.steppers import STEPPERS
 from sim_core.simulation import Simulation
 from sim_core.solve import reference_solution
 from sim_core.stabilization.stabilizers import (
@@ -199,16 +200,17 @@ def test_energy_is_kept_without_forces(system: System, fine_step: float) -> None
     ],
     ids=label_of,
 )
-@pytest.mark.parametrize("stepper", ["rk4", "semi_implicit", "dopri5", "dopri5_adaptive"])
+@pytest.mark.parametrize("stepper", [name for name in STEPPERS if not name.endswith("_variable")])
 @pytest.mark.filterwarnings("ignore::sim_core.errors.StabilityWarning")
 def test_a_restored_snapshot_goes_on_to_the_same_bits(system: System, stepper: str, stabilizer: Stabilizer) -> None:
-    sim = Simulation(system, step_s=1e-3, stepper=stepper, stabilizer=stabilizer)
+    # a step that the squeezer, at thousands of rad/s, lets every method take
+    sim = Simulation(system, step_s=2e-4, stepper=stepper, stabilizer=stabilizer)
     sim.set_effort([0.01] * system.n_u)
     sim.step(37)
     kept = sim.snapshot()
     sim.step(53)
     first = sim.snapshot().to_plain()
-    other = Simulation(system, step_s=1e-3, stepper=stepper, stabilizer=stabilizer)
+    other = Simulation(system, step_s=2e-4, stepper=stepper, stabilizer=stabilizer)
     other.restore(kept.from_plain(kept.to_plain()))
     other.step(53)
     assert other.snapshot().to_plain() == first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sim_core.integrators.steppers import STEPPERS
 from sim_core.mechanism import Body, Coincidence, Configuration, Crossing, Mechanism, PointOutput
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
@@ -59,6 +60,19 @@ def test_a_grip_is_an_event_with_an_inelastic_impact(catcher: System) -> None:
     np.testing.assert_allclose(event.after[3:], [0.0, w / 2, w], atol=1e-12)
     assert event.energy == pytest.approx(speed**2 / 8, rel=1e-9)
     np.testing.assert_array_equal(event.before[:3], event.after[:3])
+
+
+@pytest.mark.parametrize("stepper", STEPPERS)
+def test_every_stepper_honours_the_guard_and_goes_on_from_the_impact(catcher: System, stepper: str) -> None:
+    sim, usual = (Simulation(catcher, step_s=1e-3, stepper=name, stabilizer="none") for name in (stepper, "rk4"))
+    for each in (sim, usual):
+        each.advance(1.0)
+    (event,), (due,) = sim.take_events(), usual.take_events()
+    assert event.time == pytest.approx(due.time, abs=1.5e-3)
+    assert sim.configuration == "gripping"
+    accuracy = {1: 2e-2, 2: 1e-4}.get(STEPPERS[stepper].order, 1e-5)
+    np.testing.assert_allclose(event.after, due.after, atol=accuracy)
+    np.testing.assert_allclose(sim.state.q, usual.state.q, atol=accuracy)
 
 
 def test_after_the_grip_the_end_stays_where_it_is_put(catcher: System) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from nodes.runtime.loading import load_class
 from nodes.runtime.plan import Plan, PlanError, convert, load_node_class, load_plan, read_plan, save_plan
+from sim_core.integrators.steppers import STEPPERS
 
 NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'
 TUNED = """
@@ -84,6 +85,11 @@ def test_overrides_reach_sim_nodes_params_and_the_plan(write: Path) -> None:
     assert (plan.node("tuned").params, plan.node("tuned").every) == ({"gain": 3.5}, 4)
 
 
+@pytest.mark.parametrize("stepper", STEPPERS)
+def test_every_stepper_may_be_asked_for(stepper: str, write: Path) -> None:
+    assert plan_of(write, NODE, f"sim.stepper={stepper}").sim.stepper == stepper
+
+
 @pytest.mark.parametrize(
     ("text", "sim", "says"),
     [
@@ -99,6 +105,8 @@ def test_overrides_reach_sim_nodes_params_and_the_plan(write: Path) -> None:
         ("", 'robot = "rotary_pendulum"\nparameters = { start_deg = inf }', ["'parameters'", "not finite"]),
         (TUNED_NODE + "params = { gain = -inf }", None, ["node 'tuned'", "'gain'", "-inf is not finite"]),
         ("", 'robot = "rotary_pendulum"\nstep_ms = 0', ["[sim]", "'step_ms'", "above zero"]),
+        ("", 'robot = "rotary_pendulum"\nstepper = "rk5"', ["[sim]", "'stepper'", "did you mean 'rk4'"]),
+        ("", 'robot = "rotary_pendulum"\nstabilizer = "fuzy"', ["[sim]", "'stabilizer'", "sampled_fuzzy"]),
         ("", 'robot = "rotary_pendulum"\nspeed = "quick"', ["[sim]", "'speed'"]),
         ("", 'robot = "rotary_pendulum"\nparameters = { masss = 1.0 }', ["[sim]", "'parameters'", "masss"]),
         (NODE + "evry = 2", None, ["node 'damp'", "'evry'", "did you mean 'every'"]),

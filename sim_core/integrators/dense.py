@@ -1,0 +1,144 @@
+"""Dormand-Prince 5(4) whose steps know nothing of the ticks, as ode45 takes them. [HairerNorsettWanner1993, ch. II.6]
+
+A step may span many ticks; q and v at the ticks within it come from its interpolant of order 4. The step that was taken
+last is the stepper's memory. It is dropped, and the integration goes on from the state at the tick, after an event and
+when an input or a parameter changes.
+
+Memory: [a step is there, its start, its length, the length wanted next, then five coefficients of the interpolant,
+the step's end, each (q, v): 2 n].
+"""
+
+from __future__ import annotations
+
+from sim_core.integrators.adaptive import GROW, SAFETY, SHRINK, scaled_error
+from sim_core.integrators.runge_kutta import explicit_step
+from sim_core.integrators.step import (
+    begin_step,
+    count_turns,
+    crossed_guard,
+    is_finite,
+    measure,
+    project,
+    remember,
+    take_back,
+)
+from sim_core.integrators.workspace import (
+    DIVERGED,
+    DONE,
+    EVENT,
+    LAW_MODE,
+    PROJECTING,
+    Q0,
+    STEP_TOO_SMALL,
+    TIME,
+    V0,
+    Q,
+    V,
+)
+from sim_core.kernels.compiled import inner, loop
+
+HAS_STEP, START, LENGTH, WANTED, COEFFICIENTS = range(5)
+
+
+@inner
+def keep_interpolant(state, stages, memory, h, dense):  # type: ignore[no-untyped-def]
+    """Coefficients r of y(x) = r0 + x (r1 + (1 - x) (r2 + x (r3 + (1 - x) r4))), x from 0 to 1 over the step."""
+    n, last = state.shape[1], dense.size - 1
+    for level in range(2):
+        for i in range(n):
+            start, place = state[Q0 + level, i], COEFFICIENTS + level * n + i
+            rise = state[level, i] - start
+            bend = h * stages[level, 0, i] - rise
+            total = 0.0
+            for k in range(dense.size):
+                total += dense[k] * stages[level, k, i]
+            memory[place] = start
+            memory[place + 2 * n] = rise
+            memory[place + 4 * n] = bend
+            memory[place + 6 * n] = rise - h * stages[level, last, i] - bend
+            memory[place + 8 * n] = h * total
+
+
+@inner
+def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
+    """q and v at a time within the step; at its end what the step (and a projection) came to."""
+    n = state.shape[1]
+    x = (time - memory[START]) / memory[LENGTH]
+    for level in range(2):
+        for i in range(n):
+            place = COEFFICIENTS + level * n + i
+            inside = memory[place + 6 * n] + (1.0 - x) * memory[place + 8 * n]
+            inside = memory[place + 2 * n] + (1.0 - x) * (memory[place + 4 * n] + x * inside)
+            state[level, i] = memory[place] + x * inside if x < 1.0 else memory[place + 10 * n]
+
+
+@inner
+def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
+    """From m.state at m.scalars[TIME] one accepted step, kept in the memory. Gives a status."""
+    n, start = m.state.shape[1], m.scalars[TIME]
+    h = m.stepper[WANTED] if m.stepper[WANTED] > 0.0 else tick_h
+    while True:
+        m.scalars[TIME] = start
+        begin_step(m, calls, law, h)
+        explicit_step(m, calls, law, start, h, A, b, c)
+        error = scaled_error(m, h, error_weights, rtol, atol)
+        if not error < 1e300:
+            return DIVERGED
+        factor = GROW if error == 0.0 else min(GROW, max(SHRINK, SAFETY * error**-0.2))
+        if error <= 1.0:
+            break
+        for i in range(n):
+            m.state[Q, i], m.state[V, i] = m.state[Q0, i], m.state[V0, i]
+        m.scalars[TIME] = start
+        take_back(m, calls, law, h)
+        h *= min(factor, 1.0)
+        if h < 1e-12 * tick_h:
+            return STEP_TOO_SMALL
+    keep_interpolant(m.state, m.stages, m.stepper, h, dense)
+    m.scalars[TIME] = start + h
+    if law[LAW_MODE] == PROJECTING:
+        project(m, calls, law)
+    for i in range(n):
+        m.stepper[COEFFICIENTS + 10 * n + i] = m.state[Q, i]
+        m.stepper[COEFFICIENTS + 11 * n + i] = m.state[V, i]
+    m.stepper[HAS_STEP], m.stepper[START] = 1.0, start
+    m.stepper[LENGTH], m.stepper[WANTED] = h, h * factor
+    return DONE
+
+
+@inner
+def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
+    """q and v at `time`: as many own steps as it takes, then the last one's interpolant. Gives a status."""
+    n = m.state.shape[1]
+    if m.stepper[HAS_STEP] == 1.0:
+        # where the integrator itself is, ahead of the tick
+        for i in range(n):
+            m.state[Q, i] = m.stepper[COEFFICIENTS + 10 * n + i]
+            m.state[V, i] = m.stepper[COEFFICIENTS + 11 * n + i]
+        m.scalars[TIME] = m.stepper[START] + m.stepper[LENGTH]
+    while m.stepper[HAS_STEP] == 0.0 or m.stepper[START] + m.stepper[LENGTH] < time:
+        status = own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol)
+        if status != DONE:
+            return status
+    read_interpolant(m.state, m.stepper, time)
+    m.scalars[TIME] = time
+    return DONE
+
+
+@loop
+def advance_dense(n_steps, h, tick, m, calls, law, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
+    """Cross n_steps ticks from `tick`. Gives status, ticks crossed, guard."""
+    for step in range(n_steps):
+        m.scalars[TIME] = (tick + step) * h
+        remember(m, tick + step)
+        measure(m, calls, law)
+        status = reach(m, calls, law, (tick + step + 1) * h, h, A, b, c, error_weights, dense, rtol, atol)
+        if status != DONE or not is_finite(m):
+            return max(status, DIVERGED), step, -1
+        count_turns(m, calls)
+        guard = crossed_guard(m, calls)
+        if guard >= 0:
+            measure(m, calls, law)
+            return EVENT, step + 1, guard
+    measure(m, calls, law)
+    return DONE, n_steps, -1

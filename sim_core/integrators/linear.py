@@ -1,0 +1,49 @@
+"""LU with partial pivoting, in place and without a library: what a stepping loop solves its own small systems with."""
+
+from __future__ import annotations
+
+from sim_core.kernels.compiled import inner
+
+
+@inner
+def factorize(A, pivots):  # type: ignore[no-untyped-def]
+    """P A = L U in place of A (n, n); pivots (n,) of integers. False when A is singular or not finite."""
+    n = A.shape[0]
+    for k in range(n):
+        p = k
+        for i in range(k + 1, n):
+            if abs(A[i, k]) > abs(A[p, k]):
+                p = i
+        pivots[k] = p
+        if not abs(A[p, k]) > 0.0 or not abs(A[p, k]) < 1e300:
+            return False
+        if p != k:
+            for j in range(n):
+                A[k, j], A[p, j] = A[p, j], A[k, j]
+        inverse = 1.0 / A[k, k]
+        for i in range(k + 1, n):
+            A[i, k] *= inverse
+            factor = A[i, k]
+            if factor != 0.0:
+                for j in range(k + 1, n):
+                    A[i, j] -= factor * A[k, j]
+    return True
+
+
+@inner
+def solve_factorized(A, pivots, x):  # type: ignore[no-untyped-def]
+    """The solution in place of the right-hand side x (n,), with what `factorize` left in A and pivots."""
+    n = A.shape[0]
+    for k in range(n):
+        p = pivots[k]
+        x[k], x[p] = x[p], x[k]
+    for i in range(n):
+        total = x[i]
+        for j in range(i):
+            total -= A[i, j] * x[j]
+        x[i] = total
+    for i in range(n - 1, -1, -1):
+        total = x[i]
+        for j in range(i + 1, n):
+            total -= A[i, j] * x[j]
+        x[i] = total / A[i, i]

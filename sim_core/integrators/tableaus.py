@@ -1,0 +1,93 @@
+"""Butcher tableaus: Runge-Kutta methods as data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Tableau:
+    """Butcher tableau of a Runge-Kutta method.
+
+    A       rows, each as long as it has to be
+    error   weights of the embedded error, empty without one
+    dense   weights of the interpolant's last coefficient, empty without one
+    groups  implicit methods: how many stages are solved together, in order; empty for explicit ones
+    """
+
+    A: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+    error: tuple[float, ...] = ()
+    dense: tuple[float, ...] = ()
+    groups: tuple[int, ...] = ()
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A (s, s), b (s,), c = row sums of A."""
+        s = len(self.b)
+        A = np.zeros((s, s))
+        for i, row in enumerate(self.A):
+            A[i, : len(row)] = row
+        return A, np.array(self.b), A.sum(axis=1)
+
+    def growth(self, z: complex) -> float:
+        """|R(z)|: growth per step of y' = lambda y with z = h lambda."""
+        A, b, _ = self.arrays()
+        return float(abs(1 + z * (b @ np.linalg.solve(np.eye(len(b)) - z * A, np.ones(len(b))))))
+
+    def ahead(self) -> np.ndarray:
+        """E (s, s): the polynomial through the last step's stage values, read at this step's stages. c must differ."""
+        c = self.arrays()[2]
+        others = [[c[k] for k in range(len(c)) if k != j] for j in range(len(c))]
+        return np.array(
+            [[np.prod([(1 + at - o) / (c[j] - o) for o in others[j]]) for j in range(len(c))] for at in c], dtype=float
+        )
+
+
+RK4 = Tableau(A=((), (1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0)), b=(1 / 6, 1 / 3, 1 / 3, 1 / 6))
+DORMAND_PRINCE = Tableau(
+    A=(
+        (),
+        (1 / 5,),
+        (3 / 40, 9 / 40),
+        (44 / 45, -56 / 15, 32 / 9),
+        (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
+        (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
+        (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
+    ),
+    b=(35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0.0),
+    error=(71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40),
+)
+# [HairerNorsettWanner1993, eq. II.6.12 and the code DOPRI5]
+DORMAND_PRINCE_DENSE = replace(
+    DORMAND_PRINCE,
+    dense=(
+        -12715105075 / 11282082432,
+        0.0,
+        87487479700 / 32700410799,
+        -10690763975 / 1880347072,
+        701980252875 / 199316789632,
+        -1453857185 / 822651844,
+        69997945 / 29380423,
+    ),
+)
+# Without its embedded error the last stage of Dormand-Prince has no use.
+DORMAND_PRINCE_FIXED = Tableau(A=DORMAND_PRINCE.A[:6], b=DORMAND_PRINCE.b[:6])
+
+# Trapezoidal rule to t + (2 - sqrt2) h, BDF2 over the rest: one diagonal for both. [HoseaShampine1996, table 1]
+_D, _W = 1 - math.sqrt(2) / 2, math.sqrt(2) / 4
+TR_BDF2 = Tableau(A=((), (_D, _D), (_W, _W, _D)), b=(_W, _W, _D), groups=(1, 1, 1))
+
+# [HairerWanner1996, table IV.5.6]
+_R = math.sqrt(6)
+RADAU_IIA_5 = Tableau(
+    A=(
+        ((88 - 7 * _R) / 360, (296 - 169 * _R) / 1800, (-2 + 3 * _R) / 225),
+        ((296 + 169 * _R) / 1800, (88 + 7 * _R) / 360, (-2 - 3 * _R) / 225),
+        ((16 - _R) / 36, (16 + _R) / 36, 1 / 9),
+    ),
+    b=((16 - _R) / 36, (16 + _R) / 36, 1 / 9),
+    groups=(3,),
+)

@@ -1,0 +1,147 @@
+"""Integrators of variable order and step by scipy, behind the signature of the compiled loops.
+
+One call is one integration: it runs on over the ticks of the call, and q and v at the ticks come from the method's own
+interpolant. Where U or the state itself jumps at ticks (a sampled law, a projection) the integration starts anew at
+every tick. The same call from the same state gives the same bytes; two calls are two integrations.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sim_core.integrators.step import accelerate, begin_step, end_step, measure, remember
+from sim_core.integrators.workspace import (
+    DIVERGED,
+    DONE,
+    DQDT,
+    DVDT,
+    EVENT,
+    LAW_MODE,
+    LAW_ROWS,
+    PROJECTING,
+    SAMPLED,
+    STEP_TOO_SMALL,
+    TIME,
+    Q,
+    V,
+)
+from sim_core.kernels.compiled import loop
+
+# right-hand sides that one tick may take before its steps are taken to have gone to zero
+MOST_EVALUATIONS = 100_000
+
+
+@loop
+def right_hand_side(m, calls, law, h, time, y, dydt):  # type: ignore[no-untyped-def]
+    """dy/dt of y = (q, v) at a time."""
+    n = m.state.shape[1]
+    for i in range(n):
+        m.state[Q, i], m.state[V, i] = y[i], y[n + i]
+    m.scalars[TIME] = time
+    accelerate(m, calls, law, h)
+    for i in range(n):
+        dydt[i], dydt[n + i] = m.state[DQDT, i], m.state[DVDT, i]
+
+
+@loop
+def open_tick(m, calls, law, h, tick):  # type: ignore[no-untyped-def]
+    """What precedes a tick's step."""
+    m.scalars[TIME] = tick * h
+    remember(m, tick)
+    begin_step(m, calls, law, h)
+
+
+@loop
+def close_tick(m, calls, law, h, tick, y):  # type: ignore[no-untyped-def]
+    """Put y at a tick into the state, then what follows a step. Gives a status and the guard or -1."""
+    n = m.state.shape[1]
+    for i in range(n):
+        m.state[Q, i], m.state[V, i] = y[i], y[n + i]
+    m.scalars[TIME] = tick * h
+    return end_step(m, calls, law)
+
+
+@loop
+def close_call(m, calls, law):  # type: ignore[no-untyped-def]
+    """What follows the last step of a call."""
+    measure(m, calls, law)
+
+
+class OutOfEvaluations(Exception):  # noqa: N818 - an end, not an error
+    """Raised through scipy when a tick takes too many right-hand sides."""
+
+
+class AdamsIntegration:
+    """Adams-Moulton of order 1 to 12 by functional iteration: VODE. [BrownByrneHindmarsh1989]"""
+
+    def __init__(self, f: Callable, t: float, y: np.ndarray, end: float, rtol: float, atol: float) -> None:
+        from scipy.integrate import ode
+
+        self._ode = ode(f).set_integrator("vode", method="adams", rtol=rtol, atol=atol, nsteps=MOST_EVALUATIONS)
+        self._ode.set_initial_value(y, t)
+
+    def reach(self, t: float) -> np.ndarray | None:
+        """y at a later time, None when it cannot be reached."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # VODE words its failure as one
+            y = self._ode.integrate(t)
+        return y if self._ode.successful() else None
+
+
+class RadauIntegration:
+    """Radau IIA of order 5 with error control. [HairerWanner1996, ch. IV.8]"""
+
+    def __init__(self, f: Callable, t: float, y: np.ndarray, end: float, rtol: float, atol: float) -> None:
+        from scipy.integrate import Radau
+
+        self._solver = Radau(f, t, y, end, rtol=rtol, atol=atol)
+
+    def reach(self, t: float) -> np.ndarray | None:
+        """y at a later time, None when it cannot be reached."""
+        while self._solver.status == "running" and self._solver.t < t:
+            self._solver.step()
+        if self._solver.status == "failed":
+            return None
+        return np.array(self._solver.y if self._solver.t == t else self._solver.dense_output()(t))
+
+
+def _advance(kind: Any, n_steps, h, tick, m, calls, law, rtol, atol):  # type: ignore[no-untyped-def]
+    """Cross n_steps ticks from `tick`. Gives status, ticks crossed, guard."""
+    jumps = law[LAW_MODE] == PROJECTING or (law[LAW_MODE] == SAMPLED and law[LAW_ROWS] > 0)
+    integration, left, dydt = None, MOST_EVALUATIONS, np.zeros(m.state[:2].size)
+
+    def f(t: float, y: np.ndarray) -> np.ndarray:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OutOfEvaluations
+        right_hand_side(m, calls, law, h, t, y, dydt)
+        return dydt.copy()
+
+    for step in range(n_steps):
+        start, left = m.state[:2].flatten(), MOST_EVALUATIONS
+        open_tick(m, calls, law, h, tick + step)
+        try:
+            if integration is None or jumps:
+                end = (tick + step + 1 if jumps else tick + n_steps) * h
+                integration = kind(f, (tick + step) * h, start, end, rtol, atol)
+            y = integration.reach((tick + step + 1) * h)
+        except OutOfEvaluations:
+            y = None
+        if y is None:
+            m.state[:2] = start.reshape(2, -1)
+            return (STEP_TOO_SMALL if np.isfinite(dydt).all() else DIVERGED), step, -1
+        status, guard = close_tick(m, calls, law, h, tick + step + 1, y)
+        if status != DONE:
+            return status, step + int(status == EVENT), guard
+    close_call(m, calls, law)
+    return DONE, n_steps, -1
+
+
+advance_adams = partial(_advance, AdamsIntegration)
+advance_radau = partial(_advance, RadauIntegration)
