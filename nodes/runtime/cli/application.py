@@ -17,6 +17,7 @@ from nodes.runtime.cli import (
     recordings,
     robots,
     simulation,
+    studies,
     topics,
     view,
 )
@@ -66,6 +67,7 @@ app.add_typer(simulation.app, name="sim")
 app.add_typer(parameters.app, name="param")
 recordings.add_to(app)
 view.add_to(app)
+studies.add_to(app)
 app.add_typer(controller.app, name="new")
 doctor.add_to(app)
 

@@ -1,0 +1,125 @@
+"""What a paper claims, and the rules by which our own figures decide whether it came out here too.
+
+A rule is a function of measured series or figures; the page prints its words beside the verdict. No verdict is typed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+ENOUGH = 10.0  # a quantity has grown, or differs clearly, when it did so by this factor
+SETTLED = 0.1  # a series has settled when it stays below this share of its peak
+
+
+class Verdict(StrEnum):
+    """What the measured figures say of a claim."""
+
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not reproduced"
+    OPEN = "cannot be judged"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reading of a claim: what came out here, and the verdict; `figures` are the numbers it stands on."""
+
+    reading: str
+    here: str
+    verdict: Verdict
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim in our words, the rule that decides it, and the function that applies the rule to the results.
+
+    timed  it rests on measured times, which differ from run to run: kept in tables of their own
+    plots  files of the pictures that show it
+    """
+
+    key: str
+    where: str
+    says: str
+    rule: str
+    judge: Callable[[Any], list[Finding]]
+    plots: tuple[str, ...] = ()
+    timed: bool = False
+
+
+def verdict_of(holds: bool) -> Verdict:
+    """Reproduced when it holds."""
+    return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
+
+
+def growth(series: np.ndarray) -> float:
+    """Median of the last tenth over the median of the second tenth: how a violation grows after its start.
+
+    inf when it starts from nothing and ends with something, 1 when both are nothing; a series too short to have
+    tenths is judged by its ends.
+    """
+    n = max(1, len(series) // 10)
+    early, late = float(np.median(series[n : 2 * n] if len(series) >= 2 * n > n else series[:n])), 0.0
+    late = float(np.median(series[-n:]))
+    if early == 0.0:
+        return math.inf if late > 0.0 else 1.0
+    return late / early
+
+
+def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> float:
+    """Share of the time after which |series| stays below `level` of its peak; 1 when it never does, 0 when all is 0."""
+    size = np.abs(series)
+    peak = float(size.max())
+    if peak == 0.0:
+        return 0.0
+    above = np.flatnonzero(size >= level * peak)
+    if above[-1] + 1 >= len(t):
+        return 1.0
+    return float((t[above[-1] + 1] - t[0]) / (t[-1] - t[0]))
+
+
+def held_share(lost_at: float | None, seconds: float) -> float:
+    """Share of the time for which the mechanism stayed together."""
+    return 1.0 if lost_at is None else min(1.0, lost_at / seconds)
+
+
+def decimal_order(value: float) -> int:
+    """The power of ten a positive value is of: -5 for 3e-5."""
+    return math.floor(math.log10(value))
+
+
+def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None:
+    """Time of the first sample above the level; None when there is none."""
+    above = np.flatnonzero(series > level)
+    return float(t[above[0]]) if len(above) else None
+
+
+def parting_time(t: np.ndarray, one: np.ndarray, other: np.ndarray, distance: float) -> float | None:
+    """Time at which two motions (n, k) sampled at the same instants first differ by `distance`; None: never."""
+    n = min(len(one), len(other))
+    apart = np.abs(one[:n] - other[:n]).max(axis=1)
+    return first_above(t[:n], apart, distance)
+
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def sci(value: float) -> str:
+    """A figure with two digits as a person reads it: 3.1·10⁻⁵; near one it is written plainly."""
+    if value == 0.0 or not math.isfinite(value):
+        return "0" if value == 0.0 else "∞"
+    if 0.01 <= abs(value) < 1000:
+        return f"{value:.2g}" if abs(value) < 100 else f"{value:.0f}"
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return f"{mantissa}·10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+
+
+def violation_text(outcome: Any) -> str:
+    """Peaks of an outcome, or when it was lost."""
+    peaks = f"|Φ| {sci(outcome.peak_phi)}, |Φ̇| {sci(outcome.peak_phidot)}"
+    return f"{peaks}" if outcome.held else f"lost at {sci(outcome.lost_at)} s"

@@ -1,0 +1,47 @@
+"""The ways of stepping and of stabilizing that both papers compare, under the names the pages give them."""
+
+from __future__ import annotations
+
+import math
+
+from nodes.studies.runs import Method, Stepping
+from sim_core.stabilization.membership import FuzzySets
+
+# MATLAB's ode45 leaves relative tolerance 1e-3 and absolute tolerance 1e-6 unless told otherwise.
+DEFAULT_TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))
+
+RK4 = Stepping("RK4", "rk4")
+DOPRI5 = Stepping("Dormand–Prince 5, fixed", "dopri5")
+ODE45 = Stepping("Dormand–Prince 5(4), adaptive", "dopri5_adaptive", DEFAULT_TOLERANCES, adaptive=True)
+TIGHT = Stepping(
+    "Dormand–Prince 5(4), tolerances 1e-10", "dopri5_adaptive", (("rtol", 1e-10), ("atol", 1e-12)), adaptive=True
+)
+SEMI_IMPLICIT = Stepping("semi-implicit Euler", "semi_implicit")
+
+SETS = {
+    "I": FuzzySets("triangle"),
+    "II": FuzzySets("trapezoid"),
+    "III": FuzzySets("gaussian"),
+}
+
+NONE = Method("none", "none")
+B1 = Method("Baumgarte (5, 5)", "baumgarte", (("alpha", 5.0), ("beta", 5.0)))
+B2 = Method("Baumgarte (5, 12)", "baumgarte", (("alpha", 5.0), ("beta", 12.0)))
+B20 = Method("Baumgarte (20, 20)", "baumgarte", (("alpha", 20.0), ("beta", 20.0)))
+FLC1 = Method("fuzzy, set I (triangles)", "fuzzy_paper", (("sets", SETS["I"]),))
+FLC2 = Method("fuzzy, set II (trapezoids)", "fuzzy_paper", (("sets", SETS["II"]),))
+FLC3 = Method("fuzzy, set III (Gaussians)", "fuzzy_paper", (("sets", SETS["III"]),))
+SAMPLED = Method("sampled fuzzy (ours)", "sampled_fuzzy")
+PROJECTION = Method("projection (ours)", "projection")
+
+
+def b3(dt: float) -> Method:
+    """Baumgarte with the gains that follow the paper's dt. [NadaBayoumi2024, sec. 2.2]"""
+    return Method("Baumgarte (1/δt, √2/δt)", "baumgarte", (("alpha", 1.0 / dt), ("beta", math.sqrt(2.0) / dt)))
+
+
+DIRECT = Method("direct correction, fed back", "projection")
+DIRECT_INSIDE = Method("direct correction inside the right-hand side", "none")
+
+FIXED_STEPPINGS = (RK4, DOPRI5, SEMI_IMPLICIT)
+UNSTABILIZED_STEPPINGS = (DOPRI5, RK4, SEMI_IMPLICIT, ODE45)

@@ -1,0 +1,392 @@
+"""`armswing reproduce nada`: fuzzy constraint stabilization, three mechanisms, every method. [NadaBayoumi2024]"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nodes.studies import figures, surfaces
+from nodes.studies.methods import (
+    B2,
+    DIRECT,
+    DIRECT_INSIDE,
+    FIXED_STEPPINGS,
+    FLC1,
+    FLC2,
+    FLC3,
+    SAMPLED,
+    b3,
+)
+from nodes.studies.nada_claims import claims
+from nodes.studies.nada_runs import FIXED, LARGEST, ONE_CALL, REACH, SPANS, STEPS, Runs
+from nodes.studies.runs import Run
+from nodes.studies.study import Assumption, Plot, Results, Section, Study
+
+KINDS = ("I", "II", "III")
+Columns = Mapping[str, list[tuple[str, Run]]]
+
+
+def study(quick: bool = False, spans: str = "") -> Study:
+    """The study; `spans` names other simulated times ("tiny", for tests)."""
+    runs = Runs(SPANS[spans or ("quick" if quick else "full")])
+    return Study(
+        name="nada",
+        title="Fuzzy constraint stabilization: Nada and Bayoumi, run again",
+        paper="A. Nada, M. Bayoumi: Development of a constraint stabilization method of multibody systems based on "
+        "fuzzy logic control. Multibody System Dynamics 61 (2024) 233–265. doi:10.1007/s11044-023-09921-9",
+        summary="The paper stabilizes constraints by a fuzzy controller with 25 rules and compares it with direct "
+        "correction and Baumgarte's method on a triple pendulum, a rotary pendulum and an epicyclic gear train. This "
+        "page runs all of it again. Its figures did not reach us, so that claims are taken from its text.",
+        readings=READINGS,
+        assumptions=ASSUMPTIONS,
+        runs=runs.all,
+        claims=claims(runs),
+        sections=sections(runs),
+        measured=runs.measured,
+        quick=quick,
+    )
+
+
+READINGS = {
+    FIXED: "δt is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45) with steps of exactly δt.",
+    ONE_CALL: "δt is the distance of the output instants of one call of an adaptive solver (Dormand–Prince 5(4), "
+    "relative tolerance 10⁻³, absolute 10⁻⁶, the defaults of ode45), which chooses its steps freely up to 50 ms. Then "
+    "δt changes the motion only through gains that are computed from it.",
+}
+
+ASSUMPTIONS = (
+    Assumption("simulated time", "see the axes", "not stated in the text; the figures that show it are lost"),
+    Assumption("Gaussian sets: σ", "0.2123 of a universe of ±1", "not stated; neighbours meet at one half"),
+    Assumption("trapezoids: plateau", "0.2123 of a universe of ±1", "not stated"),
+    Assumption(
+        "AND of two memberships", "product", "the text names minimum and product; the surface is drawn for both"
+    ),
+    Assumption(
+        "inputs beyond the universe",
+        "clamped to it",
+        "unclamped triangles fire no rule, unclamped Gaussians end in 0/0",
+    ),
+    Assumption(
+        "rule table", "clip(i + j) of five sets each", "the paper's table did not reach us; Man's is the same law"
+    ),
+    Assumption(
+        "rotary pendulum: masses, lengths",
+        "arm 0.095 kg, 0.085 m; pendulum 0.024 kg, 0.129 m; uniform rods",
+        "not in the text; figures of a device of that class",
+    ),
+    Assumption(
+        "rotary pendulum: Euler angles",
+        "first body's z axis horizontal",
+        "as printed the ZXZ angles are singular at all times",
+    ),
+    Assumption("rotary pendulum: start", "170 degrees, at rest", "the paper's validation run"),
+    Assumption("gear train: tooth counts", "sun 24, planets 18", "not stated"),
+    Assumption("gear train: masses", "ring 1, sun 0.2, arm 0.4, pins 0.02, planets 0.1 kg", "not stated"),
+    Assumption("triple pendulum: large swing", "horizontal, at rest", "the paper says large; no angle is given"),
+    Assumption("triple pendulum: small swing", "5 degrees, at rest", "the paper says small; no angle is given"),
+)
+
+
+def sections(runs: Runs) -> tuple[Section, ...]:
+    """The page below its table of claims."""
+    return (
+        controller_section(),
+        triple_section(runs),
+        rotary_section(runs),
+        direct_section(runs),
+        gear_section(runs),
+        cost_section(runs),
+    )
+
+
+def controller_section() -> Section:
+    """Membership functions and surfaces."""
+    return Section(
+        "controller",
+        "The controller",
+        "Two inputs, position and velocity of a constraint, each in five sets; 25 rules; a weighted mean. With "
+        "triangles and product it is a saturated sum of both inputs. Trapezoids have a dead zone: small violations are "
+        "not corrected at all.",
+        (
+            Plot(
+                "memberships",
+                "Membership functions of the three sets (the paper's figures 7 to 9).",
+                lambda results, figure: surfaces.memberships(figure, KINDS),
+                size=(10.5, 3.6),
+            ),
+            Plot(
+                "surfaces",
+                "Control surface of the three sets with product and with minimum (the paper's figure 10 shows set I).",
+                lambda results, figure: surfaces.control_surfaces(figure, KINDS),
+                size=(10.5, 6.4),
+            ),
+            Plot(
+                "sections",
+                "The surface along the position axis. The slope at zero is the gain for small violations.",
+                lambda results, figure: surfaces.sections(figure.subplots(), KINDS),
+                size=(8.0, 4.6),
+            ),
+        ),
+    )
+
+
+def triple_section(runs: Runs) -> Section:
+    """Figures 13 to 15."""
+    methods = (DIRECT, DIRECT_INSIDE, FLC3, SAMPLED)
+    named = [(method.label, runs.triple(method)) for method in methods]
+    bounded = list(runs.bounded().items())
+    return Section(
+        "triple",
+        "Triple pendulum",
+        "Three bars of 0.3 m fall from the horizontal; the motion is chaotic, so that paths differ between methods "
+        "after some seconds even where all constraints hold.",
+        (
+            Plot(
+                "tips",
+                "Path of the tip under RK4 at 1 ms (the paper's figures 14 and 15). Fixed-step reading.",
+                lambda results, figure: figures.trajectories(results, figure, named, REACH),
+                size=(13.0, 3.9),
+            ),
+            Plot(
+                "direct",
+                "Direct correction fed back to the integrator, and left inside the right-hand side, beside the fuzzy "
+                "methods. RK4, fixed step 1 ms.",
+                lambda results, figure: figures.violations(results, figure, {"fixed step, δt = 1 ms": named}),
+                curves=tuple(named),
+            ),
+            Plot(
+                "triple",
+                "Set III on the triple pendulum in both readings of δt, and with the gains of the paper's recipe "
+                "(Kp = 1/|Φ|, Kd = 1/|Φ̇|, Ku = 100 Kp with the bounds it names).",
+                lambda results, figure: figures.violations(results, figure, {"set III": bounded}),
+                curves=tuple(bounded),
+            ),
+        ),
+    )
+
+
+def rotary_columns(runs: Runs, which: str) -> Columns:
+    """One column per dt of the fixed reading, and one for the adaptive call."""
+    columns: dict[str, list[tuple[str, Run]]] = {}
+    for dt in STEPS:
+        columns[f"{FIXED}, δt = {dt * 1e3:g} ms"] = list(getattr(runs, which)(FIXED, dt).items())
+    if which == "baumgarte":
+        named = [(f"{b3(dt).label}, δt = {dt * 1e3:g} ms", runs.rotary(b3(dt), ONE_CALL, dt)) for dt in STEPS]
+        first = list(runs.baumgarte(ONE_CALL).items())[:2]
+        columns[ONE_CALL] = [*first, *named]
+    else:
+        columns[ONE_CALL] = list(getattr(runs, which)(ONE_CALL).items())
+    return columns
+
+
+def curves_of(columns: Columns) -> tuple[tuple[str, Run], ...]:
+    """Every curve of a picture once."""
+    return tuple(dict.fromkeys(pair for named in columns.values() for pair in named))
+
+
+def rotary_section(runs: Runs) -> Section:
+    """Figures 17 to 26."""
+    bare: Columns = {reading: list(runs.unstabilized(reading).items()) for reading in (FIXED, ONE_CALL)}
+    titled: Columns = {f"{FIXED}, δt = 1 ms": bare[FIXED], ONE_CALL: bare[ONE_CALL]}
+    baumgarte, compared = rotary_columns(runs, "baumgarte"), rotary_columns(runs, "compared")
+    ninth = {title: named for title, named in compared.items() if "1 ms" in title or title == ONE_CALL}
+    reference, fuzzy = runs.reference()
+    both = [("reference, tolerances 10⁻¹⁰", reference), (FLC3.label, fuzzy)]
+    wide = (13.0, 6.2)
+    return Section(
+        "rotary",
+        "Rotary pendulum",
+        "The pendulum is released at 170 degrees and swings about an arm that is free to turn. A cross marks where a "
+        "run was lost: |Φ|₁ above one characteristic length, or numbers no longer finite.",
+        (
+            Plot(
+                "unstabilized",
+                "No stabilization, all integrators (figure 17), both readings of δt.",
+                lambda results, figure: figures.violations(results, figure, titled),
+                curves=curves_of(titled),
+            ),
+            Plot(
+                "baumgarte",
+                "Baumgarte's method with three sets of gains (figures 18 and 19): three fixed steps, and one adaptive "
+                "call, where δt acts through the gains alone.",
+                lambda results, figure: figures.violations(results, figure, baumgarte),
+                curves=curves_of(baumgarte),
+                size=wide,
+            ),
+            Plot(
+                "compared",
+                "Direct correction, Baumgarte, the three fuzzy sets, and our sampled law and projection (figures 20 "
+                "and 21), both readings of δt.",
+                lambda results, figure: figures.violations(results, figure, compared),
+                curves=curves_of(compared),
+                size=wide,
+            ),
+            Plot(
+                "ninth",
+                "The ninth constraint, one of the two that keep the axes perpendicular (figures 22 and 23). In the "
+                "adaptive call Baumgarte has the gains of 50 ms.",
+                lambda results, figure: figures.watched_curves(
+                    results, figure, "row 9", ninth, ("|Φ₉| (1)", "|Φ̇₉| (1/s)")
+                ),
+            ),
+            Plot(
+                "reference",
+                "Joint angles of set III in one adaptive call with outputs every 50 ms, and of a reference with "
+                "tolerances of 10⁻¹⁰ (figures 25 and 26).",
+                lambda results, figure: figures.motions(
+                    results, figure, "joints", both, ("arm (rad)", "pendulum (rad)"), (0, 1)
+                ),
+                size=(10.5, 5.0),
+            ),
+        ),
+    )
+
+
+def direct_section(runs: Runs) -> Section:
+    """Direct correction on the rotary pendulum."""
+    columns = rotary_columns(runs, "inside")
+    return Section(
+        "direct-correction",
+        "Direct correction: fed back or not",
+        "The corrected state either replaces the integrator's own, or it is used to evaluate the accelerations and "
+        "then thrown away. The paper's failures of direct correction belong to the second.",
+        (
+            Plot(
+                "direct_rotary",
+                "Direct correction on the rotary pendulum, fed back and inside the right-hand side, both readings "
+                "of δt.",
+                lambda results, figure: figures.violations(results, figure, columns),
+                curves=curves_of(columns),
+                size=(13.0, 6.2),
+            ),
+        ),
+    )
+
+
+def gear_section(runs: Runs) -> Section:
+    """Figures 29 to 32."""
+    columns: Columns = {
+        f"{FIXED}, δt = 1 ms": list(runs.gears(FIXED).items()),
+        ONE_CALL: list(runs.gears(ONE_CALL).items()),
+    }
+    return Section(
+        "gears",
+        "Epicyclic gear train",
+        "Seven bodies in Euler parameters, 45 holonomic and 3 rolling constraints; 0.1 N m turn the arm from rest, "
+        "ever faster. Tooth counts and masses are assumed.",
+        (
+            Plot(
+                "gear_rows",
+                "The unit-norm constraints of the Euler parameters (figures 29 and 30).",
+                lambda results, figure: figures.watched_curves(
+                    results, figure, "unit rows", columns, ("unit norms |Φ|₁ (1)", "unit norms |Φ̇|₁ (1/s)")
+                ),
+            ),
+            Plot(
+                "gear_rolling",
+                "The nonholonomic rolling constraints (figure 31), in tooth counts times rad/s.",
+                lambda results, figure: figures.watched_curves(
+                    results, figure, "rolling rows", columns, ("rolling |Φ̇|₁ (teeth·rad/s)",)
+                ),
+                size=(10.5, 3.8),
+            ),
+            Plot(
+                "gear",
+                "All constraints of the gear train (figure 32), both readings of δt.",
+                lambda results, figure: figures.violations(results, figure, columns),
+                curves=curves_of(columns),
+            ),
+        ),
+    )
+
+
+def cost_section(runs: Runs) -> Section:
+    """Figure 24, the work-precision pictures, and the limits."""
+    return Section(
+        "cost",
+        "Cost, step and precision",
+        "Times are of this machine and differ from run to run; evaluations of the right-hand side do not. Lost runs "
+        "have no point.",
+        (
+            Plot(
+                "cost",
+                "Cost over δt (figure 24): evaluations and time per simulated second of the rotary pendulum, "
+                "one adaptive call on the left, fixed steps on the right.",
+                lambda r, f: draw_cost(runs, r, f),
+            ),
+            Plot(
+                "sweep",
+                "Work and precision under RK4 with fixed steps: largest |Φ|₁ over the step, and over the time "
+                "it takes, for every stabilizer.",
+                lambda r, f: draw_precision(runs.sweep(), r, f),
+            ),
+            Plot(
+                "integrators",
+                "The same for every fixed-step integrator with the sampled law.",
+                lambda r, f: draw_precision(runs.integrators(), r, f),
+            ),
+            Plot(
+                "limits",
+                "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. "
+                "Hollow: no bound, because the gains follow the step or nothing is fed back.",
+                lambda r, f: surfaces.stability_limits(f.subplots(), limits()),
+                size=(9.0, 4.2),
+            ),
+        ),
+    )
+
+
+def limits() -> dict[str, dict[str, float]]:
+    """{stabilizer: {stepper: s}} for the gains as they are, those that follow the step at 1 ms."""
+    methods = (B2, b3(STEPS[0]), FLC1, FLC2, FLC3, SAMPLED)
+    found: dict[str, dict[str, float]] = {}
+    for method in methods:
+        label = f"{method.label}, δt = 1 ms" if "δt" in method.label else method.label
+        stabilizer = method.make()
+        found[label] = {s.label: stabilizer.stability_limit(s.make(), STEPS[0]) for s in FIXED_STEPPINGS}
+    return found
+
+
+def draw_precision(named: Mapping[str, list[Run]], results: Results, figure: Any) -> None:
+    """Precision over the step and over the time."""
+    left, right = figure.subplots(1, 2, sharey=True)
+    figures.against_step(results, left, named, results.peak, "peak |Φ|₁ (m, rad, 1)")
+    costs = {
+        name: [
+            (None if (cost := results.cost(run)) is None else 1e3 * cost.per_second, results.peak(run)) for run in runs
+        ]
+        for name, runs in named.items()
+    }
+    figures.against(right, costs)
+    right.set_xlabel("time per simulated second (ms)")
+    figures.legend_below(figure, [left])
+
+
+def draw_cost(runs: Runs, results: Results, figure: Any) -> None:
+    """Evaluations and time over dt, both readings."""
+    axes = figure.subplots(2, 2, sharex="col")
+    methods = {FLC3.label: FLC3, FLC1.label: FLC1, FLC2.label: FLC2, DIRECT.label: DIRECT, SAMPLED.label: SAMPLED}
+    for column, reading in enumerate((ONE_CALL, FIXED)):
+        named = {
+            name: [(dt, runs.rotary(method, reading, dt if reading == FIXED else LARGEST)) for dt in STEPS]
+            for name, method in methods.items()
+        }
+        named[b3(LARGEST).label] = [(dt, runs.rotary(b3(dt), reading, dt)) for dt in STEPS]
+        counted, timed = {}, {}
+        for name, pairs in named.items():
+            counted[name] = [(1e3 * dt, _evaluations(results, run)) for dt, run in pairs]
+            timed[name] = [
+                (1e3 * dt, 1e3 * cost.per_second if (cost := results.cost(run)) else None) for dt, run in pairs
+            ]
+        figures.against(axes[0, column], counted)
+        figures.against(axes[1, column], timed)
+        axes[0, column].set_title(reading)
+        axes[1, column].set_xlabel("δt (ms)")
+    axes[0, 0].set_ylabel("evaluations per simulated second")
+    axes[1, 0].set_ylabel("time per simulated second (ms)")
+    figures.legend_below(figure, axes.flat)
+
+
+def _evaluations(results: Results, run: Run) -> float | None:
+    found = results[run]
+    return found.evaluations / run.seconds if found.held and found.evaluations is not None else None

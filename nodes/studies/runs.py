@@ -1,0 +1,205 @@
+"""What a study runs, as data, and the one function that runs it.
+
+A Run names a robot, a way of stepping, a stabilizer, a step and a time; `execute` gives its Outcome. Outcomes hold
+nothing that depends on the machine's speed, so that two executions give the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+SAMPLES = 2400  # looks at the state per run
+LOST = 100.0  # characteristic lengths of |Phi|_1 at which a run is given up
+
+Options = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A stabilizer with its options, as the page calls it."""
+
+    label: str
+    name: str
+    options: Options = ()
+
+    def make(self) -> Any:
+        """The sim_core stabilizer."""
+        from sim_core.stabilization.stabilizers import stabilizer_named
+
+        return stabilizer_named(self.name, **dict(self.options))
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """A stepper with its options, as the page calls it; `adaptive` ones choose their own steps between the ticks."""
+
+    label: str
+    name: str
+    options: Options = ()
+    adaptive: bool = False
+
+    def make(self) -> Any:
+        """The sim_core stepper."""
+        from sim_core.integrators import steppers
+
+        return getattr(steppers, self.name)(**dict(self.options)) if self.options else steppers.STEPPERS[self.name]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation.
+
+    case     what the robot and its start are called on the page
+    step_s   step of a fixed stepper; distance of the ticks an adaptive one has to reach
+    given_s  the paper's dt where that is not step_s (an adaptive call), for the gains that follow it
+    watch    what is looked at beside the violation: "outputs", "joints", "energy", "row N", "unit rows", "rolling rows"
+    """
+
+    case: str
+    robot: str
+    stepping: Stepping
+    method: Method
+    step_s: float
+    seconds: float
+    parameters: Options = ()
+    start: tuple[float, ...] = ()
+    given_s: float = 0.0
+    watch: tuple[str, ...] = ()
+
+    @property
+    def dt(self) -> float:
+        """The paper's dt, s."""
+        return self.given_s or self.step_s
+
+    @property
+    def key(self) -> str:
+        """Unique within a study, for tables."""
+        return f"{self.case} | {self.stepping.label} | {self.dt * 1e3:g} ms | {self.method.label} | {self.seconds:g} s"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out: series sampled at `t`, all of the same length, and figures of every step.
+
+    lost_at      when |Phi|_1 exceeded one characteristic length or the state was no longer finite; None: never
+    peak_*       largest 1-norms over all steps (or up to where the run was given up)
+    evaluations  of the right-hand side, None where they are not counted
+    limit_s      largest step the stabilizer's own linear bound allows, inf where there is none
+    """
+
+    t: np.ndarray
+    phi: np.ndarray
+    phidot: np.ndarray
+    watched: Mapping[str, np.ndarray] = field(default_factory=dict)
+    peak_phi: float = 0.0
+    peak_phidot: float = 0.0
+    lost_at: float | None = None
+    evaluations: int | None = None
+    limit_s: float = math.inf
+    length: float = 1.0
+
+    @property
+    def held(self) -> bool:
+        """Whether the mechanism stayed together."""
+        return self.lost_at is None
+
+
+def simulation_of(run: Run) -> tuple[Any, float]:
+    """The Simulation at its start, and its stabilizer's linear bound on the step, s."""
+    from robots.registry import build
+    from sim_core.errors import StabilityWarning
+    from sim_core.simulation import Simulation
+    from sim_core.system import assemble
+
+    stepper, stabilizer = run.stepping.make(), run.method.make()
+    system = assemble(build(run.robot, **dict(run.parameters)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StabilityWarning)  # the page shows the bound of every run
+        sim = Simulation(system, step_s=run.step_s, stepper=stepper, stabilizer=stabilizer)
+    if run.start:
+        sim.reset(q=np.array(run.start))
+    return sim, float(stabilizer.stability_limit(stepper, run.step_s))
+
+
+def execute(run: Run) -> Outcome:
+    """Simulate one run and look at it SAMPLES times."""
+    from sim_core.errors import SimulationDiverged
+
+    sim, limit = simulation_of(run)
+    length = sim.system.mechanism.characteristic_length
+    watchers = {name: watcher(name, sim) for name in run.watch}
+    steps = round(run.seconds / run.step_s)
+    stride = max(1, math.ceil(steps / SAMPLES))
+    rows: list[tuple[float, float, float]] = []
+    seen: dict[str, list[Any]] = {name: [] for name in watchers}
+    lost_at: float | None = None
+    for done in range(0, steps + 1, stride):
+        try:
+            sim.step(done - sim.tick)
+        except SimulationDiverged as error:
+            os.unlink(error.file)
+            lost_at = error.time if lost_at is None else lost_at
+            break
+        phi, phidot = sim.violation()
+        rows.append((sim.time, phi, phidot))
+        for name, look in watchers.items():
+            seen[name].append(look())
+        if lost_at is None and sim.peak_violation()[0] > length:
+            lost_at = sim.time
+        if not phi <= LOST * length:
+            break
+    t, phi_series, phidot_series = np.array(rows).T
+    peaks = sim.peak_violation()
+    return Outcome(
+        t,
+        phi_series,
+        phidot_series,
+        {name: np.array(values) for name, values in seen.items()},
+        peaks[0],
+        peaks[1],
+        lost_at,
+        evaluations_of(sim, run),
+        limit,
+        length,
+    )
+
+
+def evaluations_of(sim: Any, run: Run) -> int | None:
+    """Right-hand-side evaluations since the reset: counted by the simulation."""
+    counted = getattr(sim, "evaluations", None)
+    if counted is None and not run.stepping.adaptive:
+        return int(sim.tick * sim.stepper.stages)
+    return None if counted is None else int(counted)
+
+
+def watcher(name: str, sim: Any) -> Callable[[], Any]:
+    """A function that looks at one thing of a simulation."""
+    if name == "outputs":
+        return lambda: list(sim.outputs().values())
+    if name == "joints":
+        return lambda: sim.joints()[0]
+    if name == "energy":
+        return lambda: sim.energy()
+    kernels = sim.system.configurations[0]
+
+    def residual() -> tuple[np.ndarray, np.ndarray]:
+        state = sim.state
+        phi, phidot = sim.system.residual(sim.time, state.q, state.v)
+        return phi, phidot
+
+    if name.startswith("row "):
+        index = int(name.split()[1]) - 1
+        return lambda: [rows[index] for rows in residual()]
+    if name == "unit rows":
+        unit = [i for i, row in enumerate(kernels.row_names) if row.endswith("norm")]
+        return lambda: [float(np.abs(rows[unit]).sum()) for rows in residual()]
+    if name == "rolling rows":
+        return lambda: [float(np.abs(residual()[1][kernels.n_holonomic :]).sum())]
+    raise ValueError(f"a study cannot watch {name!r}")

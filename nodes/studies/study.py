@@ -1,0 +1,92 @@
+"""A study as data: runs, claims, pictures. And its results by run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nodes.studies.claims import Claim, Finding
+from nodes.studies.runs import Outcome, Run
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One picture: draw(results, figure) fills it. `curves` are the runs whose series are written beside it."""
+
+    file: str
+    caption: str
+    draw: Callable[[Any, Any], None]
+    curves: tuple[tuple[str, Run], ...] = ()
+    size: tuple[float, float] = (10.5, 5.6)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading of the page, what one should know before its pictures, and the pictures."""
+
+    key: str
+    title: str
+    text: str
+    plots: tuple[Plot, ...]
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A number that the paper does not state, and where ours is from."""
+
+    what: str
+    value: str
+    basis: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """One paper: what is run, what is claimed, what is drawn.
+
+    measured  runs whose time is measured too, one after the other
+    """
+
+    name: str
+    title: str
+    paper: str
+    summary: str
+    readings: Mapping[str, str]
+    assumptions: tuple[Assumption, ...]
+    runs: tuple[Run, ...]
+    claims: tuple[Claim, ...]
+    sections: tuple[Section, ...]
+    measured: tuple[Run, ...] = ()
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time that a run takes on this machine: seconds per step of the tick, and per simulated second."""
+
+    per_step: float
+    per_second: float
+
+
+@dataclass
+class Results:
+    """Outcomes by run; costs of the runs that were measured and held."""
+
+    outcomes: dict[Run, Outcome]
+    costs: dict[Run, Cost] = field(default_factory=dict)
+
+    def __getitem__(self, run: Run) -> Outcome:
+        return self.outcomes[run]
+
+    def cost(self, run: Run) -> Cost | None:
+        """The cost of a run, None where it was lost or not measured."""
+        return self.costs.get(run)
+
+    def peak(self, run: Run, level: str = "phi") -> float | None:
+        """Largest |Phi| or |Phidot| of a run that held, None of one that was lost."""
+        found = self.outcomes[run]
+        return float(getattr(found, f"peak_{level}")) if found.held else None
+
+    def judged(self, claims: tuple[Claim, ...]) -> list[tuple[Claim, list[Finding]]]:
+        """Every claim with what came out."""
+        return [(claim, claim.judge(self)) for claim in claims]

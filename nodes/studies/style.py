@@ -1,0 +1,124 @@
+"""How the pictures look: one colour and dash per method on every page, apart for colour-blind eyes and in print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+INK, MUTED, FAINT, PAPER = "#1c2430", "#5c6773", "#d5dae0", "#ffffff"
+BLUE, VERMILION, GREEN, PINK, OCHRE, SKY, VIOLET, GREY = (
+    "#0072b2",
+    "#d55e00",
+    "#00845f",
+    "#b0488a",
+    "#a87400",
+    "#3a9bd0",
+    "#6b4fb3",
+    "#4d4d4d",
+)
+SOLID: Any = "-"
+DASHED: Any = (0, (5, 2))
+DOTTED: Any = (0, (1.2, 1.6))
+DASH_DOT: Any = (0, (6, 1.6, 1.2, 1.6))
+
+# (colour, dash, marker) by the label's beginning
+APPEARANCE: tuple[tuple[str, tuple[str, Any, str]], ...] = (
+    ("none", (GREY, DOTTED, "x")),
+    ("direct correction inside", (INK, DASH_DOT, "v")),
+    ("direct correction", (INK, DASHED, "P")),
+    ("Baumgarte (5, 5)", (OCHRE, DASHED, "<")),
+    ("Baumgarte (5, 12)", (OCHRE, SOLID, ">")),
+    ("Baumgarte (20, 20)", (OCHRE, SOLID, ">")),
+    ("Baumgarte", (PINK, SOLID, "D")),
+    ("PID", (PINK, DOTTED, "d")),
+    ("fuzzy, set III", (BLUE, SOLID, "o")),
+    ("fuzzy, set II", (SKY, DASH_DOT, "^")),
+    ("fuzzy, set I", (SKY, DASHED, "s")),
+    ("fuzzy", (BLUE, SOLID, "o")),
+    ("sampled fuzzy", (VERMILION, SOLID, "*")),
+    ("projection", (GREEN, DASHED, "h")),
+)
+OTHERS = (BLUE, VERMILION, GREEN, PINK, OCHRE, VIOLET, GREY)
+DASHES = (SOLID, DASHED, DASH_DOT, DOTTED)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def appearance(label: str, index: int = 0) -> dict[str, Any]:
+    """Colour, dash and marker of a method's curve; others by their place among the curves of a plot."""
+    for beginning, (color, dash, marker) in APPEARANCE:
+        if label.startswith(beginning):
+            return {"color": color, "linestyle": dash, "marker": marker}
+    return {
+        "color": OTHERS[index % len(OTHERS)],
+        "linestyle": DASHES[index % len(DASHES)],
+        "marker": MARKERS[index % len(MARKERS)],
+    }
+
+
+def line(label: str, index: int = 0) -> dict[str, Any]:
+    """The same without markers, for curves over time."""
+    found = appearance(label, index)
+    del found["marker"]
+    return found
+
+
+SETTINGS = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 5.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+}
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """matplotlib with our settings, and nobody else's."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        yield
+
+
+def legend_below(figure: Any, axes: Sequence[Any], columns: int = 4) -> None:
+    """One legend for several axes, under them: every label once."""
+    entries: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        figure.legend(
+            list(entries.values()),
+            list(entries),
+            loc="outside lower center",
+            ncols=min(columns, len(entries)),
+            handlelength=3.2,
+        )
+
+
+def say_empty(axis: Any, text: str) -> None:
+    """A sentence in an axis that has nothing to show."""
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=MUTED, wrap=True)
+    axis.set_xticks([])
+    axis.set_yticks([])

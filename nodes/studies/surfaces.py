@@ -1,0 +1,96 @@
+"""The fuzzy controller as pictures: membership functions, control surface, its section, and what steps it bears."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nodes.studies.methods import SETS
+from nodes.studies.style import BLUE, GREEN, INK, MUTED, OCHRE, PINK, VERMILION, appearance, legend_below
+
+NAMES = ("negative big", "negative small", "zero", "positive small", "positive big")
+COLORS = (BLUE, GREEN, INK, OCHRE, VERMILION)
+CONJUNCTIONS = ("product", "minimum")
+
+
+def _with(sets: Any, conjunction: str) -> Any:
+    import dataclasses
+
+    return dataclasses.replace(sets, conjunction=conjunction)
+
+
+def memberships(figure: Any, kinds: Sequence[str]) -> None:
+    """The five sets of each kind over the universe."""
+    axes = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    x = np.linspace(-1, 1, 401)
+    for axis, kind in zip(axes, kinds, strict=True):
+        degrees = SETS[kind].degrees(x)
+        for index, name in enumerate(NAMES):
+            dash = ("-", (0, (5, 2)), "-", (0, (5, 2)), "-")[index]
+            axis.plot(x, degrees[:, index], color=COLORS[index], ls=dash, label=name)
+        axis.set(title=f"set {kind}: {SETS[kind].kind}s", xlabel="scaled input (1)")
+    axes[0].set_ylabel("membership (1)")
+    legend_below(figure, axes, 5)
+
+
+def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
+    """U over both scaled inputs: a row per conjunction, a column per set."""
+    from sim_core.stabilization.rules import surface
+
+    axes = figure.subplots(len(CONJUNCTIONS), len(kinds), sharex=True, sharey=True, squeeze=False)
+    x = np.linspace(-1, 1, 161)
+    levels = np.linspace(-1, 1, 17)
+    filled = None
+    for row, conjunction in enumerate(CONJUNCTIONS):
+        for column, kind in enumerate(kinds):
+            axis = axes[row, column]
+            U = surface(_with(SETS[kind], conjunction), x, x)
+            filled = axis.contourf(x, x, U.T, levels=levels, cmap="PuOr")
+            axis.contour(x, x, U.T, levels=levels[::2], colors=INK, linewidths=0.5)
+            axis.set(aspect="equal", title=f"set {kind}, {conjunction}")
+            axis.grid(False)
+            if row == len(CONJUNCTIONS) - 1:
+                axis.set_xlabel("Kp Φ (1)")
+            if column == 0:
+                axis.set_ylabel("Kd Φ̇ (1)")
+    figure.colorbar(filled, ax=axes, label="output of the controller (1)", shrink=0.85)
+
+
+def sections(axis: Any, kinds: Sequence[str]) -> None:
+    """U along Kp Phi with Kd Phidot = 0: the slope at zero is the gain for small violations."""
+    from sim_core.stabilization.rules import slope_at_zero, surface
+
+    x = np.linspace(-1, 1, 801)
+    for index, kind in enumerate(kinds):
+        for conjunction in CONJUNCTIONS:
+            sets = _with(SETS[kind], conjunction)
+            dash = "-" if conjunction == "product" else (0, (4, 2))
+            label = f"set {kind}, {conjunction}: slope {slope_at_zero(sets):.2f} at zero"
+            color = (BLUE, VERMILION, PINK)[index]
+            axis.plot(x, surface(sets, x, np.zeros(1))[:, 0], color=color, ls=dash, label=label)
+    axis.set(xlabel="Kp Φ (1), with Φ̇ = 0", ylabel="output of the controller (1)")
+    axis.legend(loc="upper left")
+
+
+def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> None:
+    """{stabilizer: {stepper: largest stable step, s}} as points on a logarithmic axis, one line per stabilizer."""
+    finite = [limit for row in limits.values() for limit in row.values() if math.isfinite(limit)]
+    unbounded = 10 * max(finite, default=1.0) * 1e3
+    steppers = list(next(iter(limits.values())))
+    for place, (_name, row) in enumerate(limits.items()):
+        for index, stepper in enumerate(steppers):
+            limit = row[stepper]
+            shown = appearance(f"stepper {stepper}", index)
+            y = place + 0.12 * (index - (len(steppers) - 1) / 2)
+            x = limit * 1e3 if math.isfinite(limit) else unbounded
+            face = shown["color"] if math.isfinite(limit) else "none"
+            label = stepper if place == 0 else "_"
+            axis.plot([x], [y], marker=shown["marker"], ls="", color=shown["color"], mfc=face, label=label)
+    axis.set_yticks(range(len(limits)), list(limits))
+    axis.set(xscale="log", xlabel="largest stable step of the linear bound (ms)")
+    axis.axvline(unbounded, color=MUTED, lw=0.8, ls=(0, (2, 2)))
+    axis.text(unbounded, -0.75, "no bound ", ha="right", va="center", color=MUTED, fontsize=8.5)
+    axis.set_ylim(len(limits) - 0.5, -1.0)
