@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from nodes.studies.runs import Outcome, Run
 from nodes.studies.style import INK, MUTED, appearance, legend_below, line, say_empty
 
 BINS = 240
+FEW = 400
 FLOOR = 1e-17  # what a logarithmic axis shows for nothing
-LEVELS = {"phi": "|Φ|₁ (m, rad, 1)", "phidot": "|Φ̇|₁ (the same per s)"}
+CEILING = 1e3
+PHI, PHIDOT = r"$|\Phi|_1$", r"$|\dot{\Phi}|_1$"
+LEVELS = {"phi": PHI + " (m, rad, 1)", "phidot": PHIDOT + " (the same per s)"}
 
 Named = tuple[str, Run]
 
@@ -24,12 +28,17 @@ def envelope(t: np.ndarray, series: np.ndarray, bins: int = BINS) -> tuple[np.nd
     return np.array([t[min(i + size, len(t)) - 1] for i in ends]), np.array([series[i : i + size].max() for i in ends])
 
 
-def _log_time_axis(axis: Any, seconds: float, label: str) -> None:
+def _log_time_axis(axis: Any, named: Sequence[Named], label: str) -> None:
     axis.set_yscale("log")
-    axis.set_xlim(0, seconds)
+    axis.set_xlim(0, max(run.seconds for _, run in named))
     axis.set_ylabel(label)
-    low, high = axis.get_ylim()
-    axis.set_ylim(max(low, FLOOR), min(high, 1e3))
+
+
+def _between_bounds(axes: Iterable[Any]) -> None:
+    """Logarithmic axes that share their range show what lies between the floor and the ceiling."""
+    for axis in axes:
+        low, high = axis.get_ylim()
+        axis.set_ylim(max(low, FLOOR), min(high, 3 * CEILING))
 
 
 def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str) -> None:
@@ -38,10 +47,18 @@ def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str
         found: Outcome = results[run]
         t, series = envelope(found.t, getattr(found, level))
         shown = line(label, index)
-        axis.plot(t, np.clip(series, FLOOR, 1e3), label=label, **shown)
+        axis.plot(t, np.clip(series, FLOOR, CEILING), label=label, **shown)
         if not found.held:
-            axis.plot(t[-1:], np.clip(series[-1:], FLOOR, 0.9e3), "x", color=shown["color"], markersize=8, mew=2)
-    _log_time_axis(axis, max(run.seconds for _, run in named), LEVELS[level])
+            axis.plot(
+                t[-1:],
+                np.clip(series[-1:], FLOOR, CEILING),
+                "x",
+                color=shown["color"],
+                markersize=8,
+                mew=2,
+                clip_on=False,
+            )
+    _log_time_axis(axis, named, LEVELS[level])
     axis.set_xlabel("time (s)")
 
 
@@ -57,6 +74,7 @@ def violations(results: Any, figure: Any, columns: Mapping[str, Sequence[Named]]
                 axis.set_xlabel("")
             if column:
                 axis.set_ylabel("")
+    _between_bounds(axes[:, 0])
     legend_below(figure, axes.flat)
 
 
@@ -71,12 +89,13 @@ def watched_curves(
             for index, (method, run) in enumerate(named):
                 found: Outcome = results[run]
                 t, series = envelope(found.t, np.abs(found.watched[name][:, row]))
-                axis.plot(t, np.clip(series, FLOOR, 1e3), label=method, **line(method, index))
-            _log_time_axis(axis, max(run.seconds for _, run in named), label if column == 0 else "")
+                axis.plot(t, np.clip(series, FLOOR, CEILING), label=method, **line(method, index))
+            _log_time_axis(axis, named, label if column == 0 else "")
             if row == 0:
                 axis.set_title(title)
             if row == len(labels) - 1:
                 axis.set_xlabel("time (s)")
+    _between_bounds(axes[:, 0])
     legend_below(figure, axes.flat)
 
 
@@ -91,7 +110,7 @@ def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float
         color = line(label)["color"]
         axis.plot(reach * np.cos(angle), reach * np.sin(angle), color=INK, lw=0.9, ls=(0, (4, 3)), label="reach")
         axis.plot(path[:, 0], path[:, 1], color=color, lw=0.5, alpha=0.75)
-        axis.set(title=label, xlabel="x (m)", xlim=(-span, span), ylim=(-span, span), aspect="equal")
+        axis.set(title=textwrap.fill(label, 26), xlabel="x (m)", xlim=(-span, span), ylim=(-span, span), aspect="equal")
         out = float(np.hypot(path[:, 0], path[:, 1]).max()) / reach - 1
         note = "never leaves its reach" if out < 1e-3 else f"leaves its reach by {100 * min(out, 99):.2g} %"
         axis.text(0.5, 0.02, note, transform=axis.transAxes, ha="center", color=MUTED, fontsize=8.5)
@@ -101,12 +120,15 @@ def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float
 def motions(
     results: Any, figure: Any, name: str, named: Sequence[Named], labels: Sequence[str], rows: Sequence[int]
 ) -> None:
-    """Watched quantities over time as they are, one axis each."""
+    """Watched quantities over time as they are, one axis each; after the first, series of few samples as points."""
     axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
     for axis, row, label in zip(axes, rows, labels, strict=True):
         for index, (method, run) in enumerate(named):
             found: Outcome = results[run]
-            axis.plot(found.t, found.watched[name][:, row], label=method, **line(method, index))
+            shown = line(method, index)
+            if index > 0 and len(found.t) < FEW:
+                shown |= {"linestyle": "", "marker": "o", "markersize": 3.5}
+            axis.plot(found.t, found.watched[name][:, row], label=method, **shown)
         axis.set_ylabel(label)
     axes[-1].set_xlabel("time (s)")
     legend_below(figure, axes, 2)
@@ -125,14 +147,23 @@ def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Ru
 
 
 def against_step(
-    results: Any, axis: Any, named: Mapping[str, Sequence[Run]], value: Callable[[Run], float | None], label: str
+    axis: Any, named: Mapping[str, Sequence[Run]], value: Callable[[Run], float | None], label: str
 ) -> None:
     """A figure of every run over the paper's dt, one curve per label; lost runs have no point."""
     against(axis, {name: [(1e3 * run.dt, value(run)) for run in runs] for name, runs in named.items()})
     axis.set(xlabel="step (ms)", ylabel=label)
 
 
-def against(axis: Any, named: Mapping[str, Sequence[tuple[float | None, float | None]]]) -> None:
+def plain_number(value: float, _place: int | None = None) -> str:
+    """0.1, 1, 10, 1000: what a tick of a logarithmic axis of milliseconds says."""
+    return f"{value:g}"
+
+
+def against(
+    axis: Any,
+    named: Mapping[str, Sequence[tuple[float | None, float | None]]],
+    empty: str = "no run held at any step",
+) -> None:
     """Points (x, y) joined by a curve per label, both axes logarithmic; points without a value are left out."""
     drawn = False
     for index, (name, points) in enumerate(named.items()):
@@ -142,5 +173,21 @@ def against(axis: Any, named: Mapping[str, Sequence[tuple[float | None, float | 
             drawn = True
     if drawn:
         axis.set(xscale="log", yscale="log")
+        axis.xaxis.set_major_formatter(plain_number)
+        axis.xaxis.set_minor_formatter("")
     else:
-        say_empty(axis, "no run held at any step")
+        say_empty(axis, empty)
+
+
+def precision(results: Any, figure: Any, named: Mapping[str, Sequence[Run]]) -> None:
+    """Work and precision: the peak of |Phi| over the step on the left, over the time it takes on the right."""
+    left, right = figure.subplots(1, 2, sharey=True)
+    against_step(left, named, results.peak, "peak " + LEVELS["phi"])
+
+    def time_of(run: Run) -> float | None:
+        cost = results.cost(run)
+        return None if cost is None else 1e3 * cost.per_second
+
+    against(right, {name: [(time_of(run), results.peak(run)) for run in runs] for name, runs in named.items()})
+    right.set_xlabel("time per simulated second (ms)")
+    legend_below(figure, [left])

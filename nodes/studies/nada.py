@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from nodes.studies import figures, surfaces
 from nodes.studies.methods import (
-    B2,
     DIRECT,
     DIRECT_INSIDE,
-    FIXED_STEPPINGS,
-    FLC1,
-    FLC2,
     FLC3,
     SAMPLED,
     b3,
 )
 from nodes.studies.nada_claims import claims
-from nodes.studies.nada_runs import FIXED, LARGEST, ONE_CALL, REACH, SPANS, STEPS, Runs
+from nodes.studies.nada_cost import cost_section
+from nodes.studies.nada_runs import FIXED, ONE_CALL, REACH, SPANS, STEPS, Runs
 from nodes.studies.runs import Run
-from nodes.studies.study import Assumption, Plot, Results, Section, Study
+from nodes.studies.study import Assumption, Plot, Section, Study
 
 KINDS = ("I", "II", "III")
 Columns = Mapping[str, list[tuple[str, Run]]]
@@ -223,10 +219,14 @@ def rotary_section(runs: Runs) -> Section:
             ),
             Plot(
                 "ninth",
-                "The ninth constraint, one of the two that keep the axes perpendicular (figures 22 and 23). In the "
-                "adaptive call Baumgarte has the gains of 50 ms.",
+                "The rows of the pendulum's joint, to which the ninth constraint belongs (figures 22 and 23); the "
+                "ninth itself stays at rounding with our axes. In the adaptive call Baumgarte has the gains of 50 ms.",
                 lambda results, figure: figures.watched_curves(
-                    results, figure, "row 9", ninth, ("|Φ₉| (1)", "|Φ̇₉| (1/s)")
+                    results,
+                    figure,
+                    "rows pendulum",
+                    ninth,
+                    (figures.PHI + " of the joint (m, 1)", figures.PHIDOT + " of the joint (m/s, 1/s)"),
                 ),
             ),
             Plot(
@@ -279,14 +279,18 @@ def gear_section(runs: Runs) -> Section:
                 "gear_rows",
                 "The unit-norm constraints of the Euler parameters (figures 29 and 30).",
                 lambda results, figure: figures.watched_curves(
-                    results, figure, "unit rows", columns, ("unit norms |Φ|₁ (1)", "unit norms |Φ̇|₁ (1/s)")
+                    results,
+                    figure,
+                    "unit rows",
+                    columns,
+                    (figures.PHI + ", unit norms (1)", figures.PHIDOT + ", unit norms (1/s)"),
                 ),
             ),
             Plot(
                 "gear_rolling",
                 "The nonholonomic rolling constraints (figure 31), in tooth counts times rad/s.",
                 lambda results, figure: figures.watched_curves(
-                    results, figure, "rolling rows", columns, ("rolling |Φ̇|₁ (teeth·rad/s)",)
+                    results, figure, "rolling rows", columns, (figures.PHIDOT + ", rolling (rad/s)",)
                 ),
                 size=(10.5, 3.8),
             ),
@@ -298,95 +302,3 @@ def gear_section(runs: Runs) -> Section:
             ),
         ),
     )
-
-
-def cost_section(runs: Runs) -> Section:
-    """Figure 24, the work-precision pictures, and the limits."""
-    return Section(
-        "cost",
-        "Cost, step and precision",
-        "Times are of this machine and differ from run to run; evaluations of the right-hand side do not. Lost runs "
-        "have no point.",
-        (
-            Plot(
-                "cost",
-                "Cost over δt (figure 24): evaluations and time per simulated second of the rotary pendulum, "
-                "one adaptive call on the left, fixed steps on the right.",
-                lambda r, f: draw_cost(runs, r, f),
-            ),
-            Plot(
-                "sweep",
-                "Work and precision under RK4 with fixed steps: largest |Φ|₁ over the step, and over the time "
-                "it takes, for every stabilizer.",
-                lambda r, f: draw_precision(runs.sweep(), r, f),
-            ),
-            Plot(
-                "integrators",
-                "The same for every fixed-step integrator with the sampled law.",
-                lambda r, f: draw_precision(runs.integrators(), r, f),
-            ),
-            Plot(
-                "limits",
-                "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. "
-                "Hollow: no bound, because the gains follow the step or nothing is fed back.",
-                lambda r, f: surfaces.stability_limits(f.subplots(), limits()),
-                size=(9.0, 4.2),
-            ),
-        ),
-    )
-
-
-def limits() -> dict[str, dict[str, float]]:
-    """{stabilizer: {stepper: s}} for the gains as they are, those that follow the step at 1 ms."""
-    methods = (B2, b3(STEPS[0]), FLC1, FLC2, FLC3, SAMPLED)
-    found: dict[str, dict[str, float]] = {}
-    for method in methods:
-        label = f"{method.label}, δt = 1 ms" if "δt" in method.label else method.label
-        stabilizer = method.make()
-        found[label] = {s.label: stabilizer.stability_limit(s.make(), STEPS[0]) for s in FIXED_STEPPINGS}
-    return found
-
-
-def draw_precision(named: Mapping[str, list[Run]], results: Results, figure: Any) -> None:
-    """Precision over the step and over the time."""
-    left, right = figure.subplots(1, 2, sharey=True)
-    figures.against_step(results, left, named, results.peak, "peak |Φ|₁ (m, rad, 1)")
-    costs = {
-        name: [
-            (None if (cost := results.cost(run)) is None else 1e3 * cost.per_second, results.peak(run)) for run in runs
-        ]
-        for name, runs in named.items()
-    }
-    figures.against(right, costs)
-    right.set_xlabel("time per simulated second (ms)")
-    figures.legend_below(figure, [left])
-
-
-def draw_cost(runs: Runs, results: Results, figure: Any) -> None:
-    """Evaluations and time over dt, both readings."""
-    axes = figure.subplots(2, 2, sharex="col")
-    methods = {FLC3.label: FLC3, FLC1.label: FLC1, FLC2.label: FLC2, DIRECT.label: DIRECT, SAMPLED.label: SAMPLED}
-    for column, reading in enumerate((ONE_CALL, FIXED)):
-        named = {
-            name: [(dt, runs.rotary(method, reading, dt if reading == FIXED else LARGEST)) for dt in STEPS]
-            for name, method in methods.items()
-        }
-        named[b3(LARGEST).label] = [(dt, runs.rotary(b3(dt), reading, dt)) for dt in STEPS]
-        counted, timed = {}, {}
-        for name, pairs in named.items():
-            counted[name] = [(1e3 * dt, _evaluations(results, run)) for dt, run in pairs]
-            timed[name] = [
-                (1e3 * dt, 1e3 * cost.per_second if (cost := results.cost(run)) else None) for dt, run in pairs
-            ]
-        figures.against(axes[0, column], counted)
-        figures.against(axes[1, column], timed)
-        axes[0, column].set_title(reading)
-        axes[1, column].set_xlabel("δt (ms)")
-    axes[0, 0].set_ylabel("evaluations per simulated second")
-    axes[1, 0].set_ylabel("time per simulated second (ms)")
-    figures.legend_below(figure, axes.flat)
-
-
-def _evaluations(results: Results, run: Run) -> float | None:
-    found = results[run]
-    return found.evaluations / run.seconds if found.held and found.evaluations is not None else None

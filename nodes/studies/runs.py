@@ -59,7 +59,7 @@ class Run:
     case     what the robot and its start are called on the page
     step_s   step of a fixed stepper; distance of the ticks an adaptive one has to reach
     given_s  the paper's dt where that is not step_s (an adaptive call), for the gains that follow it
-    watch    what is looked at beside the violation: "outputs", "joints", "energy", "row N", "unit rows", "rolling rows"
+    watch    what is looked at beside the violation: see `watcher`
     """
 
     case: str
@@ -180,11 +180,17 @@ def evaluations_of(sim: Any, run: Run) -> int | None:
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:
-    """A function that looks at one thing of a simulation."""
+    """A function that looks at one thing of a simulation.
+
+    "outputs", "joints" (positions), "bars" (angles), "energy"; |Phi| and |Phidot| of "row N" (from 1, with
+    sign), "rows JOINT", the "unit rows" of Euler parameters; |Phidot| of the "rolling rows", the nonholonomic ones.
+    """
     if name == "outputs":
         return lambda: list(sim.outputs().values())
     if name == "joints":
         return lambda: sim.joints()[0]
+    if name == "bars":  # angles from the x axis, of bars in a row
+        return lambda: np.cumsum(sim.joints()[0])
     if name == "energy":
         return lambda: sim.energy()
     kernels = sim.system.configurations[0]
@@ -197,6 +203,9 @@ def watcher(name: str, sim: Any) -> Callable[[], Any]:
     if name.startswith("row "):
         index = int(name.split()[1]) - 1
         return lambda: [rows[index] for rows in residual()]
+    if name.startswith("rows "):
+        joint = [i for i, row in enumerate(kernels.row_names) if row == name.removeprefix("rows ")]
+        return lambda: [float(np.abs(rows[joint]).sum()) for rows in residual()]
     if name == "unit rows":
         unit = [i for i, row in enumerate(kernels.row_names) if row.endswith("norm")]
         return lambda: [float(np.abs(rows[unit]).sum()) for rows in residual()]

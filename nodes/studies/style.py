@@ -17,6 +17,7 @@ BLUE, VERMILION, GREEN, PINK, OCHRE, SKY, VIOLET, GREY = (
     "#6b4fb3",
     "#4d4d4d",
 )
+BROWN = "#8a5a44"
 SOLID: Any = "-"
 DASHED: Any = (0, (5, 2))
 DOTTED: Any = (0, (1.2, 1.6))
@@ -25,15 +26,18 @@ DASH_DOT: Any = (0, (6, 1.6, 1.2, 1.6))
 # (colour, dash, marker) by the label's beginning
 APPEARANCE: tuple[tuple[str, tuple[str, Any, str]], ...] = (
     ("none", (GREY, DOTTED, "x")),
-    ("direct correction inside", (INK, DASH_DOT, "v")),
-    ("direct correction", (INK, DASHED, "P")),
+    ("reference", (INK, SOLID, "")),
+    ("direct correction inside", (BROWN, DASH_DOT, "v")),
+    ("direct correction", (INK, SOLID, "P")),
     ("Baumgarte (5, 5)", (OCHRE, DASHED, "<")),
     ("Baumgarte (5, 12)", (OCHRE, SOLID, ">")),
     ("Baumgarte (20, 20)", (OCHRE, SOLID, ">")),
+    ("Baumgarte (1/δt, √2/δt), δt = 1 ms", (PINK, DOTTED, "D")),
+    ("Baumgarte (1/δt, √2/δt), δt = 10 ms", (PINK, DASHED, "D")),
     ("Baumgarte", (PINK, SOLID, "D")),
     ("PID", (PINK, DOTTED, "d")),
     ("fuzzy, set III", (BLUE, SOLID, "o")),
-    ("fuzzy, set II", (SKY, DASH_DOT, "^")),
+    ("fuzzy, set II", (VIOLET, DASH_DOT, "^")),
     ("fuzzy, set I", (SKY, DASHED, "s")),
     ("fuzzy", (BLUE, SOLID, "o")),
     ("sampled fuzzy", (VERMILION, SOLID, "*")),
@@ -63,7 +67,7 @@ def line(label: str, index: int = 0) -> dict[str, Any]:
     return found
 
 
-SETTINGS = {
+SETTINGS: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "axes.titlesize": 10,
@@ -112,7 +116,7 @@ def legend_below(figure: Any, axes: Sequence[Any], columns: int = 4) -> None:
             list(entries.values()),
             list(entries),
             loc="outside lower center",
-            ncols=min(columns, len(entries)),
+            ncols=len(entries) if len(entries) <= columns + 1 else columns,
             handlelength=3.2,
         )
 

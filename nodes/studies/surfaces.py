@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from nodes.studies.figures import plain_number
 from nodes.studies.methods import SETS
 from nodes.studies.style import BLUE, GREEN, INK, MUTED, OCHRE, PINK, VERMILION, appearance, legend_below
 
 NAMES = ("negative big", "negative small", "zero", "positive small", "positive big")
 COLORS = (BLUE, GREEN, INK, OCHRE, VERMILION)
+POSITION, VELOCITY = r"$K_p\,\Phi$ (1)", r"$K_d\,\dot{\Phi}$ (1)"
 CONJUNCTIONS = ("product", "minimum")
 
 
@@ -53,9 +55,9 @@ def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
             axis.set(aspect="equal", title=f"set {kind}, {conjunction}")
             axis.grid(False)
             if row == len(CONJUNCTIONS) - 1:
-                axis.set_xlabel("Kp Φ (1)")
+                axis.set_xlabel(POSITION)
             if column == 0:
-                axis.set_ylabel("Kd Φ̇ (1)")
+                axis.set_ylabel(VELOCITY)
     figure.colorbar(filled, ax=axes, label="output of the controller (1)", shrink=0.85)
 
 
@@ -71,7 +73,7 @@ def sections(axis: Any, kinds: Sequence[str]) -> None:
             label = f"set {kind}, {conjunction}: slope {slope_at_zero(sets):.2f} at zero"
             color = (BLUE, VERMILION, PINK)[index]
             axis.plot(x, surface(sets, x, np.zeros(1))[:, 0], color=color, ls=dash, label=label)
-    axis.set(xlabel="Kp Φ (1), with Φ̇ = 0", ylabel="output of the controller (1)")
+    axis.set(xlabel=POSITION + r", with $\dot{\Phi} = 0$", ylabel="output of the controller (1)")
     axis.legend(loc="upper left")
 
 
@@ -94,3 +96,5 @@ def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> No
     axis.axvline(unbounded, color=MUTED, lw=0.8, ls=(0, (2, 2)))
     axis.text(unbounded, -0.75, "no bound ", ha="right", va="center", color=MUTED, fontsize=8.5)
     axis.set_ylim(len(limits) - 0.5, -1.0)
+    axis.xaxis.set_major_formatter(plain_number)
+    axis.legend(loc="upper left", bbox_to_anchor=(0.0, 1.12), ncols=4)

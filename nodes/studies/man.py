@@ -1,0 +1,235 @@
+"""`armswing reproduce man`: fuzzy stabilization of a triple pendulum and of a crank-slider. [Man2025]"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.studies import figures, surfaces
+from nodes.studies.claims import sci
+from nodes.studies.man_claims import claims
+from nodes.studies.man_runs import (
+    CASE1,
+    FIXED,
+    ONE_CALL,
+    REACH,
+    SPANS,
+    STEP,
+    Runs,
+    case2,
+    first_violation,
+)
+from nodes.studies.methods import B20, DOPRI5, FIXED_STEPPINGS, NONE, SAMPLED
+from nodes.studies.runs import Run
+from nodes.studies.study import Assumption, Plot, Results, Section, Study
+from nodes.studies.style import legend_below
+
+KINDS = ("III",)
+
+
+def study(quick: bool = False, spans: str = "") -> Study:
+    """The study; `spans` names other simulated times ("tiny", for tests)."""
+    runs = Runs(SPANS[spans or ("quick" if quick else "full")])
+    return Study(
+        name="man",
+        title="Fuzzy constraint stabilization in two cases: Man and co-authors, run again",
+        paper="W. Man, X. Ren, F. Gao, S. Zhang: Research on constraint violation stabilization method of multibody "
+        "system dynamics based on fuzzy control (in Chinese). Dynamical Systems and Control 14 (2025) 196–205. "
+        "doi:10.12677/dsc.2025.143020",
+        summary="The paper takes the fuzzy controller with Gaussian sets and gives two ways of scaling it: fixed gains "
+        "for starts at rest, and gains from the first step's violations for others. This page runs its triple pendulum and "
+        "its crank-slider again. Its figures did not reach us, so that claims are taken from its text.",
+        readings=READINGS,
+        assumptions=assumptions(),
+        runs=runs.all,
+        claims=claims(runs),
+        sections=sections(runs),
+        measured=runs.measured,
+        quick=quick,
+    )
+
+
+READINGS = {
+    FIXED: "h is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45), steps of exactly 10 ms.",
+    ONE_CALL: "h is the distance of the output instants of one call of an adaptive solver (Dormand–Prince 5(4), "
+    "relative tolerance 10⁻³, absolute 10⁻⁶, the defaults of ode45), which chooses its steps freely up to 50 ms.",
+}
+
+
+def assumptions() -> tuple[Assumption, ...]:
+    """What the paper leaves open."""
+    phi, phidot, speed = first_violation()
+    return (
+        Assumption("simulated time", "see the axes", "not stated in the text; the figures that show it are lost"),
+        Assumption("Gaussian sets: σ", "0.4246 of the paper's universe of ±2", "not stated; neighbours meet at a half"),
+        Assumption("AND of two memberships", "product", "not stated; the surface is drawn for minimum too"),
+        Assumption("inputs beyond the universe", "clamped to it", "not stated; unclamped Gaussians end in 0/0"),
+        Assumption(
+            "case 2: what it scales by",
+            f"|Φ|₁ {sci(phi)}, |Φ̇|₁ {sci(phidot)} after one step of 10 ms, |q̇|₂ {sci(speed)} at the start",
+            "measured here; the norms are 1-norms of the constraints (the paper's sign is lost) and the Euclidean one "
+            "of the velocities",
+        ),
+        Assumption("crank-slider: lengths", "L1 the whole crank, L2 half the rod", "only so do its equations close"),
+        Assumption(
+            "crank-slider: start",
+            "velocities as printed: the crank turns, all else rests",
+            "they violate the second row; a consistent start is shown beside it",
+        ),
+    )
+
+
+def sections(runs: Runs) -> tuple[Section, ...]:
+    """The page below its table of claims."""
+    return (
+        Section(
+            "controller",
+            "The controller",
+            "Gaussian sets, 25 rules and a weighted mean. Shown on ±1; the paper's universe is ±2.",
+            (
+                Plot(
+                    "memberships",
+                    "Membership functions (the paper's figure 3).",
+                    lambda results, figure: surfaces.memberships(figure, KINDS),
+                    size=(6.5, 3.8),
+                ),
+                Plot(
+                    "surfaces",
+                    "Control surface with product and with minimum (the paper's figure 4).",
+                    lambda results, figure: surfaces.control_surfaces(figure, KINDS),
+                    size=(5.0, 7.0),
+                ),
+            ),
+        ),
+        triple_section(runs),
+        crank_section(runs),
+        step_section(runs),
+    )
+
+
+def triple_section(runs: Runs) -> Section:
+    """Figures 6 and 7."""
+    columns = {
+        f"{FIXED}, h = 10 ms": list(runs.triples(FIXED).items()),
+        ONE_CALL: list(runs.triples(ONE_CALL).items()),
+    }
+    shown = [(method.label, runs.triple(method, ONE_CALL)) for method in (NONE, CASE1)]
+    paths = [(method.label, runs.triple(method, ONE_CALL)) for method in (NONE, CASE1, SAMPLED)]
+    pairs = [
+        (f"no stabilization and case 1, {reading}", runs.triple(NONE, reading), runs.triple(CASE1, reading))
+        for reading in (FIXED, ONE_CALL)
+    ]
+    pairs.append(("two motions without violation, starts 10⁻⁹ rad apart", *runs.twins()))
+    return Section(
+        "triple",
+        "Triple pendulum",
+        "Three bars of 2 m with very little inertia of their own fall from the horizontal. The motion is chaotic: "
+        "paths part whatever the method.",
+        (
+            Plot(
+                "triple",
+                "Violations without stabilization and under each method (figure 6), both readings of h. A cross marks "
+                "where a run was lost.",
+                lambda results, figure: figures.violations(results, figure, columns),
+                curves=tuple(pair for named in columns.values() for pair in named),
+            ),
+            Plot(
+                "angles",
+                "Angles of bars 2 and 3 from the horizontal (figure 7), one adaptive call.",
+                lambda results, figure: figures.motions(
+                    results, figure, "bars", shown, ("bar 2 (rad)", "bar 3 (rad)"), (1, 2)
+                ),
+                size=(10.5, 5.0),
+            ),
+            Plot(
+                "parting",
+                "How fast motions part: with and without stabilization, and two motions without any violation whose "
+                "starts differ by 10⁻⁹ rad.",
+                lambda results, figure: figures.separation(results, figure.subplots(), "bars", pairs, "rad"),
+                size=(8.5, 4.4),
+            ),
+            Plot(
+                "tips",
+                "Path of the tip, one adaptive call.",
+                lambda results, figure: figures.trajectories(results, figure, paths, REACH),
+                size=(10.5, 4.2),
+            ),
+        ),
+    )
+
+
+def crank_section(runs: Runs) -> Section:
+    """Figure 9."""
+    columns = {
+        f"{FIXED}, h = 10 ms": list(runs.cranks(FIXED).items()),
+        ONE_CALL: list(runs.cranks(ONE_CALL).items()),
+    }
+    return Section(
+        "crank-slider",
+        "Crank-slider",
+        "The crank starts turning while rod and slider rest, as printed: the velocities contradict the constraints, "
+        "and each method first has to repair them.",
+        (
+            Plot(
+                "crank",
+                "Violations of the crank-slider (figure 9), both readings of h.",
+                lambda results, figure: figures.violations(results, figure, columns),
+                curves=tuple(pair for named in columns.values() for pair in named),
+            ),
+        ),
+    )
+
+
+def step_section(runs: Runs) -> Section:
+    """The claim of independence, as pictures."""
+    return Section(
+        "steps",
+        "Step, integrator and cost",
+        "Times are of this machine and differ from run to run. Lost runs have no point.",
+        (
+            Plot(
+                "sweep",
+                "Work and precision with Dormand–Prince 5 and fixed steps: peak |Φ|₁ over the step, and over the time "
+                "it takes.",
+                lambda results, figure: figures.precision(results, figure, runs.swept(DOPRI5)),
+            ),
+            Plot(
+                "integrators",
+                "Late |Φ̇|₁ (median of the last tenth) over the step, for each fixed-step integrator: gains that the "
+                "step cannot bear end in divergence (no point) or in chatter (a plateau).",
+                lambda results, figure: draw_chatter(runs, results, figure),
+            ),
+            Plot(
+                "limits",
+                "Largest fixed step at which the linear bound allows stability, by integrator. Hollow: no bound, "
+                "because the gains follow the step.",
+                lambda results, figure: surfaces.stability_limits(figure.subplots(), limits()),
+                size=(9.0, 3.4),
+            ),
+        ),
+    )
+
+
+def limits() -> dict[str, dict[str, float]]:
+    """{stabilizer: {stepper: s}}."""
+    return {
+        method.label: {s.label: method.make().stability_limit(s.make(), STEP) for s in FIXED_STEPPINGS}
+        for method in (CASE1, case2(), B20, SAMPLED)
+    }
+
+
+def draw_chatter(runs: Runs, results: Results, figure: Any) -> None:
+    """Late violation of the velocities over the step, one axis per case."""
+    import numpy as np
+
+    def late(run: Run) -> float | None:
+        found = results[run]
+        return float(np.median(found.phidot[-max(1, len(found.t) // 10) :])) if found.held else None
+
+    cases = [label for label in runs.swept(DOPRI5) if label.startswith("fuzzy")]
+    axes = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
+    for axis, case in zip(axes, cases, strict=True):
+        swept = {stepping.label: runs.swept(stepping)[case] for stepping in FIXED_STEPPINGS}
+        figures.against_step(axis, swept, late, "late " + figures.LEVELS["phidot"])
+        axis.set_title(case)
+    axes[-1].set_ylabel("")
+    legend_below(figure, axes)

@@ -1,0 +1,299 @@
+"""What Man and co-authors claim, in our words, and the rules that decide each claim. [Man2025]"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from nodes.studies.claims import (
+    ENOUGH,
+    Claim,
+    Finding,
+    Verdict,
+    at_common_times,
+    first_above,
+    growth,
+    parting_time,
+    sci,
+    verdict_of,
+    violation_text,
+)
+from nodes.studies.man_runs import CASE1 as CASE1
+from nodes.studies.man_runs import FIXED, NUDGE, ONE_CALL, STEP, Runs, case2
+from nodes.studies.methods import B20, FIXED_STEPPINGS, NONE
+from nodes.studies.runs import Run
+from nodes.studies.study import Results
+
+READINGS = (FIXED, ONE_CALL)
+# The paper's table 1, rows by position and columns by velocity, negative big to positive big.
+TABLE = ((-2, -2, -2, -1, 0), (-2, -2, -1, 0, 1), (-2, -1, 0, 1, 2), (-1, 0, 1, 2, 2), (0, 1, 2, 2, 2))
+TINY_PHI = 1e-5  # the violation that the paper calls small, without stabilization
+APART = 0.1  # rad at which two motions differ visibly
+
+
+def _text(results: Results, named: Iterable[tuple[str, Run]]) -> str:
+    return "; ".join(f"{name}: {violation_text(results[run])}" for name, run in named)
+
+
+def claims(runs: Runs) -> tuple[Claim, ...]:
+    """All claims, in the paper's order."""
+    return (table_claim(), *triple_claims(runs), *crank_claims(runs), *reach_claims(runs))
+
+
+def table_claim() -> Claim:
+    """Table 1."""
+
+    def same(results: Results) -> list[Finding]:
+        from sim_core.stabilization.rules import RULES
+
+        apart = float(np.abs(2 * RULES - np.array(TABLE)).max())
+        here = f"the largest difference of an entry is {sci(apart)}"
+        return [Finding("rules in use", here, verdict_of(apart == 0.0), {"largest difference": apart})]
+
+    return Claim(
+        "table",
+        "table 1",
+        "The 25 rules put the output at the sum of both inputs' places, held within ±2.",
+        "every entry of the printed table is that of the rules in use here, times two.",
+        same,
+        ("surfaces",),
+    )
+
+
+def triple_claims(runs: Runs) -> tuple[Claim, ...]:
+    """Example 1."""
+
+    def grows(results: Results) -> list[Finding]:
+        found = []
+        for reading in READINGS:
+            outcome = results[runs.triple(NONE, reading)]
+            factor = growth(outcome.phi)
+            grown = not outcome.held or factor >= ENOUGH
+            found.append(Finding(reading, violation_text(outcome), verdict_of(grown), {"growth": factor}))
+        return found
+
+    def small(results: Results) -> list[Finding]:
+        found = []
+        for reading in READINGS:
+            outcome = results[runs.triple(NONE, reading)]
+            passed = first_above(outcome.t, outcome.phi, ENOUGH * TINY_PHI)
+            span = float(outcome.t[-1])
+            when = f"at {sci(passed)} s" if passed is not None else f"never in {sci(span)} s"
+            here = f"|Φ|₁ passes {sci(ENOUGH * TINY_PHI)} {when}; {violation_text(outcome)}"
+            figures = {"peak |Φ|": outcome.peak_phi, "leaves the level at (s)": span if passed is None else passed}
+            found.append(Finding(reading, here, verdict_of(passed is None or passed > 1.0), figures))
+        return found
+
+    def kept(results: Results) -> list[Finding]:
+        found = []
+        for reading in READINGS:
+            fuzzy, bare = (results[runs.triple(method, reading)] for method in (CASE1, NONE))
+            good = fuzzy.held and ENOUGH * fuzzy.peak_phi <= bare.peak_phi
+            here = f"case 1: {violation_text(fuzzy)}; none: {violation_text(bare)}"
+            here += f"; linear bound on a fixed step {sci(1e3 * fuzzy.limit_s)} ms"
+            figures = {"case 1: peak |Φ|": fuzzy.peak_phi, "none: peak |Φ|": bare.peak_phi, "limit_s": fuzzy.limit_s}
+            found.append(Finding(reading, here, verdict_of(good), figures))
+        return found
+
+    return (
+        Claim(
+            "unstabilized",
+            "example 1, figure 6",
+            "Without stabilization the violations of the triple pendulum grow all the time.",
+            "|Φ|₁ grows tenfold (last tenth over second tenth), or the run is lost.",
+            grows,
+            ("triple",),
+        ),
+        Claim(
+            "unstabilized-small",
+            "example 1, figure 6",
+            "Without stabilization they are of the order of 10⁻⁵. (The simulated time is not in the text.)",
+            f"|Φ|₁ stays below {sci(ENOUGH * TINY_PHI)} for more than a second.",
+            small,
+            ("triple",),
+        ),
+        Claim(
+            "fuzzy-small",
+            "example 1, figure 6",
+            "Fuzzy stabilization (case 1) holds the violations at a very small size.",
+            "the run holds and its peak |Φ|₁ is at most a tenth of that without stabilization.",
+            kept,
+            ("triple",),
+        ),
+        *motion_claims(runs),
+    )
+
+
+def motion_claims(runs: Runs) -> tuple[Claim, ...]:
+    """Figure 7."""
+
+    def part(results: Results) -> list[Finding]:
+        found = []
+        for reading in READINGS:
+            fuzzy, bare = (results[runs.triple(method, reading)] for method in (CASE1, NONE))
+            one, other = at_common_times(bare, fuzzy, "bars")
+            when = parting_time(bare.t[: len(one)], one[:, 1:], other[:, 1:], APART)
+            here = "they do not part" if when is None else f"they part by {sci(APART)} rad at {sci(when)} s"
+            figures = {} if when is None else {"part at (s)": when}
+            found.append(Finding(reading, here, verdict_of(when is not None), figures))
+        return found
+
+    def because(results: Results) -> list[Finding]:
+        first, second = (results[run] for run in runs.twins())
+        one, other = at_common_times(first, second, "bars")
+        when = parting_time(first.t[: len(one)], one[:, 1:], other[:, 1:], APART)
+        largest = max(first.peak_phi, second.peak_phi)
+        figures = {"peak |Φ| of both": largest} | ({} if when is None else {"part at (s)": when})
+        reading = f"two motions with |Φ|₁ at most {sci(largest)}, starts {sci(NUDGE)} rad apart"
+        if when is None:
+            here = f"they do not part in {sci(float(first.t[-1]))} s, too short a time to tell"
+            return [Finding(reading, here, Verdict.OPEN, figures)]
+        here = f"they part as well, by {sci(APART)} rad at {sci(when)} s: the motion is chaotic"
+        return [Finding(reading, here, Verdict.NOT_REPRODUCED, figures)]
+
+    return (
+        Claim(
+            "angles-part",
+            "example 1, figure 7",
+            "Late in the run the angles of bars 2 and 3 differ between no stabilization and the fuzzy one.",
+            f"they differ by {sci(APART)} rad at some time.",
+            part,
+            ("angles",),
+        ),
+        Claim(
+            "angles-cause",
+            "example 1, figure 7",
+            "This difference shows that even small violations lead the simulation astray, and that stabilization "
+            "corrects it.",
+            "two motions without violation, from nearly the same start, do not part. Parting motions show nothing of "
+            "violations.",
+            because,
+            ("angles", "parting"),
+        ),
+    )
+
+
+def crank_claims(runs: Runs) -> tuple[Claim, ...]:
+    """Example 2."""
+
+    def cannot_run(results: Results) -> list[Finding]:
+        found = []
+        for reading in READINGS:
+            for name, printed in (("velocities as printed", True), ("consistent velocities", False)):
+                run = runs.crank(NONE, reading, printed)
+                outcome = results[run]
+                here = f"{violation_text(outcome)}; |Φ̇|₁ starts at {sci(float(outcome.phidot[0]))}"
+                figures = {"start |Φ̇|": float(outcome.phidot[0]), "peak |Φ|": outcome.peak_phi}
+                found.append(Finding(f"{reading}, {name}", here, verdict_of(not outcome.held), figures))
+        return found
+
+    def peaks(results: Results) -> list[Finding]:
+        found = []
+        for reading in READINGS:
+            named = {method.label: runs.crank(method, reading) for method in (case2(), B20)}
+            fuzzy, linear = (results[run] for run in named.values())
+            good = fuzzy.held and fuzzy.peak_phi < linear.peak_phi
+            figures = {f"{name}: peak |Φ|": results[run].peak_phi for name, run in named.items()}
+            found.append(Finding(reading, _text(results, named.items()), verdict_of(good), figures))
+        return found
+
+    def late(results: Results) -> list[Finding]:
+        found = []
+        for reading in READINGS:
+            named = {method.label: runs.crank(method, reading) for method in (case2(), B20)}
+            ends = {name: _late(results, run) for name, run in named.items()}
+            (a, x), (b, y) = ends.values()
+            here = "; ".join(f"{name}: |Φ| {sci(p)}, |Φ̇| {sci(v)}" for name, (p, v) in ends.items())
+            good = results[next(iter(named.values()))].held and a < b and x < y
+            figures = {f"{name}: late |Φ|": p for name, (p, _) in ends.items()}
+            here = here if results[next(iter(named.values()))].held else f"case 2 is lost; {here}"
+            found.append(Finding(reading, here, verdict_of(good), figures))
+        return found
+
+    return (
+        Claim(
+            "crank-unstabilized",
+            "example 2",
+            "Without stabilization the crank-slider cannot be simulated, for its constraints contradict each other.",
+            "the run is lost.",
+            cannot_run,
+            ("crank",),
+        ),
+        Claim(
+            "crank-peak",
+            "example 2, figure 9",
+            "Fuzzy stabilization (case 2) controls the violations clearly, with smaller peaks than Baumgarte (20, 20).",
+            "the run holds and its peak |Φ|₁ is below Baumgarte's.",
+            peaks,
+            ("crank",),
+        ),
+        Claim(
+            "crank-late",
+            "example 2, figure 9",
+            "After the start, too, it leaves smaller violations than Baumgarte (20, 20).",
+            "the medians of |Φ|₁ and |Φ̇|₁ over the last tenth are below Baumgarte's.",
+            late,
+            ("crank",),
+        ),
+    )
+
+
+def _late(results: Results, run: Run) -> tuple[float, float]:
+    outcome = results[run]
+    n = max(1, len(outcome.t) // 10)
+    return float(np.median(outcome.phi[-n:])), float(np.median(outcome.phidot[-n:]))
+
+
+def reach_claims(runs: Runs) -> tuple[Claim, ...]:
+    """The conclusions: any step, any integrator, long runs."""
+
+    def any_step(results: Results) -> list[Finding]:
+        found = []
+        for stepping in FIXED_STEPPINGS:
+            for label, swept in runs.swept(stepping).items():
+                if not label.startswith("fuzzy"):
+                    continue
+                bad = [run.dt for run in swept if not settles(results, run)]
+                limit = results[swept[0]].limit_s
+                here = f"fails from {sci(1e3 * min(bad))} ms on" if bad else "holds at every step"
+                here += f"; linear bound {sci(1e3 * limit)} ms"
+                found.append(Finding(f"{stepping.label}, {label}", here, verdict_of(not bad), {"limit_s": limit}))
+        return found
+
+    def long_runs(results: Results) -> list[Finding]:
+        found = []
+        for reading in READINGS:
+            for name, run in (
+                ("triple pendulum", runs.triple(CASE1, reading)),
+                ("crank-slider", runs.crank(case2(), reading)),
+            ):
+                outcome = results[run]
+                figures = {"seconds": run.seconds, "peak |Φ|": outcome.peak_phi}
+                found.append(Finding(f"{reading}, {name}", violation_text(outcome), verdict_of(outcome.held), figures))
+        return found
+
+    return (
+        Claim(
+            "any-step",
+            "abstract, section 6",
+            "The method depends neither on the step nor on the integrator nor on the model.",
+            "every run of the sweep holds, and none chatters: |Φ̇|₁ ends below the largest value at which it started.",
+            any_step,
+            ("sweep", "limits"),
+        ),
+        Claim(
+            "long-runs",
+            "abstract, section 6",
+            f"It suits long real-time simulations, at steps of {sci(1e3 * STEP)} ms.",
+            "the run holds for the whole time.",
+            long_runs,
+            ("triple", "crank"),
+        ),
+    )
+
+
+def settles(results: Results, run: Run) -> bool:
+    """Whether a run held, and its velocities' violation did not end above where it started, or above a tenth."""
+    outcome = results[run]
+    return outcome.held and _late(results, run)[1] <= max(float(outcome.phidot[0]), 0.1)

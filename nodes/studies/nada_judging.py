@@ -1,0 +1,31 @@
+"""What the rules of Nada's claims share: readings, and figures as text. [NadaBayoumi2024]"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nodes.studies.claims import ENOUGH, growth, violation_text
+from nodes.studies.nada_runs import FIXED, ONE_CALL
+from nodes.studies.runs import Run
+from nodes.studies.study import Results
+
+READINGS = (FIXED, ONE_CALL)
+UNIVERSE_PHI, UNIVERSE_PHIDOT = 1e-2, 1e2  # 1/Kp and 1/Kd of the paper's scaling: where its controller saturates
+
+
+def texts(results: Results, named: Iterable[tuple[str, Run]]) -> str:
+    return "; ".join(f"{name}: {violation_text(results[run])}" for name, run in named)
+
+
+def peaks(results: Results, named: Iterable[tuple[str, Run]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, run in named:
+        found[f"{name}: peak |Φ|"] = results[run].peak_phi
+        found[f"{name}: peak |Φ̇|"] = results[run].peak_phidot
+    return found
+
+
+def stable(results: Results, run: Run) -> bool:
+    """Whether a run held and its violation did not grow tenfold."""
+    found = results[run]
+    return found.held and growth(found.phi) < ENOUGH
