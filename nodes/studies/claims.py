@@ -99,17 +99,15 @@ def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None
     return float(t[above[0]]) if len(above) else None
 
 
-def at_common_times(one: Any, other: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """What two outcomes watched, (n, k) each, at the instants that both were looked at."""
+def at_common_times(one: Any, other: Any, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The instants at which two outcomes were both looked at, and what they watched then, (n, k) each."""
     _, first, second = np.intersect1d(np.round(one.t, 9), np.round(other.t, 9), return_indices=True)
-    return one.watched[name][first], other.watched[name][second]
+    return one.t[first], one.watched[name][first], other.watched[name][second]
 
 
 def parting_time(t: np.ndarray, one: np.ndarray, other: np.ndarray, distance: float) -> float | None:
     """Time at which two motions (n, k) sampled at the same instants first differ by `distance`; None: never."""
-    n = min(len(one), len(other))
-    apart = np.abs(one[:n] - other[:n]).max(axis=1)
-    return first_above(t[:n], apart, distance)
+    return first_above(t, np.abs(one - other).max(axis=1), distance)
 
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

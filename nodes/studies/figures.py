@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nodes.studies.claims import at_common_times, sci
 from nodes.studies.runs import Outcome, Run
 from nodes.studies.style import INK, MUTED, appearance, legend_below, line, say_empty
 
@@ -112,7 +113,7 @@ def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float
         axis.plot(path[:, 0], path[:, 1], color=color, lw=0.5, alpha=0.75)
         axis.set(title=textwrap.fill(label, 26), xlabel="x (m)", xlim=(-span, span), ylim=(-span, span), aspect="equal")
         out = float(np.hypot(path[:, 0], path[:, 1]).max()) / reach - 1
-        note = "never leaves its reach" if out < 1e-3 else f"leaves its reach by {100 * min(out, 99):.2g} %"
+        note = "never leaves its reach" if out < 1e-3 else f"leaves its reach by {sci(100 * out)} %"
         axis.text(0.5, 0.02, note, transform=axis.transAxes, ha="center", color=MUTED, fontsize=8.5)
     axes[0].set_ylabel("y (m)")
 
@@ -138,12 +139,12 @@ def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Ru
     """How far two runs are apart over time, largest component, on a logarithmic axis."""
     for index, (label, one, other) in enumerate(pairs):
         a, b = results[one], results[other]
-        n = min(len(a.t), len(b.t))
-        apart = np.abs(a.watched[name][:n] - b.watched[name][:n]).max(axis=1)
-        t, series = envelope(a.t[:n], apart)
-        axis.plot(t, np.clip(series, FLOOR, None), label=label, **line(f"pair {label}", index))
+        t, first, second = at_common_times(a, b, name)
+        t, series = envelope(t, np.abs(first - second).max(axis=1))
+        axis.plot(t, np.clip(series, FLOOR, CEILING), label=label, **line(f"pair {label}", index))
     axis.set(yscale="log", xlabel="time (s)", ylabel=f"distance of the motions ({unit})")
-    axis.legend(loc="lower right")
+    axis.set_ylim(top=3 * CEILING)
+    legend_below(axis.figure, [axis], 2)
 
 
 def against_step(

@@ -36,8 +36,8 @@ def study(quick: bool = False, spans: str = "") -> Study:
         "system dynamics based on fuzzy control (in Chinese). Dynamical Systems and Control 14 (2025) 196–205. "
         "doi:10.12677/dsc.2025.143020",
         summary="The paper takes the fuzzy controller with Gaussian sets and gives two ways of scaling it: fixed gains "
-        "for starts at rest, and gains from the first step's violations for others. This page runs its triple pendulum and "
-        "its crank-slider again. Its figures did not reach us, so that claims are taken from its text.",
+        "for starts at rest, and gains from the first step's violations for others. This page runs its triple pendulum "
+        "and its crank-slider again. Its figures did not reach us, so that claims are taken from its text.",
         readings=READINGS,
         assumptions=assumptions(),
         runs=runs.all,
@@ -114,11 +114,13 @@ def triple_section(runs: Runs) -> Section:
     }
     shown = [(method.label, runs.triple(method, ONE_CALL)) for method in (NONE, CASE1)]
     paths = [(method.label, runs.triple(method, ONE_CALL)) for method in (NONE, CASE1, SAMPLED)]
+    reference, twin = runs.twins()
     pairs = [
-        (f"no stabilization and case 1, {reading}", runs.triple(NONE, reading), runs.triple(CASE1, reading))
+        (f"{method.label}, {reading}", reference, runs.triple(method, reading))
         for reading in (FIXED, ONE_CALL)
+        for method in (NONE, CASE1)
     ]
-    pairs.append(("two motions without violation, starts 10⁻⁹ rad apart", *runs.twins()))
+    pairs.append(("a second reference, start 10⁻⁹ rad beside", reference, twin))
     return Section(
         "triple",
         "Triple pendulum",
@@ -142,8 +144,8 @@ def triple_section(runs: Runs) -> Section:
             ),
             Plot(
                 "parting",
-                "How fast motions part: with and without stabilization, and two motions without any violation whose "
-                "starts differ by 10⁻⁹ rad.",
+                "How fast motions leave a reference (tolerances 10⁻¹⁰, projected, no violation), and how fast a second "
+                "reference does whose start is 10⁻⁹ rad beside it.",
                 lambda results, figure: figures.separation(results, figure.subplots(), "bars", pairs, "rad"),
                 size=(8.5, 4.4),
             ),

@@ -180,7 +180,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
 
     def against_reference(results: Results) -> list[Finding]:
         reference, fuzzy = (results[run] for run in runs.reference())
-        one, other = at_common_times(reference, fuzzy, "joints")
+        _, one, other = at_common_times(reference, fuzzy, "joints")
         apart = np.abs(one - other).max(axis=1)
         span = float(np.ptp(reference.watched["joints"], axis=0).max())
         share = float(apart.max()) / span

@@ -36,6 +36,7 @@ APPEARANCE: tuple[tuple[str, tuple[str, Any, str]], ...] = (
     ("Baumgarte (1/δt, √2/δt), δt = 10 ms", (PINK, DASHED, "D")),
     ("Baumgarte", (PINK, SOLID, "D")),
     ("PID", (PINK, DOTTED, "d")),
+    ("fuzzy, case 2", (BLUE, DASHED, "s")),
     ("fuzzy, set III", (BLUE, SOLID, "o")),
     ("fuzzy, set II", (VIOLET, DASH_DOT, "^")),
     ("fuzzy, set I", (SKY, DASHED, "s")),
