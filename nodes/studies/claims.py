@@ -63,12 +63,12 @@ def growth(series: np.ndarray) -> float:
     inf when it starts from nothing and ends with something, 1 when both are nothing; a series too short to have
     tenths is judged by its ends.
     """
-    n = max(1, len(series) // 10)
-    early, late = float(np.median(series[n : 2 * n] if len(series) >= 2 * n > n else series[:n])), 0.0
-    late = float(np.median(series[-n:]))
-    if early == 0.0:
-        return math.inf if late > 0.0 else 1.0
-    return late / early
+    n = len(series) // 10
+    early, late = (series[n : 2 * n], series[-n:]) if n else (series[:1], series[-1:])
+    before, after = float(np.median(early)), float(np.median(late))
+    if before == 0.0:
+        return math.inf if after > 0.0 else 1.0
+    return after / before
 
 
 def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> float:
@@ -86,11 +86,6 @@ def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> 
 def held_share(lost_at: float | None, seconds: float) -> float:
     """Share of the time for which the mechanism stayed together."""
     return 1.0 if lost_at is None else min(1.0, lost_at / seconds)
-
-
-def decimal_order(value: float) -> int:
-    """The power of ten a positive value is of: -5 for 3e-5."""
-    return math.floor(math.log10(value))
 
 
 def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None:

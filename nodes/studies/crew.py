@@ -10,8 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from nodes.studies.runs import Outcome, Run, execute, simulation_of
 from nodes.studies.study import Cost, Results, Study
 
-BATCH_S = 0.1  # of computing per measurement; the best of TRIALS counts
-TRIALS = 3
+TRIALS = 3  # of which the best counts
 
 Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
 
@@ -23,7 +22,7 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
     held = [run for run in study.measured if results[run].held]
     for done, run in enumerate(held):
         report("measuring times", done, len(held))
-        results.costs[run] = cost_of(run)
+        results.costs[run] = cost_of(run, study.trial_s)
     return results
 
 
@@ -58,18 +57,18 @@ def _size(run: Run) -> float:
     return run.seconds / run.step_s
 
 
-def cost_of(run: Run) -> Cost:
-    """The best of some batches of steps from the start."""
+def cost_of(run: Run, trial_s: float) -> Cost:
+    """The best of some batches of steps from the start, each of about trial_s, in time of the processor."""
     sim, _ = simulation_of(run)
     n = max(1, round(run.seconds / run.step_s))
     sim.step()
-    began = time.perf_counter()
+    began = time.process_time()
     sim.step(min(50, n))
-    steps = max(1, min(n, round(BATCH_S * min(50, n) / max(1e-9, time.perf_counter() - began))))
+    steps = max(1, min(n, round(trial_s * min(50, n) / max(1e-9, time.process_time() - began))))
     best = float("inf")
     for _ in range(TRIALS):
         sim.reset(q=run.start or None)
-        began = time.perf_counter()
+        began = time.process_time()
         sim.step(steps)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     return Cost(best / steps, best / steps / run.step_s)

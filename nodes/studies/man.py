@@ -20,7 +20,7 @@ from nodes.studies.man_runs import (
 )
 from nodes.studies.methods import B20, DOPRI5, FIXED_STEPPINGS, NONE, SAMPLED
 from nodes.studies.runs import Run
-from nodes.studies.study import Assumption, Plot, Results, Section, Study
+from nodes.studies.study import Assumption, Plot, Results, Section, Study, pace
 from nodes.studies.style import legend_below
 
 KINDS = ("III",)
@@ -45,6 +45,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
         sections=sections(runs),
         measured=runs.measured,
         quick=quick,
+        **pace(quick, spans),
     )
 
 
@@ -202,7 +203,7 @@ def step_section(runs: Runs) -> Section:
             ),
             Plot(
                 "limits",
-                "Largest fixed step at which the linear bound allows stability, by integrator. Hollow: no bound, "
+                "Largest fixed step at which the linear bound allows stability, by integrator. At the right: no bound, "
                 "because the gains follow the step.",
                 lambda results, figure: surfaces.stability_limits(figure.subplots(), limits()),
                 size=(9.0, 3.4),

@@ -16,7 +16,6 @@ from nodes.studies.methods import (
     ODE45,
     PROJECTION,
     SAMPLED,
-    SETS,
     TIGHT,
 )
 from nodes.studies.runs import Method, Options, Run, Stepping, simulation_of
@@ -25,8 +24,6 @@ FIXED, ONE_CALL = "fixed step", "one adaptive call"
 STEP = 1e-2  # the paper's h
 TICK = 5e-2  # of an adaptive call
 STEPS = (2.5e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
-UNIVERSE = 2.0  # the paper's sets are centred at -2 .. 2, ours at -1 .. 1
-OUTPUT_GAIN = 100.0  # ku of case 1
 LENGTH, LINKS = 2.0, 3
 REACH = LENGTH * LINKS
 NUDGE = 1e-9  # rad, by which the second of two starts differs
@@ -50,13 +47,7 @@ SPANS = {
 }
 
 
-def fuzzy_on_universe(label: str, kp: float, kd: float, ku: float) -> Method:
-    """U = ku FLC(kp Phi, kd Phidot) with the paper's universe: FLC(x, y) = 2 FLC(x / 2, y / 2) of ours."""
-    options: Options = (("Kp", kp / UNIVERSE), ("Kd", kd / UNIVERSE), ("Ku", UNIVERSE * ku), ("sets", SETS["III"]))
-    return Method(label, "fuzzy_paper", options)
-
-
-CASE1 = fuzzy_on_universe("fuzzy, case 1", 1.0, 1.0, OUTPUT_GAIN)
+CASE1 = Method("fuzzy, case 1", "man", (("case", 1),))
 
 
 @cache
@@ -71,9 +62,9 @@ def first_violation() -> tuple[float, float, float]:
 
 @cache
 def case2() -> Method:
-    """Inputs n kp Phi and n kd Phidot with n = 2, kp = 1/|Phi|, kd = 1/|Phidot|; ku = kp |v|. [Man2025, sec. 4.4]"""
+    """The scaling for starts in motion, from the first step's violation. [Man2025, sec. 4.4]"""
     phi, phidot, speed = first_violation()
-    return fuzzy_on_universe("fuzzy, case 2", UNIVERSE / phi, UNIVERSE / phidot, speed / phi)
+    return Method("fuzzy, case 2", "man", (("case", 2), ("phi", phi), ("phidot", phidot), ("speed", speed)))
 
 
 def level_start(nudge: float) -> tuple[float, ...]:

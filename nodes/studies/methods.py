@@ -28,9 +28,13 @@ NONE = Method("none", "none")
 B1 = Method("Baumgarte (5, 5)", "baumgarte", (("alpha", 5.0), ("beta", 5.0)))
 B2 = Method("Baumgarte (5, 12)", "baumgarte", (("alpha", 5.0), ("beta", 12.0)))
 B20 = Method("Baumgarte (20, 20)", "baumgarte", (("alpha", 20.0), ("beta", 20.0)))
-FLC1 = Method("fuzzy, set I (triangles)", "fuzzy_paper", (("sets", SETS["I"]),))
-FLC2 = Method("fuzzy, set II (trapezoids)", "fuzzy_paper", (("sets", SETS["II"]),))
-FLC3 = Method("fuzzy, set III (Gaussians)", "fuzzy_paper", (("sets", SETS["III"]),))
+PID = Method("PID (gains follow δt)", "pid")
+FLC1 = Method("fuzzy, set I (triangles)", "nada", (("sets", "I"),))
+FLC2 = Method("fuzzy, set II (trapezoids)", "nada", (("sets", "II"),))
+FLC3 = Method("fuzzy, set III (Gaussians)", "nada", (("sets", "III"),))
+DIRECT = Method("direct correction, fed back", "direct_correction")
+DIRECT_MASS = Method("direct correction, mass-weighted", "direct_correction", (("weight", "mass"),))
+DIRECT_INSIDE = Method("direct correction inside the right-hand side", "direct_correction", (("inside_rhs", True),))
 SAMPLED = Method("sampled fuzzy (ours)", "sampled_fuzzy")
 PROJECTION = Method("projection (ours)", "projection")
 
@@ -39,9 +43,6 @@ def b3(dt: float) -> Method:
     """Baumgarte with the gains that follow the paper's dt. [NadaBayoumi2024, sec. 2.2]"""
     return Method("Baumgarte (1/δt, √2/δt)", "baumgarte", (("alpha", 1.0 / dt), ("beta", math.sqrt(2.0) / dt)))
 
-
-DIRECT = Method("direct correction, fed back", "projection")
-DIRECT_INSIDE = Method("direct correction inside the right-hand side", "none")
 
 FIXED_STEPPINGS = (RK4, DOPRI5, SEMI_IMPLICIT)
 UNSTABILIZED_STEPPINGS = (DOPRI5, RK4, SEMI_IMPLICIT, ODE45)

@@ -16,7 +16,7 @@ from nodes.studies.nada_claims import claims
 from nodes.studies.nada_cost import cost_section
 from nodes.studies.nada_runs import FIXED, ONE_CALL, REACH, SPANS, STEPS, Runs
 from nodes.studies.runs import Run
-from nodes.studies.study import Assumption, Plot, Section, Study
+from nodes.studies.study import Assumption, Plot, Section, Study, pace
 
 KINDS = ("I", "II", "III")
 Columns = Mapping[str, list[tuple[str, Run]]]
@@ -40,6 +40,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
         sections=sections(runs),
         measured=runs.measured,
         quick=quick,
+        **pace(quick, spans),
     )
 
 

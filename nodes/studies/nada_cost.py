@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.studies import figures, surfaces
-from nodes.studies.methods import B2, DIRECT, FIXED_STEPPINGS, FLC1, FLC2, FLC3, SAMPLED, b3
+from nodes.studies.methods import B2, DIRECT, DIRECT_INSIDE, FIXED_STEPPINGS, FLC1, FLC2, FLC3, PID, SAMPLED, b3
 from nodes.studies.nada_runs import FIXED, LARGEST, ONE_CALL, STEPS, Runs
 from nodes.studies.runs import Run
 from nodes.studies.study import Plot, Results, Section
@@ -29,8 +29,14 @@ def cost_section(runs: Runs) -> Section:
             Plot(
                 "sweep",
                 "Work and precision under RK4 with fixed steps: largest |Φ|₁ over the step, and over the time "
-                "it takes, for every stabilizer.",
+                "it takes, for what feeds violations back.",
                 lambda r, f: figures.precision(r, f, runs.sweep()),
+            ),
+            Plot(
+                "corrections",
+                "The same for what corrects the state after a step, or inside the right-hand side, and for PID "
+                "feedback with gains that follow the step.",
+                lambda r, f: figures.precision(r, f, runs.corrections()),
             ),
             Plot(
                 "integrators",
@@ -39,10 +45,10 @@ def cost_section(runs: Runs) -> Section:
             ),
             Plot(
                 "limits",
-                "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. "
-                "Hollow: no bound, because the gains follow the step or nothing is fed back.",
+                "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. At the "
+                "right: no bound, because the gains follow the step or the state is corrected. At the left: no step.",
                 lambda r, f: surfaces.stability_limits(f.subplots(), limits()),
-                size=(9.0, 4.2),
+                size=(9.5, 5.2),
             ),
         ),
     )
@@ -50,7 +56,7 @@ def cost_section(runs: Runs) -> Section:
 
 def limits() -> dict[str, dict[str, float]]:
     """{stabilizer: {stepper: s}} for the gains as they are, those that follow the step at 1 ms."""
-    methods = (B2, b3(STEPS[0]), FLC1, FLC2, FLC3, SAMPLED)
+    methods = (B2, b3(STEPS[0]), PID, DIRECT, DIRECT_INSIDE, FLC1, FLC2, FLC3, SAMPLED)
     found: dict[str, dict[str, float]] = {}
     for method in methods:
         label = f"{method.label}, δt = 1 ms" if "δt" in method.label else method.label

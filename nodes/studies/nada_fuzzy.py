@@ -150,7 +150,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
         found = []
         for reading in READINGS:
             share = shares(results, reading)[b3(LARGEST).label]
-            here = f"they stay below a tenth of its peak after {100 * share:.0f} % of the time"
+            here = f"they stay below a tenth of their peak after {100 * share:.0f} % of the time"
             found.append(
                 Finding(f"{reading}, the joint's rows", here, verdict_of(share > 0.5), {"settled after": share})
             )

@@ -10,6 +10,7 @@ from nodes.studies.methods import (
     B2,
     DIRECT,
     DIRECT_INSIDE,
+    DIRECT_MASS,
     DOPRI5,
     FIXED_STEPPINGS,
     FLC1,
@@ -17,6 +18,7 @@ from nodes.studies.methods import (
     FLC3,
     NONE,
     ODE45,
+    PID,
     PROJECTION,
     RK4,
     SAMPLED,
@@ -24,7 +26,7 @@ from nodes.studies.methods import (
     UNSTABILIZED_STEPPINGS,
     b3,
 )
-from nodes.studies.runs import Method, Options, Run, Stepping
+from nodes.studies.runs import Method, Run, Stepping
 
 FIXED, ONE_CALL = "fixed step", "one adaptive call"
 STEPS = (1e-3, 1e-2, 5e-2)  # the paper's dt
@@ -56,11 +58,8 @@ SPANS = {
 }
 
 
-def recipe() -> Method:
-    """The paper's recipe for the gains, with the bounds it names: Kp = 1/|C|, Kd = 1/|Cdot|, Ku = 100 Kp."""
-    Kp, Kd = 1.0 / BOUND_PHI, 1.0 / BOUND_PHIDOT
-    options: Options = (("Kp", Kp), ("Kd", Kd), ("Ku", 100.0 * Kp), *FLC3.options)
-    return Method("fuzzy, gains by the recipe", "fuzzy_paper", options)
+# The paper's recipe for the gains, with the bounds it names: Kp = 1/|C|, Kd = 1/|Cdot|, Ku = 100 Kp.
+RECIPE = Method("fuzzy, gains by the recipe", "nada", (("permitted", (BOUND_PHI, BOUND_PHIDOT)),))
 
 
 def hanging(angle: float) -> tuple[float, ...]:
@@ -138,15 +137,19 @@ class Runs:
         methods = (NONE, B2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.gear(method, reading) for method in methods}
 
-    def sweep(self) -> dict[str, list[Run]]:
+    def sweep(self, methods: tuple[Method, ...] = ()) -> dict[str, list[Run]]:
         """The rotary pendulum under RK4 over a range of steps, by stabilizer."""
         span = self.spans.sweep
         found: dict[str, list[Run]] = {}
         for step in RK4_STEPS:
-            for method in (NONE, B2, b3(step), FLC1, FLC3, SAMPLED, PROJECTION):
+            for method in methods or (NONE, B2, b3(step), FLC1, FLC3, SAMPLED, PROJECTION):
                 run = Run("rotary pendulum, sweep", "rotary_pendulum", RK4, method, step, span)
                 found.setdefault(method.label, []).append(run)
         return found
+
+    def corrections(self) -> dict[str, list[Run]]:
+        """The same sweep under what corrects the state, and PID."""
+        return self.sweep((NONE, PID, DIRECT, DIRECT_MASS, DIRECT_INSIDE, SAMPLED, PROJECTION))
 
     def integrators(self) -> dict[str, list[Run]]:
         """The rotary pendulum with the sampled law over a range of steps, by stepper."""
@@ -173,13 +176,18 @@ class Runs:
             "fixed step, 1 ms": self.triple(FLC3, RK4, 1e-3, span),
             "fixed step, 0.1 ms": self.triple(FLC3, RK4, 1e-4, span),
             "one adaptive call": self.triple(FLC3, ODE45, 1e-2, span),
-            "fixed step, 1 ms, gains by the recipe": self.triple(recipe(), RK4, 1e-3, span),
+            "fixed step, 1 ms, gains by the recipe": self.triple(RECIPE, RK4, 1e-3, span),
         }
 
     def fuzzy_steps(self) -> dict[str, list[Run]]:
         """The fuzzy sets over fixed steps of RK4."""
         sweep = self.sweep()
         return {label: runs for label, runs in sweep.items() if label.startswith("fuzzy,")}
+
+    @property
+    def swept_all(self) -> list[list[Run]]:
+        """Every sweep."""
+        return [*self.sweep().values(), *self.corrections().values(), *self.integrators().values()]
 
     @property
     def all(self) -> tuple[Run, ...]:
@@ -195,7 +203,7 @@ class Runs:
         for method in (DIRECT, DIRECT_INSIDE, FLC3, SAMPLED):
             found += [self.triple(method), self.triple_small(method)]
         found += [*self.bounded().values(), *self.reference()]
-        found += [run for runs in (*self.sweep().values(), *self.integrators().values()) for run in runs]
+        found += [run for runs in self.swept_all for run in runs]
         return tuple(dict.fromkeys(found))
 
     @property
@@ -206,5 +214,5 @@ class Runs:
             found += self.baumgarte(ONE_CALL, dt).values()
             found += self.compared(FIXED, dt).values()
         found += [*self.compared(ONE_CALL).values(), *self.unstabilized(ONE_CALL).values()]
-        found += [run for runs in (*self.sweep().values(), *self.integrators().values()) for run in runs]
+        found += [run for runs in self.swept_all for run in runs]
         return tuple(dict.fromkeys(found))

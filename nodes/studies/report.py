@@ -17,7 +17,6 @@ from nodes.studies.style import settings
 
 MARKER = "study.json"  # names the files that a study has written
 TABLES = ("runs", "claims", "timing", "timing_claims")
-DPI = 150
 
 
 def files_of(study: Study) -> list[str]:
@@ -54,7 +53,7 @@ def write(study: Study, results: Results, folder: Path, report: Report) -> None:
     plots = [plot for section in study.sections for plot in section.plots]
     for done, plot in enumerate(plots):
         report("drawing", done, len(plots))
-        draw(plot, results, folder / "plots" / f"{plot.file}.png")
+        draw(plot, results, folder / "plots" / f"{plot.file}.png", study.dpi)
         if plot.curves:
             curves = tables.curves_table(plot, results)
             _write(folder / "tables" / f"curves_{plot.file}.csv", tables.as_csv(curves))
@@ -92,14 +91,14 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def draw(plot: Plot, results: Results, file: Path) -> None:
+def draw(plot: Plot, results: Results, file: Path, dpi: int) -> None:
     """One picture as PNG."""
     from matplotlib.figure import Figure
 
     with settings():
         figure = Figure(figsize=plot.size, layout="constrained")
         plot.draw(results, figure)
-        figure.savefig(file, dpi=DPI, metadata={"Software": None})
+        figure.savefig(file, dpi=dpi, metadata={"Software": None})
 
 
 def page(study: Study, results: Results) -> str:

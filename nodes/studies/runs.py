@@ -30,9 +30,12 @@ class Method:
     options: Options = ()
 
     def make(self) -> Any:
-        """The sim_core stabilizer."""
+        """The sim_core stabilizer; "nada" and "man" are the papers' scalings of the fuzzy one."""
+        from sim_core.stabilization import scalings
         from sim_core.stabilization.stabilizers import stabilizer_named
 
+        if self.name in ("nada", "man"):
+            return getattr(scalings, self.name)(**dict(self.options))
         return stabilizer_named(self.name, **dict(self.options))
 
 

@@ -44,7 +44,7 @@ class Assumption:
 class Study:
     """One paper: what is run, what is claimed, what is drawn.
 
-    measured  runs whose time is measured too, one after the other
+    measured  runs whose time is measured too, one after the other, each for about trial_s
     """
 
     name: str
@@ -58,11 +58,20 @@ class Study:
     sections: tuple[Section, ...]
     measured: tuple[Run, ...] = ()
     quick: bool = False
+    trial_s: float = 0.1
+    dpi: int = 150
+
+
+def pace(quick: bool, spans: str) -> dict[str, Any]:
+    """How long times are measured and how fine pictures are: thoroughly, quickly, or for a test."""
+    if spans == "tiny":
+        return {"trial_s": 1e-3, "dpi": 50}
+    return {"trial_s": 0.02, "dpi": 100} if quick else {"trial_s": 0.1, "dpi": 150}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Time that a run takes on this machine: seconds per step of the tick, and per simulated second."""
+    """Time that a run takes on this machine: seconds of the processor per tick, and per simulated second."""
 
     per_step: float
     per_second: float

@@ -28,6 +28,7 @@ APPEARANCE: tuple[tuple[str, tuple[str, Any, str]], ...] = (
     ("none", (GREY, DOTTED, "x")),
     ("reference", (INK, SOLID, "")),
     ("direct correction inside", (BROWN, DASH_DOT, "v")),
+    ("direct correction, mass", (VIOLET, DASHED, "X")),
     ("direct correction", (INK, SOLID, "P")),
     ("Baumgarte (5, 5)", (OCHRE, DASHED, "<")),
     ("Baumgarte (5, 12)", (OCHRE, SOLID, ">")),

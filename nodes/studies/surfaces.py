@@ -78,23 +78,29 @@ def sections(axis: Any, kinds: Sequence[str]) -> None:
 
 
 def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> None:
-    """{stabilizer: {stepper: largest stable step, s}} as points on a logarithmic axis, one line per stabilizer."""
-    finite = [limit for row in limits.values() for limit in row.values() if math.isfinite(limit)]
-    unbounded = 10 * max(finite, default=1.0) * 1e3
+    """{stabilizer: {stepper: largest stable step, s}} as points on a logarithmic axis, one line per stabilizer.
+
+    Hollow points stand at the edges: always stable on the right, never on the left.
+    """
+    finite = [limit for row in limits.values() for limit in row.values() if 0.0 < limit < math.inf]
+    never, always = min(finite, default=1e-3) * 1e3 / 10, max(finite, default=1.0) * 1e3 * 10
     steppers = list(next(iter(limits.values())))
-    for place, (_name, row) in enumerate(limits.items()):
+    for place, row in enumerate(limits.values()):
         for index, stepper in enumerate(steppers):
             limit = row[stepper]
             shown = appearance(f"stepper {stepper}", index)
-            y = place + 0.12 * (index - (len(steppers) - 1) / 2)
-            x = limit * 1e3 if math.isfinite(limit) else unbounded
-            face = shown["color"] if math.isfinite(limit) else "none"
+            inside = 0.0 < limit < math.inf
+            x = limit * 1e3 if inside else never if limit == 0.0 else always
+            y = place + 0.6 / len(steppers) * (index - (len(steppers) - 1) / 2)
+            face = shown["color"] if inside else "none"
             label = stepper if place == 0 else "_"
             axis.plot([x], [y], marker=shown["marker"], ls="", color=shown["color"], mfc=face, label=label)
     axis.set_yticks(range(len(limits)), list(limits))
     axis.set(xscale="log", xlabel="largest stable step of the linear bound (ms)")
-    axis.axvline(unbounded, color=MUTED, lw=0.8, ls=(0, (2, 2)))
-    axis.text(unbounded, -0.75, "no bound ", ha="right", va="center", color=MUTED, fontsize=8.5)
+    for edge, words in ((never, "never stable"), (always, "no bound")):
+        axis.axvline(edge, color=MUTED, lw=0.8, ls=(0, (2, 2)))
+        axis.text(edge, -0.75, words, ha="center", va="center", color=MUTED, fontsize=8.5, backgroundcolor="white")
+    axis.set_xlim(never / 4, always * 4)
     axis.set_ylim(len(limits) - 0.5, -1.0)
     axis.xaxis.set_major_formatter(plain_number)
-    axis.legend(loc="upper left", bbox_to_anchor=(0.0, 1.12), ncols=4)
+    legend_below(axis.figure, [axis], 3)
