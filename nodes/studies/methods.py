@@ -17,6 +17,11 @@ TIGHT = Stepping(
     "Dormand–Prince 5(4), tolerances 1e-10", "dopri5_adaptive", (("rtol", 1e-10), ("atol", 1e-12)), adaptive=True
 )
 SEMI_IMPLICIT = Stepping("semi-implicit Euler", "semi_implicit")
+ABM4 = Stepping("Adams–Bashforth–Moulton 4", "abm4")
+TR_BDF2 = Stepping("TR-BDF2", "tr_bdf2")
+RADAU5 = Stepping("Radau IIA 5, fixed", "radau5")
+ADAMS = Stepping("Adams, variable order", "adams_variable", DEFAULT_TOLERANCES, adaptive=True, restarts=True)
+RADAU = Stepping("Radau IIA 5, adaptive", "radau_variable", DEFAULT_TOLERANCES, adaptive=True, restarts=True)
 
 SETS = {
     "I": FuzzySets("triangle"),
@@ -44,5 +49,6 @@ def b3(dt: float) -> Method:
     return Method("Baumgarte (1/δt, √2/δt)", "baumgarte", (("alpha", 1.0 / dt), ("beta", math.sqrt(2.0) / dt)))
 
 
-FIXED_STEPPINGS = (RK4, DOPRI5, SEMI_IMPLICIT)
-UNSTABILIZED_STEPPINGS = (DOPRI5, RK4, SEMI_IMPLICIT, ODE45)
+# Those that sim_core has.
+FIXED_STEPPINGS = tuple(s for s in (RK4, DOPRI5, SEMI_IMPLICIT, ABM4, TR_BDF2, RADAU5) if s.known)
+ADAPTIVE_STEPPINGS = tuple(s for s in (ODE45, ADAMS, RADAU) if s.known)

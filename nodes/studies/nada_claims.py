@@ -11,13 +11,15 @@ from nodes.studies.claims import (
     ENOUGH,
     Claim,
     Finding,
+    Verdict,
     growth,
+    held_share,
     sci,
     settled_share,
     verdict_of,
     violation_text,
 )
-from nodes.studies.methods import B1, B2, DIRECT, DIRECT_INSIDE, FLC3, NONE, b3
+from nodes.studies.methods import ABM4, ADAMS, B1, B2, DIRECT, DIRECT_INSIDE, FLC3, NONE, ODE45, RADAU, TR_BDF2, b3
 from nodes.studies.nada_fuzzy import fuzzy_claims
 from nodes.studies.nada_judging import READINGS, UNIVERSE_PHI, UNIVERSE_PHIDOT, peaks, stable, texts
 from nodes.studies.nada_runs import (
@@ -25,6 +27,7 @@ from nodes.studies.nada_runs import (
     BOUND_PHIDOT,
     FIXED,
     LARGEST,
+    ONE_CALL,
     REACH,
     STEPS,
     Runs,
@@ -140,6 +143,7 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
             unstabilized,
             ("unstabilized",),
         ),
+        *integrator_claims(runs),
         Claim(
             "baumgarte-constants",
             "section 4, figures 18, 19",
@@ -163,6 +167,74 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
             "all three runs at 1 ms hold and |Φ|₁ does not grow tenfold.",
             dense,
             ("baumgarte",),
+        ),
+    )
+
+
+def integrator_claims(runs: Runs) -> tuple[Claim, ...]:
+    """Figure 17, of the integrators by name."""
+
+    def adams_best(results: Results) -> list[Finding]:
+        found = []
+        for reading, adams in ((FIXED, ABM4), (ONE_CALL, ADAMS)):
+            named = runs.unstabilized(reading)
+            if adams.label not in named:
+                found.append(Finding(reading, f"there is no {adams.label} to run", Verdict.OPEN))
+                continue
+            best = min(named, key=lambda name: results[named[name]].peak_phi)
+            text, figures = texts(results, named.items()), peaks(results, named.items())
+            found.append(Finding(reading, text, verdict_of(best == adams.label), figures))
+        return found
+
+    def unbounded(results: Results) -> list[Finding]:
+        named = runs.unstabilized(FIXED)
+        if TR_BDF2.label not in named:
+            return [Finding(FIXED, f"there is no {TR_BDF2.label} to run", Verdict.OPEN)]
+        run = named[TR_BDF2.label]
+        share = held_share(results[run].lost_at, run.seconds)
+        here = f"{violation_text(results[run])}; it holds for {100 * share:.0f} % of the time"
+        return [Finding(f"{FIXED}, 1 ms", here, verdict_of(share < 0.1), {"held share": share})]
+
+    def radau_cost(results: Results) -> list[Finding]:
+        named = runs.unstabilized(ONE_CALL)
+        found = []
+        for other, ratio in ((ADAMS, 1.45), (ODE45, 2.3)):
+            counts = [results[named[s.label]].evaluations if s.label in named else None for s in (RADAU, other)]
+            reading = f"Radau over {other.label}"
+            if counts[0] is None or counts[1] is None:
+                found.append(Finding(reading, "not both can be run", Verdict.OPEN))
+                continue
+            here_ratio = counts[0] / counts[1]
+            here = f"{sci(here_ratio)} times the evaluations; the paper's times are {ratio:g} to 1"
+            verdict = verdict_of(ratio / 2 <= here_ratio <= 2 * ratio)
+            found.append(Finding(reading, here, verdict, {"ratio of evaluations": here_ratio}))
+        return found
+
+    return (
+        Claim(
+            "adams-best",
+            "section 4, figure 17",
+            "Of the unstabilized integrators the Adams methods violate the constraints least.",
+            "theirs is the smallest peak of |Φ|₁.",
+            adams_best,
+            ("unstabilized",),
+        ),
+        Claim(
+            "tr-bdf-unbounded",
+            "section 4, figure 17",
+            "TR-BDF's violations are unbounded early in the simulation.",
+            "|Φ|₁ exceeds one characteristic length before a tenth of the time.",
+            unbounded,
+            ("unstabilized",),
+        ),
+        Claim(
+            "radau-cost",
+            "section 4",
+            "Radau takes 145 % of the time of the Adams methods and 230 % of that of Runge–Kutta.",
+            "evaluations of the right-hand side are in these ratios within a factor of two; times are not compared, "
+            "for the implementations differ.",
+            radau_cost,
+            ("unstabilized",),
         ),
     )
 

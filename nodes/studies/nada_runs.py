@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from nodes.studies.methods import (
+    ADAPTIVE_STEPPINGS,
     B1,
     B2,
     DIRECT,
@@ -23,7 +24,6 @@ from nodes.studies.methods import (
     RK4,
     SAMPLED,
     TIGHT,
-    UNSTABILIZED_STEPPINGS,
     b3,
 )
 from nodes.studies.runs import Method, Run, Stepping
@@ -97,9 +97,8 @@ class Runs:
         """Every integrator without stabilization, by its label."""
         adaptive = reading == ONE_CALL
         found = {}
-        for stepping in UNSTABILIZED_STEPPINGS:
-            if stepping.adaptive == adaptive:
-                found[stepping.label] = self.rotary(NONE, reading, LARGEST if adaptive else STEPS[0], stepping)
+        for stepping in ADAPTIVE_STEPPINGS if adaptive else FIXED_STEPPINGS:
+            found[stepping.label] = self.rotary(NONE, reading, LARGEST if adaptive else STEPS[0], stepping)
         return found
 
     def baumgarte(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:

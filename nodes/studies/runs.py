@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 SAMPLES = 2400  # looks at the state per run
+RESTARTING_SAMPLES = 40
 LOST = 100.0  # characteristic lengths of |Phi|_1 at which a run is given up
 
 Options = tuple[tuple[str, Any], ...]
@@ -41,12 +42,24 @@ class Method:
 
 @dataclass(frozen=True)
 class Stepping:
-    """A stepper with its options, as the page calls it; `adaptive` ones choose their own steps between the ticks."""
+    """A stepper with its options, as the page calls it.
+
+    adaptive  it chooses its own steps between the ticks
+    restarts  it begins anew whenever it is looked at, so that it is looked at less often
+    """
 
     label: str
     name: str
     options: Options = ()
     adaptive: bool = False
+    restarts: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether sim_core has this stepper."""
+        from sim_core.integrators.steppers import STEPPERS
+
+        return self.name in STEPPERS
 
     def make(self) -> Any:
         """The sim_core stepper."""
@@ -139,11 +152,11 @@ def execute(run: Run) -> Outcome:
     length = sim.system.mechanism.characteristic_length
     watchers = {name: watcher(name, sim) for name in run.watch}
     steps = round(run.seconds / run.step_s)
-    stride = max(1, math.ceil(steps / SAMPLES))
+    stride = max(1, math.ceil(steps / (RESTARTING_SAMPLES if run.stepping.restarts else SAMPLES)))
     rows: list[tuple[float, float, float]] = []
     seen: dict[str, list[Any]] = {name: [] for name in watchers}
     lost_at: float | None = None
-    for done in range(0, steps + 1, stride):
+    for done in dict.fromkeys([*range(0, steps, stride), steps]):
         try:
             sim.step(done - sim.tick)
         except SimulationDiverged as error:
