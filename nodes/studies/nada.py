@@ -250,7 +250,7 @@ def direct_section(runs: Runs) -> Section:
         "direct-correction",
         "Direct correction: fed back or not",
         "The corrected state either replaces the integrator's own, or it is used to evaluate the accelerations and "
-        "then thrown away. The paper's failures of direct correction belong to the second.",
+        "then thrown away. Only in the second is there something left to grow.",
         (
             Plot(
                 "direct_rotary",
