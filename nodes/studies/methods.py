@@ -12,7 +12,7 @@ DEFAULT_TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))
 
 RK4 = Stepping("RK4", "rk4")
 DOPRI5 = Stepping("Dormand–Prince 5, fixed", "dopri5")
-ODE45 = Stepping("Dormand–Prince 5(4), adaptive", "dopri5_adaptive", DEFAULT_TOLERANCES, adaptive=True)
+ODE45 = Stepping("Dormand–Prince 5(4), adaptive", "dopri5_dense", DEFAULT_TOLERANCES, adaptive=True)
 TIGHT = Stepping(
     "Dormand–Prince 5(4), tolerances 1e-10", "dopri5_adaptive", (("rtol", 1e-10), ("atol", 1e-12)), adaptive=True
 )

@@ -35,7 +35,7 @@ def memberships(figure: Any, kinds: Sequence[str]) -> None:
             axis.plot(x, degrees[:, index], color=COLORS[index], ls=dash, label=name)
         axis.set(title=f"set {kind}: {SETS[kind].kind}s", xlabel="scaled input (1)")
     axes[0].set_ylabel("membership (1)")
-    legend_below(figure, axes, 5)
+    legend_below(figure, axes, min(5, 3 * len(kinds)))
 
 
 def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
