@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Message
+from nodes.wire.messages import JointCommand, Message
 from nodes.wire.recording import RecordingFile
 from nodes.wire.topics import ROBOT_TOPICS
 
@@ -32,8 +32,9 @@ Line = tuple[float, str, Message]  # seconds after the start of playing, name, m
 class Player(Node):
     """Says again what a recording's robot topics said, as the plan's robot, in the recorded order.
 
-    Messages keep their timestamps; seq and sent_ns are new. What other nodes said of themselves ("status") is
-    left out: it would be their word in our mouth. A recording that was cut off plays up to the cut.
+    Messages keep their timestamps; seq and sent_ns are new, commands answer no state. What other nodes said of
+    themselves ("status") is left out: it would be their word in our mouth. A recording that was cut off plays up
+    to the cut.
     """
 
     speaks = {name: topic.message for name, topic in ROBOT_TOPICS.items()}
@@ -97,6 +98,8 @@ def _script(params: PlayerParams) -> Iterator[Line]:
             message = recorded.message() if robot and name in ROBOT_TOPICS else None
             if message is None:
                 continue
+            if isinstance(message, JointCommand):
+                message.answers = None  # the state it answered was of another run
             origin = recorded.time_ns if origin is None else origin
             elapsed = max(elapsed, (recorded.time_ns - origin) / 1e9)
             yield base + elapsed, name, message

@@ -17,7 +17,8 @@ from nodes.runtime.clock import Durations
 from nodes.runtime.description import describe
 from nodes.runtime.hosted import Out
 from nodes.runtime.plan import Plan
-from nodes.runtime.watch import MilestoneWatch, Pace, Watchdog, known_names
+from nodes.runtime.sim_services import SERVICES, known_names
+from nodes.runtime.watch import MilestoneWatch, Pace, Watchdog
 from nodes.wire.codec import WireError, encode
 from nodes.wire.messages import BodyPoses, Event, JointCommand, Message, RobotState
 from nodes.wire.refusals import Refusals
@@ -30,19 +31,6 @@ from sim_core.system import assemble
 
 SPEAKS = ("description", "state", "body_poses", "event")
 SENT = 1024  # states whose send time is remembered, to measure round trips
-SERVICES = {
-    "pause": "stop simulation time",
-    "resume": "let simulation time run",
-    "step": "n: advance a paused simulation by n steps",
-    "reset": "back to the start, at time zero",
-    "speed": "x: simulated seconds per wall second",
-    "snapshot": "the whole state as plain data",
-    "restore": "state: put a snapshot back",
-    "set": "name = value: tune parameters of the mechanism",
-    "get_parameters": "the tunable parameters of the mechanism",
-    "set_parameters": "the same as set",
-    "describe": "what the robot is",
-}
 
 
 class SimServer:
@@ -92,6 +80,7 @@ class SimServer:
         self.milestones = MilestoneWatch(plan.milestones, self._names)
         self.pace = Pace()
         self._sent: list[tuple[int, int]] = [(0, 0)] * SENT
+        self._state_seq = 0
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
 
@@ -198,6 +187,9 @@ class SimServer:
             if name not in self._actuators:
                 there = ", ".join(self._actuators) or "none"
                 return f"{self.robot!r} has no actuator {name!r}; its actuators are {there}"
+        if command.answers and self._realtime and self._watchdog is not None:
+            age_s = (self._state_seq - command.answers) * self._state_every * self.plan.sim.step_s
+            return self._watchdog.objects_to(age_s, self.speed)
         return ""
 
     def _enter_safe_mode(self) -> None:
@@ -382,6 +374,7 @@ class SimServer:
         seq = self._stamper.stamp(topic, state)
         payload = encode(state, topic)
         self._sent[seq % SENT] = (seq, time.perf_counter_ns())
+        self._state_seq = seq
         self.out(topic, payload)
         if self.milestones.pending:
             self.milestones.see(state.timestamp, state.position)

@@ -9,12 +9,15 @@ from collections.abc import Callable, Container, Iterable, Mapping
 import zmq
 
 from nodes.wire.bus import Context, Feed, Subscriber
-from nodes.wire.messages import Message
+from nodes.wire.messages import BodyPoses, Message, RobotState, Status
 from nodes.wire.registry import NodeEntry
+from nodes.wire.sockets import QUEUE
 
 log = logging.getLogger("armswing.node")
 
 STALE_BACKLOG = 64
+LONGEST_BACKLOG = 2 * QUEUE  # what both ends of a link can hold
+SAMPLED = (RobotState, BodyPoses, Status)  # each message says all: who has the latest misses nothing
 
 Heard = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
 
@@ -23,7 +26,7 @@ class Links:
     """The feeds of one listener. `offer` may be called by any thread, the rest by the owner of the loop.
 
     topics    {topic: message type}, None for all
-    keeps_all False: a listener that fell far behind (it was stopped) hears only the latest of each topic
+    keeps_all False: a listener that fell far behind (it was stopped) hears only the latest of each sampled topic
     ignore    publishers not listened to
     """
 
@@ -103,17 +106,22 @@ class Links:
 
     def _drain_rest(self, feed: Feed, take: Callable[[Heard], None]) -> None:
         backlog: list[Heard] = []
-        while (heard := feed.receive()) is not None:
+        most = STALE_BACKLOG if self._keeps_all else LONGEST_BACKLOG
+        while len(backlog) < most and (heard := feed.receive()) is not None:
             backlog.append((feed.source, *heard))
-            if len(backlog) > STALE_BACKLOG and not self._keeps_all:
-                latest = {item[1]: item for item in backlog}
-                self.stale += len(backlog) - len(latest)
-                backlog = list(latest.values())
-            elif len(backlog) >= STALE_BACKLOG:
-                break
+        if len(backlog) > STALE_BACKLOG:
+            fresh = _without_stale(backlog)
+            self.stale += len(backlog) - len(fresh)
+            backlog = fresh
         for item in backlog:
             take(item)
 
     def close(self) -> None:
         """Listen no more."""
         self.subscriber.close()
+
+
+def _without_stale(backlog: list[Heard]) -> list[Heard]:
+    """Of sampled topics only the latest message, of the others every one, in order."""
+    last = {item[1]: index for index, item in enumerate(backlog)}
+    return [item for index, item in enumerate(backlog) if index == last[item[1]] or not isinstance(item[2], SAMPLED)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from nodes.runtime.plan import Milestone
 
@@ -31,6 +31,15 @@ class Watchdog:
         """Wait for a first command again."""
         self._heard_at = None
         self.tripped = False
+
+    def objects_to(self, age_s: float, speed: float) -> str:
+        """Why a command that answers a state of this age (simulation time) comes too late, "" when it does not.
+
+        Its node was held up, and works off what it should have said long ago.
+        """
+        if age_s <= self._limit_s * max(speed, 1.0):  # the limit is of wall time
+            return ""
+        return f"answers a state {age_s * 1e3:.0f} ms old; watchdog_ms = {self._limit_s * 1e3:g} allows no such age"
 
     def trips(self, now: float) -> bool:
         """Whether it trips now; once per silence."""
@@ -97,11 +106,3 @@ class Pace:
             running += simulated - self._began[0]
             wall += time.perf_counter() - self._began[1]
         return running / wall if wall > 0.0 else 0.0
-
-
-def known_names(args: Mapping[str, object], allowed: Sequence[str], service: str) -> None:
-    """Refuse arguments that a service does not take, with those it does."""
-    for key in args:
-        if key not in allowed:
-            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
-            raise ValueError(f"{service}: unknown argument {key!r}; {takes}")

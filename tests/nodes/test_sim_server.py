@@ -167,6 +167,38 @@ def test_a_pause_is_no_silence_in_realtime(make_plan: MakePlan, monkeypatch: pyt
     assert (server.state, server.watchdog_trips) == ("safe", 1)
 
 
+@pytest.mark.parametrize(
+    ("mode", "speed", "refused"), [("realtime", 1.0, True), ("realtime", 2.0, False), ("fast", 1.0, False)]
+)
+def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
+    mode: str, speed: float, refused: bool, make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("nodes.sim_server.time.monotonic", lambda: now)
+    server, ear = started(make_plan(mode=mode, watchdog_ms=50.0, speed=speed))
+    server.request("resume", {})
+    server.command("damp", effort(0.02, answers=1))
+    server.step()
+    for _ in range(59):
+        server.step()
+    now += 0.06 / speed
+    server.step()
+    if mode == "realtime" and speed == 1.0:
+        assert server.state == "safe"
+    server.command("damp", effort(0.03, answers=1))  # of 61 steps ago
+    server.step()
+    taken = 0.0 if refused else 0.03
+    assert (ear.state().effort[0], server.refusals.count) == (taken, int(refused))
+    if not refused:
+        return
+    assert (server.state, server.commanded_by) == ("safe", None)
+    assert "answers a state 61 ms old" in server.status()["commands_refused"]["damp"]["reason"]
+    for answers in (0, None, ear.state().seq - 50):  # by hand, by hand, and just in time
+        server.command("damp", effort(0.04, answers=answers))
+    server.step()
+    assert (server.state, ear.state().effort[0], server.refusals.count) == ("running", 0.04, 1)
+
+
 def test_snapshot_and_restore_repeat_the_run_to_the_byte(make_plan: MakePlan) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     server.command("damp", effort(0.02))

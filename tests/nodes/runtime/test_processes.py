@@ -71,6 +71,26 @@ def test_a_stopped_listener_does_not_hold_up_the_server(make_plan: MakePlan, run
     until(lambda: running.call("keep", "status")["counters"]["received"] > 1000)
 
 
+def test_a_controller_that_was_stopped_answers_no_old_states(make_plan: MakePlan, run: Any, until: Until) -> None:
+    running = run(make_plan("Damp", mode="realtime", watchdog_ms=200.0))
+    running.call("sim", "resume")
+    until(lambda: running.status()["commanded_by"] == "damp")
+    os.kill(running.processes["damp"].pid, signal.SIGSTOP)
+    before = until(lambda: (found := running.status())["state"] == "safe" and found)
+    until(lambda: running.status()["tick"] > before["tick"] + 1500)
+    os.kill(running.processes["damp"].pid, signal.SIGCONT)
+    after = until(lambda: (found := running.status())["state"] == "running" and found)
+    assert "answers a state" in after["commands_refused"]["damp"]["reason"]
+
+    def left_out() -> int:
+        """States that were not answered, and old answers that were not followed."""
+        lost: int = running.call("damp", "status")["counters"]["lost"]
+        refused: int = running.status()["commands_refused"]["damp"]["count"]
+        return lost and lost + refused
+
+    until(lambda: left_out() > 1000)
+
+
 def test_a_silent_controller_leaves_the_robot_in_safe_mode(make_plan: MakePlan, run: Any, until: Until) -> None:
     running = run(make_plan("OneShot", mode="realtime", watchdog_ms=50.0))
     running.call("sim", "resume")

@@ -1,0 +1,27 @@
+"""What the simulation server may be asked, and with which arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+SERVICES = {
+    "pause": "stop simulation time",
+    "resume": "let simulation time run",
+    "step": "n: advance a paused simulation by n steps",
+    "reset": "back to the start, at time zero",
+    "speed": "x: simulated seconds per wall second",
+    "snapshot": "the whole state as plain data",
+    "restore": "state: put a snapshot back",
+    "set": "name = value: tune parameters of the mechanism",
+    "get_parameters": "the tunable parameters of the mechanism",
+    "set_parameters": "the same as set",
+    "describe": "what the robot is",
+}
+
+
+def known_names(args: Mapping[str, object], allowed: Sequence[str], service: str) -> None:
+    """Refuse arguments that a service does not take, with those it does."""
+    for key in args:
+        if key not in allowed:
+            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+            raise ValueError(f"{service}: unknown argument {key!r}; {takes}")
