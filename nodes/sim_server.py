@@ -16,7 +16,7 @@ import numpy as np
 from nodes.runtime.clock import Durations
 from nodes.runtime.description import describe
 from nodes.runtime.hosted import Out
-from nodes.runtime.plan import Plan
+from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
 from nodes.runtime.watch import MilestoneWatch, Pace, Watchdog
 from nodes.wire.codec import WireError, encode
@@ -238,8 +238,8 @@ class SimServer:
         self.steps_left += n
 
     def _serve_speed(self, x: Any = None) -> None:
-        if isinstance(x, bool) or not isinstance(x, int | float) or not (math.isfinite(x) and x > 0):
-            raise ValueError(f"speed: x is {x!r}; it must be a finite number above zero")
+        if isinstance(x, bool) or not isinstance(x, int | float) or not SPEED_MIN <= x <= SPEED_MAX:
+            raise ValueError(f"speed: x is {x!r}; it must be a number in {SPEED_MIN:g} .. {SPEED_MAX:g}")
         if not self._realtime:
             raise ValueError(f"speed: mode {self.plan.sim.mode!r} keeps no pace; only realtime does")
         self.speed = float(x)

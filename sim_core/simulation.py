@@ -41,6 +41,7 @@ from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
 from sim_core.state import State, Transition
 from sim_core.system import System
 
+LAST_TICK = 2**53  # a tick times the step is still that tick's time
 WHAT_ENDED = {
     DIVERGED: "a state is no longer finite",
     STEP_TOO_SMALL: "its adaptive step went to zero",
@@ -235,19 +236,10 @@ class Simulation:
         return State(self._tick, q, v, u, p, U, self._configuration, *rest)
 
     def restore(self, state: State) -> None:
-        """Put a snapshot back, of this simulation or of another of the same system; sizes are checked first."""
+        """Put a snapshot back, of this simulation or of another of the same system; it is checked first."""
         w = self._w
-        pairs = {
-            "q": w.q,
-            "v": w.v,
-            "u": w.u,
-            "p": w.p,
-            "U": w.U,
-            "turns": w.turns,
-            "peaks": w.peaks,
-            "stepper_memory": w.stepper_memory,
-            "stabilizer_memory": w.stabilizer_memory,
-        }
+        names = ("q", "v", "u", "p", "U", "turns", "peaks", "stepper_memory", "stabilizer_memory")
+        pairs = {name: getattr(w, name) for name in names}
         given = {name: np.asarray(getattr(state, name), dtype=float) for name in pairs}
         if given["stepper_memory"].size == 0:
             given["stepper_memory"] = np.zeros_like(w.stepper_memory)  # of a stepper without memory: start anew
@@ -256,6 +248,9 @@ class Simulation:
                 raise InvalidRequest(
                     f"state has {given[name].size} entries in {name}; {self.system.mechanism.name!r} has {array.size}"
                 )
+            require_finite("state", name, given[name].ravel().tolist())
+        if not 0 <= state.tick <= LAST_TICK:
+            raise InvalidRequest(f"state is of tick {state.tick}; ticks are 0 .. 2^53")
         if not 0 <= state.configuration < len(self.system.configurations):
             raise InvalidRequest(
                 f"state is in configuration {state.configuration}; there are {len(self.system.configurations)}"

@@ -66,7 +66,7 @@ class Pacer:
     """
 
     def __init__(self, period_s: float, forgiven: float = 1.0) -> None:
-        self.period_ns = round(period_s * 1e9)
+        self.period_ns = max(round(period_s * 1e9), 1)
         self._forgiven_ns = round(forgiven * self.period_ns)
         self.overruns = 0
         self.skipped = 0
@@ -77,6 +77,11 @@ class Pacer:
         """Begin the grid anew, one period from now."""
         self._last_ns = time.perf_counter_ns()
         self._deadline_ns = self._last_ns + self.period_ns
+
+    @property
+    def left_s(self) -> float:
+        """Seconds to the next deadline, below zero when it has passed."""
+        return (self._deadline_ns - time.perf_counter_ns()) * 1e-9
 
     def wait(self) -> None:
         """Return at the next deadline."""

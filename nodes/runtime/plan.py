@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 
 Mode = Literal["realtime", "fast", "lockstep"]
+SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # simulated seconds per wall second that a pacer keeps
 PLAN_FILE = "plan.json"  # of a live launch, in its domain's folder
 PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # of a launch file, outside of its tables
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -31,7 +32,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The simulation server.
 
     watchdog_ms  silence of the command stream before the safe mode, None: never
-    speed        simulated seconds per wall second in realtime
+    speed        simulated seconds per wall second in realtime, 0.001 .. 1000
     rate_hz      of the state, in simulation time, None: every step
     deadline_ms  how long lockstep waits for one participant's reply
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
-from nodes.runtime.plan import NAME, NodePlan, Plan, PlanError, convert, positive, suggestion
+from nodes.runtime.plan import NAME, SPEED_MAX, SPEED_MIN, NodePlan, Plan, PlanError, convert, positive, suggestion
 from nodes.wire.messages import Message
 from nodes.wire.topics import ROBOT_TOPICS, lookup, resolve
 
@@ -49,6 +49,8 @@ def _check_sim(plan: Plan, file: Path) -> None:
         if getattr(sim, key) not in known:
             asked = getattr(sim, key)
             raise PlanError(f"{file}: [sim]: key {key!r}: no {key} {asked!r}{suggestion(asked, known)}")
+    if not SPEED_MIN <= sim.speed <= SPEED_MAX:
+        raise PlanError(f"{file}: [sim]: key 'speed': {sim.speed:g} is not in {SPEED_MIN:g} .. {SPEED_MAX:g}")
     if not positive(plan.duration_s):
         raise PlanError(f"{file}: key 'duration_s': {plan.duration_s} is not above zero")
     if not 0 <= plan.domain <= 232:

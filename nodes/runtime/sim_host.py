@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -33,6 +34,8 @@ from nodes.wire.service import Request
 log = logging.getLogger("armswing.node")
 
 SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
+LONGEST_BATCH = 256
+LONGEST_SLEEP_S = 0.05  # longer waits for a step are interrupted by calls
 SUBSCRIPTIONS_S = 0.01
 STEP_REPLY_S = 1.5  # a call of `step` is answered by then, even if its steps take longer
 FAST_BATCH = 32  # steps between two turns of a lossless participant in fast
@@ -118,11 +121,15 @@ class SimHost:
         if self._pacer is None or server.speed != self._paced[0]:
             self._overruns += 0 if self._pacer is None else self._pacer.overruns
             period_s = self._plan.sim.step_s / server.speed
-            batch = max(round(SHORTEST_SLEEP_S / period_s), 1)
+            batch = min(max(round(SHORTEST_SLEEP_S / period_s), 1), LONGEST_BATCH)
             self._paced = server.speed, batch
             self._pacer = Pacer(batch * period_s)
         elif begins:
             self._pacer.restart()
+        left_s = self._pacer.left_s
+        if left_s > LONGEST_SLEEP_S:
+            self._rest(left_s - LONGEST_SLEEP_S)
+            return
         self._pacer.wait()
         for _ in range(self._paced[1]):
             if server.runs:
@@ -144,11 +151,11 @@ class SimHost:
         if place.status_is_due:
             self._say_status()
 
-    def _rest(self) -> None:
+    def _rest(self, longest_s: float = math.inf) -> None:
         """Wait for a call, a subscription or the next status."""
         place = self._place
         poller = poller_of(self._wake, place.publisher.socket)
-        poller.poll(int(place.status_wait_s * 1e3) + 1)
+        poller.poll(int(min(place.status_wait_s, longest_s) * 1e3) + 1)
         self._wake.clear()
         self._subscriptions_due = 0.0
 

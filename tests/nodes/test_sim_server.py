@@ -239,8 +239,7 @@ def test_a_reset_begins_anew(make_plan: MakePlan) -> None:
         ("step", {"n": 0}, "whole number"),
         ("step", {"n": 1.5}, "whole number"),
         ("step", {"m": 1}, "unknown argument 'm'"),
-        ("speed", {"x": -1.0}, "above zero"),
-        ("speed", {"x": math.nan}, "above zero"),
+        *[("speed", {"x": x}, r"a number in 0\.001 \.\. 1000") for x in (-1.0, 0, math.nan, 1e308, 10**400, 1e-9, "2")],
         ("speed", {"x": 2.0}, "keeps no pace"),
         ("restore", {}, "needs state"),
         ("restore", {"state": {"tick": 1}}, "needs q"),
@@ -263,10 +262,14 @@ def test_a_broken_snapshot_changes_nothing(make_plan: MakePlan) -> None:
     server, _ = started(make_plan(mode="lockstep"))
     server.step()
     broken = server.request("snapshot", {})
-    for key, value in (("q", [0.0]), ("q", "far"), ("tick", None), ("configuration", 9)):
-        with pytest.raises(ValueError, match="restore"):
+    outside = [("q", [0.0]), ("q", "far"), ("configuration", 9)]
+    outside += [("tick", tick) for tick in (None, -1, 2**63, 2**53 + 1, math.inf, math.nan)]
+    outside += [(key, [value] * len(broken[key])) for key in ("q", "v", "u", "p") for value in (math.nan, -math.inf)]
+    for key, value in outside:
+        with pytest.raises(ValueError, match="restore") as caught:
             server.request("restore", {"state": {**broken, key: value}})
-    assert server.tick == 1
+        assert "\n" not in str(caught.value)
+    assert server.request("snapshot", {}) == broken
 
 
 def test_single_steps_are_taken_while_paused_only(make_plan: MakePlan) -> None:

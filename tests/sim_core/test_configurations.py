@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from sim_core.errors import InvalidRequest
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.mechanism import Body, Coincidence, Configuration, Crossing, Mechanism, PointOutput
 from sim_core.simulation import Simulation
@@ -84,6 +88,26 @@ def test_after_the_grip_the_end_stays_where_it_is_put(catcher: System) -> None:
     after = sim.energy()
     sim.advance(1.0)
     assert sim.energy() == pytest.approx(after, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"q": np.full(3, np.nan)}, r"state: q\[0\] is nan"),
+        ({"v": np.array([0.0, np.inf, 0.0])}, r"state: v\[1\] is inf"),
+        ({"tick": -1}, "tick -1; ticks are 0 .. 2"),
+        ({"tick": 2**63}, "tick 9223372036854775808; ticks are 0 .. 2"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused_and_changes_nothing(
+    catcher: System, wrong: dict[str, Any], says: str
+) -> None:
+    sim = Simulation(catcher, step_s=1e-3)
+    sim.step(3)
+    before = sim.snapshot()
+    with pytest.raises(InvalidRequest, match=says):
+        sim.restore(replace(before, **wrong))
+    assert sim.snapshot().to_plain() == before.to_plain()
 
 
 def test_a_snapshot_on_either_side_of_the_event_restarts_it(catcher: System) -> None:

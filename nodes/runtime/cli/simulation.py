@@ -89,8 +89,10 @@ def speed(
     as_json: AsJson = False,
 ) -> None:
     """Run slower or faster than the wall clock."""
-    if not 0.0 < factor < float("inf"):
-        raise InputError(f"speed {factor:g}: expected a positive number, like 0.5 for half speed")
+    from nodes.runtime.plan import SPEED_MAX, SPEED_MIN
+
+    if not SPEED_MIN <= factor <= SPEED_MAX:
+        raise InputError(f"speed {factor:g}: expected a positive number, {SPEED_MIN:g} .. {SPEED_MAX:g}")
     _call(domain, "speed", x=factor)
     _report(domain, as_json)
 

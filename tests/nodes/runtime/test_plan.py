@@ -107,6 +107,7 @@ def test_every_stepper_may_be_asked_for(stepper: str, write: Path) -> None:
         ("", 'robot = "rotary_pendulum"\nstep_ms = 0', ["[sim]", "'step_ms'", "above zero"]),
         ("", 'robot = "rotary_pendulum"\nstepper = "rk5"', ["[sim]", "'stepper'", "did you mean 'rk4'"]),
         ("", 'robot = "rotary_pendulum"\nstabilizer = "fuzy"', ["[sim]", "'stabilizer'", "sampled_fuzzy"]),
+        ("", 'robot = "rotary_pendulum"\nspeed = 1e308', ["[sim]", "'speed'", "1e+308 is not in 0.001 .. 1000"]),
         ("", 'robot = "rotary_pendulum"\nspeed = "quick"', ["[sim]", "'speed'"]),
         ("", 'robot = "rotary_pendulum"\nparameters = { masss = 1.0 }', ["[sim]", "'parameters'", "masss"]),
         (NODE + "evry = 2", None, ["node 'damp'", "'evry'", "did you mean 'every'"]),

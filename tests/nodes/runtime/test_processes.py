@@ -59,6 +59,17 @@ def test_pause_step_speed_reset_snapshot_and_restore(make_plan: MakePlan, run: A
         running.call("sim", "fly")
 
 
+def test_the_slowest_and_the_fastest_run_answer_their_services(make_plan: MakePlan, run: Any, until: Until) -> None:
+    running = run(make_plan(mode="realtime", step_ms=10.0))
+    running.call("sim", "speed", x=1e-3)  # a step in 10 s
+    running.call("sim", "resume")
+    assert running.status()["tick"] == 0
+    running.call("sim", "speed", x=1e3)
+    until(lambda: running.status()["tick"] > 1000)
+    with pytest.raises(ServiceError, match="1000"):
+        running.call("sim", "speed", x=1e308)
+
+
 def test_a_stopped_listener_does_not_hold_up_the_server(make_plan: MakePlan, run: Any, until: Until) -> None:
     running = run(make_plan("Keep", mode="realtime"))
     running.call("sim", "resume")
