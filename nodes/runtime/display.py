@@ -16,6 +16,7 @@ from rich.text import Text
 
 REFRESH_S = 0.25
 PLAIN_PERIOD_S = 5.0
+UNCHANGED_PERIOD_S = 60.0  # of a line that says what the last one said
 STYLES = {"running": "green", "ready": "green", "paused": "yellow", "safe": "yellow", "waiting": "yellow"}
 TROUBLE = "red"
 
@@ -45,6 +46,7 @@ class Display:
         self._next_plain = time.monotonic() + PLAIN_PERIOD_S
         self._next_picture = 0.0
         self._last_states: tuple[tuple[str, str], ...] = ()
+        self._last_plain = ("", 0.0)  # the line, and when it was said
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
@@ -101,7 +103,10 @@ class Display:
         starting = any(line.state == "starting" for line in nodes)
         if now < self._next_plain and (starting or states == self._last_states):
             return
-        self._next_picture = 0.0
         self._last_states, self._next_plain = states, now + PLAIN_PERIOD_S
-        text = ", ".join(f"{line.name} {line.state}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes)
-        self.say(f"t = {time_s:.1f} s: {text}")
+        shown = ", ".join(f"{line.name} {line.state}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes)
+        text = f"t = {time_s:.1f} s: {shown}"
+        last, said_at = self._last_plain
+        if text != last or now >= said_at + UNCHANGED_PERIOD_S:
+            self._last_plain = text, now
+            self.say(text)

@@ -41,6 +41,23 @@ def test_elsewhere_a_line_is_printed_when_a_state_changes(capsys: pytest.Capture
     ]
 
 
+def test_a_pause_is_said_once_and_again_each_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("nodes.runtime.display.time.monotonic", lambda: now)
+    paused = SIM._replace(state="paused")
+    with Display(duration_s=None) as display:
+        for _ in range(150):  # each second
+            display.update(2.0, [paused])
+            now += 1.0
+        display.update(2.5, [paused])  # a single step: said when a line is due
+        now += 5.0
+        display.update(2.5, [paused])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["[launch] t = 2.0 s: sim paused"] * 3 + ["[launch] t = 2.5 s: sim paused"]
+
+
 def test_the_summary_says_in_words_what_was_measured() -> None:
     summary = Summary(plan="demo", robot="rotary_pendulum", mode="realtime", first_state_s=1.234)
     measured = {"time": 20.0, "tick": 20_000, "overruns": 2, "step_p50_s": 85e-6, "step_p99_s": 0.0011}
