@@ -20,6 +20,7 @@ from nodes.wire.domain import domain_folder
 from nodes.wire.messages import Status
 from nodes.wire.registry import Registry
 from nodes.wire.service import ServiceError
+from nodes.wire.sockets import sweep
 from nodes.wire.topics import resolve
 
 STARTING_TICK_S = 0.01
@@ -109,6 +110,7 @@ class Launch:
             self._gather()
         finally:
             self._supervisor.stop()
+            sweep(self._folder)  # those that were killed could not
             self._show_output()
         self._finish()
 

@@ -70,9 +70,12 @@ def test_a_stopped_node_does_not_keep_sigterm_from_ending_all(ground: Any, are_g
     children = ground.wait_until_running(launch, 2)
     children[-1].suspend()
     launch.send_signal(signal.SIGTERM)
-    launch.communicate(timeout=5.0)
+    _, err = launch.communicate(timeout=5.0)
     assert are_gone(children, 0.1)
     assert launch.returncode == 143
+    assert "SIGKILL" in err
+    left = [path.name for path in ground.runtime.rglob("*") if path.is_socket() or path.suffix == ".lock"]
+    assert left == []  # what the killed one held is removed for it
 
 
 def test_killing_the_launch_leaves_no_child_and_a_free_domain(ground: Any, are_gone: Any) -> None:
