@@ -68,6 +68,7 @@ class SimServer:
         self._watchdog = None if sim.watchdog_ms is None else Watchdog(sim.watchdog_ms * 1e-3)
 
         self.state = "paused"
+        self._pause_asked = False
         self.steps_left = 0
         self.speed = sim.speed
         self.refusals = Refusals(self.name)
@@ -213,15 +214,19 @@ class SimServer:
             raise ValueError(f"the simulation has no service {name!r}; its services are {', '.join(SERVICES)}")
         if name in ("set", "set_parameters"):
             return self._set(args)
-        takes = {"step": ["n"], "speed": ["x"], "restore": ["state"]}.get(name, [])
+        takes = {"resume": ["first"], "step": ["n"], "speed": ["x"], "restore": ["state"]}.get(name, [])
         known_names(args, takes, name)
         return getattr(self, f"_serve_{name}")(**args)
 
     def _serve_pause(self) -> None:
+        self._pause_asked = True
         if self.state != "stopped":
             self._rest("paused")
 
-    def _serve_resume(self) -> None:
+    def _serve_resume(self, first: Any = False) -> None:
+        if first and self._pause_asked:
+            return
+        self._pause_asked = False
         if self.state == "stopped":
             raise ValueError(f"resume: the run is over at t = {self.time:g} s (duration_s); reset first")
         if self.state == "paused":

@@ -149,7 +149,7 @@ class Launch:
     def _resume(self) -> None:
         self._observer.expect_state(resolve("state", self.plan.sim.robot))
         self._resumed_at = time.monotonic()
-        self._observer.ask("sim", "resume")
+        self._observer.ask("sim", "resume", args={"first": True})  # who paused it already wants it so
 
     def _is_over(self) -> bool:
         """Whether the simulation came to its end, or ended itself."""

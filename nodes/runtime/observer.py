@@ -48,13 +48,13 @@ class Observer:
         status = self.status.get("sim")
         return status.timestamp if status is not None else 0.0
 
-    def ask(self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S) -> Any:
+    def ask(self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S, args: dict[str, Any] | None = None) -> Any:
         """Call a service of a node; ServiceError when it refuses, keeps silent or is not there."""
         entry = self.entry(name)
         if entry is None or "service" not in entry.endpoints:
             raise ServiceError(f"node {name!r} is not there to be asked")
         with ServiceClient(entry.endpoints["service"]) as client:
-            return client.call(service, timeout_s=timeout_s)
+            return client.call(service, args, timeout_s=timeout_s)
 
     def expect_state(self, topic: str) -> None:
         """Listen for the first state, and return once the server knows that we do."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 SERVICES = {
     "pause": "stop simulation time",
-    "resume": "let simulation time run",
+    "resume": "let simulation time run; first = true: unless somebody paused it",
     "step": "n: advance a paused simulation by n steps",
     "reset": "back to the start, at time zero",
     "speed": "x: simulated seconds per wall second",

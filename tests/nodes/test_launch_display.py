@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from nodes.runtime.display import Display, NodeLine
+from nodes.runtime.launch import Launch
+from nodes.runtime.plan import Plan
 from nodes.runtime.summary import ListenerLoss, Summary, seconds_text
 
 SIM = NodeLine("sim", 101, "running", 0, "commands 1000")
@@ -85,3 +89,24 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
 )
 def test_durations_come_in_the_unit_a_person_would_use(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text
+
+
+class Asked:
+    """Stands in for the observer: keeps what a launch asks."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, object]] = []
+
+    def is_ready(self, name: str, pid: int) -> bool:
+        return True
+
+    def expect_state(self, topic: str) -> None: ...
+
+    def ask(self, name: str, service: str, timeout_s: float = 1.0, args: object = None) -> None:
+        self.calls.append((name, service, args))
+
+
+def test_a_launch_resumes_only_what_nobody_paused(make_plan: Callable[..., Plan], domain: int) -> None:
+    observer: Any = Asked()
+    Launch(make_plan(), observer, Display(None), 0.0)._resume()
+    assert observer.calls == [("sim", "resume", {"first": True})]

@@ -286,6 +286,18 @@ def test_single_steps_are_taken_while_paused_only(make_plan: MakePlan) -> None:
         server.request("step", {"n": 1})
 
 
+def test_a_first_resume_undoes_no_pause(make_plan: MakePlan) -> None:
+    server, _ = started(make_plan(mode="realtime"))
+    server.request("pause", {})
+    server.request("resume", {"first": True})
+    assert server.state == "paused"
+    server.request("resume", {})
+    assert server.state == "running"
+    server, _ = started(make_plan(mode="realtime"))
+    server.request("resume", {"first": True})
+    assert server.state == "running"
+
+
 def test_the_run_ends_at_its_duration_to_the_step(make_plan: MakePlan) -> None:
     server, _ = started(make_plan(mode="lockstep", duration_s=0.05))
     server.request("resume", {})
