@@ -24,6 +24,7 @@ from nodes.wire.messages import Message
 from nodes.wire.registry import NodeEntry, RegistryClient, calls_endpoint
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.service import ServiceClient
+from nodes.wire.sockets import AddressError
 from nodes.wire.topics import lookup
 
 if TYPE_CHECKING:
@@ -165,7 +166,10 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
     for name in [name for name in subscriber.feeds if name not in speaking]:
         subscriber.disconnect(name)
     for name, endpoint in speaking.items():
-        subscriber.connect(name, endpoint)
+        try:
+            subscriber.connect(name, endpoint)
+        except AddressError as error:
+            subscriber.refusals.refuse(name, str(error))
 
 
 def _is_open(domain: int) -> bool:

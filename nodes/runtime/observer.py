@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -12,6 +13,9 @@ from nodes.wire.messages import Status
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.service import ServiceClient, ServiceError
+from nodes.wire.sockets import AddressError
+
+log = logging.getLogger("armswing.node")
 
 NOT_READY = ("starting", "failed")
 SUBSCRIBED_DEADLINE_S = 1.0
@@ -32,6 +36,7 @@ class Observer:
         self._link = RegistryLink(domain)
         self._subscriber = Subscriber(zmq.Context.instance(), ["status"], "launch")
         self._first: Subscriber | None = None
+        self._deaf_to: dict[str, str] = {}  # {node: the address of it that was refused}
 
     def entry(self, name: str) -> NodeEntry | None:
         """The registry's entry of a node, None when it has none."""
@@ -53,7 +58,11 @@ class Observer:
         entry = self.entry(name)
         if entry is None or "service" not in entry.endpoints:
             raise ServiceError(f"node {name!r} is not there to be asked")
-        with ServiceClient(entry.endpoints["service"]) as client:
+        try:
+            client = ServiceClient(entry.endpoints["service"])
+        except AddressError as error:
+            raise ServiceError(f"node {name!r} cannot be asked: {error}") from None
+        with client:
             return client.call(service, args, timeout_s=timeout_s)
 
     def expect_state(self, topic: str) -> None:
@@ -61,8 +70,10 @@ class Observer:
         entry = self.entry("sim")
         if entry is None or "data" not in entry.endpoints:
             return
-        self._first = Subscriber(zmq.Context.instance(), [topic], "launch")
-        self._first.connect("sim", entry.endpoints["data"])
+        first = Subscriber(zmq.Context.instance(), [topic], "launch")
+        if not self._listen(first, entry):
+            return
+        self._first = first
         deadline = time.monotonic() + SUBSCRIBED_DEADLINE_S
         while not self._first.ready and time.monotonic() < deadline:
             self._first.receive(LISTEN_S)
@@ -71,7 +82,7 @@ class Observer:
         """Take all that was said, waiting up to wait_s for the first word."""
         for entry in self._link.nodes:
             if "data" in entry.endpoints:
-                self._subscriber.connect(entry.name, entry.endpoints["data"])
+                self._listen(self._subscriber, entry)
         if self._first is not None:
             self._await_first_state(self._first)
             wait_s = 0.0
@@ -79,6 +90,18 @@ class Observer:
             if isinstance(heard[2], Status):
                 self.status[heard[2].node] = heard[2]
             wait_s = 0.0
+
+    def _listen(self, subscriber: Subscriber, entry: NodeEntry) -> bool:
+        """Connect to a node; False, said once, where its address is none."""
+        endpoint = entry.endpoints["data"]
+        try:
+            subscriber.connect(entry.name, endpoint)
+        except AddressError as error:
+            if self._deaf_to.get(entry.name) != endpoint:
+                self._deaf_to[entry.name] = endpoint
+                log.warning("launch: does not listen to node %r: %s", entry.name[:80], error)
+            return False
+        return True
 
     def _await_first_state(self, subscriber: Subscriber) -> None:
         heard = subscriber.receive(LISTEN_S)

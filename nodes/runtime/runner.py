@@ -185,7 +185,9 @@ class Runner:
 
     def _measure(self) -> None:
         links = self._links
-        refusals = links.subscriber.refusals, self._hosted.refusals, self._place.service.refusals
+        refusals = [links.subscriber.refusals, self._hosted.refusals, self._place.service.refusals]
+        if self._turns is not None:
+            refusals.append(self._turns.refusals)
         self._place.status.refusal = last_of(*refusals)
         self._place.status.counters = {
             "received": self._received + (0 if self._turns is None else self._turns.received),

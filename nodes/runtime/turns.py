@@ -14,6 +14,7 @@ import zmq
 
 from nodes.runtime.hosted import Envelope, HostedNode
 from nodes.wire.bus import Context, Publisher
+from nodes.wire.codec import LATEST_S
 from nodes.wire.refusals import Refusals
 from nodes.wire.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
 
@@ -65,6 +66,8 @@ class TurnServer:
                 socket.recv_multipart()
                 raise msgspec.ValidationError("more than one frame")
             seq, now, heard = _request_decoder.decode(request)
+            if not 0.0 <= now <= LATEST_S:
+                raise msgspec.ValidationError(f"time {now} is not in 0 .. {LATEST_S:g} s")
         except _NOT_A_TURN as error:
             self.refusals.refuse("(turn)", f"not a request: {error}")
             return

@@ -1,17 +1,24 @@
-"""Messages to MessagePack and back. What cannot be a message is a `WireError` that names topic and reason."""
+"""Messages to MessagePack and back. What cannot be a message is a `WireError` that names topic and reason.
+
+Of the right type is not enough: times and counts are in their range, lists of one message agree in length, and what
+a controller computes with is finite. Diagnostics (phi, energy, outputs, timing) may be anything.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from nodes.wire.messages import JointCommand, Message
+from nodes.wire.messages import BodyPoses, JointCommand, Message, Reference, RobotState
 from nodes.wire.topics import lookup
 
 MAX_BYTES = 1 << 20
+LATEST_S = 9e9  # 285 years: as nanoseconds still a whole number of 64 bits, in recordings too
+LARGEST_SEQ = 2**53
 
 M = TypeVar("M", bound=Message)
 
@@ -36,6 +43,8 @@ def encode(message: Message, topic: str = "") -> bytes:
     """The message as MessagePack; `topic` only names it in an error."""
     if isinstance(message, JointCommand):
         _check_command(topic, message)
+    elif isinstance(message, Reference):
+        _check_reference(topic, message)
     try:
         payload = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError) as error:
@@ -58,8 +67,13 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
         message = _decoder(kind).decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(topic, f"not a {kind.__name__}: {error}") from None
-    if kind is JointCommand:
-        _check_command(topic, message)  # type: ignore[arg-type]
+    if not 0.0 <= message.timestamp <= LATEST_S:
+        raise WireError(topic, f"timestamp is {message.timestamp}, it must be in 0 .. {LATEST_S:g} s")
+    if not 0 <= message.seq <= LARGEST_SEQ:
+        raise WireError(topic, f"seq is {message.seq}, it must be in 0 .. 2**53")
+    check = _CHECKS.get(kind)
+    if check is not None:
+        check(topic, message)
     return message
 
 
@@ -67,5 +81,47 @@ def _check_command(topic: str, command: JointCommand) -> None:
     if len(command.name) != len(command.value):
         raise WireError(topic, f"{len(command.name)} names for {len(command.value)} values")
     # one value that is not finite makes the sum so; summing costs less than asking each
-    if not math.isfinite(sum(command.value)) and not all(map(math.isfinite, command.value)):
-        raise WireError(topic, "a value is not finite")
+    if not math.isfinite(sum(command.value)):
+        _check_each(topic, value=command.value)
+
+
+def _check_state(topic: str, state: RobotState) -> None:
+    position, velocity, effort = state.position, state.velocity, state.effort
+    count = len(state.name)
+    if len(position) != count or len(velocity) != count or len(effort) not in (count, 0):
+        lengths = f"{len(position)} positions, {len(velocity)} velocities and {len(effort)} efforts"
+        raise WireError(topic, f"{count} names for {lengths}")
+    if not math.isfinite(sum(position) + sum(velocity) + sum(effort)):
+        _check_each(topic, position=position, velocity=velocity, effort=effort)
+
+
+def _check_reference(topic: str, reference: Reference) -> None:
+    position, velocity, acceleration = reference.position, reference.velocity, reference.acceleration
+    count = len(reference.name)
+    if len(position) != count or len(velocity) not in (count, 0) or len(acceleration) not in (count, 0):
+        lengths = f"{len(position)} positions, {len(velocity)} velocities and {len(acceleration)} accelerations"
+        raise WireError(topic, f"{count} names for {lengths}")
+    _check_each(topic, position=position, velocity=velocity, acceleration=acceleration)
+
+
+def _check_poses(topic: str, poses: BodyPoses) -> None:
+    if len(poses.p) % 3 or 4 * len(poses.p) != 3 * len(poses.quaternion):
+        numbers = f"{len(poses.p)} and {len(poses.quaternion)} numbers"
+        raise WireError(topic, f"p and quaternion have {numbers}, not 3 and 4 for each body")
+    if not math.isfinite(sum(poses.p) + sum(poses.quaternion)):
+        _check_each(topic, p=poses.p, quaternion=poses.quaternion)
+
+
+def _check_each(topic: str, **fields: list[float]) -> None:
+    """Raise WireError with the first field that has a number that is not finite; sums of finite ones may not be."""
+    for name, values in fields.items():
+        if not all(map(math.isfinite, values)):
+            raise WireError(topic, f"{name} is not finite")
+
+
+_CHECKS: dict[type[Message], Callable[[str, Any], None]] = {
+    JointCommand: _check_command,
+    RobotState: _check_state,
+    Reference: _check_reference,
+    BodyPoses: _check_poses,
+}

@@ -14,8 +14,8 @@ import msgspec
 class Message(msgspec.Struct, kw_only=True, gc=False):
     """What every message carries; the runner stamps it, a node need not.
 
-    timestamp  seconds of `clock` (default: simulation time)
-    seq        counts up by one per publisher and topic; a gap is a loss
+    timestamp  seconds of `clock` (default: simulation time), in 0 .. 9e9
+    seq        counts up by one per publisher and topic, to 2**53; a gap is a loss
     sent_ns    wall clock at the sender, nanoseconds since the epoch; 0 in lockstep
     """
 
@@ -84,9 +84,9 @@ class RobotState(Message, kw_only=True):
     """The declared joints and actuators, relative and unwrapped, whatever the coordinates.
 
     name       the joints of the description, in its order, then any actuator that is no joint
-    position   rad or m
-    velocity   rad/s or m/s
-    effort     N m or N, the effort applied over the step that led here
+    position   rad or m, one per name, finite
+    velocity   rad/s or m/s, one per name, finite
+    effort     N m or N, the effort applied over the step that led here; one per name or none, finite
     phi        |Phi|_1, position-level constraint violation
     phidot     |Phidot|_1, velocity-level constraint violation
     energy     kinetic plus potential, J
@@ -104,7 +104,7 @@ class RobotState(Message, kw_only=True):
 
 
 class BodyPoses(Message, kw_only=True):
-    """World poses of the bodies in the order of the description: p (3n,) in m, quaternion (4n,) as w x y z."""
+    """World poses of the bodies in the order of the description: p (3n,) in m, quaternion (4n,) as w x y z, finite."""
 
     p: list[float] = []
     quaternion: list[float] = []
@@ -126,7 +126,7 @@ class JointCommand(Message, kw_only=True):
 
 
 class Reference(Message, kw_only=True):
-    """Where the joints shall be: position, velocity and acceleration per name."""
+    """Where the joints shall be: position, velocity and acceleration per name, finite; rates may be left empty."""
 
     name: list[str] = []
     position: list[float] = []

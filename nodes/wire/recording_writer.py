@@ -8,7 +8,6 @@ the same messages in the same order give the same bytes, provided that neither f
 from __future__ import annotations
 
 import errno
-import math
 import os
 import platform
 import time
@@ -22,6 +21,7 @@ from typing import Any, Self
 import msgspec
 from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
 
+from nodes.wire.codec import LATEST_S
 from nodes.wire.messages import Message
 from nodes.wire.recording_schema import json_schema, schema_name
 
@@ -137,8 +137,8 @@ class RecordingWriter:
         waiting; then `write` raises and keeps nothing until a flush succeeds. `messages` counts those that
         were kept.
         """
-        if not (math.isfinite(log_time_s) and log_time_s >= 0.0):
-            raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded, it must be finite and not negative")
+        if not 0.0 <= log_time_s <= LATEST_S:
+            raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded, it must be in 0 .. {LATEST_S:g}")
         log_time = round(log_time_s * 1e9)
         file = self._open_file()
         if file.backlog > MAX_BACKLOG_BYTES:

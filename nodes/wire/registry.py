@@ -16,11 +16,12 @@ import zmq
 
 from nodes.wire.domain import domain_folder, ipc_endpoint
 from nodes.wire.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
-from nodes.wire.sockets import AddressError, Claim, lock, lock_path, make_socket, sweep
+from nodes.wire.sockets import AddressError, Claim, check_address, lock, lock_path, make_socket, sweep
 
 LEASE_S = 5.0
 NEWS_S = 0.5
 CHECK_MS = 100
+LARGEST_GENERATION = 2**53
 NEWS_TOPIC = b"registry"
 
 
@@ -175,17 +176,22 @@ class Registry:
             else:
                 calls = "nodes, register, ready, unregister"
                 self._server.refuse(request, f"the registry has no call {call.call!r}; it has {calls}")
-        except (msgspec.ValidationError, RegistryError) as error:
+        except RegistryError as error:
             self._server.refuse(request, f"{call.call}: {error}")
+        except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+            line = f"{call.call}: {error}"
+            self._server.refusals.refuse(call.call, f"entry {str(call.args.get('name'))[:80]!r}: {error}")
+            self._server.refuse(request, line)
 
     def _register(self, entry: NodeEntry) -> int:
-        """Take an entry, or renew its lease; its generation."""
+        """Take an entry, or renew its lease; its generation. ValueError for an entry that no node could use."""
+        _check(entry)
         old = self._entries.get(entry.name)
         if old is not None and old.pid != entry.pid and is_alive(old.pid):
             raise RegistryError(f"name {entry.name!r} is taken by the live process {old.pid}")
         known = self._generations.get(entry.name, 0)
         moved = old is None or old.pid != entry.pid or old.endpoints != entry.endpoints
-        entry.generation = max(known + 1, entry.generation) if moved else known
+        entry.generation = min(max(known + 1, entry.generation), LARGEST_GENERATION) if moved else known
         self._generations[entry.name] = entry.generation
         self._renewed[entry.name] = time.monotonic()
         if entry != old:
@@ -209,6 +215,17 @@ class Registry:
         for name, entry in list(self._entries.items()):
             if self._renewed[name] < oldest or not is_alive(entry.pid):
                 self._unregister(name)
+
+
+def _check(entry: NodeEntry) -> None:
+    """Raise ValueError with one line unless others can work with the entry."""
+    if not 0 <= entry.generation <= LARGEST_GENERATION:
+        raise ValueError(f"generation is {entry.generation}, it must be in 0 .. 2**53")
+    for use, endpoint in entry.endpoints.items():
+        try:
+            check_address(endpoint)
+        except AddressError as error:
+            raise ValueError(f"endpoint {use[:80]!r}: {error}") from None
 
 
 class RegistryClient:

@@ -21,6 +21,7 @@ LARGEST_FRAME = 4 * MAX_BYTES
 HEARTBEAT_MS = 100
 HEARTBEAT_TIMEOUT_MS = 300
 RECONNECT_MS = 20
+LARGEST_PORT = 65535
 QUEUE = 10_000
 MORE = int(zmq.SNDMORE)  # as plain numbers: combining pyzmq's enum members costs more than the call
 NOBLOCK = int(zmq.NOBLOCK)
@@ -32,7 +33,9 @@ class AddressError(ValueError):
 
 
 def check_address(endpoint: str) -> None:
-    """Raise AddressError unless the endpoint is ipc, inproc or tcp on loopback."""
+    """Raise AddressError unless the endpoint is ipc, inproc or tcp on loopback (port "*": one that is free)."""
+    if "\0" in endpoint:
+        raise AddressError(f"address {endpoint!r} is refused: it has a zero byte")
     scheme, separator, rest = endpoint.partition("://")
     if separator and scheme == "inproc" and rest:
         return
@@ -40,9 +43,11 @@ def check_address(endpoint: str) -> None:
         if len(rest.encode()) > LONGEST_IPC_PATH + 7:
             raise AddressError(f"ipc path {rest!r} is too long: at most {LONGEST_IPC_PATH} bytes")
         return
-    host = rest.rpartition(":")[0].strip("[]")
-    if separator and scheme == "tcp" and _is_loopback(host):
-        return
+    host, _, port = rest.rpartition(":")
+    if separator and scheme == "tcp" and _is_loopback(host.strip("[]")):
+        if port == "*" or (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) <= LARGEST_PORT):
+            return
+        raise AddressError(f"address {endpoint!r} is refused: port {port!r} is not a number in 1 .. {LARGEST_PORT}")
     raise AddressError(
         f"address {endpoint!r} is refused: only ipc and loopback are open, others come with keys (CURVE)"
     )
@@ -70,10 +75,13 @@ def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Connect; heartbeats on tcp, where a peer can vanish without a word."""
+    """Connect; heartbeats on tcp, where a peer can vanish without a word. AddressError for what is no address."""
     check_address(endpoint)
     _heartbeats(socket, endpoint)
-    socket.connect(endpoint)
+    try:
+        socket.connect(endpoint)
+    except zmq.ZMQError as error:
+        raise AddressError(f"cannot connect to {endpoint!r}: {error.strerror}") from None
 
 
 class Claim:

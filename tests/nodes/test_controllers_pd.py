@@ -57,6 +57,14 @@ def test_a_joint_that_the_state_lacks_is_named() -> None:
         started().on_message("state", RobotState(name=["a"], position=[0.0], velocity=[0.0]))
 
 
+def test_a_state_that_is_of_no_robot_is_not_answered_and_ends_nothing() -> None:
+    node = started()
+    assert node.on_message("state", RobotState()) is None
+    effort(node, 0.0, 0.0)
+    assert node.on_message("state", RobotState(name=["a"], position=[0.0], velocity=[0.0])) is None
+    assert effort(node, 1.0, 0.0) == -4.0
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [

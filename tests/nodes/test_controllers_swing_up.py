@@ -300,6 +300,26 @@ def test_a_state_without_its_joints_is_refused_by_name() -> None:
         Run().node.on_message("state", RobotState(name=["elbow"], position=[0.0], velocity=[0.0]))
 
 
+def test_a_state_that_lacks_its_joints_later_is_not_answered_and_ends_nothing() -> None:
+    node = Run().node
+    assert node.on_message("state", RobotState()) is None
+    whole = RobotState(name=["arm", "pendulum"], position=[0.0, 0.1], velocity=[0.0, 0.0])
+    answer = node.on_message("state", whole)
+    for names in ([], ["elbow"], ["arm"]):
+        zeros = [0.0] * len(names)
+        assert node.on_message("state", RobotState(name=names, position=zeros, velocity=zeros)) is None
+    assert node.on_message("state", whole) == answer
+
+
+@pytest.mark.parametrize("huge", [1e200, 1.7e308, -1.7e308])
+def test_huge_numbers_are_answered_within_the_limit(huge: float) -> None:
+    node = Run().node
+    for position, velocity in ((0.0, huge), (huge, 0.0), (huge, huge)):
+        state = RobotState(name=["arm", "pendulum"], position=[position] * 2, velocity=[velocity] * 2)
+        ((_, command),) = node.on_message("state", state)
+        assert abs(command.value[0]) <= 0.05
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [

@@ -305,9 +305,9 @@ def test_what_waits_for_a_full_disk_is_bounded(tmp_path: Path, monkeypatch: pyte
         writer.close()
 
 
-@pytest.mark.parametrize("time_s", [float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("time_s", [float("nan"), float("inf"), -1.0, 1e12])
 def test_a_time_no_file_can_hold_is_refused(tmp_path: Path, time_s: float) -> None:
-    with RecordingWriter(tmp_path / "run.mcap", {}) as writer, pytest.raises(ValueError, match="finite"):
+    with RecordingWriter(tmp_path / "run.mcap", {}) as writer, pytest.raises(ValueError, match="it must be in 0"):
         writer.write(STATE, state(0), time_s)
 
 

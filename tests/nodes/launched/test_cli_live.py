@@ -189,7 +189,7 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
     recorder = live.start("record", "-o", file)
     with Client() as client:
         until(lambda: "record" in [e.name for e in client.nodes()])
-        until(lambda: client.call("record", "recording")["frames_written"] > 100)
+        until(lambda: client.call("record", "recording")["frames_written"] > 300)
     recorder.send_signal(signal.SIGINT)
     out, _ = recorder.communicate(timeout=5.0)
     assert recorder.returncode == 0
@@ -217,7 +217,7 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
     refused = live.run("play", file)
     assert refused.returncode == 2
     assert "'sim' already speaks for robot 'rotary_pendulum'" in refused.stderr
-    player = live.start("play", file, "--domain", "1", "--speed", "0.5")
+    player = live.start("play", file, "--domain", "1", "--speed", "0.2")
     until(lambda: (live.runtime / "armswing" / "1" / "registry").exists())
     with Client(1) as client:
         _, state = next(client.stream(STATE, timeout_s=20.0))

@@ -8,11 +8,11 @@ from contextlib import suppress
 import msgpack
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.wire.codec import MAX_BYTES, WireError, decode, encode
-from nodes.wire.messages import Description, JointCommand, Message, RobotState
+from nodes.wire.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES, WireError, decode, encode
+from nodes.wire.messages import BodyPoses, Description, Event, JointCommand, Message, Reference, RobotState, Status
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
 TOPICS = [f"robot/{name}" for name in ROBOT_TOPICS] + list(GLOBAL_TOPICS)
@@ -30,9 +30,11 @@ def test_a_message_of_every_topic_comes_back_as_it_went(topic: str) -> None:
     assert decode(topic, encode(message)) == message
 
 
-@given(st.lists(finite), st.integers(0, 2**63 - 1), finite)
+@given(st.lists(finite), st.integers(0, LARGEST_SEQ), st.floats(0.0, LATEST_S))
 def test_every_finite_number_comes_back_to_the_last_bit(values: list[float], seq: int, time: float) -> None:
-    state = RobotState(timestamp=time, seq=seq, position=values, name=[str(i) for i in range(len(values))])
+    state = RobotState(
+        timestamp=time, seq=seq, position=values, velocity=values, name=[str(i) for i in range(len(values))]
+    )
     back = decode("robot/state", encode(state))
     assert back == state
     assert isinstance(back, RobotState)
@@ -92,6 +94,82 @@ def test_a_command_of_huge_finite_values_is_not_mistaken_for_an_infinite_one() -
 def test_a_command_needs_a_value_for_each_name() -> None:
     with pytest.raises(WireError, match="1 names for 0 values"):
         decode("robot/command", msgspec.msgpack.encode(JointCommand(name=["arm"])))
+
+
+def one_joint(**changes: object) -> RobotState:
+    fields = {"name": ["a"], "position": [0.5], "velocity": [0.5], "effort": [0.5], **changes}
+    return RobotState(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("topic", "message", "reason"),
+    [
+        ("status", Status(timestamp=1e12), "timestamp is 1000000000000.0, it must be in 0 .. 9e.09 s"),
+        ("robot/event", Event(timestamp=-0.001), "timestamp is -0.001"),
+        ("robot/state", RobotState(timestamp=math.inf), "timestamp is inf"),
+        ("robot/state", RobotState(timestamp=math.nan), "timestamp is nan"),
+        ("robot/state", RobotState(seq=LARGEST_SEQ + 1), "seq is"),
+        ("robot/state", RobotState(seq=-1), "seq is -1"),
+        ("robot/state", one_joint(name=[]), "0 names for 1 positions, 1 velocities and 1 efforts"),
+        ("robot/state", one_joint(velocity=[]), "1 names for 1 positions, 0 velocities"),
+        ("robot/state", one_joint(effort=[1.0, 2.0]), "2 efforts"),
+        ("robot/state", one_joint(position=[math.nan]), "position is not finite"),
+        ("robot/state", one_joint(velocity=[-math.inf]), "velocity is not finite"),
+        ("robot/state", one_joint(effort=[math.inf]), "effort is not finite"),
+        ("robot/reference", Reference(name=["a"]), "1 names for 0 positions"),
+        ("robot/reference", Reference(name=["a"], position=[0.0], velocity=[0.0, 1.0]), "2 velocities"),
+        ("robot/reference", Reference(name=["a"], position=[math.nan]), "position is not finite"),
+        (
+            "robot/reference",
+            Reference(name=["a"], position=[0.0], acceleration=[math.inf]),
+            "acceleration is not finite",
+        ),
+        ("robot/body_poses", BodyPoses(p=[0.0] * 4, quaternion=[0.0] * 4), "not 3 and 4 for each body"),
+        ("robot/body_poses", BodyPoses(p=[0.0] * 3), "not 3 and 4 for each body"),
+        ("robot/body_poses", BodyPoses(p=[0.0, 0.0, math.nan], quaternion=[1.0, 0.0, 0.0, 0.0]), "p is not finite"),
+    ],
+)
+def test_the_right_type_with_contents_that_cannot_be_is_refused(topic: str, message: Message, reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
+        decode(topic, msgspec.msgpack.encode(message))
+
+
+def test_diagnostics_of_a_run_gone_wrong_pass_and_so_do_huge_numbers() -> None:
+    huge = one_joint(position=[1.7e308], velocity=[1.7e308], phi=math.inf, energy=-math.inf, outputs={"x": math.inf})
+    assert decode("robot/state", encode(huge)) == huge
+    assert decode("robot/state", encode(RobotState(effort=[]))) == RobotState()
+    latest = Status(timestamp=LATEST_S, seq=LARGEST_SEQ)
+    assert decode("status", encode(latest)) == latest
+
+
+whole = st.integers(-(2**63), 2**64 - 1)
+FIELDS: dict[object, st.SearchStrategy[object]] = {
+    float: st.floats() | st.floats(0.0, 10.0),
+    int: whole | st.integers(0, 10),
+    str: st.text(max_size=5),
+    list[str]: st.lists(st.text(max_size=3), max_size=2),
+    list[float]: st.lists(st.floats(), max_size=2) | st.lists(st.floats(), min_size=3, max_size=4),
+    dict[str, float]: st.dictionaries(st.text(max_size=3), st.floats(), max_size=2),
+    dict[str, int]: st.dictionaries(st.text(max_size=3), whole, max_size=2),
+    int | None: st.none() | whole,
+}
+
+
+def filled(kind: type[Message]) -> st.SearchStrategy[dict[str, object]]:
+    """Fields of the right type with any contents."""
+    fields = {field.name: FIELDS[field.type] for field in msgspec.structs.fields(kind) if field.type in FIELDS}
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(data=st.data())
+def test_any_well_typed_message_is_understood_or_refused(topic: str, data: st.DataObject) -> None:
+    payload = msgspec.msgpack.encode(data.draw(filled(message_type(topic))))
+    with suppress(WireError):
+        back = decode(topic, payload)
+        assert 0.0 <= back.timestamp <= LATEST_S
+        assert decode(topic, msgspec.msgpack.encode(back)).seq == back.seq
 
 
 def test_a_wrong_type_is_named() -> None:

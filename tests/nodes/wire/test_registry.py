@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+import zmq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from nodes.wire.bus import Subscriber
 from nodes.wire.domain import DomainError, domain_folder, ipc_endpoint
 from nodes.wire.registry import (
+    LARGEST_GENERATION,
     NodeEntry,
     Registry,
     RegistryAbsent,
@@ -22,6 +28,7 @@ from nodes.wire.registry import (
 )
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.service import ServiceClient, ServiceError
+from nodes.wire.sockets import AddressError
 
 Until = Callable[..., Any]
 
@@ -96,6 +103,79 @@ def test_strange_calls_are_refused(domain: int) -> None:
             client.call("dance")
         with pytest.raises(ServiceError, match="register"):
             client.call("register", {"name": 5})
+
+
+BAD_ADDRESSES = [
+    "",
+    "garbage",
+    "tcp://8.8.8.8:99",
+    "tcp://127.0.0.1:notaport",
+    "tcp://127.0.0.1:0",
+    "tcp://127.0.0.1:70000",
+    "ipc://" + "x" * 200,
+    "ipc://\0\0",
+]
+
+
+@pytest.mark.parametrize("address", BAD_ADDRESSES)
+def test_an_address_that_is_none_is_refused_at_the_door_and_by_every_listener(address: str, domain: int) -> None:
+    with Registry(domain), RegistryClient(domain) as client:
+        for use in ("data", "service", "step"):
+            with pytest.raises(RegistryError, match=f"register: endpoint '{use}': "):
+                client.register(entry("rogue", endpoints={use: address}))
+        assert client.nodes() == []
+    with zmq.Context() as context:
+        subscriber = Subscriber(context, ["status"], "listener")
+        with pytest.raises(AddressError):
+            subscriber.connect("rogue", address)
+        assert not subscriber.feeds
+        with pytest.raises(AddressError):
+            ServiceClient(address, context)
+
+
+def test_what_only_libzmq_refuses_is_an_address_error_too() -> None:
+    with zmq.Context() as context, pytest.raises(AddressError, match=r"cannot connect to 'tcp://127.0.0.1:\*'"):
+        Subscriber(context, ["status"], "listener").connect("rogue", "tcp://127.0.0.1:*")
+
+
+def test_a_generation_beyond_counting_does_not_end_the_registry(domain: int) -> None:
+    with Registry(domain), RegistryClient(domain) as client:
+        for generation in (2**64 - 1, LARGEST_GENERATION + 1, -1):
+            with pytest.raises(RegistryError, match="generation"):
+                client.register(entry("sim", generation=generation))
+        for address in ("ipc://a", "ipc://b", "ipc://c"):  # moved, and never refused for what it was given
+            generation = client.register(entry("sim", endpoints={"data": address}, generation=LARGEST_GENERATION))
+            assert generation == LARGEST_GENERATION
+        assert names(client) == ["sim"]
+
+
+plain = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=20)
+addresses = st.sampled_from(BAD_ADDRESSES) | st.text(max_size=20).map("ipc://{}".format) | st.text(max_size=40)
+entries = st.fixed_dictionaries(
+    {"name": st.text(max_size=20) | plain, "pid": st.integers(-(2**63), 2**64 - 1) | plain},
+    optional={
+        "endpoints": st.dictionaries(st.text(max_size=8), addresses, max_size=3) | plain,
+        "speaks": st.lists(st.text(max_size=10), max_size=3) | plain,
+        "generation": st.integers(-(2**63), 2**64 - 1) | plain,
+        "lossless": plain,
+    },
+)
+
+
+@settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(call=st.sampled_from(["register", "ready", "unregister"]), args=entries)
+def test_no_entry_is_more_than_refused(registry_here: ServiceClient, call: str, args: dict[str, Any]) -> None:
+    with suppress(ServiceError):
+        registry_here.call(call, args)
+    registry_here.call("nodes")
+
+
+@pytest.fixture
+def registry_here(domain: int) -> Iterator[ServiceClient]:
+    with Registry(domain), ServiceClient(calls_endpoint(domain)) as client:
+        yield client
 
 
 def test_a_dead_process_is_removed_even_before_it_is_waited_for(domain: int, until: Until) -> None:

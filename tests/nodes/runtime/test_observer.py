@@ -1,0 +1,52 @@
+"""What a launch hears: an entry of the registry that nobody can listen to does not deafen it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import zmq
+
+from nodes.runtime.observer import Observer
+from nodes.wire.bus import Publisher
+from nodes.wire.domain import ipc_endpoint
+from nodes.wire.messages import Status
+from nodes.wire.registry import NodeEntry, Registry, RegistryClient
+from nodes.wire.service import ServiceError
+
+Until = Callable[..., Any]
+
+
+def test_an_address_that_is_none_is_said_once_and_the_others_are_heard(
+    domain: int, until: Until, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("nodes.wire.registry._check", lambda entry: None)  # an older registry let all in
+    context: Any = zmq.Context()
+    publisher = Publisher(context, "good", ipc_endpoint(domain, "good.data"))
+    with Registry(domain), RegistryClient(domain) as client:
+        observer = Observer(domain)
+        for name, address in (("sim", "garbage"), ("good", publisher.endpoint)):
+            client.register(NodeEntry(name=name, pid=os.getpid(), endpoints={"data": address, "service": address}))
+        until(lambda: observer.entry("good"))
+        publisher.publish("status", Status(node="good"))
+
+        def heard() -> bool:
+            publisher.serve_subscriptions()
+            observer.hear(0.01)
+            return "good" in observer.status
+
+        with caplog.at_level(logging.WARNING, "armswing"):
+            until(heard)
+            observer.expect_state("robot/state")
+            observer.hear(0.0)
+        with pytest.raises(ServiceError, match="'sim' cannot be asked: address 'garbage' is refused"):
+            observer.ask("sim", "status")
+        observer.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert said[0].startswith("launch: does not listen to node 'sim': address 'garbage' is refused")
+    publisher.close()
+    context.term()
