@@ -51,6 +51,7 @@ class SimServer:
         self.out: Out = _nobody
         system = assemble(build(sim.robot, **sim.parameters))
         self.simulation = Simulation(system, step_s=sim.step_s, stepper=sim.stepper, stabilizer=sim.stabilizer)
+        self.simulation.warm_up()
         self.description = describe(system.mechanism, sim.step_s, list(self.simulation.outputs()), system.code_hash)
         self._realtime = sim.mode == "realtime"
         self._stamper = Stamper(sim.mode != "lockstep" if wall_clock is None else wall_clock)

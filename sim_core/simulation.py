@@ -151,6 +151,11 @@ class Simulation:
             elif status in WHAT_ENDED:
                 self._diverged(status)
 
+    def warm_up(self) -> None:
+        """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
+        table, law = self._calls[self._configuration].table, self._laws[self._configuration]
+        self._loop(0, self.step_s, self._tick, self._w.memory, table, law, *self._arguments)
+
     def advance(self, seconds: float) -> None:
         """Take as many steps as `seconds` has; they must be a whole number, to a thousandth of a step."""
         steps = seconds / self.step_s

@@ -293,3 +293,12 @@ def test_a_stepper_that_needs_what_a_system_lacks_is_refused_in_one_line() -> No
         UnsupportedPair, match=r"stepper 'implicit' needs \['linear_part'\], which 'triple_pendulum' does not"
     ):
         Simulation(assemble(build("triple_pendulum")), stepper=needy)
+
+
+@pytest.mark.parametrize("name", list(STEPPERS))
+def test_warming_up_changes_nothing(name: str) -> None:
+    sim = Simulation(assemble(build("triple_pendulum")), stepper=name)
+    sim.step(5)
+    before = sim.snapshot().to_plain()
+    sim.warm_up()
+    assert sim.snapshot().to_plain() == before
