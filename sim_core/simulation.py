@@ -169,14 +169,10 @@ class Simulation:
         history = self._w.history[rows].copy()
         with tempfile.NamedTemporaryFile(prefix="armswing-diverged-", suffix=".npz", delete=False) as stream:
             np.savez(stream, t_q_v=history, coordinates=np.array(self.system.coordinate_names))
-        time = self.time
-        line = f"{self.system.mechanism.name!r} diverged at t = {time:.6g} s with {self.stepper.name} and "
-        raise SimulationDiverged(
-            f"{line}{self.stabilizer.name} at {self.step_s * 1e3:.4g} ms: {WHAT_ENDED[status]}",
-            time,
-            history,
-            Path(stream.name),
-        )
+        where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
+        how = f"with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
+        line = f"{where} {how}: {WHAT_ENDED[status]}"
+        raise SimulationDiverged(line, self.time, history, Path(stream.name))
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
