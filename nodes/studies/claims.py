@@ -120,5 +120,10 @@ def sci(value: float) -> str:
 
 def violation_text(outcome: Any) -> str:
     """Peaks of an outcome, or when it was lost."""
-    peaks = f"|Φ| {sci(outcome.peak_phi)}, |Φ̇| {sci(outcome.peak_phidot)}"
+    peaks = f"|Φ| {sci(outcome.peak_phi)}, |dΦ/dt| {sci(outcome.peak_phidot)}"
     return f"{peaks}" if outcome.held else f"lost at {sci(outcome.lost_at)} s"
+
+
+def bound_text(limit_s: float) -> str:
+    """The stabilizer's linear bound on a fixed step, s, in words; inf is no bound."""
+    return f"linear bound {sci(1e3 * limit_s)} ms" if math.isfinite(limit_s) else "no linear bound on the step"

@@ -16,7 +16,7 @@ BINS = 240
 FEW = 400
 FLOOR = 1e-17  # what a logarithmic axis shows for nothing
 CEILING = 1e3
-PHI, PHIDOT = r"$|\Phi|_1$", r"$|\dot{\Phi}|_1$"
+PHI, PHIDOT = r"$|\Phi|_1$", r"$|\mathrm{d}\Phi/\mathrm{d}t|_1$"
 LEVELS = {"phi": PHI + " (m, rad, 1)", "phidot": PHIDOT + " (the same per s)"}
 
 Named = tuple[str, Run]
@@ -101,7 +101,7 @@ def watched_curves(
 
 
 def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float) -> None:
-    """Paths of the tip in its plane, one axis each, with the circle it cannot leave while the joints hold."""
+    """Sampled places of the tip in its plane, one axis each, in the circle it cannot leave while the joints hold."""
     axes = figure.subplots(1, len(named), sharex=True, sharey=True, squeeze=False)[0]
     angle = np.linspace(0, 2 * np.pi, 200)
     span = 1.25 * reach
@@ -110,7 +110,7 @@ def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float
         path = found.watched["outputs"]
         color = line(label)["color"]
         axis.plot(reach * np.cos(angle), reach * np.sin(angle), color=INK, lw=0.9, ls=(0, (4, 3)), label="reach")
-        axis.plot(path[:, 0], path[:, 1], color=color, lw=0.5, alpha=0.75)
+        axis.plot(path[:, 0], path[:, 1], color=color, ls="", marker=".", ms=2.2, mew=0, alpha=0.6)
         axis.set(title=textwrap.fill(label, 26), xlabel="x (m)", xlim=(-span, span), ylim=(-span, span), aspect="equal")
         out = float(np.hypot(path[:, 0], path[:, 1]).max()) / reach - 1
         note = "never leaves its reach" if out < 1e-3 else f"leaves its reach by {sci(100 * out)} %"

@@ -66,7 +66,7 @@ def assumptions() -> tuple[Assumption, ...]:
         Assumption("inputs beyond the universe", "clamped to it", "not stated; unclamped Gaussians end in 0/0"),
         Assumption(
             "case 2: what it scales by",
-            f"|Φ|₁ {sci(phi)}, |Φ̇|₁ {sci(phidot)} after one step of 10 ms, |q̇|₂ {sci(speed)} at the start",
+            f"|Φ|₁ {sci(phi)}, |dΦ/dt|₁ {sci(phidot)} after one step of 10 ms, |dq/dt|₂ {sci(speed)} at the start",
             "measured here; the norms are 1-norms of the constraints (the paper's sign is lost) and the Euclidean one "
             "of the velocities",
         ),
@@ -97,7 +97,7 @@ def sections(runs: Runs) -> tuple[Section, ...]:
                     "surfaces",
                     "Control surface with product and with minimum (the paper's figure 4).",
                     lambda results, figure: surfaces.control_surfaces(figure, KINDS),
-                    size=(5.0, 7.0),
+                    size=(9.5, 4.2),
                 ),
             ),
         ),
@@ -152,7 +152,7 @@ def triple_section(runs: Runs) -> Section:
             ),
             Plot(
                 "tips",
-                "Path of the tip, one adaptive call.",
+                "Places of the tip, one adaptive call.",
                 lambda results, figure: figures.trajectories(results, figure, paths, REACH),
                 size=(10.5, 4.2),
             ),
@@ -197,8 +197,8 @@ def step_section(runs: Runs) -> Section:
             ),
             Plot(
                 "integrators",
-                "Late |Φ̇|₁ (median of the last tenth) over the step, for each fixed-step integrator: gains that the "
-                "step cannot bear end in divergence (no point) or in chatter (a plateau).",
+                "Late |dΦ/dt|₁ (median of the last tenth) over the step, for each fixed-step integrator: gains that "
+                "the step cannot bear end in divergence (no point) or in chatter (a plateau).",
                 lambda results, figure: draw_chatter(runs, results, figure),
             ),
             Plot(

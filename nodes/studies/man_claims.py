@@ -13,6 +13,7 @@ from nodes.studies.claims import (
     Finding,
     Verdict,
     at_common_times,
+    bound_text,
     first_above,
     growth,
     parting_time,
@@ -92,7 +93,7 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
             fuzzy, bare = (results[runs.triple(method, reading)] for method in (CASE1, NONE))
             good = fuzzy.held and ENOUGH * fuzzy.peak_phi <= bare.peak_phi
             here = f"case 1: {violation_text(fuzzy)}; none: {violation_text(bare)}"
-            here += f"; linear bound on a fixed step {sci(1e3 * fuzzy.limit_s)} ms"
+            here += f"; {bound_text(fuzzy.limit_s)}"
             figures = {"case 1: peak |Φ|": fuzzy.peak_phi, "none: peak |Φ|": bare.peak_phi, "limit_s": fuzzy.limit_s}
             found.append(Finding(reading, here, verdict_of(good), figures))
         return found
@@ -192,8 +193,8 @@ def crank_claims(runs: Runs) -> tuple[Claim, ...]:
             for name, printed in (("velocities as printed", True), ("consistent velocities", False)):
                 run = runs.crank(NONE, reading, printed)
                 outcome = results[run]
-                here = f"{violation_text(outcome)}; |Φ̇|₁ starts at {sci(float(outcome.phidot[0]))}"
-                figures = {"start |Φ̇|": float(outcome.phidot[0]), "peak |Φ|": outcome.peak_phi}
+                here = f"{violation_text(outcome)}; |dΦ/dt|₁ starts at {sci(float(outcome.phidot[0]))}"
+                figures = {"start |dΦ/dt|": float(outcome.phidot[0]), "peak |Φ|": outcome.peak_phi}
                 found.append(Finding(f"{reading}, {name}", here, verdict_of(not outcome.held), figures))
         return found
 
@@ -213,7 +214,7 @@ def crank_claims(runs: Runs) -> tuple[Claim, ...]:
             named = {method.label: runs.crank(method, reading) for method in (case2(), B20)}
             ends = {name: _late(results, run) for name, run in named.items()}
             (a, x), (b, y) = ends.values()
-            here = "; ".join(f"{name}: |Φ| {sci(p)}, |Φ̇| {sci(v)}" for name, (p, v) in ends.items())
+            here = "; ".join(f"{name}: |Φ| {sci(p)}, |dΦ/dt| {sci(v)}" for name, (p, v) in ends.items())
             good = results[next(iter(named.values()))].held and a < b and x < y
             figures = {f"{name}: late |Φ|": p for name, (p, _) in ends.items()}
             here = here if results[next(iter(named.values()))].held else f"case 2 is lost; {here}"
@@ -241,7 +242,7 @@ def crank_claims(runs: Runs) -> tuple[Claim, ...]:
             "crank-late",
             "example 2, figure 9",
             "After the start, too, it leaves smaller violations than Baumgarte (20, 20).",
-            "the medians of |Φ|₁ and |Φ̇|₁ over the last tenth are below Baumgarte's.",
+            "the medians of |Φ|₁ and |dΦ/dt|₁ over the last tenth are below Baumgarte's.",
             late,
             ("crank",),
         ),
@@ -266,7 +267,7 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
                 bad = [run.dt for run in swept if not settles(results, run)]
                 limit = results[swept[0]].limit_s
                 here = f"fails from {sci(1e3 * min(bad))} ms on" if bad else "holds at every step"
-                here += f"; linear bound {sci(1e3 * limit)} ms"
+                here += f"; {bound_text(limit)}"
                 found.append(Finding(f"{stepping.label}, {label}", here, verdict_of(not bad), {"limit_s": limit}))
         return found
 
@@ -287,7 +288,8 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
             "any-step",
             "abstract, section 6",
             "The method depends neither on the step nor on the integrator nor on the model.",
-            "every run of the sweep holds, and none chatters: |Φ̇|₁ ends below the largest value at which it started.",
+            "every run of the sweep holds, and none chatters: |dΦ/dt|₁ ends below the largest value at which it "
+            "started.",
             any_step,
             ("sweep", "limits"),
         ),

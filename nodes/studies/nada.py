@@ -140,7 +140,7 @@ def triple_section(runs: Runs) -> Section:
         (
             Plot(
                 "tips",
-                "Path of the tip under RK4 at 1 ms (the paper's figures 14 and 15). Fixed-step reading.",
+                "Places of the tip under RK4 at 1 ms (the paper's figures 14 and 15). Fixed-step reading.",
                 lambda results, figure: figures.trajectories(results, figure, named, REACH),
                 size=(13.0, 3.9),
             ),
@@ -154,7 +154,7 @@ def triple_section(runs: Runs) -> Section:
             Plot(
                 "triple",
                 "Set III on the triple pendulum in both readings of δt, and with the gains of the paper's recipe "
-                "(Kp = 1/|Φ|, Kd = 1/|Φ̇|, Ku = 100 Kp with the bounds it names).",
+                "(Kp = 1/|Φ|, Kd = 1/|dΦ/dt|, Ku = 100 Kp with the bounds it names).",
                 lambda results, figure: figures.violations(results, figure, {"set III": bounded}),
                 curves=tuple(bounded),
             ),

@@ -12,6 +12,7 @@ from nodes.studies.claims import (
     Claim,
     Finding,
     Verdict,
+    bound_text,
     growth,
     held_share,
     sci,
@@ -67,8 +68,8 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
         for reading, run in runs.bounded().items():
             outcome = results[run]
             inside = outcome.held and outcome.peak_phi <= BOUND_PHI and outcome.peak_phidot <= BOUND_PHIDOT
-            here = f"{violation_text(outcome)}; linear bound on the step {sci(1e3 * outcome.limit_s)} ms"
-            figures = {"peak |Φ|": outcome.peak_phi, "peak |Φ̇|": outcome.peak_phidot, "limit_s": outcome.limit_s}
+            here = f"{violation_text(outcome)}; {bound_text(outcome.limit_s)}"
+            figures = {"peak |Φ|": outcome.peak_phi, "peak |dΦ/dt|": outcome.peak_phidot, "limit_s": outcome.limit_s}
             found.append(Finding(reading, here, verdict_of(inside), figures))
         return found
 
@@ -93,7 +94,7 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
             "fuzzy-bounds",
             "section 3.3, figure 15",
             "Fuzzy stabilization lets the user set upper bounds; here 10⁻⁶ for positions and 10⁻⁴ for velocities.",
-            "peaks of |Φ|₁ and |Φ̇|₁ within these bounds.",
+            "peaks of |Φ|₁ and |dΦ/dt|₁ within these bounds.",
             bounds,
             ("triple",),
         ),
@@ -288,7 +289,7 @@ def gear_claims(runs: Runs) -> tuple[Claim, ...]:
             "gear-rolling",
             "section 5, figure 31",
             "The nonholonomic rows stay within the permissible error.",
-            f"their |Φ̇|₁ stays within {sci(UNIVERSE_PHIDOT)} per s, where the scaled input saturates.",
+            f"their |dΦ/dt|₁ stays within {sci(UNIVERSE_PHIDOT)} per s, where the scaled input saturates.",
             rolling,
             ("gear_rows",),
         ),

@@ -15,6 +15,7 @@ from nodes.studies.claims import (
     Finding,
     Verdict,
     at_common_times,
+    bound_text,
     growth,
     held_share,
     sci,
@@ -49,7 +50,7 @@ def fuzzy_claims(runs: Runs) -> tuple[Claim, ...]:
             for reading in READINGS:
                 fuzzy = {name: results[runs.rotary(method, reading, LARGEST)] for name, method in FLC.items()}
                 other = results[runs.rotary(b3(LARGEST), reading, LARGEST)]
-                symbol = "|Φ|" if level == "phi" else "|Φ̇|"
+                symbol = "|Φ|" if level == "phi" else "|dΦ/dt|"
                 largest = {name: float(getattr(outcome, f"peak_{level}")) for name, outcome in fuzzy.items()}
                 largest["(1/δt, √2/δt)"] = float(getattr(other, f"peak_{level}"))
                 lower = all(o.held and largest[name] < largest["(1/δt, √2/δt)"] for name, o in fuzzy.items())
@@ -102,7 +103,7 @@ def fuzzy_claims(runs: Runs) -> tuple[Claim, ...]:
             "fuzzy-below-velocity",
             "section 4, figures 20, 21",
             "The same for velocities, where the difference is said to be largest.",
-            "the peak |Φ̇|₁ of each set is below Baumgarte's, and none is lost.",
+            "the peak |dΦ/dt|₁ of each set is below Baumgarte's, and none is lost.",
             below("phidot"),
             ("compared",),
         ),
@@ -110,7 +111,7 @@ def fuzzy_claims(runs: Runs) -> tuple[Claim, ...]:
             "gaussians-best",
             "section 4",
             "Of the three sets the Gaussians violate the constraints least.",
-            "set III has the smallest peak of |Φ|₁ and of |Φ̇|₁ of the three.",
+            "set III has the smallest peak of |Φ|₁ and of |dΦ/dt|₁ of the three.",
             gaussians_best,
             ("compared",),
         ),
@@ -174,7 +175,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
             limit = results[swept[0]].limit_s
             here = f"holds up to {sci(1e3 * max(good))} ms" if good else "holds at no step"
             here += f", lost from {sci(1e3 * min(bad))} ms on" if bad else ""
-            here += f"; linear bound {sci(1e3 * limit)} ms"
+            here += f"; {bound_text(limit)}"
             found.append(Finding(f"RK4, {label}", here, verdict_of(not bad), {"limit_s": limit}))
         return found
 

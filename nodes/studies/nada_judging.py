@@ -21,7 +21,7 @@ def peaks(results: Results, named: Iterable[tuple[str, Run]]) -> dict[str, float
     found: dict[str, float] = {}
     for name, run in named:
         found[f"{name}: peak |Φ|"] = results[run].peak_phi
-        found[f"{name}: peak |Φ̇|"] = results[run].peak_phidot
+        found[f"{name}: peak |dΦ/dt|"] = results[run].peak_phidot
     return found
 
 

@@ -14,7 +14,7 @@ from nodes.studies.style import BLUE, GREEN, INK, MUTED, OCHRE, PINK, VERMILION,
 
 NAMES = ("negative big", "negative small", "zero", "positive small", "positive big")
 COLORS = (BLUE, GREEN, INK, OCHRE, VERMILION)
-POSITION, VELOCITY = r"$K_p\,\Phi$ (1)", r"$K_d\,\dot{\Phi}$ (1)"
+POSITION, VELOCITY = r"$K_p\,\Phi$ (1)", r"$K_d\,\mathrm{d}\Phi/\mathrm{d}t$ (1)"
 CONJUNCTIONS = ("product", "minimum")
 
 
@@ -39,25 +39,26 @@ def memberships(figure: Any, kinds: Sequence[str]) -> None:
 
 
 def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
-    """U over both scaled inputs: a row per conjunction, a column per set."""
+    """U over both scaled inputs: a row per conjunction, a column per set; of one set alone side by side."""
     from sim_core.stabilization.rules import surface
 
-    axes = figure.subplots(len(CONJUNCTIONS), len(kinds), sharex=True, sharey=True, squeeze=False)
+    shape = (len(CONJUNCTIONS), len(kinds)) if len(kinds) > 1 else (1, len(CONJUNCTIONS))
+    axes = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False)
     x = np.linspace(-1, 1, 161)
     levels = np.linspace(-1, 1, 17)
     filled = None
     for row, conjunction in enumerate(CONJUNCTIONS):
         for column, kind in enumerate(kinds):
-            axis = axes[row, column]
+            axis = axes.reshape(len(CONJUNCTIONS), len(kinds))[row, column]
             U = surface(_with(SETS[kind], conjunction), x, x)
             filled = axis.contourf(x, x, U.T, levels=levels, cmap="PuOr")
             axis.contour(x, x, U.T, levels=levels[::2], colors=INK, linewidths=0.5)
             axis.set(aspect="equal", title=f"set {kind}, {conjunction}")
             axis.grid(False)
-            if row == len(CONJUNCTIONS) - 1:
-                axis.set_xlabel(POSITION)
-            if column == 0:
-                axis.set_ylabel(VELOCITY)
+    for axis in axes[-1]:
+        axis.set_xlabel(POSITION)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(VELOCITY)
     figure.colorbar(filled, ax=axes, label="output of the controller (1)", shrink=0.85)
 
 
@@ -73,7 +74,7 @@ def sections(axis: Any, kinds: Sequence[str]) -> None:
             label = f"set {kind}, {conjunction}: slope {slope_at_zero(sets):.2f} at zero"
             color = (BLUE, VERMILION, PINK)[index]
             axis.plot(x, surface(sets, x, np.zeros(1))[:, 0], color=color, ls=dash, label=label)
-    axis.set(xlabel=POSITION + r", with $\dot{\Phi} = 0$", ylabel="output of the controller (1)")
+    axis.set(xlabel=POSITION + r", with $\mathrm{d}\Phi/\mathrm{d}t = 0$", ylabel="output of the controller (1)")
     axis.legend(loc="upper left")
 
 
