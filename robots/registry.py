@@ -11,7 +11,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from robots.arms import chain
 from robots.benchmarks import crank_slider, four_bar, gear_train, iftomm, rotary_pendulum, squeezer, triple_pendulum
+from robots.charmie import mechanism as charmie
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
@@ -20,6 +22,10 @@ Builder = Callable[..., Mechanism]
 
 OURS: dict[str, Builder] = {
     "andrews_squeezer": squeezer.andrews_squeezer,
+    "arm_2dof": chain.arm_2dof,
+    "arm_4dof": chain.arm_4dof,
+    "arm_6dof": chain.arm_6dof,
+    "charmie": charmie.charmie,
     "crank_slider": crank_slider.crank_slider,
     "epicyclic_gear_train": gear_train.epicyclic_gear_train,
     "equal_crank_slider": crank_slider.equal_crank_slider,

@@ -6,6 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sim_core.inverse import forward_dynamics as forward_dynamics
+    from sim_core.inverse import forward_kinematics as forward_kinematics
+    from sim_core.inverse import inverse_dynamics as inverse_dynamics
     from sim_core.simulation import Simulation as Simulation
     from sim_core.state import State as State
     from sim_core.system import System as System
@@ -16,6 +19,9 @@ _HOMES = {
     "State": "sim_core.state",
     "System": "sim_core.system",
     "assemble": "sim_core.system",
+    "forward_dynamics": "sim_core.inverse",
+    "forward_kinematics": "sim_core.inverse",
+    "inverse_dynamics": "sim_core.inverse",
 }
 __all__ = sorted(_HOMES)
 

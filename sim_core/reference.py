@@ -152,13 +152,14 @@ def _joint_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFram
     moving = iter(line)
     for joint in mechanism.joints:
         parent = frames[joint.parent]
-        slides = {"revolute": (), "prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis)}[joint.kind]
+        slides = {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis)}.get(joint.kind, ())
         p = parent.point(joint.parent_point)
         for axis in slides:
             step = next(moving)
             along = np.array(axis)
             p = p + parent.R @ Jet(step.x * along, step.d * along, step.dd * along)
-        R = parent.R if joint.kind == "prismatic" else parent.R @ turn(joint.axis, next(moving))
+        turns = joint.kind in ("revolute", "planar")
+        R = parent.R @ turn(joint.axis, next(moving)) if turns else parent.R
         R = R @ constant(joint.rotation)
         frames[joint.child] = MovingFrame(p - R @ constant(joint.child_point), R)
     return frames

@@ -18,8 +18,8 @@ from sim_core.kernels.native import BoundKernel, Library
 from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
 
-CONFIGURED_KERNELS = ("terms", "acceleration", "apply", "residual", "least_norm")
-SHARED_KERNELS = ("joints", "wrapping", "energy", "outputs", "poses", "guards")
+CONFIGURED_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm")
+SHARED_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards")
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,35 @@ class System:
         """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
         owner = self.configurations[configuration].addresses if name in CONFIGURED_KERNELS else self.addresses
         return BoundKernel(owner[name], inputs, outputs)
+
+    def bind_inverse_dynamics(self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> BoundKernel:
+        """`sim_core.inverse_dynamics` on arrays the caller owns: each call reads q, v, a and writes tau to `out`."""
+        self._check_sizes(q=q, v=v, a=a, out=out)
+        return self.bind("inverse_dynamics", [np.zeros(1), q, v, a, self.default_parameters()], [out])
+
+    def bind_forward_dynamics(
+        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray, configuration: int = 0
+    ) -> BoundKernel:
+        """`sim_core.forward_dynamics` on arrays the caller owns: each call reads q, v, tau and writes a to `out`."""
+        self._check_sizes(q=q, v=v, tau=tau, out=out)
+        forces = np.zeros(self.configurations[configuration].n_rows)
+        inputs = [np.zeros(1), q, v, tau, self.default_parameters()]
+        return self.bind("forward_dynamics", inputs, [out, forces], configuration)
+
+    def bind_forward_kinematics(self, q: np.ndarray, positions: np.ndarray, rotations: np.ndarray) -> BoundKernel:
+        """World positions (n, 3) and rotations R_WB (n, 3, 3) of the bodies, in their order, on the caller's arrays."""
+        self._check_sizes(q=q)
+        n = len(self.mechanism.bodies)
+        for name, array, shape in (("positions", positions, (n, 3)), ("rotations", rotations, (n, 3, 3))):
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes {shape}")
+        rest = [np.zeros(self.n_q), np.zeros(self.n_u), self.default_parameters()]
+        return self.bind("poses", [np.zeros(1), q, *rest], [positions, rotations])
+
+    def _check_sizes(self, **arrays: np.ndarray) -> None:
+        for name, array in arrays.items():
+            if array.shape != (self.n_q,):
+                raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes ({self.n_q},)")
 
     def _inputs(self, t: float, q: Any, v: Any, u: Any, p: Any) -> list[np.ndarray]:
         def sized(name: str, value: Any, size: int) -> np.ndarray:

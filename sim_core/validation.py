@@ -43,7 +43,7 @@ def coordinate_count(mechanism: Mechanism) -> int:
     """How many coordinates the derivation will give it."""
     if mechanism.coordinates == "absolute":
         return sum(len(body.free_coordinates) for body in mechanism.bodies)
-    return sum(3 if joint.kind == "planar" else 1 for joint in mechanism.joints)
+    return sum(3 if joint.kind == "planar" else 1 for joint in mechanism.moving_joints)
 
 
 def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:

@@ -29,7 +29,7 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
         M[start:stop, start:stop] = M_body
         f[start:stop] = f_body
         start = stop
-    return symbols, Motion(names, frames, M, f)
+    return symbols, Motion(names, frames, M, f, lambda a: M @ a - f)
 
 
 def _frame(body: Body, symbols: Symbols, start: int) -> Frame:

@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 
 from sim_core import spatial
-from sim_core.derivation import absolute, recursive
+from sim_core.derivation import absolute, recursive, tree
 from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
 from sim_core.derivation.constraints import Rows, all_constraints, rows_for
 from sim_core.derivation.springs import spring_energy, spring_forces
@@ -32,11 +32,15 @@ class Derivation:
 
 
 def derive(mechanism: Mechanism) -> Derivation:
-    """All kernels of a mechanism. Inputs of every kernel: t, q, v, u, p; three have others (`_kernels_of`)."""
+    """All kernels of a mechanism. Inputs of most: t, q, v, u, p; the others are in `_kernels_of`, and dynamics below.
+
+    `inverse_dynamics` takes a in the place of u, `forward_dynamics` the generalized forces tau.
+    """
     validate(mechanism)
     symbols, motion = FAMILIES[mechanism.coordinates](mechanism)
     positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
-    f = motion.f + _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
+    applied = _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
+    f = motion.f + applied
     arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
     functions: dict[str, ca.Function] = {}
     row_names: list[tuple[str, ...]] = []
@@ -53,6 +57,11 @@ def derive(mechanism: Mechanism) -> Derivation:
         row_names.append(rows.names)
         n_holonomic.append(rows.Phi.numel())
         factor_sizes.append(factor.parts().numel())
+    a = ca.SX.sym("a", symbols.q.numel())
+    needed = ca.substitute(motion.inertial(a) - applied, symbols.u, ca.SX.zeros(symbols.u.shape))
+    functions["inverse_dynamics"] = _kernel(
+        "inverse_dynamics", [symbols.t, symbols.q, symbols.v, a, symbols.p], [needed]
+    )
     functions["joints"] = _kernel("joints", arguments, [positions, rates])
     functions["wrapping"] = _kernel("wrapping", arguments, [_selected(positions, wraps)])
     functions["energy"] = _kernel("energy", arguments, [_energy(mechanism, motion, symbols)])
@@ -85,6 +94,9 @@ def _kernels_of(
     n_q, n_rows = M.shape[0], rows.J.shape[0]
     U = ca.SX.sym("U", n_rows)
     a, lam = factor.solve(f, rows.gamma - U)
+    tau = ca.SX.sym("tau", n_q)
+    f_passive = ca.substitute(f, symbols.u, ca.SX.zeros(symbols.u.shape))
+    driven, forces = factor.solve(f_passive + tau, rows.gamma)
     parts = factor.parts()
     stored = ca.SX.sym("factor", parts.numel())
     r1, r2 = ca.SX.sym("r1", n_q), ca.SX.sym("r2", n_rows)
@@ -93,6 +105,9 @@ def _kernels_of(
     return {
         "terms": _kernel("terms", arguments, whole),
         "acceleration": _kernel("acceleration", [*arguments, U], [a, lam, parts]),
+        "forward_dynamics": _kernel(
+            "forward_dynamics", [symbols.t, symbols.q, symbols.v, tau, symbols.p], [driven, forces]
+        ),
         "apply": _kernel("apply", [stored, r1, r2], [x, y]),
         "residual": _kernel("residual", arguments, [rows.Phi, rows.Phidot]),
         "least_norm": _kernel("least_norm", [*arguments, r2], [least_norm.solve(ca.SX(n_q, 1), r2)[0]]),
@@ -144,7 +159,7 @@ def _joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> t
     positions, rates, wraps = [], [], []
     for index, joint in enumerate(mechanism.moving_joints):
         if mechanism.coordinates == "joint":
-            at = motion.coordinate_names.index(recursive.joint_coordinates(joint)[-1])
+            at = motion.coordinate_names.index(tree.joint_coordinates(joint)[-1])
             positions.append(symbols.q[at])
             rates.append(symbols.v[at])
             continue

@@ -1,110 +1,33 @@
-"""Joint coordinates: recursive Newton-Euler for f and composite bodies for M, on symbols with constants folded.
+"""Joint coordinates: recursive Newton-Euler for efforts and wrenches, composite bodies for M, constants folded.
 
-[Featherstone2008, ch. 5 and 6], written with 3-vectors in each link's own frame.
+[Featherstone2008, ch. 5 and 6], written with 3-vectors in each link's own frame; Newton-Euler in its classical form,
+which carries accelerations of points and no linear velocities. [LuhWalkerPaul1980]
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import casadi as ca
 
-from sim_core import spatial
 from sim_core.derivation.absolute import inertia_matrix
-from sim_core.derivation.symbols import Frame, Motion, Symbols, ground_frame, symbols_for
-from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Vector3
-
-
-@dataclass(frozen=True)
-class Link:
-    """One degree of freedom and the body behind it (None for the massless links inside a planar joint).
-
-    parent       index of the link before it, -1 for the ground
-    p, R         p_PL and R_PL: the link's frame seen from the link before it
-    s_w, s_v     angular and linear velocity of the link's frame per unit of joint velocity, in the link's frame
-    """
-
-    coordinate: str
-    body: Body | None
-    parent: int
-    p: ca.SX
-    R: ca.SX
-    s_w: ca.SX
-    s_v: ca.SX
-
-
-def joint_coordinates(joint: Joint) -> tuple[str, ...]:
-    """The coordinates of one joint: its name, or for a planar joint three that end in .x .y .theta."""
-    return tuple(f"{joint.name}.{end}" for end in ("x", "y", "theta")) if joint.kind == "planar" else (joint.name,)
-
-
-def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
-    """The coordinates of all joints, in their order."""
-    return tuple(name for joint in mechanism.joints for name in joint_coordinates(joint))
+from sim_core.derivation.symbols import Motion, Symbols, symbols_for
+from sim_core.derivation.tree import Link, Mounted, Tree, coordinate_names, frames_of, tree_of
+from sim_core.mechanism import Mechanism
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
-    """Symbols, frames, M and f of a tree in joint coordinates."""
+    """Symbols, frames, M and f of a tree in joint coordinates, and its inverse dynamics."""
     names = coordinate_names(mechanism)
     symbols = symbols_for(mechanism, len(names))
-    links = _links(mechanism, symbols)
-    frames = ground_frame()
-    poses: list[Frame] = []
-    for index, link in enumerate(links):
-        before = poses[link.parent] if link.parent >= 0 else frames[GROUND]
-        w = link.R.T @ before.w + link.s_w * symbols.v[index]
-        poses.append(Frame(before.p + before.R @ link.p, before.R @ link.R, w))
-        if link.body is not None:
-            frames[link.body.name] = poses[-1]
-    f = -_inverse_dynamics_at_rest(links, mechanism, symbols)
-    return symbols, Motion(names, frames, _composite_inertia(links, symbols), f)
+    tree = tree_of(mechanism, symbols)
 
+    def inertial(a: ca.SX) -> ca.SX:
+        return newton_euler(tree, mechanism, symbols, a)
 
-def _links(mechanism: Mechanism, symbols: Symbols) -> list[Link]:
-    links: list[Link] = []
-    last: dict[str, int] = {GROUND: -1}
-    owner = f"mechanism {mechanism.name!r}"
-    for joint in mechanism.joints:
-        if joint.kind == "fixed":
-            raise InvalidMechanism(f"{owner}: joint {joint.name!r} is fixed; in joint coordinates make its bodies one")
-        if joint.child in last:
-            raise InvalidMechanism(
-                f"{owner}: joint {joint.name!r} closes a loop at {joint.child!r}; a constraint must do that"
-            )
-        if joint.parent not in last:
-            raise InvalidMechanism(f"{owner}: joint {joint.name!r} hangs on {joint.parent!r}, which comes after it")
-        links += _links_of(joint, mechanism.body(joint.child), last[joint.parent], len(links), symbols)
-        last[joint.child] = len(links) - 1
-    missing = [body.name for body in mechanism.bodies if body.name not in last]
-    if missing:
-        raise InvalidMechanism(f"{owner}: no joint moves {missing}")
-    return links
-
-
-def _links_of(joint: Joint, body: Body, parent: int, index: int, symbols: Symbols) -> list[Link]:
-    fixed, zero, same = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3)
-    e1, e2 = spatial.perpendicular_axes(joint.axis)
-    along: dict[str, list[Vector3]] = {"revolute": [], "prismatic": [joint.axis], "planar": [e1, e2]}
-    slides = along[joint.kind]
-    turns = joint.kind != "prismatic"
-    links: list[Link] = []
-    names = joint_coordinates(joint)
-    at = ca.SX(ca.DM(joint.parent_point))
-    for number, axis in enumerate(slides):
-        p = at + ca.DM(axis) * symbols.q[index + number]
-        links.append(Link(names[number], None, parent, p, ca.SX(same), ca.SX(zero), ca.SX(ca.DM(axis))))
-        parent, at = index + number, ca.SX(zero)
-    child_point = ca.DM(joint.child_point)
-    if not turns:
-        slide = links.pop()
-        p = slide.p - fixed @ child_point
-        return [Link(names[0], body, slide.parent, p, ca.SX(fixed), ca.SX(zero), ca.SX(fixed.T @ ca.DM(joint.axis)))]
-    R = spatial.rotation_about(joint.axis, symbols.q[index + len(slides)]) @ fixed
-    turning = fixed.T @ ca.DM(joint.axis)
-    # the frame's origin moves on a circle about the joint's point
-    s_v = ca.cross(child_point, turning)
-    return [*links, Link(names[-1], body, parent, at - R @ child_point, R, ca.SX(turning), ca.SX(s_v))]
+    f = -inertial(ca.SX(len(names), 1))
+    return symbols, Motion(names, frames_of(tree, symbols), _composite_inertia(tree.links, symbols), f, inertial)
 
 
 @dataclass
@@ -122,9 +45,14 @@ class _Inertia:
     def seen_from(self, p: ca.SX, R: ca.SX) -> _Inertia:
         """The same inertia in a frame from which this one has pose p, R."""
         h = R @ self.h
-        shift = ca.skew(p)
-        turned = R @ self.I @ R.T
-        moved = turned - shift @ ca.skew(h) - ca.skew(h) @ shift - self.m * shift @ shift
+        turned = R @ self.I
+        outer = h @ p.T
+        reach = ca.dot(2 * h + self.m * p, p)
+        moved = ca.SX(3, 3)
+        for i in range(3):
+            for j in range(i + 1):
+                entry = ca.dot(turned[i, :].T, R[j, :].T) - outer[i, j] - outer[j, i] - self.m * p[i] * p[j]
+                moved[i, j] = moved[j, i] = entry + reach if i == j else entry
         return _Inertia(self.m, h + self.m * p, moved)
 
     def plus(self, other: _Inertia) -> _Inertia:
@@ -132,41 +60,79 @@ class _Inertia:
         return _Inertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
 
-def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
-    if link.body is None:
-        return _Inertia(ca.SX(0), ca.SX(3, 1), ca.SX(3, 3))
-    mass, c = ca.SX(symbols.number(link.body.mass)), ca.DM(link.body.center_of_mass)
+def _inertia_of_body(mounted: Mounted, symbols: Symbols) -> _Inertia:
+    mass, c = ca.SX(symbols.number(mounted.body.mass)), ca.DM(mounted.body.center_of_mass)
     offset = ca.skew(c)
-    return _Inertia(mass, mass * c, inertia_matrix(link.body, symbols) - mass * (offset @ offset))
+    alone = _Inertia(mass, mass * c, inertia_matrix(mounted.body, symbols) - mass * (offset @ offset))
+    return alone.seen_from(ca.SX(mounted.p), ca.SX(mounted.R))
 
 
-def _inverse_dynamics_at_rest(links: list[Link], mechanism: Mechanism, symbols: Symbols) -> ca.SX:
-    """Joint efforts that hold the accelerations at zero, [Featherstone2008, table 5.1] with qdd = 0."""
-    ground = (ca.SX(3, 1), ca.SX(3, 1), ca.SX(3, 1), ca.SX(-ca.DM(mechanism.gravity)))
-    motions: list[tuple[ca.SX, ...]] = []
+def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
+    nothing = _Inertia(ca.SX(0), ca.SX(3, 1), ca.SX(3, 3))
+    bodies = [_inertia_of_body(mounted, symbols) for mounted in link.mounted]
+    return reduce(_Inertia.plus, bodies[1:], bodies[0]) if bodies else nothing
+
+
+def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> ca.SX:
+    """Joint efforts (n_q,) that give accelerations a (n_q,) against gravity alone. [LuhWalkerPaul1980]"""
+    links = tree.links
+    wrenches = _wrenches(links, mechanism, symbols, a)
+    return ca.vertcat(
+        *[ca.dot(link.s_w, n) + ca.dot(link.s_v, F) for link, (n, F) in zip(links, wrenches, strict=True)]
+    )
+
+
+def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
+    """Moment about the link's origin and force that the link before exerts on each link, in the link's frame."""
+    zero = ca.SX(3, 1)
+    # angular velocity, angular acceleration, acceleration of the origin less gravity
+    ground = (zero, zero, ca.SX(-ca.DM(mechanism.gravity)))
+    motions: list[tuple[ca.SX, ca.SX, ca.SX]] = []
+    spins: list[ca.SX] = []
     for index, link in enumerate(links):
-        w_P, v_P, dw_P, dv_P = motions[link.parent] if link.parent >= 0 else ground
+        w_P, dw_P, a_P = motions[link.parent] if link.parent >= 0 else ground
+        spin_P = spins[link.parent] if link.parent >= 0 else ca.SX(3, 3)
         rate = symbols.v[index]
-        w = link.R.T @ w_P + link.s_w * rate
-        v = link.R.T @ (v_P + ca.cross(w_P, link.p)) + link.s_v * rate
-        dw = link.R.T @ dw_P + ca.cross(w, link.s_w) * rate
-        dv = link.R.T @ (dv_P + ca.cross(dw_P, link.p)) + (ca.cross(w, link.s_v) + ca.cross(v, link.s_w)) * rate
-        motions.append((w, v, dw, dv))
-    efforts = ca.SX(len(links), 1)
-    wrench = [(ca.SX(3, 1), ca.SX(3, 1)) for _ in links]
+        carried = link.R.T @ w_P
+        w = carried + link.s_w * rate
+        dw = link.R.T @ dw_P + ca.cross(carried, link.s_w) * rate + link.s_w * a[index]
+        moved = ca.cross(carried + w, link.s_v) * rate + link.s_v * a[index]
+        motions.append((w, dw, link.R.T @ (a_P + spin_P @ link.p) + moved))
+        spins.append(_spin_matrix(w, dw))
+    found = [(zero, zero) for _ in links]
     for index in reversed(range(len(links))):
-        link, (w, v, dw, dv) = links[index], motions[index]
+        link, (w, dw, a_O) = links[index], motions[index]
         inertia = _inertia_of(link, symbols)
-        L, P = inertia.times(w, v)
-        n, F = inertia.times(dw, dv)
-        n = wrench[index][0] + n + ca.cross(w, L) + ca.cross(v, P)
-        F = wrench[index][1] + F + ca.cross(w, P)
-        efforts[index] = ca.dot(link.s_w, n) + ca.dot(link.s_v, F)
+        F = found[index][1] + inertia.m * a_O + spins[index] @ inertia.h
+        n = found[index][0] + inertia.I @ dw + _gyroscopic(inertia.I, w) + ca.cross(inertia.h, a_O)
+        found[index] = (n, F)
         if link.parent >= 0:
-            n_P, F_P = wrench[link.parent]
+            n_P, F_P = found[link.parent]
             F_up = link.R @ F
-            wrench[link.parent] = (n_P + link.R @ n + ca.cross(link.p, F_up), F_P + F_up)
-    return efforts
+            found[link.parent] = (n_P + link.R @ n + ca.cross(link.p, F_up), F_P + F_up)
+    return found
+
+
+def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:
+    """K with K r = dw x r + w x (w x r): the acceleration of a point fixed at r."""
+    xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
+    xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
+    return ca.vertcat(
+        ca.horzcat(-yy - zz, xy - dw[2], xz + dw[1]),
+        ca.horzcat(xy + dw[2], -xx - zz, yz - dw[0]),
+        ca.horzcat(xz - dw[1], yz + dw[0], -xx - yy),
+    )
+
+
+def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
+    """w x I w by the products of w that the spin matrix has anyway."""
+    xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
+    xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
+    return ca.vertcat(
+        (I[2, 2] - I[1, 1]) * yz + I[1, 2] * (yy - zz) + I[0, 2] * xy - I[0, 1] * xz,
+        (I[0, 0] - I[2, 2]) * xz + I[0, 2] * (zz - xx) + I[0, 1] * yz - I[1, 2] * xy,
+        (I[1, 1] - I[0, 0]) * xy + I[0, 1] * (xx - yy) + I[1, 2] * xz - I[0, 2] * yz,
+    )
 
 
 def _composite_inertia(links: list[Link], symbols: Symbols) -> ca.SX:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import casadi as ca
@@ -72,9 +72,13 @@ def ground_frame() -> dict[str, Frame]:
 
 @dataclass(frozen=True)
 class Motion:
-    """What a coordinate family gives: names, frames, and the unconstrained equations M a = f (without u in f)."""
+    """What a coordinate family gives: names, frames, and the unconstrained equations M a = f (without u in f).
+
+    inertial  M a - f for an acceleration a (n_q,), in the cheapest form the family has
+    """
 
     coordinate_names: tuple[str, ...]
     frames: Frames
     M: ca.SX
     f: ca.SX
+    inertial: Callable[[ca.SX], ca.SX]

@@ -1,0 +1,62 @@
+"""The paper's three smaller models: CHARMIE's arm on a fixed shoulder with two, four or six of its joints.
+
+[GoncalvesEtAl2024, sec. 6]; the links' numbers are those of `robots/charmie/charmie.toml`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from robots.charmie.links import arm_bodies, arm_joints
+from robots.charmie.parameters import read_parameters
+from sim_core.mechanism import Actuator, Mechanism, PointOutput
+
+# The joints that move, by their place in the arm: shoulder and elbow; then the turns about the links; then the wrist
+MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
+
+
+def _arm(n: int, file: str) -> Mechanism:
+    p = read_parameters(file)
+    names = [f"joint_{number}" for number in range(1, 8)]
+    joints = [
+        joint if number in MOVING[n] else dataclasses.replace(joint, name=f"rigid_{number}", kind="fixed")
+        for number, joint in enumerate(arm_joints(p.arm, "", "ground", names), start=1)
+    ]
+    moving = [joint.name for joint in joints if joint.kind != "fixed"]
+    return Mechanism(
+        name=f"arm_{n}dof",
+        coordinates="joint",
+        bodies=arm_bodies(p.arm, ""),
+        joints=tuple(joints),
+        actuators=tuple(
+            Actuator(name=name, joint=name, effort_limit=p.arm.links[int(name[-1]) - 1].effort_limit) for name in moving
+        ),
+        outputs=(PointOutput(name="claw", body="link_12", point=p.arm.claw.center),),
+        gravity=(0.0, 0.0, -p.gravity),
+        initial_q=(0.0,) * n,
+        initial_v=(0.0,) * n,
+    )
+
+
+def arm_2dof(file: str = "") -> Mechanism:
+    """CHARMIE's arm standing upright on the ground: joints 2 (shoulder) and 4 (elbow), both about x.
+
+    file  a parameter file like robots/charmie/charmie.toml; empty: that one
+    """
+    return _arm(2, file)
+
+
+def arm_4dof(file: str = "") -> Mechanism:
+    """CHARMIE's arm standing upright on the ground: joints 1 to 4.
+
+    file  a parameter file like robots/charmie/charmie.toml; empty: that one
+    """
+    return _arm(4, file)
+
+
+def arm_6dof(file: str = "") -> Mechanism:
+    """CHARMIE's arm standing upright on the ground: joints 1 to 6.
+
+    file  a parameter file like robots/charmie/charmie.toml; empty: that one
+    """
+    return _arm(6, file)

@@ -1,0 +1,69 @@
+"""CHARMIE as a mechanism: the tree of its main chains. [GoncalvesEtAl2024]
+
+Where the numbers are from: SOURCES.md; the numbers: charmie.toml.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from robots.charmie import links
+from robots.charmie.geometry import lift_of_length, tilt_of_length
+from robots.charmie.parameters import Parameters, read_parameters
+from robots.parameters import require_choice
+from sim_core.mechanism import Actuator, Mechanism, PointOutput
+
+
+def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechanism:
+    """21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
+
+    loops  "open": lift and tilt are driven at their joints, as the tree of the paper's recursion
+    file   a parameter file like robots/charmie/charmie.toml; empty: that one
+    """
+    require_choice("charmie", "loops", loops, ("open",))
+    p = read_parameters(file)
+    mounts = {branch: links.mount(p, branch) for branch in "abc"}
+    bodies = [*links.trunk_bodies(p)]
+    joints = [*links.trunk_joints(p)]
+    for branch, (body, joint) in mounts.items():
+        bodies.append(body)
+        joints.append(joint)
+        if branch == "c":
+            bodies += links.head_bodies(p.head)
+            joints += links.head_joints(p.head)
+        else:
+            bodies += links.arm_bodies(p.arm, branch)
+            joints += links.arm_joints(p.arm, branch, body.name, links.arm_joint_names(branch))
+    moving = [joint.name for joint in joints if joint.kind != "fixed"]
+    start = {"lift": lift_of_length(p, p.lift.start_length), "tilt": tilt_of_length(p, p.tilt.start_length)}
+    return Mechanism(
+        name="charmie",
+        coordinates="joint",
+        bodies=tuple(bodies),
+        joints=tuple(joints),
+        actuators=actuators(p),
+        outputs=tuple(
+            PointOutput(name=f"{side}_claw", body=f"link_12{branch}", point=p.arm.claw.center)
+            for branch, side in links.SIDES.items()
+        ),
+        gravity=(0.0, 0.0, -p.gravity),
+        initial_q=tuple(start.get(name, 0.0) for name in moving),
+        initial_v=(0.0,) * len(moving),
+    )
+
+
+def actuators(p: Parameters) -> tuple[Actuator, ...]:
+    """One actuator per joint, named as its joint."""
+    found = [
+        Actuator(name="base_x", joint="base_x", effort_limit=p.base.effort_limit, unit="N"),
+        Actuator(name="base_y", joint="base_y", effort_limit=p.base.effort_limit, unit="N"),
+        Actuator(name="base_yaw", joint="base_yaw", effort_limit=p.base.torque_limit),
+        Actuator(name="lift", joint="lift", effort_limit=p.lift.effort_limit, unit="N"),
+        Actuator(name="tilt", joint="tilt", effort_limit=200.0),
+    ]
+    efforts = [*[link.effort_limit for link in p.arm.links], p.arm.claw.effort_limit]
+    for branch in links.SIDES:
+        for name, effort in zip(links.arm_joint_names(branch), efforts, strict=True):
+            found.append(Actuator(name=name, joint=name, effort_limit=effort))
+    found += [Actuator(name=name, joint=name, effort_limit=p.head.effort_limit) for name in ("neck_pan", "neck_tilt")]
+    return tuple(found)

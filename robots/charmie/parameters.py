@@ -1,0 +1,207 @@
+"""The parameter file of CHARMIE: what it must hold, and how it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sim_core.errors import InvalidRequest
+
+OURS = Path(__file__).with_name("charmie.toml")
+
+Positive = Annotated[float, Meta(gt=0.0)]
+NotNegative = Annotated[float, Meta(ge=0.0)]
+Point = tuple[float, float, float]
+Size = tuple[Positive, Positive, Positive]
+
+
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file; a key it does not know is a mistake."""
+
+
+class Wheels(_Table, frozen=True):
+    """Omnidirectional wheels; `distance` from the yaw axis, m."""
+
+    count: Annotated[int, Meta(ge=3)]
+    mass: NotNegative
+    radius: Positive
+    distance: Positive
+    pulses_per_turn: Annotated[int, Meta(gt=0)]
+
+
+class Base(_Table, frozen=True):
+    """Link 3, and the limits of the three fictitious actuators that move it (m/s, rad/s, m/s2, N, N m)."""
+
+    mass: Positive
+    size: Size
+    floor_gap: NotNegative
+    lift_joint: Point
+    speed_limit: Positive
+    turn_limit: Positive
+    acceleration_limit: Positive
+    effort_limit: Positive
+    torque_limit: Positive
+    wheels: Wheels
+
+
+class LowerBody(_Table, frozen=True):
+    """Link 4."""
+
+    mass: Positive
+    size: Size
+    center_of_mass: Point
+    tilt_joint: Point
+
+
+class UpperBody(_Table, frozen=True):
+    """Link 5."""
+
+    mass: Positive
+    size: Size
+    center_of_mass: Point
+    left_shoulder: Point
+    right_shoulder: Point
+    neck: Point
+
+
+class ArmLink(_Table, frozen=True):
+    """One of the links 7 to 12: a uniform box along z from its joint to the next; `axis` of the joint before it."""
+
+    axis: Literal["x", "y", "z"]
+    length: Positive
+    width: Positive
+    mass: Positive
+    lower: float
+    upper: float
+    effort_limit: Positive
+
+
+class Claw(_Table, frozen=True):
+    """Link 13: the driven finger. `hinge` and `center` in link 12."""
+
+    axis: Literal["x", "y", "z"]
+    hinge: Point
+    center: Point
+    length: Positive
+    width: Positive
+    mass: Positive
+    lower: float
+    upper: float
+    effort_limit: Positive
+
+
+class Arm(_Table, frozen=True):
+    """Links 6 to 13 of either arm."""
+
+    mount_mass: Positive
+    mount_size: Size
+    velocity_limit: Positive
+    acceleration_limit: Positive
+    links: Annotated[tuple[ArmLink, ...], Meta(min_length=6, max_length=6)]
+    claw: Claw
+
+
+class HeadLink(_Table, frozen=True):
+    """Link 7c or 8c; `joint` in the link before it."""
+
+    joint: Point
+    mass: Positive
+    size: Size
+    center_of_mass: Point
+    lower: float
+    upper: float
+
+
+class Head(_Table, frozen=True):
+    """Links 6c to 8c."""
+
+    mount_mass: Positive
+    mount_size: Size
+    velocity_limit: Positive
+    effort_limit: Positive
+    pan: HeadLink
+    tilt: HeadLink
+
+
+class LinearActuator(_Table, frozen=True):
+    """A linear actuator between two bodies; lower, upper and velocity_limit are those of the joint it moves."""
+
+    base_point: Point
+    body_point: Point
+    start_length: Positive
+    lower: float
+    upper: float
+    velocity_limit: Positive
+    effort_limit: Positive
+
+
+class ExtensionSpring(_Table, frozen=True):
+    """Pulls with pretension + stiffness (length - free_length)."""
+
+    stiffness: NotNegative
+    free_length: Positive
+    pretension: NotNegative
+
+    @property
+    def rest_length(self) -> float:
+        """The length, m, at which the line of its force passes zero; it may be negative."""
+        return self.free_length - self.pretension / self.stiffness if self.stiffness else 0.0
+
+
+class TiltSpring(ExtensionSpring, frozen=True):
+    """Spring 5s with its points on links 4 and 5."""
+
+    base_point: Point
+    body_point: Point
+
+
+class Balance(_Table, frozen=True):
+    """One half of the balancing mechanism of the lift; the other is its mirror image at x -> -x."""
+
+    pivot: Point
+    bar_length: Positive
+    spring_at: Positive
+    slide_height: float
+    slider_length: NotNegative
+    spring_anchor: Point
+    spring: ExtensionSpring
+
+
+class Auxiliary(_Table, frozen=True):
+    """Masses (kg) and thickness (m) of the bodies in the loops."""
+
+    cylinder_mass: Positive
+    rod_mass: Positive
+    bar_mass: Positive
+    slider_mass: Positive
+    width: Positive
+
+
+class Parameters(_Table, frozen=True):
+    """Every number of CHARMIE, SI and radians; the sections of `charmie.toml`."""
+
+    gravity: NotNegative
+    base: Base
+    lower_body: LowerBody
+    upper_body: UpperBody
+    arm: Arm
+    head: Head
+    lift: LinearActuator
+    tilt: LinearActuator
+    balance: Balance
+    tilt_spring: TiltSpring
+    auxiliary: Auxiliary
+
+
+def read_parameters(file: str | Path = "") -> Parameters:
+    """The parameters in a TOML file, ours without one. InvalidRequest names the file and the key that is wrong."""
+    path = Path(file) if file else OURS
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Parameters)
+    except OSError as error:
+        raise InvalidRequest(f"robot 'charmie': {path} cannot be read: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest(f"robot 'charmie': {path}: {error}") from error
