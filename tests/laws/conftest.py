@@ -89,6 +89,42 @@ def mobile_arm() -> Mechanism:
     )
 
 
+def mounted_arm() -> Mechanism:
+    """The mobile arm with its drive on a turned stand, and its hand on a bracket that an oblique mount holds."""
+    plain = mobile_arm()
+    stand = Body(name="stand", mass=1.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0))
+    bracket = Body(
+        name="bracket", mass=0.7, inertia=(0.01, 0.03, 0.02, 0.002, 0.0, -0.001), center_of_mass=(0.0, 0.05, 0.1)
+    )
+    drive, lift, shoulder, slide = plain.joints
+    mounts = (
+        Joint(name="stand", kind="fixed", child="stand", parent_point=(0.2, 0.0, 0.1), rotation=TURNED),  # type: ignore[arg-type]
+        Joint(
+            name="bracket",
+            kind="fixed",
+            parent="arm",
+            child="bracket",
+            rotation=TURNED,  # type: ignore[arg-type]
+            parent_point=(0.3, 0.1, 0.0),
+            child_point=(0.02, 0.0, -0.04),
+        ),
+    )
+    base, lifted, arm, hand = plain.bodies
+    return dataclasses.replace(
+        plain,
+        name="mounted_arm",
+        bodies=(stand, base, lifted, arm, bracket, hand),
+        joints=(
+            mounts[0],
+            dataclasses.replace(drive, parent="stand"),
+            lift,
+            shoulder,
+            mounts[1],
+            dataclasses.replace(slide, parent="bracket"),
+        ),
+    )
+
+
 def sprung_arm() -> Mechanism:
     """The mobile arm with a spring from the ground to its hand and one between two of its bodies."""
     springs = (
@@ -203,6 +239,7 @@ def friction_wheels() -> Mechanism:
 OWN = (
     mobile_arm,
     mobile_arm_in_euler_parameters,
+    mounted_arm,
     sprung_arm,
     sprung_arm_in_euler_parameters,
     sprung_pendulum,
@@ -242,7 +279,7 @@ def fine_step(system: System) -> float:
     return FINE_STEPS.get(system.mechanism.name, 2e-4)
 
 
-@pytest.fixture(params=[mobile_arm, sprung_arm], ids=lambda made: made.__name__, scope="session")
+@pytest.fixture(params=[mobile_arm, mounted_arm, sprung_arm], ids=lambda made: made.__name__, scope="session")
 def both_families(request: pytest.FixtureRequest) -> tuple[System, System]:
     tree = request.param()
     return assemble(tree), assemble(in_euler_parameters(tree))

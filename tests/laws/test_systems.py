@@ -9,6 +9,7 @@ from sim_core import reference
 from sim_core.balance import energy_balance
 from sim_core.comparison import label_of
 from sim_core.integrators.steppers import STEPPERS
+from sim_core.inverse import forward_dynamics, forward_kinematics, inverse_dynamics
 from sim_core.simulation import Simulation
 from sim_core.solve import reference_solution
 from sim_core.stabilization.stabilizers import (
@@ -121,6 +122,47 @@ def test_kernels_equal_the_numpy_reference(system: System) -> None:
             assert ours.shape == slow.shape
             if ours.size:
                 assert np.abs(ours - slow).max() <= 1e-12 * max(1.0, np.abs(slow).max())
+
+
+def test_inverse_dynamics_is_what_mass_and_forces_ask_for(system: System) -> None:
+    random = np.random.default_rng(5)
+    for q, v, _ in states(system):
+        M, f, _, _ = system.terms(0.0, q, v)
+        a = random.normal(size=system.n_q)
+        scale = np.abs(M) @ np.abs(a) + np.abs(f)
+        assert np.abs(inverse_dynamics(system, q, v, a) - (M @ a - f)).max() <= 1e-12 * max(1.0, scale.max())
+
+
+def test_forward_dynamics_undoes_inverse_dynamics_where_nothing_is_constrained(system: System) -> None:
+    """Where rows constrain the motion it is the constrained acceleration under the same forces."""
+    random = np.random.default_rng(6)
+    for q, v, _ in states(system):
+        tau = random.normal(size=system.n_q)
+        M, f, J, gamma = system.terms(0.0, q, v)
+        a = forward_dynamics(system, q, v, tau)
+        expected, _ = reference_solution(M, f + tau, J, gamma)
+        np.testing.assert_allclose(a, expected, rtol=0, atol=1e-8 * max(1.0, np.abs(expected).max()))
+        if not len(J):
+            scale = np.abs(M) @ np.abs(a) + np.abs(f)
+            assert np.abs(inverse_dynamics(system, q, v, a) - tau).max() <= 1e-11 * max(1.0, scale.max())
+
+
+def test_forward_kinematics_gives_the_poses_by_name(system: System) -> None:
+    for q, v, _ in states(system, count=2):
+        frames = reference.frames_along(system.mechanism, q, v)
+        found = forward_kinematics(system, q)
+        assert list(found) == [body.name for body in system.mechanism.bodies]
+        for name, (p, R) in found.items():
+            np.testing.assert_allclose(p, frames[name].p.x, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(R, frames[name].R.x, rtol=0, atol=1e-12)
+
+
+def test_arrays_of_another_size_are_refused_by_name(system: System) -> None:
+    q = np.zeros(system.n_q)
+    with pytest.raises(ValueError, match=rf"a has {system.n_q + 1} entries; .* takes {system.n_q}"):
+        inverse_dynamics(system, q, q, np.zeros(system.n_q + 1))
+    with pytest.raises(ValueError, match=r"out has shape"):
+        system.bind_inverse_dynamics(q, q, q, np.zeros(system.n_q + 1))
 
 
 def test_accelerations_solve_the_constrained_equations(system: System) -> None:
