@@ -1,4 +1,4 @@
-"""The two joints that linear actuators move: actuator length to joint position and back. [GoncalvesEtAl2024, eqs. 5 to 14]
+"""The two joints that linear actuators move: actuator length to joint position and back. [GoncalvesEtAl2024, sec. 4.1]
 
 Both are planar, in x = 0 of the body that carries the actuator. Lengths m, angles rad.
 """
