@@ -56,7 +56,7 @@ def test_the_commands_are_those_of_the_design() -> None:
     assert set(commands()) == {
         *("launch", "run", "record", "play", "info", "export", "view", "doctor", "new controller"),
         "reproduce",
-        *("robot list", "robot show", "node list", "node info", "param list", "param get", "param set"),
+        *("robot list", "robot show", "robot export", "node list", "node info", "param list", "param get", "param set"),
         *("topic list", "topic echo", "topic hz", "topic bw", "topic delay", "topic pub"),
         *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed"),
         *("sim snapshot", "sim restore"),
@@ -80,6 +80,11 @@ BAD_INPUT = {
     "launch nothing.toml --json no/folder.json": (2, "there is no folder"),
     "robot show rotary_pendulm": (2, "did you mean 'rotary_pendulum'?"),
     "robot show rotary_pendulum --param mass": (2, "expected key=value"),
+    "robot export rotary_pendulm --format urdf": (2, "did you mean 'rotary_pendulum'?"),
+    "robot export rotary_pendulum --format urdf": (2, "absolute coordinates; a tree can be exported from joint"),
+    "robot export rotary_pendulum --format mjcf": (2, "try --param coordinates=joint"),
+    "robot export rotary_pendulum --format sdf": (2, "no format 'sdf'; its formats are urdf, mjcf"),
+    "robot export rotary_pendulum --format urdf -o no/folder.urdf": (2, "there is no folder"),
     "sim step none": (2, "see 'armswing sim step --help'"),
     "sim spee 2": (2, "No such command 'spee'"),
     "sim speed -- -1": (2, "expected a positive number"),
@@ -154,6 +159,24 @@ def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> N
     assert re.search(r"spring +K3 +ground +4530 N/m +0.07785 m +0 N s/m", shown)
     assert run(["robot", "show", "rotary_pendulum"]) == 0
     assert "springs" not in capsys.readouterr().out
+
+
+def test_a_robot_is_exported_to_a_file_or_to_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["robot", "export", "rotary_pendulum", "--param", "coordinates=joint", "--param", "arm_mass=0.25"]
+    assert run([*words, "--format", "urdf", "--output", "pendulum.urdf"]) == 0
+    assert '<mass value="0.25" />' in (tmp_path / "pendulum.urdf").read_text()
+    assert capsys.readouterr() == ("", "")
+    assert run([*words, "--format", "urdf"]) == 0
+    assert capsys.readouterr().out == (tmp_path / "pendulum.urdf").read_text()
+
+
+def test_what_an_exported_robot_lacks_is_said_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "export", "triple_pendulum", "--param", "coordinates=joint", "--format", "urdf"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "gravity is 0.0 -9.81 0.0 m/s^2; URDF cannot say it, give it to the reader"
+    assert [line.split()[1] for line in lines[1:]] == ["'bar_1'", "'bar_2'", "'bar_3'"]
 
 
 def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,9 +16,15 @@ from nodes.runtime.cli.terminal import (
     say,
     say_json,
     say_table,
+    warn,
 )
 
 app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="One of `armswing robot list`.", show_default=False)]
+Param = Annotated[
+    list[str] | None, typer.Option("--param", help="Build with key=value. Repeatable.", show_default=False)
+]
 
 
 @app.command("list", epilog="Example: armswing robot list")
@@ -37,28 +44,63 @@ SPRING = ("stiffness", "rest_length", "damping")
 
 @app.command("show", epilog="Example: armswing robot show rotary_pendulum")
 def show_robot(
-    name: Annotated[str, typer.Argument(help="One of `armswing robot list`.", show_default=False)],
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", help="Build with key=value. Repeatable.", show_default=False),
-    ] = None,
+    name: Name,
+    param: Param = None,
     as_json: AsJson = False,
 ) -> None:
     """Bodies, joints, actuators and parameters of a robot."""
-    from robots.registry import build, builder, names
-
-    if name not in names():
-        raise InputError(f"no robot {name!r}; robots are {', '.join(sorted(names()))}{nearest(name, names())}")
-    try:
-        mechanism = build(name, **parse_assignments(param or [], "--param"))
-        choices = _choices(builder(name))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"robot {name!r}: {error}") from error
+    mechanism, choices = _built(name, param)
     description = {**_plain(mechanism), "choices": choices}
     if as_json:
         say_json(description)
     else:
         _print(description)
+
+
+@app.command("export", epilog="Example: armswing robot export rotary_pendulum --param coordinates=joint --format urdf")
+def export_robot(
+    name: Name,
+    form: Annotated[str, typer.Option("--format", help="urdf or mjcf.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="standard output")
+    ] = None,
+    param: Param = None,
+    open_tree: Annotated[
+        bool, typer.Option("--open-tree", help="Leave out the constraints that close loops, and say so.")
+    ] = False,
+) -> None:
+    """Write a robot, a tree of joints, as a file for other programs."""
+    from robots.export import export
+
+    if output is not None and not output.absolute().parent.is_dir():
+        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
+    mechanism, choices = _built(name, param)
+    try:
+        written = export(mechanism, form, open_tree)
+    except ValueError as error:
+        other = mechanism.coordinates == "absolute" and "coordinates" in choices
+        raise InputError(f"{error}{'; try --param coordinates=joint' if other else ''}") from error
+    if output is None:
+        say(written.text.rstrip())
+    else:
+        try:
+            output.write_text(written.text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"--output {output}: {error.strerror}") from error
+    for note in written.notes:
+        warn(note)
+
+
+def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
+    """The mechanism, and what its builder takes."""
+    from robots.registry import build, builder, names
+
+    if name not in names():
+        raise InputError(f"no robot {name!r}; robots are {', '.join(sorted(names()))}{nearest(name, names())}")
+    try:
+        return build(name, **parse_assignments(param or [], "--param")), _choices(builder(name))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"robot {name!r}: {error}") from error
 
 
 def _choices(builder: Any) -> dict[str, Any]:

@@ -1,0 +1,264 @@
+"""Mechanism -> MJCF, MuJoCo's model file: bodies, joints, inertias, shapes, springs, loop closures, motors and a start.
+
+MuJoCo refuses moving bodies without mass. Such a body with one branch behind it is merged with the body of that
+branch, which gets the joints of both; a planar joint becomes three joints of one body. Inertias are written along
+their principal axes, since MuJoCo's own diagonalization leaves products of inertia up to 1e-12 kg m2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from xml.etree.ElementTree import Element, SubElement
+
+import numpy as np
+
+from robots.export.attributes import (
+    comment,
+    document,
+    line_radius,
+    numbers,
+    pieces_of,
+    quaternion_of,
+    rgba_of,
+    rotation_of,
+)
+from robots.export.tree import (
+    NO_LIMIT,
+    Branch,
+    Export,
+    Motion,
+    branches_of,
+    closing,
+    impossible_inertia,
+    is_massless,
+    mass_of,
+    principal_moments,
+    require_unique,
+    triangle_excess,
+    value,
+)
+from sim_core.errors import InvalidRequest
+from sim_core.mechanism import GROUND, Body, Coincidence, Constraint, Joint, Mechanism, Shape, Vector3, X, Y, Z
+
+SMALLEST = 1e-15  # kg and kg m2: MuJoCo takes no moving body with less
+WHOLE = {"contype": "0", "conaffinity": "0", "group": "1"}  # shapes are seen and never touch
+AS_WRITTEN = {
+    "angle": "radian",
+    "autolimits": "false",
+    "balanceinertia": "false",
+    "boundmass": "0.0",
+    "boundinertia": "0.0",
+    "inertiafromgeom": "false",
+}
+
+
+def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
+    """The mechanism as MJCF. Notes: loops left open, bodies merged, moments corrected by a rounding.
+
+    Raises InvalidRequest for bodies that MuJoCo refuses.
+    """
+    owner = f"robot {mechanism.name!r}"
+    meets = () if open_tree else tuple(c for c in mechanism.constraints if _is_connect(c))
+    notes = closing(mechanism, meets, open_tree, "MJCF")
+    merged, branches = _merge(branches_of(mechanism), owner)
+    for name, into in merged.items():
+        shapes = ", its shapes left out" if mechanism.body(name).shapes else ""
+        notes.append(f"MuJoCo takes no moving body without mass: {name!r} is merged with {into!r}{shapes}")
+    root = Element("mujoco", model=mechanism.name)
+    SubElement(root, "compiler", AS_WRITTEN)
+    SubElement(root, "option", gravity=numbers(mechanism.gravity))
+    SubElement(SubElement(root, "default"), "geom", WHOLE)
+    elements = {GROUND: SubElement(root, "worldbody")}
+    for branch in branches:
+        notes += _check_inertia(branch, owner)
+        elements[branch.body.name] = _write(elements[branch.parent], branch, mechanism)
+    _add_springs(root, elements, mechanism)
+    _add_connects(root, elements, meets)
+    _add_actuators(root, mechanism)
+    _add_start(root, branches, elements[GROUND], mechanism)
+    for kind in ("body", "joint", "site"):
+        require_unique(owner, kind, [e.attrib["name"] for e in root.iter(kind) if "name" in e.attrib])
+    for place, line in enumerate(notes):
+        root.insert(place, comment(line))
+    return Export(document(root), tuple(notes))
+
+
+def _is_connect(constraint: Constraint) -> bool:
+    return isinstance(constraint, Coincidence) and set(constraint.directions) == {X, Y, Z}
+
+
+def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:
+    """Moving bodies without mass -> the body each is merged with, and the branches that are left."""
+    merged: dict[str, str] = {}
+    kept: list[Branch] = []
+    waiting: dict[str, Branch] = {}  # the massless bodies by name
+    for branch in branches:
+        if branch.parent in waiting:
+            before = waiting.pop(branch.parent)
+            merged = {a: branch.body.name if b == branch.parent else b for a, b in merged.items()}
+            merged[branch.parent] = branch.body.name
+            branch = _joined(before, branch)
+        if is_massless(branch.body) and branch.motions:
+            behind = [other.body.name for other in branches if other.parent == branch.body.name]
+            if len(behind) != 1:
+                carried = ", ".join(map(repr, behind)) or "nothing"
+                raise InvalidRequest(
+                    f"{owner}: body {branch.body.name!r} moves, has no mass and carries {carried}; "
+                    "MuJoCo takes such a body only with one body behind it"
+                )
+            waiting[branch.body.name] = branch
+        else:
+            kept.append(branch)
+    return merged, kept
+
+
+def _joined(first: Branch, second: Branch) -> Branch:
+    """Two branches as one, with the body of the second and the motions of both."""
+    early = tuple(motion.seen_from(second.p, second.R) for motion in first.motions)
+    return replace(
+        second,
+        parent=first.parent,
+        p=first.p + first.R @ second.p,
+        R=first.R @ second.R,
+        motions=early + second.motions,
+    )
+
+
+def _check_inertia(branch: Branch, owner: str) -> list[str]:
+    """Raise for what MuJoCo refuses; a line where a rounding of the moments must be taken back."""
+    wrong = impossible_inertia(branch.body)
+    if wrong:
+        raise InvalidRequest(f"{owner}: {wrong}, and MuJoCo takes no such body")
+    moments = principal_moments(branch.body)[0]
+    if branch.motions and min(mass_of(branch.body), *moments) < SMALLEST:
+        raise InvalidRequest(
+            f"{owner}: body {branch.body.name!r} has mass {mass_of(branch.body):g} kg and the principal moments of "
+            f"inertia {numbers(moments)} kg m2; MuJoCo takes no moving body with less than {SMALLEST:g} of any"
+        )
+    excess = triangle_excess(moments)
+    name = branch.body.name
+    return [f"body {name!r}: its largest moment of inertia is lowered by {excess:.1e} of it, a rounding"] * (excess > 0)
+
+
+def _write(parent: Element, branch: Branch, mechanism: Mechanism) -> Element:
+    pose = {"pos": numbers(branch.p), "quat": numbers(quaternion_of(branch.R))}
+    element = SubElement(parent, "body", {"name": branch.body.name, **pose})
+    for motion in branch.motions:
+        _write_motion(element, motion)
+    if not is_massless(branch.body):
+        _write_inertia(element, branch.body)
+    for shape in branch.body.shapes:
+        for geometry in _geometries(shape, line_radius(mechanism)):
+            SubElement(element, "geom", geometry)
+    return element
+
+
+def _write_motion(body: Element, motion: Motion) -> None:
+    kind = {"revolute": "hinge", "prismatic": "slide"}[motion.kind]
+    element = SubElement(
+        body, "joint", name=motion.name, type=kind, pos=numbers(motion.point), axis=numbers(motion.axis)
+    )
+    joint = motion.joint
+    if joint is not None and value(joint.damping) != 0.0:
+        element.set("damping", numbers([value(joint.damping)]))
+    if joint is not None and (joint.lower is not None or joint.upper is not None):
+        lower = -NO_LIMIT if joint.lower is None else joint.lower
+        upper = NO_LIMIT if joint.upper is None else joint.upper
+        element.set("limited", "true")
+        element.set("range", numbers([lower, upper]))
+
+
+def _write_inertia(element: Element, body: Body) -> None:
+    moments, R = principal_moments(body)
+    largest = int(np.argmax(moments))
+    moments[largest] = min(moments[largest], np.delete(moments, largest).sum())  # off by a rounding at most
+    SubElement(
+        element,
+        "inertial",
+        pos=numbers(body.center_of_mass),
+        quat=numbers(quaternion_of(R)),
+        mass=numbers([mass_of(body)]),
+        diaginertia=numbers(moments),
+    )
+
+
+def _geometries(shape: Shape, thickness: float) -> Iterator[dict[str, str]]:
+    """Attributes of the geoms of a shape; a line gives a thin capsule for each of its pieces."""
+    rgba = rgba_of(shape.color)
+    look = {} if rgba is None else {"rgba": rgba}
+    pose = {"pos": numbers(shape.position), "quat": numbers(quaternion_of(rotation_of(shape.quaternion)))}
+    size = np.array(shape.size, dtype=float)
+    if shape.kind == "box":
+        yield {"type": "box", "size": numbers(size / 2), **pose, **look}
+    elif shape.kind == "sphere":
+        yield {"type": "sphere", "size": numbers(size[:1]), **pose, **look}
+    elif shape.kind == "cylinder":
+        yield {"type": "cylinder", "size": numbers([size[0], size[1] / 2]), **pose, **look}
+    elif shape.kind == "line":
+        for start, end in pieces_of(shape):
+            yield {"type": "capsule", "size": numbers([thickness]), "fromto": numbers([*start, *end]), **look}
+
+
+def _add_site(elements: dict[str, Element], name: str, body: str, point: Vector3) -> str:
+    if body not in elements:
+        raise InvalidRequest(f"{name!r} is on body {body!r}, which has no mass; MuJoCo takes no moving body without")
+    SubElement(elements[body], "site", name=name, pos=numbers(point))
+    return name
+
+
+def _add_springs(root: Element, elements: dict[str, Element], mechanism: Mechanism) -> None:
+    if not mechanism.springs:
+        return
+    tendon = SubElement(root, "tendon")
+    for spring in mechanism.springs:
+        spatial = SubElement(tendon, "spatial", name=spring.name)
+        spatial.set("springlength", numbers([value(spring.rest_length)]))
+        spatial.set("stiffness", numbers([value(spring.stiffness)]))
+        spatial.set("damping", numbers([value(spring.damping)]))
+        for end, body, point in (("a", spring.body_a, spring.point_a), ("b", spring.body_b, spring.point_b)):
+            SubElement(spatial, "site", site=_add_site(elements, f"{spring.name}.{end}", body, point))
+
+
+def _add_connects(root: Element, elements: dict[str, Element], meets: Sequence[Constraint]) -> None:
+    if not meets:
+        return
+    equality = SubElement(root, "equality")
+    for meet in meets:
+        assert isinstance(meet, Coincidence)
+        sites = [
+            _add_site(elements, f"{meet.name}.{end}", body, point)
+            for end, body, point in (("a", meet.body_a, meet.point_a), ("b", meet.body_b, meet.point_b))
+        ]
+        SubElement(equality, "connect", name=meet.name, site1=sites[0], site2=sites[1])
+
+
+def _add_actuators(root: Element, mechanism: Mechanism) -> None:
+    """Motors, with their limits; a constant load is a motor that listens to nobody."""
+    loads = [joint for joint in mechanism.joints if value(joint.load) != 0.0]
+    if not mechanism.actuators and not loads:
+        return
+    section = SubElement(root, "actuator")
+    for actuator in mechanism.actuators:
+        motor = SubElement(section, "motor", name=actuator.name, joint=_acted_on(mechanism.joint(actuator.joint)))
+        if actuator.effort_limit is not None:
+            motor.set("ctrllimited", "true")
+            motor.set("ctrlrange", numbers([-actuator.effort_limit, actuator.effort_limit]))
+    for joint in loads:
+        general = SubElement(section, "general", name=f"{joint.name}.load", joint=_acted_on(joint), gainprm="0.0")
+        general.set("biastype", "affine")
+        general.set("biasprm", numbers([value(joint.load), 0.0, 0.0]))
+
+
+def _acted_on(joint: Joint) -> str:
+    """The name of the motion that efforts of a joint act on."""
+    return f"{joint.name}.theta" if joint.kind == "planar" else joint.name
+
+
+def _add_start(root: Element, branches: Sequence[Branch], world: Element, mechanism: Mechanism) -> None:
+    """The state it starts from, in MuJoCo's order of the joints: depth first."""
+    names = [motion.name for branch in branches_of(mechanism) for motion in branch.motions]
+    order = [names.index(joint.attrib["name"]) for joint in world.iter("joint")]
+    if order:
+        q, v = ([start[index] for index in order] for start in (mechanism.initial_q, mechanism.initial_v))
+        SubElement(SubElement(root, "keyframe"), "key", name="start", qpos=numbers(q), qvel=numbers(v))

@@ -1,0 +1,171 @@
+"""A mechanism in joint coordinates as branches and motions: what every format of a kinematic tree starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from sim_core.errors import InvalidMechanism, InvalidRequest
+from sim_core.mechanism import GROUND, Body, Constraint, Joint, Mechanism, Tunable
+from sim_core.spatial import perpendicular_axes
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+NO_LIMIT = 1e30  # where a format wants a number and the description has none; it fits a single float
+ROUNDING = 1e-12  # how far, relative, principal moments may miss the triangle inequality by rounding alone
+
+
+@dataclass(frozen=True)
+class Export:
+    """The text of a file, and a line for each thing of the mechanism that is not in it."""
+
+    text: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Motion:
+    """One degree of freedom. `axis` and `point` are in the frame of the branch's body, where that frame is when this
+    motion and the later ones are at zero; `joint` is the joint whose damping, load, limits and actuators act on it."""
+
+    name: str
+    kind: Literal["revolute", "prismatic"]
+    axis: Array
+    point: Array
+    joint: Joint | None
+
+    def seen_from(self, p: Array, R: Array) -> Motion:
+        """The same motion, expressed in a frame that has pose p, R in this one."""
+        return replace(self, axis=R.T @ self.axis, point=R.T @ (self.point - p))
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A body and how it hangs on its parent: p_PC and R_PC at joint position 0, then the motions in order."""
+
+    joint: Joint
+    body: Body
+    parent: str
+    p: Array
+    R: Array
+    motions: tuple[Motion, ...]
+
+
+def branches_of(mechanism: Mechanism) -> list[Branch]:
+    """The branches in the order of the joints, each after its parent. Raises for what is no tree of joints."""
+    owner = f"robot {mechanism.name!r}"
+    if mechanism.coordinates != "joint":
+        raise InvalidRequest(f"{owner} is in absolute coordinates; a tree can be exported from joint coordinates alone")
+    reached = {GROUND}
+    found: list[Branch] = []
+    for joint in mechanism.joints:
+        if joint.child in reached:
+            raise InvalidMechanism(f"{owner}: joint {joint.name!r} moves {joint.child!r}, which another joint moves")
+        if joint.parent not in reached:
+            raise InvalidMechanism(f"{owner}: joint {joint.name!r} hangs on {joint.parent!r}, which comes after it")
+        reached.add(joint.child)
+        found.append(_branch(joint, mechanism.body(joint.child)))
+    missing = [body.name for body in mechanism.bodies if body.name not in reached]
+    if missing:
+        raise InvalidMechanism(f"{owner}: no joint moves {', '.join(map(repr, missing))}")
+    return found
+
+
+def _branch(joint: Joint, body: Body) -> Branch:
+    R = np.array(joint.rotation, dtype=float)
+    point = np.array(joint.child_point, dtype=float)
+    p = np.array(joint.parent_point, dtype=float) - R @ point
+    axis, nowhere = R.T @ np.array(joint.axis, dtype=float), np.zeros(3)
+    motions: tuple[Motion, ...] = ()
+    if joint.kind == "revolute":
+        motions = (Motion(joint.name, "revolute", axis, point, joint),)
+    elif joint.kind == "prismatic":
+        motions = (Motion(joint.name, "prismatic", axis, nowhere, joint),)
+    elif joint.kind == "planar":
+        e1, e2 = (R.T @ np.array(e) for e in perpendicular_axes(joint.axis))
+        motions = (
+            Motion(f"{joint.name}.x", "prismatic", e1, point, None),
+            Motion(f"{joint.name}.y", "prismatic", e2, point, None),
+            Motion(f"{joint.name}.theta", "revolute", axis, point, joint),
+        )
+    return Branch(joint, body, joint.parent, p, R, motions)
+
+
+def value(number: Any) -> float:
+    """A number of the description; a tunable's value."""
+    return float(number.value if isinstance(number, Tunable) else number)
+
+
+def mass_of(body: Body) -> float:
+    """Mass, kg."""
+    return value(body.mass)
+
+
+def tensor_of(body: Body) -> Array:
+    """Inertia (3, 3) about the centre of mass, in the body's axes, kg m2."""
+    xx, yy, zz, xy, xz, yz = map(value, body.inertia)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def is_massless(body: Body) -> bool:
+    """Whether a body has neither mass nor inertia."""
+    return mass_of(body) == 0.0 and not tensor_of(body).any()
+
+
+def principal_moments(body: Body) -> tuple[Array, Array]:
+    """Moments (3,) about the centre of mass and R_BP, whose columns are the principal axes; R is the identity where
+    the axes of the body are principal already."""
+    tensor = tensor_of(body)
+    diagonal = np.diagonal(tensor)
+    if not (tensor - np.diag(diagonal)).any():
+        return diagonal.copy(), np.eye(3)
+    moments, R = np.linalg.eigh(tensor)
+    return moments, R * np.sign(np.linalg.det(R))
+
+
+def triangle_excess(moments: Array) -> float:
+    """By how much the largest of three principal moments exceeds the sum of the others, relative; <= 0 for a body."""
+    low, middle, high = sorted(moments.tolist())
+    return float((high - (low + middle)) / high) if high > 0.0 else 0.0
+
+
+def impossible_inertia(body: Body) -> str | None:
+    """A line about a body that no mass in space can be, None for one that can."""
+    moments = principal_moments(body)[0]
+    printed = ", ".join(f"{moment:.6g}" for moment in moments)
+    what = f"body {body.name!r} has the principal moments of inertia {printed} kg m2"
+    if moments.min() < -ROUNDING * abs(moments).max():
+        return f"{what}; none may be negative"
+    if triangle_excess(moments) > ROUNDING:
+        return f"{what}; none may exceed the sum of the other two"
+    return None
+
+
+def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: bool, language: str) -> list[str]:
+    """A line about the constraints left out of an open tree. Raises where they may not be left out."""
+    left_out = [constraint for constraint in mechanism.constraints if constraint not in expressible]
+    if not left_out:
+        return []
+    named = ", ".join(f"{constraint.name!r} ({type(constraint).__name__})" for constraint in left_out)
+    if not open_tree:
+        raise InvalidRequest(
+            f"robot {mechanism.name!r} has constraints that {language} cannot say: {named}; "
+            "--open-tree exports the tree without them"
+        )
+    return [f"the tree is open: left out are the constraints {named}"]
+
+
+def effort_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
+    """The largest effort of a joint's actuators together; None without actuators or where one has no limit."""
+    limits = [actuator.effort_limit for actuator in mechanism.actuators if actuator.joint == joint.name]
+    return sum(limit for limit in limits if limit is not None) if limits and None not in limits else None
+
+
+def require_unique(owner: str, kind: str, names: Sequence[str]) -> None:
+    """Raise InvalidRequest when two parts of a file would have one name."""
+    doubles = sorted({name for name in names if names.count(name) > 1})
+    if doubles:
+        raise InvalidRequest(f"{owner}: two {kind}s of the file would be named {doubles[0]!r}; rename one of them")

@@ -1,0 +1,162 @@
+"""Mechanism -> URDF: links, joints, inertias and shapes of a tree.
+
+A link's frame sits on its joint's axis, with the axes of the body. Where the body's own frame is elsewhere, a link
+`<body>.origin` without mass marks it. A planar joint becomes two prismatic joints and a revolute one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element, SubElement
+
+import numpy as np
+
+from robots.export.attributes import (
+    Array,
+    comment,
+    document,
+    line_radius,
+    numbers,
+    pieces_of,
+    rgba_of,
+    rotation_of,
+    rotation_to,
+    rpy_of,
+)
+from robots.export.tree import (
+    NO_LIMIT,
+    Branch,
+    Export,
+    Motion,
+    branches_of,
+    closing,
+    effort_limit_of,
+    impossible_inertia,
+    is_massless,
+    mass_of,
+    require_unique,
+    tensor_of,
+    value,
+)
+from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
+
+
+def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
+    """The mechanism as URDF. Notes: loops left open, gravity, loads and springs, which URDF has no words for."""
+    branches = branches_of(mechanism)
+    notes = [*closing(mechanism, (), open_tree, "URDF"), *_unsaid(mechanism)]
+    notes += [line for branch in branches if (line := impossible_inertia(branch.body))]
+    robot = Element("robot", name=mechanism.name)
+    for line in (f"gravity {numbers(mechanism.gravity)} m/s^2", f"no limit is written as {NO_LIMIT:g}", *notes):
+        robot.append(comment(line))
+    SubElement(robot, "link", name=GROUND)
+    shifts = {GROUND: np.zeros(3)}
+    for branch in branches:
+        shifts[branch.body.name] = branch.motions[-1].point if branch.motions else np.zeros(3)
+        _write(robot, branch, shifts, mechanism)
+    owner = f"robot {mechanism.name!r}"
+    for kind in ("link", "joint"):
+        require_unique(owner, kind, [element.attrib["name"] for element in robot.iter(kind)])
+    return Export(document(robot), tuple(notes))
+
+
+def _unsaid(mechanism: Mechanism) -> Iterator[str]:
+    if mechanism.gravity[:2] != (0.0, 0.0) or abs(mechanism.gravity[2] + 9.81) > 1e-9:
+        yield f"gravity is {numbers(mechanism.gravity)} m/s^2; URDF cannot say it, give it to the reader"
+    loads = [joint.name for joint in mechanism.joints if value(joint.load) != 0.0]
+    if loads:
+        yield f"URDF has no constant loads; left out are those of the joints {', '.join(map(repr, loads))}"
+    if mechanism.springs:
+        yield f"URDF has no springs; left out are {', '.join(repr(spring.name) for spring in mechanism.springs)}"
+
+
+def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: Mechanism) -> None:
+    """The links and joints of one branch: a massless link behind every motion but the last."""
+    body, shift = branch.body, shifts[branch.body.name]
+    parent, p, R = branch.parent, branch.p - shifts[branch.parent], branch.R
+    names = [motion.name for motion in branch.motions[:-1]] + [body.name]
+    for name, motion in zip(names, branch.motions or (None,), strict=True):
+        link = SubElement(robot, "link", name=name)
+        if name == body.name:
+            _fill(link, body, shift, line_radius(mechanism))
+        at = p if motion is None else p + R @ motion.point
+        joint = _joint(robot, branch.joint.name if motion is None else motion.name, parent, name, at, R)
+        _move(joint, motion, mechanism)
+        # the next motion of this branch starts where this one ended
+        parent, p, R = name, np.zeros(3) if motion is None else -motion.point, np.eye(3)
+    if shift.any():
+        SubElement(robot, "link", name=f"{body.name}.origin")
+        origin = _joint(robot, f"{body.name}.origin", body.name, f"{body.name}.origin", -shift, np.eye(3))
+        origin.set("type", "fixed")
+
+
+def _joint(robot: Element, name: str, parent: str, child: str, p: Array, R: Array) -> Element:
+    joint = SubElement(robot, "joint", name=name)
+    _origin(joint, p, R)
+    SubElement(joint, "parent", link=parent)
+    SubElement(joint, "child", link=child)
+    return joint
+
+
+def _origin(owner: Element, p: Array, R: Array) -> None:
+    SubElement(owner, "origin", xyz=numbers(p), rpy=numbers(rpy_of(R)))
+
+
+def _move(element: Element, motion: Motion | None, mechanism: Mechanism) -> None:
+    """Type, axis, limits and damping of a joint."""
+    if motion is None:
+        element.set("type", "fixed")
+        return
+    joint = motion.joint
+    SubElement(element, "axis", xyz=numbers(motion.axis))
+    limited = joint is not None and (joint.lower is not None or joint.upper is not None)
+    element.set("type", "continuous" if motion.kind == "revolute" and not limited else motion.kind)
+    effort = None if joint is None else effort_limit_of(mechanism, joint)
+    limit = SubElement(element, "limit", effort=numbers([NO_LIMIT if effort is None else effort]))
+    limit.set("velocity", numbers([NO_LIMIT]))
+    if element.get("type") != "continuous":
+        for name, bound in _bounds(joint).items():
+            limit.set(name, numbers([bound]))
+    if joint is not None and value(joint.damping) != 0.0:
+        SubElement(element, "dynamics", damping=numbers([value(joint.damping)]), friction="0.0")
+
+
+def _bounds(joint: Joint | None) -> dict[str, float]:
+    lower, upper = (None, None) if joint is None else (joint.lower, joint.upper)
+    return {"lower": -NO_LIMIT if lower is None else lower, "upper": NO_LIMIT if upper is None else upper}
+
+
+def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
+    """Inertia and shapes of a body, in the link's frame, which lies at `shift` in the body's."""
+    if not is_massless(body):
+        inertial = SubElement(link, "inertial")
+        _origin(inertial, np.array(body.center_of_mass) - shift, np.eye(3))
+        SubElement(inertial, "mass", value=numbers([mass_of(body)]))
+        tensor = tensor_of(body)
+        moments = {f"i{'xyz'[i]}{'xyz'[j]}": numbers([tensor[i, j]]) for i in range(3) for j in range(i, 3)}
+        SubElement(inertial, "inertia", moments)
+    for shape in body.shapes:
+        for p, R, geometry in _geometries(shape, thickness):
+            visual = SubElement(link, "visual")
+            _origin(visual, p - shift, R)
+            SubElement(visual, "geometry").append(geometry)
+            rgba = rgba_of(shape.color)
+            if rgba is not None:
+                material = SubElement(visual, "material", name=shape.color)
+                SubElement(material, "color", rgba=rgba)
+
+
+def _geometries(shape: Shape, thickness: float) -> Iterator[tuple[Array, Array, Element]]:
+    """Pose in the body's frame and geometry; a line gives a thin cylinder for each of its pieces."""
+    p, R = np.array(shape.position, dtype=float), rotation_of(shape.quaternion)
+    if shape.kind == "box":
+        yield p, R, Element("box", size=numbers(shape.size))
+    elif shape.kind == "sphere":
+        yield p, R, Element("sphere", radius=numbers(shape.size[:1]))
+    elif shape.kind == "cylinder":
+        yield p, R, Element("cylinder", radius=numbers(shape.size[:1]), length=numbers(shape.size[1:2]))
+    elif shape.kind == "line":
+        for start, end in pieces_of(shape):
+            length = float(np.linalg.norm(end - start))
+            rod = Element("cylinder", radius=numbers([thickness]), length=numbers([length]))
+            yield (start + end) / 2, rotation_to((end - start) / length), rod

@@ -1,0 +1,319 @@
+"""What is in an exported file, what is refused, and what is said to be missing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robots.export import FORMATS, export
+from robots.export.attributes import rgba_of, rpy_of
+from robots.registry import build
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.mechanism import (
+    Actuator,
+    Body,
+    Coincidence,
+    Distance,
+    Joint,
+    Mechanism,
+    Shape,
+    Spring,
+    Tunable,
+    Y,
+    Z,
+)
+from sim_core.spatial import rotation_about, rotation_from_quaternion
+from sim_core.system import assemble
+
+BOTH = pytest.mark.parametrize("form", FORMATS)
+SOLID = (0.02, 0.03, 0.04, 0.0, 0.0, 0.0)
+
+
+def arm(**changes: Any) -> Mechanism:
+    """An upper arm on a limited joint, a forearm on a free one."""
+    whole = Mechanism(
+        name="arm",
+        coordinates="joint",
+        bodies=(
+            Body(name="upper", mass=2.0, inertia=SOLID, center_of_mass=(0.1, 0.0, 0.0)),
+            Body(name="fore", mass=1.0, inertia=SOLID, center_of_mass=(0.1, 0.0, 0.0)),
+        ),
+        joints=(
+            Joint(name="shoulder", child="upper", damping=0.25, lower=-1.0, upper=2.0),
+            Joint(name="elbow", parent="upper", child="fore", parent_point=(0.3, 0.0, 0.0), axis=Y),
+        ),
+        actuators=(Actuator(name="motor", joint="shoulder", effort_limit=12.5), Actuator(name="free", joint="elbow")),
+        initial_q=(0.1, 0.2),
+        initial_v=(0.3, 0.4),
+    )
+    return dataclasses.replace(whole, **changes)
+
+
+def with_bodies(*bodies: Body) -> Mechanism:
+    return arm(bodies=bodies)
+
+
+def parsed(mechanism: Mechanism, form: str, **options: bool) -> ElementTree.Element:
+    return ElementTree.fromstring(export(mechanism, form, **options).text)
+
+
+def found(root: ElementTree.Element, path: str) -> ElementTree.Element:
+    element = root.find(path)
+    assert element is not None, path
+    return element
+
+
+def rotation_of_rpy(roll: float, pitch: float, yaw: float) -> np.ndarray:
+    turns = rotation_about(Z, yaw), rotation_about(Y, pitch), rotation_about((1.0, 0.0, 0.0), roll)
+    return np.asarray(turns[0] @ turns[1] @ turns[2])
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.tuples(*[st.floats(-4.0, 4.0)] * 4).filter(lambda e: np.linalg.norm(e) > 1e-2))
+def test_roll_pitch_yaw_turn_back_into_the_rotation(e: tuple[float, ...]) -> None:
+    R = rotation_from_quaternion(np.array(e) / np.linalg.norm(e))
+    np.testing.assert_allclose(rotation_of_rpy(*rpy_of(R)), R, atol=2e-15)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("off", [0.0, 1e-16, 1e-12, 1e-9, 1e-8, 1e-7, 1e-4])
+def test_roll_pitch_yaw_hold_where_the_pitch_is_a_right_angle(sign: float, off: float) -> None:
+    for roll, yaw in np.random.default_rng(2).uniform(-3.0, 3.0, (200, 2)):
+        R = rotation_of_rpy(roll, sign * (np.pi / 2 - off), yaw)
+        np.testing.assert_allclose(rotation_of_rpy(*rpy_of(R)), R, atol=1e-15)
+
+
+def test_colours_are_red_green_blue() -> None:
+    assert rgba_of("#ff0033") == rgba_of("#f03") == "1.0 0.0 0.2 1.0"
+    assert [rgba_of(color) for color in ("", "red", "#12", "#12345g", "123456")] == [None] * 5
+
+
+@BOTH
+def test_every_number_reads_back_as_the_same_double(form: str) -> None:
+    mass, length = 0.1 + 0.2, 1.0 / 3.0
+    body = Body(name="fore", mass=Tunable("load", mass), inertia=SOLID, center_of_mass=(length, 0.0, 0.0))
+    root = parsed(with_bodies(arm().bodies[0], body), form)
+    inertial = found(root, ".//*[@name='fore']/inertial")
+    written = {**inertial.attrib, **{key: text for part in inertial for key, text in part.attrib.items()}}
+    assert mass in {float(written.get(key, "nan")) for key in ("mass", "value")}
+    assert length in {float(written.get(key, "nan").split()[0]) for key in ("pos", "xyz")}
+
+
+def test_urdf_has_limits_efforts_and_damping() -> None:
+    root = parsed(arm(), "urdf")
+    shoulder, elbow = (found(root, f"joint[@name='{name}']") for name in ("shoulder", "elbow"))
+    limit = found(shoulder, "limit").attrib
+    assert (shoulder.get("type"), elbow.get("type")) == ("revolute", "continuous")
+    assert [float(limit[key]) for key in ("lower", "upper", "effort")] == [-1.0, 2.0, 12.5]
+    assert found(shoulder, "dynamics").get("damping") == "0.25"
+    assert elbow.find("dynamics") is None
+
+
+def test_mjcf_has_limits_motors_damping_and_the_start() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    model = mujoco.MjModel.from_xml_string(export(arm(), "mjcf").text)
+    assert model.joint("shoulder").range.tolist() == [-1.0, 2.0]
+    assert model.jnt_limited.tolist() == [1, 0]
+    assert model.dof_damping.tolist() == [0.25, 0.0]
+    assert model.actuator("motor").ctrlrange.tolist() == [-12.5, 12.5]
+    assert model.actuator_ctrllimited.tolist() == [1, 0]
+    assert (model.key("start").qpos.tolist(), model.key("start").qvel.tolist()) == ([0.1, 0.2], [0.3, 0.4])
+    assert model.opt.gravity.tolist() == [0.0, 0.0, -9.81]
+
+
+SHAPES = (
+    Shape(kind="line", points=(0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.3, 0.4, 0.0), color="#102030"),
+    Shape(kind="box", size=(0.1, 0.2, 0.3), position=(0.0, 0.0, 0.5)),
+    Shape(kind="sphere", size=(0.07,)),
+    Shape(kind="cylinder", size=(0.05, 0.4), quaternion=(0.0, 1.0, 0.0, 0.0)),
+)
+
+
+def test_shapes_become_visuals() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    drawn = with_bodies(dataclasses.replace(arm().bodies[0], shapes=SHAPES), arm().bodies[1])
+    pieces = [visual[1][0] for visual in parsed(drawn, "urdf").findall("link[@name='upper']/visual")]
+    assert [piece.tag for piece in pieces] == ["cylinder", "cylinder", "box", "sphere", "cylinder"]
+    assert [piece.get("length") for piece in pieces] == ["0.3", "0.4", None, None, "0.4"]
+    assert pieces[2].get("size") == "0.1 0.2 0.3"
+    model = mujoco.MjModel.from_xml_string(export(drawn, "mjcf").text)
+    kinds = [mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower() for kind in model.geom_type]
+    assert kinds == ["capsule", "capsule", "box", "sphere", "cylinder"]
+    assert model.geom_size[:2, 1].tolist() == pytest.approx([0.15, 0.2])  # half lengths
+    assert model.geom_size[2].tolist() == [0.05, 0.1, 0.15]
+    assert model.geom_size[4, :2].tolist() == [0.05, 0.2]
+    assert not model.geom_contype.any()
+    assert model.body_mass.tolist() == [0.0, 2.0, 1.0]
+
+
+def test_springs_pull_in_mujoco_and_are_named_as_missing_in_urdf() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    pull = Spring(
+        name="pull",
+        body_a="ground",
+        point_a=(0.2, 0.3, 0.5),
+        body_b="fore",
+        point_b=(0.2, 0.1, 0.0),
+        stiffness=90.0,
+        rest_length=0.1,
+        damping=3.0,
+    )
+    loaded = dataclasses.replace(arm().joints[1], load=1.5)
+    sprung = arm(springs=(pull,), joints=(arm().joints[0], loaded))
+    system, model = assemble(sprung), mujoco.MjModel.from_xml_string(export(sprung, "mjcf").text)
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_LIMIT)
+    data = mujoco.MjData(model)
+    for q, v in np.random.default_rng(3).normal(scale=0.5, size=(50, 2, 2)):
+        data.qpos, data.qvel = q, v
+        mujoco.mj_forward(model, data)
+        np.testing.assert_allclose(system.acceleration(0.0, q, v)[0], data.qacc, rtol=1e-9)
+    assert [note.partition(";")[2] for note in export(sprung, "urdf").notes] == [
+        " left out are those of the joints 'elbow'",
+        " left out are 'pull'",
+    ]
+
+
+MEETING = Coincidence(name="closed", body_a="ground", point_a=(0.3, 0.0, -0.3), body_b="fore", point_b=(0.3, 0.0, 0.0))
+ROD = Distance(
+    name="rod", body_a="ground", point_a=(0.3, 0.0, -0.5), body_b="fore", point_b=(0.3, 0.0, 0.0), length=0.4
+)
+
+
+def test_points_that_meet_become_a_connection_in_mjcf() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    model = mujoco.MjModel.from_xml_string(export(arm(constraints=(MEETING,)), "mjcf").text)
+    data = mujoco.MjData(model)
+    data.qpos[:] = 0.4, 0.7
+    mujoco.mj_kinematics(model, data)
+    gap = data.site("closed.a").xpos - data.site("closed.b").xpos
+    mujoco.mj_forward(model, data)
+    np.testing.assert_allclose(np.linalg.norm(data.efc_pos[:3]), np.linalg.norm(gap), rtol=1e-12)
+    assert model.eq("closed").type == mujoco.mjtEq.mjEQ_CONNECT
+
+
+@pytest.mark.parametrize(("form", "constraint"), [("urdf", MEETING), ("urdf", ROD), ("mjcf", ROD)])
+def test_a_loop_is_refused_unless_the_open_tree_is_asked_for(form: str, constraint: Any) -> None:
+    looped = arm(constraints=(constraint,))
+    with pytest.raises(InvalidRequest, match=rf"cannot say: '{constraint.name}' .*; --open-tree exports"):
+        export(looped, form)
+    opened = export(looped, form, open_tree=True)
+    assert opened.notes == (
+        f"the tree is open: left out are the constraints '{constraint.name}' ({type(constraint).__name__})",
+    )
+    assert opened.notes[0] in opened.text
+
+
+@BOTH
+def test_absolute_coordinates_are_refused(form: str) -> None:
+    with pytest.raises(InvalidRequest, match="'triple_pendulum' is in absolute coordinates"):
+        export(build("triple_pendulum"), form)
+
+
+def test_an_unknown_format_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UnknownName, match="robot export has no format 'sdf'; its formats are urdf, mjcf"):
+        export(arm(), "sdf")
+
+
+def test_an_inertia_that_no_body_has_is_refused_or_named() -> None:
+    flat = with_bodies(arm().bodies[0], Body(name="fore", mass=1.0, inertia=(0.1, 0.1, 0.3, 0.0, 0.0, 0.0)))
+    line = "body 'fore' has the principal moments of inertia 0.1, 0.1, 0.3 kg m2; none may exceed the sum of"
+    with pytest.raises(InvalidRequest, match=line):
+        export(flat, "mjcf")
+    (note,) = export(flat, "urdf").notes
+    assert note.startswith(line)
+    assert found(parsed(flat, "urdf"), "link[@name='fore']/inertial/inertia").get("izz") == "0.3"
+
+
+def test_products_of_inertia_that_make_a_moment_negative_are_refused() -> None:
+    wrong = with_bodies(arm().bodies[0], Body(name="fore", mass=1.0, inertia=(0.1, 0.1, 0.1, 0.2, 0.0, 0.0)))
+    with pytest.raises(InvalidRequest, match=r"'fore' has .* kg m2; none may be negative"):
+        export(wrong, "mjcf")
+
+
+def test_a_thin_plate_is_a_body_whatever_its_rounding() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    moments = (0.5, 0.5, 1.0000000000000002)
+    plate = with_bodies(arm().bodies[0], Body(name="fore", mass=1.0, inertia=(*moments, 0.0, 0.0, 0.0)))
+    written = export(plate, "mjcf")
+    assert written.notes == ("body 'fore': its largest moment of inertia is lowered by 2.2e-16 of it, a rounding",)
+    model = mujoco.MjModel.from_xml_string(written.text)
+    np.testing.assert_allclose(model.body("fore").inertia, moments, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("mass", "inertia"), [(0.0, SOLID), (1.0, (0.1, 0.1, 0.0, 0.0, 0.0, 0.0)), (1.0, (0.0,) * 6)])
+def test_a_body_that_mujoco_would_refuse_is_refused_in_one_line(mass: float, inertia: Any) -> None:
+    with pytest.raises(InvalidRequest, match="MuJoCo takes no moving body with less than 1e-15"):
+        export(with_bodies(arm().bodies[0], Body(name="fore", mass=mass, inertia=inertia)), "mjcf")
+
+
+def test_products_of_inertia_under_mujocos_own_threshold_are_kept(engine: Any) -> None:
+    small = Body(name="fore", mass=1.0, inertia=(1e-5, 2e-5, 1.5e-5, 1e-12, -1e-12, 5e-13))
+    system = assemble(with_bodies(arm().bodies[0], small))
+    q = np.array([0.3, 0.4])
+    np.testing.assert_allclose(engine(system).mass_matrix(q), system.terms(0.0, q, 0 * q)[0], rtol=1e-13, atol=1e-17)
+
+
+GHOST = Body(name="ghost", mass=0.0, inertia=(0.0,) * 6, shapes=SHAPES[:1])
+SPIRIT = Body(name="spirit", mass=0.0, inertia=(0.0,) * 6)
+
+
+def carried(random_tree: Callable[[int], Mechanism], behind: int) -> Mechanism:
+    """Two turning bodies without mass, one on the other, and `behind` bodies on the second."""
+    tree = random_tree(5)
+    first, second, *_ = tree.joints
+    joints = [
+        dataclasses.replace(first, name="slide", kind="prismatic", child="ghost"),
+        dataclasses.replace(second, name="turn", kind="revolute", parent="ghost", child="spirit"),
+    ]
+    joints += [
+        dataclasses.replace(
+            tree.joints[2], name=f"end_{k}", kind="revolute", parent="spirit", child=tree.bodies[k].name
+        )
+        for k in range(behind)
+    ]
+    n = len(joints)
+    bodies = (GHOST, SPIRIT, *tree.bodies[:behind])
+    start = (0.0,) * n
+    return dataclasses.replace(
+        tree, bodies=bodies, joints=tuple(joints), actuators=(), initial_q=start, initial_v=start
+    )
+
+
+def test_massless_bodies_are_merged_with_the_body_behind_them(
+    random_tree: Callable[[int], Mechanism], engine: Any
+) -> None:
+    mechanism = carried(random_tree, 1)
+    system = assemble(mechanism)
+    theirs = engine(system)
+    shared = getattr(theirs, "shared", [0, 1, 2])
+    for q in np.random.default_rng(4).normal(scale=2.0, size=(100, 3)):
+        np.testing.assert_allclose(theirs.mass_matrix(q), system.terms(0.0, q, 0 * q)[0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(theirs.poses(q)[0], system.poses(0.0, q, 0 * q)[0][shared], atol=1e-13)
+    assert export(mechanism, "mjcf").notes == (
+        "MuJoCo takes no moving body without mass: 'ghost' is merged with 'body_0', its shapes left out",
+        "MuJoCo takes no moving body without mass: 'spirit' is merged with 'body_0'",
+    )
+
+
+@pytest.mark.parametrize("behind", [0, 2])
+def test_a_massless_body_without_exactly_one_behind_it_is_refused(
+    random_tree: Callable[[int], Mechanism], behind: int
+) -> None:
+    with pytest.raises(InvalidRequest, match=r"'spirit' moves, has no mass and carries (nothing|'body_0', 'body_1');"):
+        export(carried(random_tree, behind), "mjcf")
+
+
+@BOTH
+def test_two_parts_of_one_name_are_refused(form: str) -> None:
+    drive = Joint(name="drive", kind="planar", child="upper")
+    joints = (drive, dataclasses.replace(arm().joints[1], name="drive.x"))
+    twice = arm(joints=joints, actuators=(), initial_q=(0.0,) * 4, initial_v=(0.0,) * 4)
+    with pytest.raises(InvalidRequest, match=r"two joints of the file would be named 'drive\.x'"):
+        export(twice, form)
