@@ -153,6 +153,18 @@ def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str])
     assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
 
 
+def test_a_robot_shows_its_joints_with_kind_axis_ends_limits_and_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "show", "charmie"]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {
+        "name kind axis parent child limits",
+        "base_x prismatic x ground link_1 none, m",
+        "tilt revolute x link_4 link_5 -1.22173 to 0 rad",
+        "left_arm_1 revolute z link_6a link_7a -6.28 to 6.28 rad",
+        'file ""',
+    } <= set(rows)
+
+
 def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["robot", "show", "andrews_squeezer"]) == 0
     shown = capsys.readouterr().out

@@ -12,7 +12,7 @@ from sim_core.mechanism import GROUND, Actuator, Body, Joint, Mechanism
 from sim_core.spatial import rotation_from_quaternion
 from sim_core.system import System
 
-KINDS = ("revolute", "revolute", "revolute", "prismatic", "planar")
+KINDS = ("revolute", "revolute", "revolute", "prismatic", "planar", "fixed")
 
 
 def _turned(random: np.random.Generator) -> np.ndarray:
@@ -39,7 +39,7 @@ def _body(random: np.random.Generator, name: str) -> Body:
 
 
 def random_tree(seed: int) -> Mechanism:
-    """3 to 9 bodies on revolute, prismatic and planar joints with turned frames, offsets, damping and limits."""
+    """3 to 9 bodies on revolute, prismatic, planar and fixed joints with turned frames, offsets, damping and limits."""
     random = np.random.default_rng(seed)
     bodies = tuple(_body(random, f"body_{index}") for index in range(random.integers(3, 10)))
     joints = []
@@ -61,13 +61,14 @@ def random_tree(seed: int) -> Mechanism:
                 upper=1.5 if limited else None,
             )
         )
-    n = sum(3 if joint.kind == "planar" else 1 for joint in joints)
+    n = sum({"planar": 3, "fixed": 0}.get(joint.kind, 1) for joint in joints)
+    moving = next(joint.name for joint in joints if joint.kind != "fixed")
     return Mechanism(
         name=f"tree_{seed}",
         coordinates="joint",
         bodies=bodies,
         joints=tuple(joints),
-        actuators=(Actuator(name="motor", joint="joint_1", effort_limit=7.5),),
+        actuators=(Actuator(name="motor", joint=moving, effort_limit=7.5),),
         gravity=tuple(random.normal(scale=6.0, size=3).tolist()),
         initial_q=tuple(random.normal(size=n).tolist()),
         initial_v=tuple(random.normal(size=n).tolist()),

@@ -113,7 +113,10 @@ def _plain(mechanism: Any) -> dict[str, Any]:
         "name": mechanism.name,
         "bodies": [{"name": body.name, "mass": _number(body.mass)} for body in mechanism.bodies],
         "joints": [
-            {"name": j.name, "kind": j.kind, "unit": j.unit, "lower": j.lower, "upper": j.upper}
+            {
+                **{"name": j.name, "kind": j.kind, "unit": j.unit, "lower": j.lower, "upper": j.upper},
+                **{"parent": j.parent, "child": j.child, "axis": [float(component) for component in j.axis]},
+            }
             for j in mechanism.moving_joints
         ],
         "actuators": [
@@ -136,8 +139,8 @@ def _print(robot: dict[str, Any]) -> None:
     say_table(("  name", "mass"), [(f"  {b['name']}", f"{b['mass']:g} kg") for b in robot["bodies"]])
     say("\njoints")
     say_table(
-        ("  name", "kind", "limits"),
-        [(f"  {j['name']}", j["kind"], _limits(j)) for j in robot["joints"]],
+        ("  name", "kind", "axis", "parent", "child", "limits"),
+        [(f"  {j['name']}", j["kind"], _axis(j["axis"]), j["parent"], j["child"], _limits(j)) for j in robot["joints"]],
     )
     say("\nactuators")
     say_table(
@@ -155,7 +158,7 @@ def _print(robot: dict[str, Any]) -> None:
             ],
         )
     say("\nparameters of [sim.parameters] and --param")
-    say_table(("  name", "default"), [(f"  {key}", str(value)) for key, value in robot["choices"].items()])
+    say_table(("  name", "default"), [(f"  {key}", str(value) or '""') for key, value in robot["choices"].items()])
     if robot["tunables"]:
         say("\ntunables, which change while it runs")
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in robot["tunables"].items()])
@@ -170,9 +173,18 @@ def _number(value: Any) -> float:
     return float(getattr(value, "value", value))
 
 
+def _axis(axis: list[float]) -> str:
+    """x, y or z, or the components, in the parent's frame."""
+    signed = {1.0: "", -1.0: "-"}
+    for letter, component in zip("xyz", axis, strict=True):
+        if component in signed:
+            return f"{signed[component]}{letter}"
+    return f"({', '.join(f'{component:.4g}' for component in axis)})"
+
+
 def _limits(joint: dict[str, Any]) -> str:
     if joint["lower"] is None and joint["upper"] is None:
-        return "none"
+        return f"none, {joint['unit']}"
     lower, upper = (("-" if bound is None else f"{bound:g}") for bound in (joint["lower"], joint["upper"]))
     return f"{lower} to {upper} {joint['unit']}"
 
