@@ -75,6 +75,11 @@ def line_radius(mechanism: Mechanism) -> float:
     return 0.01 * mechanism.characteristic_length
 
 
+def title(mechanism: Mechanism) -> str:
+    """What a file says of itself first."""
+    return f"{mechanism.name}, written by armswing robot export; SI units, angles in radians"
+
+
 def comment(text: str) -> Any:
     """A comment; two hyphens, which would end it, are drawn apart."""
     while "--" in text:

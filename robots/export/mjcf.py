@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from robots.export.attributes import (
+    Array,
     comment,
     document,
     line_radius,
@@ -22,6 +23,7 @@ from robots.export.attributes import (
     quaternion_of,
     rgba_of,
     rotation_of,
+    title,
 )
 from robots.export.tree import (
     NO_LIMIT,
@@ -33,16 +35,31 @@ from robots.export.tree import (
     impossible_inertia,
     is_massless,
     mass_of,
+    poses_at_zero,
     principal_moments,
     require_unique,
     triangle_excess,
     value,
 )
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism import GROUND, Body, Coincidence, Constraint, Joint, Mechanism, Shape, Vector3, X, Y, Z
+from sim_core.mechanism import (
+    GROUND,
+    Body,
+    Coincidence,
+    Constraint,
+    Distance,
+    Joint,
+    Mechanism,
+    Shape,
+    Spring,
+    Vector3,
+    X,
+    Y,
+    Z,
+)
 
 SMALLEST = 1e-15  # kg and kg m2: MuJoCo takes no moving body with less
-WHOLE = {"contype": "0", "conaffinity": "0", "group": "1"}  # shapes are seen and never touch
+SEEN = {"contype": "0", "conaffinity": "0", "group": "1"}  # shapes are seen and never touch
 AS_WRITTEN = {
     "angle": "radian",
     "autolimits": "false",
@@ -54,38 +71,44 @@ AS_WRITTEN = {
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """The mechanism as MJCF. Notes: loops left open, bodies merged, moments corrected by a rounding.
+    """The mechanism as MJCF. Notes: loops left open or closed softly, bodies merged, moments corrected by a rounding.
 
     Raises InvalidRequest for bodies that MuJoCo refuses.
     """
     owner = f"robot {mechanism.name!r}"
-    meets = () if open_tree else tuple(c for c in mechanism.constraints if _is_connect(c))
-    notes = closing(mechanism, meets, open_tree, "MJCF")
-    merged, branches = _merge(branches_of(mechanism), owner)
+    whole = branches_of(mechanism)
+    kept = () if open_tree else tuple(c for c in mechanism.constraints if _is_sayable(c))
+    notes = closing(mechanism, kept, open_tree, "MJCF")
+    if kept:
+        notes.append(f"MuJoCo closes loops softly, they may open a little: {', '.join(repr(c.name) for c in kept)}")
+    merged, branches = _merge(whole, owner)
     for name, into in merged.items():
         shapes = ", its shapes left out" if mechanism.body(name).shapes else ""
         notes.append(f"MuJoCo takes no moving body without mass: {name!r} is merged with {into!r}{shapes}")
     root = Element("mujoco", model=mechanism.name)
     SubElement(root, "compiler", AS_WRITTEN)
     SubElement(root, "option", gravity=numbers(mechanism.gravity))
-    SubElement(SubElement(root, "default"), "geom", WHOLE)
+    SubElement(SubElement(root, "default"), "geom", SEEN)
     elements = {GROUND: SubElement(root, "worldbody")}
     for branch in branches:
         notes += _check_inertia(branch, owner)
         elements[branch.body.name] = _write(elements[branch.parent], branch, mechanism)
     _add_springs(root, elements, mechanism)
-    _add_connects(root, elements, meets)
+    _add_equalities(root, elements, kept, poses_at_zero(whole))
     _add_actuators(root, mechanism)
     _add_start(root, branches, elements[GROUND], mechanism)
-    for kind in ("body", "joint", "site"):
+    for kind in ("body", "joint", "site", "spatial"):
         require_unique(owner, kind, [e.attrib["name"] for e in root.iter(kind) if "name" in e.attrib])
-    for place, line in enumerate(notes):
+    for place, line in enumerate([title(mechanism), *notes]):
         root.insert(place, comment(line))
     return Export(document(root), tuple(notes))
 
 
-def _is_connect(constraint: Constraint) -> bool:
-    return isinstance(constraint, Coincidence) and set(constraint.directions) == {X, Y, Z}
+def _is_sayable(constraint: Constraint) -> bool:
+    """Whether MuJoCo has an equality for it: points that meet in all directions, and points at a distance."""
+    return isinstance(constraint, Distance) or (
+        isinstance(constraint, Coincidence) and set(constraint.directions) == {X, Y, Z}
+    )
 
 
 def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:
@@ -207,30 +230,51 @@ def _add_site(elements: dict[str, Element], name: str, body: str, point: Vector3
     return name
 
 
+def _add_sites(elements: dict[str, Element], item: Spring | Coincidence | Distance) -> tuple[str, str]:
+    """The names of the sites at both ends."""
+    return (
+        _add_site(elements, f"{item.name}.a", item.body_a, item.point_a),
+        _add_site(elements, f"{item.name}.b", item.body_b, item.point_b),
+    )
+
+
+def _add_line(root: Element, name: str, ends: Sequence[str]) -> Element:
+    """A tendon straight from one site to another."""
+    section = root.find("tendon")
+    spatial = SubElement(SubElement(root, "tendon") if section is None else section, "spatial", name=name)
+    for end in ends:
+        SubElement(spatial, "site", site=end)
+    return spatial
+
+
 def _add_springs(root: Element, elements: dict[str, Element], mechanism: Mechanism) -> None:
-    if not mechanism.springs:
-        return
-    tendon = SubElement(root, "tendon")
     for spring in mechanism.springs:
-        spatial = SubElement(tendon, "spatial", name=spring.name)
-        spatial.set("springlength", numbers([value(spring.rest_length)]))
-        spatial.set("stiffness", numbers([value(spring.stiffness)]))
-        spatial.set("damping", numbers([value(spring.damping)]))
-        for end, body, point in (("a", spring.body_a, spring.point_a), ("b", spring.body_b, spring.point_b)):
-            SubElement(spatial, "site", site=_add_site(elements, f"{spring.name}.{end}", body, point))
+        line = _add_line(root, spring.name, _add_sites(elements, spring))
+        line.set("springlength", numbers([value(spring.rest_length)]))
+        line.set("stiffness", numbers([value(spring.stiffness)]))
+        line.set("damping", numbers([value(spring.damping)]))
 
 
-def _add_connects(root: Element, elements: dict[str, Element], meets: Sequence[Constraint]) -> None:
-    if not meets:
+def _add_equalities(
+    root: Element, elements: dict[str, Element], kept: Sequence[Constraint], poses: dict[str, tuple[Array, Array]]
+) -> None:
+    """Loop closures: points that meet are connected; a distance is a line whose length is held."""
+    if not kept:
         return
-    equality = SubElement(root, "equality")
-    for meet in meets:
-        assert isinstance(meet, Coincidence)
-        sites = [
-            _add_site(elements, f"{meet.name}.{end}", body, point)
-            for end, body, point in (("a", meet.body_a, meet.point_a), ("b", meet.body_b, meet.point_b))
-        ]
-        SubElement(equality, "connect", name=meet.name, site1=sites[0], site2=sites[1])
+    equality = Element("equality")
+    for constraint in kept:
+        assert isinstance(constraint, Coincidence | Distance)
+        ends = _add_sites(elements, constraint)
+        if isinstance(constraint, Coincidence):
+            SubElement(equality, "connect", name=constraint.name, site1=ends[0], site2=ends[1])
+            continue
+        _add_line(root, constraint.name, ends)
+        (p_a, R_a), (p_b, R_b) = poses[constraint.body_a], poses[constraint.body_b]
+        gap = p_b + R_b @ np.array(constraint.point_b) - p_a - R_a @ np.array(constraint.point_a)
+        # MuJoCo counts the length from where it is with all joints at zero
+        held = numbers([constraint.length - np.linalg.norm(gap), 0.0, 0.0, 0.0, 0.0])
+        SubElement(equality, "tendon", name=constraint.name, tendon1=constraint.name, polycoef=held)
+    root.append(equality)
 
 
 def _add_actuators(root: Element, mechanism: Mechanism) -> None:

@@ -94,6 +94,15 @@ def _branch(joint: Joint, body: Body) -> Branch:
     return Branch(joint, body, joint.parent, p, R, motions)
 
 
+def poses_at_zero(branches: Sequence[Branch]) -> dict[str, tuple[Array, Array]]:
+    """{body: (p_WB, R_WB)} with every joint at zero; the ground too."""
+    poses = {GROUND: (np.zeros(3), np.eye(3))}
+    for branch in branches:
+        p, R = poses[branch.parent]
+        poses[branch.body.name] = p + R @ branch.p, R @ branch.R
+    return poses
+
+
 def value(number: Any) -> float:
     """A number of the description; a tunable's value."""
     return float(number.value if isinstance(number, Tunable) else number)

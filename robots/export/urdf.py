@@ -22,6 +22,7 @@ from robots.export.attributes import (
     rotation_of,
     rotation_to,
     rpy_of,
+    title,
 )
 from robots.export.tree import (
     NO_LIMIT,
@@ -47,7 +48,12 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     notes = [*closing(mechanism, (), open_tree, "URDF"), *_unsaid(mechanism)]
     notes += [line for branch in branches if (line := impossible_inertia(branch.body))]
     robot = Element("robot", name=mechanism.name)
-    for line in (f"gravity {numbers(mechanism.gravity)} m/s^2", f"no limit is written as {NO_LIMIT:g}", *notes):
+    for line in (
+        title(mechanism),
+        f"gravity {numbers(mechanism.gravity)} m/s^2",
+        f"no limit is written as {NO_LIMIT:g}",
+        *notes,
+    ):
         robot.append(comment(line))
     SubElement(robot, "link", name=GROUND)
     shifts = {GROUND: np.zeros(3)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from robots.export import FORMATS, export
 from robots.export.attributes import rgba_of, rpy_of
-from robots.registry import build
+from robots.registry import build, builder, names
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import (
     Actuator,
@@ -23,6 +24,7 @@ from sim_core.mechanism import (
     Distance,
     Joint,
     Mechanism,
+    Perpendicular,
     Shape,
     Spring,
     Tunable,
@@ -188,7 +190,9 @@ ROD = Distance(
 
 def test_points_that_meet_become_a_connection_in_mjcf() -> None:
     mujoco = pytest.importorskip("mujoco")
-    model = mujoco.MjModel.from_xml_string(export(arm(constraints=(MEETING,)), "mjcf").text)
+    written = export(arm(constraints=(MEETING,)), "mjcf")
+    assert written.notes == ("MuJoCo closes loops softly, they may open a little: 'closed'",)
+    model = mujoco.MjModel.from_xml_string(written.text)
     data = mujoco.MjData(model)
     data.qpos[:] = 0.4, 0.7
     mujoco.mj_kinematics(model, data)
@@ -198,7 +202,30 @@ def test_points_that_meet_become_a_connection_in_mjcf() -> None:
     assert model.eq("closed").type == mujoco.mjtEq.mjEQ_CONNECT
 
 
-@pytest.mark.parametrize(("form", "constraint"), [("urdf", MEETING), ("urdf", ROD), ("mjcf", ROD)])
+def test_a_distance_becomes_a_line_whose_length_is_held(random_tree: Callable[[int], Mechanism]) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    tree = random_tree(3)
+    ends = {"body_a": tree.bodies[0].name, "body_b": tree.bodies[-1].name}
+    rod = Distance(name="rod", point_a=(0.1, 0.2, -0.3), point_b=(0.3, 0.1, 0.2), length=0.7, **ends)
+    looped = dataclasses.replace(tree, constraints=(rod,))
+    system, model = assemble(looped), mujoco.MjModel.from_xml_string(export(looped, "mjcf").text)
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_LIMIT)
+    data = mujoco.MjData(model)
+    at = [model.joint(name).qposadr[0] for name in system.coordinate_names]
+    for q in np.random.default_rng(6).normal(size=(20, system.n_q)):
+        data.qpos[at] = q
+        mujoco.mj_forward(model, data)
+        (miss,) = system.residual(0.0, q, 0 * q)[0]  # (|r|^2 - length^2) / (2 length)
+        assert data.efc_pos[0] == pytest.approx(np.sqrt(2 * rod.length * miss + rod.length**2) - rod.length, abs=1e-12)
+
+
+TURN = Perpendicular(name="square", body_a="ground", axis_a=Z, body_b="fore", axis_b=Y)
+SLIDE = Coincidence(
+    name="plane", body_a="ground", point_a=(0.0, 0.0, 0.0), body_b="fore", point_b=(0.3, 0.0, 0.0), directions=(Y,)
+)
+
+
+@pytest.mark.parametrize(("form", "constraint"), [("urdf", MEETING), ("urdf", ROD), ("mjcf", TURN), ("mjcf", SLIDE)])
 def test_a_loop_is_refused_unless_the_open_tree_is_asked_for(form: str, constraint: Any) -> None:
     looped = arm(constraints=(constraint,))
     with pytest.raises(InvalidRequest, match=rf"cannot say: '{constraint.name}' .*; --open-tree exports"):
@@ -317,3 +344,29 @@ def test_two_parts_of_one_name_are_refused(form: str) -> None:
     twice = arm(joints=joints, actuators=(), initial_q=(0.0,) * 4, initial_v=(0.0,) * 4)
     with pytest.raises(InvalidRequest, match=r"two joints of the file would be named 'drive\.x'"):
         export(twice, form)
+
+
+FLAT = {"triple_pendulum"}  # its bars have inertia about one axis alone
+
+
+@BOTH
+@pytest.mark.parametrize("name", names())
+def test_every_robot_is_exported_or_refused_in_one_line(name: str, form: str) -> None:
+    wanted = {"coordinates": "joint"} if "coordinates" in inspect.signature(builder(name)).parameters else {}
+    mechanism = build(name, **wanted)
+    refused = "is in absolute coordinates" if mechanism.coordinates == "absolute" else ""
+    if name in FLAT and form == "mjcf":
+        refused = "none may exceed the sum of the other two, and MuJoCo takes no such body"
+    if refused:
+        with pytest.raises(InvalidRequest, match=f"^robot {name!r}.*{refused}"):
+            export(mechanism, form)
+        return
+    joints = {joint.attrib["name"] for joint in parsed(mechanism, form).iter("joint")}
+    assert {joint.name for joint in mechanism.moving_joints} <= joints
+
+
+def test_a_note_with_two_hyphens_stays_a_comment() -> None:
+    looped = arm(constraints=(dataclasses.replace(ROD, name="rod--9"),))
+    written = export(looped, "urdf", open_tree=True)
+    assert "'rod- -9' (Distance)" in written.text
+    assert ElementTree.fromstring(written.text).get("name") == "arm"
