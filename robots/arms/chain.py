@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from robots.charmie.links import arm_bodies, arm_joints
-from robots.charmie.parameters import read_parameters
+from robots.charmie.parameters import numbers_of, read_parameters
 from sim_core.mechanism import Actuator, Mechanism, PointOutput
 
 # The joints that move, by their place in the arm: shoulder and elbow; then the turns about the links; then the wrist
@@ -35,6 +35,7 @@ def _arm(n: int, file: str) -> Mechanism:
         gravity=(0.0, 0.0, -p.gravity),
         initial_q=(0.0,) * n,
         initial_v=(0.0,) * n,
+        parameters=numbers_of(p, "gravity", "arm"),
     )
 
 

@@ -1,53 +1,141 @@
-"""The two joints that linear actuators move: actuator length to joint position and back. [GoncalvesEtAl2024, sec. 4.1]
+"""The joints that linear actuators move, from actuator length and back; the bars of the balancing mechanism.
 
-Both are planar, in x = 0 of the body that carries the actuator. Lengths m, angles rad.
+[GoncalvesEtAl2024, eqs. 5 to 14 and 22 to 25]
+
+Both are planar, in x = 0 of the body that carries the actuator. Lengths m, angles rad; a Motion has rates and
+accelerations too. Lift: height of O4 above B3, the negative of the paper's d4. Tilt: forward is negative.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from robots.charmie.parameters import Parameters
 from sim_core.errors import InvalidRequest
 
 
+class Motion(NamedTuple):
+    """A position, its rate and its acceleration."""
+
+    x: float
+    v: float = 0.0
+    a: float = 0.0
+
+
+class PlanarMotion(NamedTuple):
+    """From an actuator's base to its end, in the yz plane of the body that carries it, with rate and acceleration."""
+
+    y: Motion
+    z: Motion
+
+    @property
+    def length(self) -> Motion:
+        """Its length and how that changes."""
+        (y, dy, ddy), (z, dz, ddz) = self.y, self.z
+        length = math.hypot(y, z)
+        rate = (y * dy + z * dz) / length
+        return Motion(length, rate, (dy * dy + dz * dz + y * ddy + z * ddz - rate * rate) / length)
+
+    @property
+    def turn(self) -> Motion:
+        """The angle about x that turns z into its direction, and how that changes."""
+        (y, dy, ddy), (z, dz, ddz) = self.y, self.z
+        square = y * y + z * z
+        rate = (y * dz - dy * z) / square
+        grown = 2 * (y * dy + z * dz)
+        return Motion(math.atan2(-y, z), rate, (y * ddz - ddy * z - rate * grown) / square)
+
+
 def lift_of_length(p: Parameters, length: float) -> float:
-    """Joint position of the lift (height of O4 above B3) at a length of actuator 4d; eq. 6 gives d4, its negative."""
-    across = p.lift.body_point[1] - p.lift.base_point[1]
-    if length < abs(across):
-        raise InvalidRequest(f"robot 'charmie': lift actuator of {length} m is shorter than its offset {across} m")
-    return p.lift.base_point[2] + math.sqrt(length**2 - across**2) - p.lift.body_point[2] - p.base.lift_joint[2]
+    """Joint position of the lift at a length of actuator 4d. [eq. 6, which gives its negative]"""
+    return lift_motion(p, Motion(length)).x
 
 
 def length_of_lift(p: Parameters, position: float) -> float:
     """Length of actuator 4d at a joint position of the lift."""
-    up = p.base.lift_joint[2] + position + p.lift.body_point[2] - p.lift.base_point[2]
-    return math.hypot(up, p.lift.body_point[1] - p.lift.base_point[1])
+    return lift_actuator(p, Motion(position)).length.x
 
 
 def tilt_of_length(p: Parameters, length: float) -> float:
-    """Joint position of the tilt at a length of actuator 5d: G5 on the circles about F4 and B4.
-
-    Of the two intersections the one in front of the line from F4 to B4, where the actuator is mounted.
-    """
-    B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
-    r = math.hypot(G[1], G[2])
-    e = math.hypot(B[1] - F[1], B[2] - F[2])  # eq. 10
-    at = (length**2 - r**2 + e**2) / (2 * e)  # eq. 11
-    if at**2 > length**2:
-        raise InvalidRequest(
-            f"robot 'charmie': tilt actuator of {length} m does not close its triangle; it takes "
-            f"{abs(e - r):.4f} to {e + r:.4f} m"
-        )
-    h = math.sqrt(length**2 - at**2)  # eq. 12
-    y = F[1] + (at * (B[1] - F[1]) + h * (B[2] - F[2])) / e  # eq. 13
-    z = F[2] + (at * (B[2] - F[2]) - h * (B[1] - F[1])) / e  # eq. 14, its second sign derived
-    # eqs. 7 to 9: the angle of B4 G5 now, less the same in link 5's own axes
-    return math.atan2(z - B[2], y - B[1]) - math.atan2(G[2], G[1])
+    """Joint position of the tilt at a length of actuator 5d. [eqs. 7 to 14]"""
+    return tilt_motion(p, Motion(length)).x
 
 
 def length_of_tilt(p: Parameters, position: float) -> float:
     """Length of actuator 5d at a joint position of the tilt."""
+    return tilt_actuator(p, Motion(position)).length.x
+
+
+def lift_actuator(p: Parameters, lift: Motion) -> PlanarMotion:
+    """From D3 to E4 in link 3's axes, for a motion of the lift."""
+    across = p.lift.body_point[1] - p.lift.base_point[1]
+    up = p.base.lift_joint[2] + lift.x + p.lift.body_point[2] - p.lift.base_point[2]
+    return PlanarMotion(Motion(across), Motion(up, lift.v, lift.a))
+
+
+def tilt_actuator(p: Parameters, tilt: Motion) -> PlanarMotion:
+    """From F4 to G5 in link 4's axes, for a motion of the tilt."""
     B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
-    c, s = math.cos(position), math.sin(position)
-    return math.hypot(B[1] + c * G[1] - s * G[2] - F[1], B[2] + s * G[1] + c * G[2] - F[2])
+    c, s = math.cos(tilt.x), math.sin(tilt.x)
+    gy, gz = c * G[1] - s * G[2], s * G[1] + c * G[2]
+    square = tilt.v * tilt.v
+    y = Motion(B[1] + gy - F[1], -gz * tilt.v, -gz * tilt.a - gy * square)
+    z = Motion(B[2] + gz - F[2], gy * tilt.v, gy * tilt.a - gz * square)
+    return PlanarMotion(y, z)
+
+
+def lift_motion(p: Parameters, length: Motion) -> Motion:
+    """Motion of the lift for one of actuator 4d: eq. 6 and its derivatives. InvalidRequest for one that cannot be."""
+    across = p.lift.body_point[1] - p.lift.base_point[1]
+    if length.x <= abs(across):
+        raise InvalidRequest(
+            f"robot 'charmie': lift actuator of {length.x} m; it must be longer than its offset {across:.4g} m"
+        )
+    up = math.sqrt(length.x**2 - across**2)
+    position = p.lift.base_point[2] + up - p.lift.body_point[2] - p.base.lift_joint[2]
+    rate = length.x * length.v / up
+    return Motion(position, rate, (length.v**2 + length.x * length.a - rate * rate) / up)
+
+
+def tilt_motion(p: Parameters, length: Motion) -> Motion:
+    """Motion of the tilt for one of actuator 5d: G5 on the circles about F4 and B4, and its derivatives.
+
+    Of the two intersections the one in front of the line from F4 to B4, where the actuator is mounted.
+    InvalidRequest for a length at which the triangle does not close or is flat.
+    """
+    B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
+    r = math.hypot(G[1], G[2])
+    e = math.hypot(B[1] - F[1], B[2] - F[2])  # eq. 10
+    at = (length.x**2 - r**2 + e**2) / (2 * e)  # eq. 11
+    if at**2 >= length.x**2:
+        raise InvalidRequest(
+            f"robot 'charmie': tilt actuator of {length.x} m; its triangle takes {abs(e - r):.4f} to {e + r:.4f} m"
+        )
+    h = math.sqrt(length.x**2 - at**2)  # eq. 12
+    y = F[1] + (at * (B[1] - F[1]) + h * (B[2] - F[2])) / e  # eq. 13
+    z = F[2] + (at * (B[2] - F[2]) - h * (B[1] - F[1])) / e  # eq. 14, its second sign derived
+    # eqs. 7 to 9: the angle of B4 G5 now, less the same in link 5's own axes; eq. 9 defines the alpha of eq. 7
+    position = math.atan2(z - B[2], y - B[1]) - math.atan2(G[2], G[1])
+    # l' = g tilt', l'' = g tilt'' + g' tilt', with g = dl/dtilt
+    unit = tilt_actuator(p, Motion(position, 1.0)).length
+    rate = length.v / unit.v
+    return Motion(position, rate, (length.a - unit.a * rate * rate) / unit.v)
+
+
+def balance_motion(p: Parameters, lift: Motion) -> tuple[Motion, Motion]:
+    """Of either half of the balancing mechanism: how far its bar is raised from level, and its slider from the middle.
+
+    [eqs. 22 to 25]; the printed eq. 25 is a tautology, the slider's x is that of the bar's end. InvalidRequest for a
+    lift that the bar does not reach.
+    """
+    b = p.balance.bar_length
+    rise = p.base.lift_joint[2] + lift.x + p.balance.slide_height - p.balance.slider_length - p.balance.pivot[2]
+    if abs(rise) >= b:
+        raise InvalidRequest(f"robot 'charmie': balance.bar_length is {b} m; its end must rise {rise:.4g} m")
+    angle = math.asin(rise / b)
+    s, c = rise / b, math.cos(angle)
+    rate = lift.v / (b * c)
+    change = (lift.a / b + s * rate * rate) / c
+    slider = Motion(b * c - p.balance.pivot[0], -b * s * rate, -b * (s * change + c * rate * rate))
+    return Motion(angle, rate, change), slider

@@ -44,14 +44,20 @@ def box(name: str, mass: float, size: Point, center: Point, color: str = "") -> 
     )
 
 
+def rail(axis: Point, length: float) -> Shape:
+    """A line on the floor as long as the base, for links that are only a sliding."""
+    end = [length / 2 * part for part in axis]
+    return Shape(kind="line", points=(*(-x + 0.0 for x in end), *end))
+
+
 def trunk_bodies(p: Parameters) -> tuple[Body, ...]:
     """Links 1 to 5. Links 1 and 2 only stand for the sliding of the base and have no mass."""
     wheels = p.base.wheels.count * p.base.wheels.mass
     nothing = (0.0,) * 6
     height = p.base.floor_gap + p.base.size[2] / 2
     return (
-        Body(name="link_1", mass=0.0, inertia=nothing),
-        Body(name="link_2", mass=0.0, inertia=nothing),
+        Body(name="link_1", mass=0.0, inertia=nothing, shapes=(rail(X, p.base.size[0]),)),
+        Body(name="link_2", mass=0.0, inertia=nothing, shapes=(rail(Y, p.base.size[1]),)),
         box("link_3", p.base.mass + wheels, p.base.size, (0.0, 0.0, height)),
         box("link_4", p.lower_body.mass, p.lower_body.size, p.lower_body.center_of_mass),
         box("link_5", p.upper_body.mass, p.upper_body.size, p.upper_body.center_of_mass),

@@ -9,7 +9,7 @@ from typing import Literal
 
 from robots.charmie import links
 from robots.charmie.geometry import lift_of_length, tilt_of_length
-from robots.charmie.parameters import Parameters, read_parameters
+from robots.charmie.parameters import Parameters, numbers_of, read_parameters
 from robots.parameters import require_choice
 from sim_core.mechanism import Actuator, Mechanism, PointOutput
 
@@ -49,6 +49,7 @@ def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechan
         gravity=(0.0, 0.0, -p.gravity),
         initial_q=tuple(start.get(name, 0.0) for name in moving),
         initial_v=(0.0,) * len(moving),
+        parameters=numbers_of(p),
     )
 
 

@@ -205,3 +205,29 @@ def read_parameters(file: str | Path = "") -> Parameters:
         raise InvalidRequest(f"robot 'charmie': {path} cannot be read: {error.strerror}") from error
     except msgspec.MsgspecError as error:
         raise InvalidRequest(f"robot 'charmie': {path}: {error}") from error
+
+
+FIRST_LINK = 7  # of the array `arm.links`, whose entries are links 7 to 12
+
+
+def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:
+    """Every number of the file by its dotted key, or those of some sections: base.size.x, arm.links.7.mass.
+
+    Points and sizes end in .x, .y, .z; links of the arm carry the paper's numbers.
+    """
+    table = msgspec.to_builtins(p)
+    found: dict[str, float] = {}
+    for section in sections or tuple(table):
+        found |= _flattened(section, table[section])
+    return found
+
+
+def _flattened(key: str, value: object) -> dict[str, float]:
+    if isinstance(value, dict):
+        return {k: x for name, entry in value.items() for k, x in _flattened(f"{key}.{name}", entry).items()}
+    if isinstance(value, list | tuple):
+        tables = any(isinstance(entry, dict) for entry in value)
+        names = [str(n) for n in range(FIRST_LINK, FIRST_LINK + len(value))] if tables else ["x", "y", "z"]
+        pairs = zip(names, value, strict=True)
+        return {k: x for name, entry in pairs for k, x in _flattened(f"{key}.{name}", entry).items()}
+    return {key: float(value)} if isinstance(value, int | float) else {}

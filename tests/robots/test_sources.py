@@ -23,7 +23,7 @@ def rows_of(robot: str) -> list[tuple[str, list[float], str, str]]:
     found = []
     for page in ROBOTS.rglob("SOURCES.md"):
         for section in page.read_text().split("\n## ")[1:]:
-            if section.startswith(f"`{robot}`"):
+            if f"`{robot}`" in section.splitlines()[0]:
                 table = [line for line in section.splitlines() if line.startswith("| ")][2:]
                 cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
                 found += [(what, [float(v) for v in values.split(",")], *rest) for what, values, *rest in cells]
@@ -54,7 +54,7 @@ def test_parameters_masses_and_springs_of_every_robot_are_numbers_of_its_table(r
         for number in [*numbers, *mechanism.parameters.values()]:
             assert (number.value if isinstance(number, Tunable) else number) in listed
     for parameter, value in registry.build(robot).parameters.items():
-        own = [values for what, values, _, _ in rows if parameter in re.findall(r"`(\w+)`", what)]
+        own = [values for what, values, _, _ in rows if parameter in re.findall(r"`([\w.]+)`", what)]
         assert any(value in values for values in own), f"{robot}: `{parameter}` = {value} has no row"
 
 

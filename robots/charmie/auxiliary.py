@@ -1,0 +1,184 @@
+"""The bodies that do not belong to the main chains: linear actuators, springs, balancing mechanism, second fingers.
+
+[GoncalvesEtAl2024, secs. 3.1, 4.3]. Together with the main chains they are 40 bodies on 34 revolute, 10 prismatic and 3
+fixed joints, which close 7 loops. That the claws' counterpart fingers are among them is our reading of the count.
+Orientations come from directed angles; eq. 21 gives their cosine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from robots.charmie.geometry import Motion, PlanarMotion, balance_motion, lift_actuator, tilt_actuator
+from robots.charmie.links import SIDES
+from robots.charmie.parameters import Parameters, Point
+from sim_core.mechanism import Vector3, X, Y, Z
+from sim_core.spatial import rotation_about
+
+HALVES = {"l": -1.0, "r": 1.0}  # left and right half of the balancing mechanism: where its slider is along x
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A joint of the inventory: P, R or F between two bodies; `loop` says whether it closes one."""
+
+    name: str
+    kind: Literal["P", "R", "F"]
+    body_a: str
+    body_b: str
+    axis: Vector3
+    loop: bool = False
+
+
+@dataclass(frozen=True)
+class AuxiliaryBody:
+    """Where an auxiliary body is in the axes of the main body that carries it, and its own points.
+
+    ends  A, where it hangs on the body before it, then its B points; shape (n, 3) points; all in its own axes
+    """
+
+    carrier: str
+    p: np.ndarray
+    R: np.ndarray
+    ends: tuple[Vector3, ...]
+    shape: np.ndarray
+
+    @property
+    def center(self) -> np.ndarray:
+        """C: the middle of its ends; it has no mass in the tree."""
+        return np.mean(np.array(self.ends), axis=0)
+
+
+def mirrored(point: Point, side: float) -> Point:
+    """A point of the left half as it is (side -1), or on the right half (+1)."""
+    return (-side * point[0] + 0.0, point[1], point[2])
+
+
+def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarray]:
+    """F3, B4sla, B4slb, B4slc and the spring's anchor of a half, in link 3's axes. [eqs. 22 to 27]"""
+    side, balance = HALVES[half], p.balance
+    bar, slider = balance_motion(p, Motion(lift))
+    pivot = np.array(mirrored(balance.pivot, side))
+    tip = np.array([side * slider.x, pivot[1], pivot[2] + balance.bar_length * np.sin(bar.x)])
+    return {
+        "F3": pivot,
+        "B4sla": tip,  # eqs. 23, 24
+        "B4slb": pivot + balance.spring_at / balance.bar_length * (tip - pivot),  # eqs. 26, 27
+        "B4slc": tip + np.array([0.0, 0.0, balance.slider_length]),  # eqs. 22, 25
+        "anchor": np.array(mirrored(balance.spring_anchor, side)),
+    }
+
+
+def spring_5s(p: Parameters, tilt: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the tilt spring on links 4 and 5, in link 4's axes."""
+    joint, R = np.array(p.lower_body.tilt_joint), rotation_about(X, tilt)
+    return np.array(p.tilt_spring.base_point), np.asarray(joint + R @ np.array(p.tilt_spring.body_point))
+
+
+def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str, float]) -> dict[str, AuxiliaryBody]:
+    """Every auxiliary body at joint positions of lift, tilt and claws (by branch). [eqs. 20 to 27]"""
+    found = _actuator(p, "4d", "link_3", p.lift.base_point, lift_actuator(p, Motion(lift)))
+    found |= _actuator(p, "5d", "link_4", p.tilt.base_point, tilt_actuator(p, Motion(tilt)))
+    base, body = spring_5s(p, tilt)
+    across = PlanarMotion(Motion(body[1] - base[1]), Motion(body[2] - base[2]))
+    found |= _halves_of("5s", "link_4", base, rotation_about(X, across.turn.x), across.length.x, p.auxiliary.width)
+    for half in HALVES:
+        found |= _balance(p, half, lift)
+    for branch, claw in claws.items():
+        found[f"finger_{branch}"] = _finger(p, branch, claw)
+    return found
+
+
+def _box(width: float, low: Point, high: Point) -> np.ndarray:
+    """Corners (8, 3) of a box between two points on an axis, `width` wide across it."""
+    ends = np.array([low, high])
+    across = np.ptp(ends, axis=0) == 0.0
+    ends += width / 2 * across * [[-1.0], [1.0]]
+    return np.array(list(product(*ends.T)))
+
+
+def _actuator(p: Parameters, name: str, carrier: str, base: Point, line: PlanarMotion) -> dict[str, AuxiliaryBody]:
+    """Cylinder from its hinge on, and rod with its origin at its tip; z along the actuator."""
+    R, reach = rotation_about(X, line.turn.x), 0.6 * (p.lift if name == "4d" else p.tilt).start_length
+    tip = np.array(base) + R @ np.array([0.0, 0.0, line.length.x])
+    top, back = (0.0, 0.0, reach), (0.0, 0.0, -reach)
+    wide = p.auxiliary.width
+    zero = (0.0, 0.0, 0.0)
+    return {
+        f"link_{name}_cylinder": AuxiliaryBody(carrier, np.array(base), R, (zero, top), _box(wide, zero, top)),
+        f"link_{name}_rod": AuxiliaryBody(carrier, tip, R, (back, zero), _box(wide / 2, back, zero)),
+    }
+
+
+def _halves_of(
+    name: str, carrier: str, base: np.ndarray, R: np.ndarray, length: float, width: float
+) -> dict[str, AuxiliaryBody]:
+    """A spring as two bodies, one from either end to the middle."""
+    zero, up, down = (0.0, 0.0, 0.0), (0.0, 0.0, length / 2), (0.0, 0.0, -length / 2)
+    end = base + R @ np.array([0.0, 0.0, length])
+    return {
+        f"link_{name}_lower": AuxiliaryBody(carrier, base, R, (zero, up), _box(width / 2, zero, up)),
+        f"link_{name}_upper": AuxiliaryBody(carrier, end, R, (down, zero), _box(width / 2, down, zero)),
+    }
+
+
+def _balance(p: Parameters, half: str, lift: float) -> dict[str, AuxiliaryBody]:
+    at, side, wide = balance_points(p, half, lift), HALVES[half], p.auxiliary.width
+    bar = balance_motion(p, Motion(lift))[0].x
+    held = (side * p.balance.spring_at, 0.0, 0.0)
+    zero, tip = (0.0, 0.0, 0.0), (side * p.balance.bar_length, 0.0, 0.0)
+    R_bar, hinge = rotation_about(Y, -side * bar), (0.0, 0.0, -p.balance.slider_length)
+    up = at["anchor"] - at["B4slb"]
+    R_spring = rotation_about(Y, float(np.arctan2(up[0], up[2])))
+    name, length = f"4s{half}", float(np.linalg.norm(up))
+    return {
+        f"link_{name}a": AuxiliaryBody("link_3", at["F3"], R_bar, (zero, held, tip), _box(wide / 2, zero, tip)),
+        f"link_{name}c": AuxiliaryBody("link_3", at["B4slc"], np.eye(3), (zero, hinge), _box(wide, zero, hinge)),
+        **_halves_of(f"{name}b", "link_3", at["B4slb"], R_spring, length, wide),
+    }
+
+
+def _finger(p: Parameters, branch: str, claw: float) -> AuxiliaryBody:
+    """The finger that mirrors link 13 in the plane across the claw's hinge."""
+    x, y, z = p.arm.claw.hinge
+    axis = {"x": X, "y": Y, "z": Z}[p.arm.claw.axis]
+    end = (0.0, 0.0, p.arm.claw.length)
+    zero = (0.0, 0.0, 0.0)
+    R = rotation_about(axis, -claw)
+    return AuxiliaryBody(
+        f"link_12{branch}", np.array([-x + 0.0, -y + 0.0, z]), R, (zero, end), _box(p.arm.claw.width, zero, end)
+    )
+
+
+def auxiliary_connections() -> tuple[Connection, ...]:
+    """The joints of the auxiliary bodies; the last one of each closed group closes its loop."""
+    found = [
+        *_line("4d", "link_3", "cylinder", "rod", "link_4", X),
+        *_line("5d", "link_4", "cylinder", "rod", "link_5", X),
+    ]
+    found += _line("5s", "link_4", "lower", "upper", "link_5", X)
+    for half in HALVES:
+        name = f"4s{half}"
+        found += [
+            Connection(f"{name}a_link_3", "R", "link_3", f"link_{name}a", Y),
+            Connection(f"{name}c_link_4", "P", "link_4", f"link_{name}c", X),
+            Connection(f"{name}a_{name}c", "R", f"link_{name}a", f"link_{name}c", Y, loop=True),
+            *_line(f"{name}b", f"link_{name}a", "lower", "upper", "link_3", Y),
+        ]
+    found += [Connection(f"finger_{b}", "R", f"link_12{b}", f"finger_{b}", X) for b in SIDES]
+    return tuple(found)
+
+
+def _line(name: str, base: str, first: str, second: str, end: str, axis: Vector3) -> list[Connection]:
+    """Hinge, slide, hinge of a body of varying length."""
+    one, two = f"link_{name}_{first}", f"link_{name}_{second}"
+    return [
+        Connection(f"{name}_base", "R", base, one, axis),
+        Connection(f"{name}_slide", "P", one, two, Z),
+        Connection(f"{name}_end", "R", two, end, axis, loop=True),
+    ]

@@ -1,0 +1,225 @@
+"""Recursive kinematics and Newton-Euler, body by body: what the predecessors of each body exert on it.
+
+Steps 4 to 6 of the seven steps [GoncalvesEtAl2024, eqs. 15 to 34], for any tree of joints, as readable as the paper and
+as slow; `sim_core.inverse_dynamics` is the fast way to joint efforts alone. Written once for numbers and for symbols.
+
+A is the point of the joint before a body, where its parent holds it; B a joint point towards a successor, C the centre
+of mass, O the origin. r_AC: from A to C. Without a subscript of their own, vectors are in the body's own axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_core.errors import InvalidMechanism
+from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Tunable
+from sim_core.spatial import cross, perpendicular_axes, rotation_about
+
+Array = Any  # numpy array or casadi SX
+AT_REST = np.zeros(3)
+
+
+@dataclass(frozen=True)
+class Posture:
+    """Where a body is: p_WO, R_WB; of its joint R_PB, the slide along it (parent's axes, m; None without) and p_WA."""
+
+    joint: Joint
+    body: Body
+    p_WO: Array
+    R_WB: Array
+    R_PB: Array
+    slide: Array | None
+    p_WA: Array
+
+    @property
+    def r_AO(self) -> Array:
+        """From the joint's point on the parent to the body's origin, in the body's axes. [eq. 1, d along the axis]"""
+        back = -np.array(self.joint.child_point)
+        return back if self.slide is None else self.R_PB.T @ self.slide + back
+
+    @property
+    def r_AC(self) -> Array:
+        """From the joint's point on the parent to the centre of mass, in the body's axes."""
+        return self.r_AO + np.array(self.body.center_of_mass)
+
+
+@dataclass(frozen=True)
+class BodyMotion:
+    """How a body moves, in its own axes: w_WB, its derivative, and the accelerations of O and C less gravity."""
+
+    posture: Posture
+    w: Array
+    dw: Array
+    a_O: Array
+    a_C: Array
+
+
+@dataclass(frozen=True)
+class Acting:
+    """A force (N) at a point of a body (from O, m), and a torque (N m), all in the body's axes."""
+
+    point: Array
+    force: Array
+    torque: Array
+
+
+@dataclass(frozen=True)
+class JointLoad:
+    """What the predecessor exerts on a body at A: force (N) and torque (N m), in the body's axes."""
+
+    force: Array
+    torque: Array
+
+
+def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
+    """Every body's posture at joint positions q (n_q,), base to end-effectors. [eqs. 15 to 19]
+
+    In eq. 19 the body moves by B of its predecessor less its own A. InvalidMechanism for absolute coordinates.
+    """
+    if mechanism.coordinates != "joint":
+        raise InvalidMechanism(f"mechanism {mechanism.name!r} is in absolute coordinates; joint loads need a tree")
+    places: dict[str, tuple[Array, Array]] = {GROUND: (AT_REST, np.eye(3))}
+    found: dict[str, Posture] = {}
+    for joint, slide, angle in _per_joint(mechanism, q):
+        p_WP, R_WP = places[joint.parent]
+        R_PB = _turned(joint, angle)
+        R_WB = R_WP @ R_PB  # eq. 16
+        p_WA = p_WP + R_WP @ np.array(joint.parent_point)
+        reached = p_WA if slide is None else p_WA + R_WP @ slide
+        p_WO = reached - R_WB @ np.array(joint.child_point)  # eq. 19
+        found[joint.child] = Posture(joint, mechanism.body(joint.child), p_WO, R_WB, R_PB, slide, p_WA)
+        places[joint.child] = (p_WO, R_WB)
+    return found
+
+
+def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array) -> dict[str, BodyMotion]:
+    """The forward iterations: every body's motion for joint velocities v and accelerations a (n_q,). [eqs. 28 to 32]
+
+    Gravity is an acceleration of the ground. The last term of eq. 30 is rate * w x z; the printed w is its derivative.
+    """
+    ground = (AT_REST, AT_REST, -np.array(mechanism.gravity))
+    moving: dict[str, tuple[Array, Array, Array]] = {GROUND: ground}
+    found: dict[str, BodyMotion] = {}
+    for (joint, speed, rate), (_, change, spin) in zip(_per_joint(mechanism, v), _per_joint(mechanism, a), strict=True):
+        posture = at[joint.child]
+        w_P, dw_P, a_P = moving[joint.parent]
+        z, down = np.array(joint.axis), posture.R_PB.T
+        a_B = a_P + _turning(w_P, dw_P, np.array(joint.parent_point))
+        if speed is not None:  # eq. 31, prismatic: Coriolis and the slide's own acceleration
+            a_B = a_B + change + 2 * cross(w_P, speed) + _turning(w_P, dw_P, posture.slide)
+        if rate is None:
+            w, dw = down @ w_P, down @ dw_P
+        else:
+            w = down @ (w_P + rate * z)  # eq. 29
+            dw = down @ (dw_P + spin * z + rate * cross(w_P, z))  # eq. 30
+        a_O = down @ a_B + _turning(w, dw, -np.array(joint.child_point))
+        a_C = a_O + _turning(w, dw, np.array(posture.body.center_of_mass))  # eq. 32
+        found[joint.child] = BodyMotion(posture, w, dw, a_O, a_C)
+        moving[joint.child] = (w, dw, a_O)
+    return found
+
+
+def required(motion: BodyMotion, acting: Iterable[Acting]) -> tuple[Array, Array]:
+    """Force, and moment about C, that all predecessors must give a body together while `acting` act. [eqs. 33, 34]"""
+    body = motion.posture.body
+    inertia, C = inertia_of(body), np.array(body.center_of_mass)
+    force = number(body.mass) * motion.a_C
+    moment = inertia @ motion.dw + cross(motion.w, inertia @ motion.w)
+    for one in acting:
+        force = force - one.force
+        moment = moment - one.torque - cross(one.point - C, one.force)
+    return force, moment
+
+
+def reaction(motion: BodyMotion, load: JointLoad) -> Acting:
+    """What a body gives back to its parent at their joint, in the parent's axes."""
+    R, joint = motion.posture.R_PB, motion.posture.joint
+    return Acting(np.array(joint.parent_point), -(R @ load.force), -(R @ load.torque))
+
+
+def joint_loads(
+    mechanism: Mechanism,
+    moving: Mapping[str, BodyMotion],
+    acting: Mapping[str, Iterable[Acting]] | None = None,
+    before: Collection[str] = (),
+) -> dict[str, JointLoad]:
+    """The backward iterations: what the joint before each body exerts on it, end-effectors to base. [eqs. 33, 34]
+
+    acting  what else acts on bodies (springs, contacts), by body
+    before  bodies at which the iterations stop, because loops precede them; they and all before them are left out
+    """
+    known = {name: list(ones) for name, ones in (acting or {}).items()}
+    unknown = set(before)
+    found: dict[str, JointLoad] = {}
+    for joint in reversed(mechanism.joints):
+        if joint.child in unknown:
+            unknown.add(joint.parent)
+            continue
+        motion = moving[joint.child]
+        force, moment = required(motion, known.get(joint.child, ()))
+        found[joint.child] = JointLoad(force, moment + cross(motion.posture.r_AC, force))
+        known.setdefault(joint.parent, []).append(reaction(motion, found[joint.child]))
+    return found
+
+
+def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) -> list[Array]:
+    """The components of the loads along the joints' free directions, in the order of the coordinates."""
+    found: list[Array] = []
+    for body, motion in moving.items():
+        joint = motion.posture.joint
+        if joint.kind == "fixed":
+            continue
+        R, slide = motion.posture.R_PB, motion.posture.slide
+        force, torque = R @ loads[body].force, R @ loads[body].torque
+        found += [_dot(axis, force) for axis in _slides_of(joint)]
+        if joint.kind in ("revolute", "planar"):
+            about = torque if slide is None else torque - cross(slide, force)
+            found.append(_dot(joint.axis, about))
+    return found
+
+
+def number(value: float | Tunable) -> float:
+    """A number of the description, a tunable at its value."""
+    return value.value if isinstance(value, Tunable) else value
+
+
+def inertia_of(body: Body) -> np.ndarray:
+    """The inertia about the centre of mass (3, 3), kg m2."""
+    xx, yy, zz, xy, xz, yz = (number(value) for value in body.inertia)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def _slides_of(joint: Joint) -> tuple[tuple[float, float, float], ...]:
+    return {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis)}.get(joint.kind, ())
+
+
+def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Array | None, Array | None]]:
+    """(joint, its part along its slides as a vector in the parent's axes, its part about its axis); None: none."""
+    at = 0
+    for joint in mechanism.joints:
+        along = about = None
+        for axis in _slides_of(joint):
+            part = np.array(axis) * values[at]
+            along, at = part if along is None else along + part, at + 1
+        if joint.kind in ("revolute", "planar"):
+            about, at = values[at], at + 1
+        yield joint, along, about
+
+
+def _turned(joint: Joint, angle: Array | None) -> Array:
+    """R_PB of a joint at an angle. [eqs. 17, 18, as a turn about the axis]"""
+    fixed = np.array(joint.rotation)
+    return fixed if angle is None else rotation_about(joint.axis, angle) @ fixed
+
+
+def _turning(w: Array, dw: Array, r: Array) -> Array:
+    """dw x r + w x (w x r): what turning adds to the acceleration at r."""
+    return cross(dw, r) + cross(w, cross(w, r))
+
+
+def _dot(axis: tuple[float, float, float], vector: Array) -> Array:
+    return axis[0] * vector[0] + axis[1] * vector[1] + axis[2] * vector[2]
