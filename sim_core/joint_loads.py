@@ -145,19 +145,17 @@ def joint_loads(
     mechanism: Mechanism,
     moving: Mapping[str, BodyMotion],
     acting: Mapping[str, Iterable[Acting]] | None = None,
-    before: Collection[str] = (),
+    only: Collection[str] | None = None,
 ) -> dict[str, JointLoad]:
     """The backward iterations: what the joint before each body exerts on it, end-effectors to base. [eqs. 33, 34]
 
     acting  what else acts on bodies (springs, contacts), by body
-    before  bodies at which the iterations stop, because loops precede them; they and all before them are left out
+    only    the bodies to work out, all without it; what the others exert on these must then be in `acting`
     """
     known = {name: list(ones) for name, ones in (acting or {}).items()}
-    unknown = set(before)
     found: dict[str, JointLoad] = {}
     for joint in reversed(mechanism.joints):
-        if joint.child in unknown:
-            unknown.add(joint.parent)
+        if only is not None and joint.child not in only:
             continue
         motion = moving[joint.child]
         force, moment = required(motion, known.get(joint.child, ()))

@@ -51,7 +51,7 @@ class AuxiliaryBody:
     @property
     def center(self) -> np.ndarray:
         """C: the middle of its ends; it has no mass in the tree."""
-        return np.mean(np.array(self.ends), axis=0)
+        return np.asarray(np.array(self.ends).mean(axis=0))
 
 
 def mirrored(point: Point, side: float) -> Point:

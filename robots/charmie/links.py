@@ -12,6 +12,7 @@ from sim_core.mechanism import ORIGIN, Body, Joint, Matrix3, Shape, X, Y, Z
 from sim_core.spatial import rotation_zxz
 
 AXES = {"x": X, "y": Y, "z": Z}
+STEEL = "#8a939c"
 SIDES = {"a": "left", "b": "right"}
 # ZXZ angles of the fixed joints at link 5, eqs. 2 to 4 (rad)
 FIXED_ZXZ = {

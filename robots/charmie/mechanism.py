@@ -1,14 +1,15 @@
-"""CHARMIE as a mechanism: the tree of its main chains. [GoncalvesEtAl2024]
+"""CHARMIE as a mechanism: the tree of its main chains, alone or with its loops. [GoncalvesEtAl2024]
 
 Where the numbers are from: SOURCES.md; the numbers: charmie.toml.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal
 
-from robots.charmie import links
-from robots.charmie.geometry import lift_of_length, tilt_of_length
+from robots.charmie import closed, links
+from robots.charmie.geometry import Motion, lift_of_length, tilt_of_length
 from robots.charmie.parameters import Parameters, numbers_of, read_parameters
 from robots.parameters import require_choice
 from sim_core.mechanism import Actuator, Mechanism, PointOutput
@@ -17,10 +18,13 @@ from sim_core.mechanism import Actuator, Mechanism, PointOutput
 def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechanism:
     """21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 
-    loops  "open": lift and tilt are driven at their joints, as the tree of the paper's recursion
+    loops  "open": the tree of the paper's recursion; lift and tilt are driven at their joints, and neither springs nor
+           the bodies of the loops are in it: their forces come after, from robots.charmie.loads. "closed": linear
+           actuators and balancing bars are bodies, springs pull, constraints close the loops; eight joints more, lift
+           and tilt are passive, and the actuators are those of the rods, `lift_rod` and `tilt_rod`
     file   a parameter file like robots/charmie/charmie.toml; empty: that one
     """
-    require_choice("charmie", "loops", loops, ("open",))
+    require_choice("charmie", "loops", loops, ("open", "closed"))
     p = read_parameters(file)
     mounts = {branch: links.mount(p, branch) for branch in "abc"}
     bodies = [*links.trunk_bodies(p)]
@@ -36,7 +40,7 @@ def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechan
             joints += links.arm_joints(p.arm, branch, body.name, links.arm_joint_names(branch))
     moving = [joint.name for joint in joints if joint.kind != "fixed"]
     start = {"lift": lift_of_length(p, p.lift.start_length), "tilt": tilt_of_length(p, p.tilt.start_length)}
-    return Mechanism(
+    tree = Mechanism(
         name="charmie",
         coordinates="joint",
         bodies=tuple(bodies),
@@ -50,6 +54,24 @@ def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechan
         initial_q=tuple(start.get(name, 0.0) for name in moving),
         initial_v=(0.0,) * len(moving),
         parameters=numbers_of(p),
+    )
+    return tree if loops == "open" else with_loops(tree, p)
+
+
+def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:
+    """The open tree with the bodies, springs and constraints of its loops, started closed and at rest."""
+    at = dict(zip((joint.name for joint in tree.moving_joints), tree.initial_q, strict=True))
+    loop_q = [motion.x for motion in closed.loop_motion(p, Motion(at["lift"]), Motion(at["tilt"]))]
+    rods = closed.rod_actuators(p)
+    return dataclasses.replace(
+        tree,
+        bodies=(*tree.bodies, *closed.loop_bodies(p)),
+        joints=(*tree.joints, *closed.loop_joints(p)),
+        constraints=closed.closures(p),
+        springs=closed.springs(p),
+        actuators=tuple(rods.get(actuator.name, actuator) for actuator in tree.actuators),
+        initial_q=(*tree.initial_q, *loop_q),
+        initial_v=(*tree.initial_v, *[0.0] * len(loop_q)),
     )
 
 

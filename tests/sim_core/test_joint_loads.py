@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from robots.registry import build
 from sim_core import reference
 from sim_core.errors import InvalidMechanism
 from sim_core.inverse import forward_kinematics, inverse_dynamics
-from sim_core.joint_loads import Acting, JointLoad, efforts, joint_loads, motions, number, postures
+from sim_core.joint_loads import Acting, efforts, joint_loads, motions, number, postures, reaction
 from sim_core.mechanism import Body, Joint, Mechanism, Y, Z
 from sim_core.spatial import rotation_about
 from sim_core.system import assemble
@@ -120,14 +118,18 @@ def test_what_acts_on_a_body_is_taken_off_its_joint_and_those_before_it() -> Non
         np.testing.assert_allclose(posture.R_WB @ (load.torque - pushed[name].torque), moment, atol=1e-12)
 
 
-def test_the_iterations_stop_before_a_body_and_at_absolute_coordinates() -> None:
+def test_parts_of_the_tree_are_worked_out_alone_and_absolute_coordinates_are_refused() -> None:
     mechanism = build("charmie")
     n = len(mechanism.initial_q)
     moving = motions(mechanism, postures(mechanism, np.zeros(n)), np.zeros(n), np.zeros(n))
-    whole, behind = joint_loads(mechanism, moving), joint_loads(mechanism, moving, before=["link_5"])
-    assert set(whole) - set(behind) == {f"link_{number}" for number in range(1, 6)}
-    for name, load in behind.items():
-        for part in dataclasses.fields(JointLoad):
-            np.testing.assert_array_equal(getattr(load, part.name), getattr(whole[name], part.name))
+    trunk = [f"link_{number}" for number in range(1, 6)]
+    whole = joint_loads(mechanism, moving)
+    behind = joint_loads(mechanism, moving, only=[body.name for body in mechanism.bodies if body.name not in trunk])
+    assert set(whole) - set(behind) == set(trunk)
+    mounts = [reaction(moving[f"link_6{branch}"], behind[f"link_6{branch}"]) for branch in "abc"]
+    joined = behind | joint_loads(mechanism, moving, {"link_5": mounts}, only=trunk)
+    for name, load in whole.items():
+        np.testing.assert_allclose(joined[name].force, load.force, atol=1e-12)
+        np.testing.assert_allclose(joined[name].torque, load.torque, atol=1e-12)
     with pytest.raises(InvalidMechanism, match="joint loads need a tree"):
         postures(build("triple_pendulum"), np.zeros(9))

@@ -1,0 +1,195 @@
+"""What closes CHARMIE's loops: linear actuators and balancing bars as bodies of small mass, springs, closures.
+
+Eight more joints than the open tree has, and eight rows that take their freedom again: lift and tilt are passive, the
+actuators push on the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robots.charmie.auxiliary import HALVES, mirrored
+from robots.charmie.geometry import Motion, PlanarMotion, balance_motion, lift_actuator, tilt_actuator
+from robots.charmie.links import STEEL, box_inertia
+from robots.charmie.parameters import LinearActuator, Parameters, Point
+from sim_core.mechanism import Actuator, Body, Joint, Shape, Slider, Spring, Vector3, X, Y, Z
+
+DRIVEN = {"lift": ("4d", "link_3", "link_4"), "tilt": ("5d", "link_4", "link_5")}
+SIDES = {"l": "left", "r": "right"}
+LOOP_JOINTS = (
+    "lift_cylinder",
+    "lift_rod",
+    "tilt_cylinder",
+    "tilt_rod",
+    "left_bar",
+    "left_slider",
+    "right_bar",
+    "right_slider",
+)
+
+
+def loop_bodies(p: Parameters) -> tuple[Body, ...]:
+    """Cylinder and rod of 4d and 5d, bar and slider of both halves: uniform, of the masses in [auxiliary]."""
+    found: list[Body] = []
+    wide = p.auxiliary.width
+    for name, (link, _, _) in DRIVEN.items():
+        reach = barrel(given(p, name))
+        found += [
+            _round(f"link_{link}_cylinder", p.auxiliary.cylinder_mass, wide / 2, reach, reach / 2),
+            _round(f"link_{link}_rod", p.auxiliary.rod_mass, wide / 4, reach, -reach / 2),
+        ]
+    b, c = p.balance.bar_length, p.balance.slider_length
+    for half, side in HALVES.items():
+        found += [
+            _beam(f"link_4s{half}a", p.auxiliary.bar_mass, (b, wide / 2, wide / 2), (side * b / 2, 0.0, 0.0)),
+            _beam(f"link_4s{half}c", p.auxiliary.slider_mass, (wide, wide, c + wide), (0.0, 0.0, -c / 2)),
+        ]
+    return tuple(found)
+
+
+def loop_joints(p: Parameters) -> tuple[Joint, ...]:
+    """Their joints in the tree, in the order of LOOP_JOINTS.
+
+    A cylinder turns about x from upright, its rod's position is the length of the actuator; a bar's is how far it is
+    raised from level, a slider's how far it is from the middle.
+    """
+    found: list[Joint] = []
+    for name, (link, carrier, _) in DRIVEN.items():
+        cylinder = f"link_{link}_cylinder"
+        found += [
+            Joint(
+                name=f"{name}_cylinder", parent=carrier, child=cylinder, parent_point=given(p, name).base_point, axis=X
+            ),
+            Joint(name=f"{name}_rod", kind="prismatic", parent=cylinder, child=f"link_{link}_rod", axis=Z),
+        ]
+    track: Point = (0.0, p.balance.pivot[1], p.balance.slide_height)
+    for half, side in HALVES.items():
+        raising: Vector3 = (0.0, -side, 0.0)
+        outward: Vector3 = (side, 0.0, 0.0)
+        found += [
+            Joint(
+                name=f"{SIDES[half]}_bar",
+                parent="link_3",
+                child=f"link_4s{half}a",
+                parent_point=mirrored(p.balance.pivot, side),
+                axis=raising,
+            ),
+            Joint(
+                name=f"{SIDES[half]}_slider",
+                kind="prismatic",
+                parent="link_4",
+                child=f"link_4s{half}c",
+                parent_point=track,
+                axis=outward,
+            ),
+        ]
+    return tuple(found)
+
+
+def closures(p: Parameters) -> tuple[Slider, ...]:
+    """Eight rows: each rod's tip on the driven link, in its y and z axes; each bar's end on its slider, in x and z."""
+    found: list[Slider] = []
+    for name, (link, _, driven) in DRIVEN.items():
+        found += [_closure(f"{name}_rod", driven, given(p, name).body_point, axis, f"link_{link}_rod") for axis in "yz"]
+    hinge, b = (0.0, 0.0, -p.balance.slider_length), p.balance.bar_length
+    for half, side in HALVES.items():
+        bar, slider = f"link_4s{half}a", f"link_4s{half}c"
+        found += [_closure(f"{SIDES[half]}_bar", slider, hinge, axis, bar, (side * b, 0.0, 0.0)) for axis in "xz"]
+    return tuple(found)
+
+
+def springs(p: Parameters) -> tuple[Spring, ...]:
+    """5s, and 4slb and 4srb from the bars to link 3; their pretension is part of the rest length."""
+    tilt = p.tilt_spring
+    found = [
+        Spring(
+            name="tilt_spring",
+            body_a="link_4",
+            point_a=tilt.base_point,
+            body_b="link_5",
+            point_b=tilt.body_point,
+            stiffness=tilt.stiffness,
+            rest_length=tilt.rest_length,
+        )
+    ]
+    for half, side in HALVES.items():
+        found.append(
+            Spring(
+                name=f"balance_{SIDES[half]}",
+                body_a=f"link_4s{half}a",
+                point_a=(side * p.balance.spring_at, 0.0, 0.0),
+                body_b="link_3",
+                point_b=mirrored(p.balance.spring_anchor, side),
+                stiffness=p.balance.spring.stiffness,
+                rest_length=p.balance.spring.rest_length,
+            )
+        )
+    return tuple(found)
+
+
+def rod_actuators(p: Parameters) -> dict[str, Actuator]:
+    """The actuators that stand in the place of those of the open tree's lift and tilt; positive effort lengthens."""
+    return {
+        name: Actuator(name=f"{name}_rod", joint=f"{name}_rod", effort_limit=given(p, name).effort_limit, unit="N")
+        for name in DRIVEN
+    }
+
+
+def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
+    """Motions of LOOP_JOINTS that keep the loops closed while lift and tilt move as given."""
+    lines: list[PlanarMotion] = [lift_actuator(p, lift), tilt_actuator(p, tilt)]
+    bar, slider = balance_motion(p, lift)
+    return [part for line in lines for part in (line.turn, line.length)] + [bar, slider, bar, slider]
+
+
+def closed_motion(
+    p: Parameters, joint_names: tuple[str, ...], q: Any, v: Any, a: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """q, v, a (29,) with closed loops for those of the open tree (21,), whose joints are the first of `joint_names`."""
+    tree = [Motion(*(float(x[i]) for x in (q, v, a))) for i in range(len(joint_names) - len(LOOP_JOINTS))]
+    parts = [*tree, *loop_motion(p, tree[joint_names.index("lift")], tree[joint_names.index("tilt")])]
+    x, rate, change = np.array(parts).T
+    return x, rate, change
+
+
+def given(p: Parameters, name: str) -> LinearActuator:
+    """The parameters of the actuator that moves a joint."""
+    return p.lift if name == "lift" else p.tilt
+
+
+def barrel(actuator: LinearActuator) -> float:
+    """Length of an actuator's cylinder and of its rod, m: 0.6 of the length at the start."""
+    return 0.6 * actuator.start_length
+
+
+def _closure(
+    name: str, body_a: str, point_a: Point, axis: str, body_b: str, point_b: Point = (0.0, 0.0, 0.0)
+) -> Slider:
+    along = {"x": X, "y": Y, "z": Z}[axis]
+    return Slider(
+        name=f"{name}_end_{axis}", body_a=body_a, point_a=point_a, axis_a=along, body_b=body_b, point_b=point_b
+    )
+
+
+def _round(name: str, mass: float, radius: float, length: float, center: float) -> Body:
+    """A cylinder along z; its inertia is that of the box around it."""
+    at = (0.0, 0.0, center)
+    return Body(
+        name=name,
+        mass=mass,
+        inertia=box_inertia(mass, (2 * radius, 2 * radius, length)),
+        center_of_mass=at,
+        shapes=(Shape(kind="cylinder", size=(radius, length), position=at, color=STEEL),),
+    )
+
+
+def _beam(name: str, mass: float, size: Point, at: Point) -> Body:
+    return Body(
+        name=name,
+        mass=mass,
+        inertia=box_inertia(mass, size),
+        center_of_mass=at,
+        shapes=(Shape(kind="box", size=size, position=at, color=STEEL),),
+    )
