@@ -31,6 +31,7 @@ from sim_core.system import System, assemble
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "andrews_squeezer": [{"torque": 0.0}],
+    "charmie": [{}, {"loops": "closed"}],
     "crank_slider": [{}, {"start": "printed"}],
     "epicyclic_gear_train": [{}, {"torque": 0.0}],
     "four_bar_chain": [{}, {"loops": 1}],
@@ -261,7 +262,8 @@ def system(request: pytest.FixtureRequest) -> System:
 
 def has_constraints(mechanism: Mechanism) -> bool:
     norms = any(body.orientation == "euler_parameters" for body in mechanism.bodies)
-    return mechanism.coordinates == "absolute" and bool(mechanism.joints or mechanism.constraints or norms)
+    absolute = mechanism.coordinates == "absolute"
+    return bool(mechanism.constraints) or (absolute and bool(mechanism.joints or norms))
 
 
 @pytest.fixture(params=[name for name, make in CASES.items() if has_constraints(make())], scope="session")

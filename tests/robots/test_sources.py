@@ -13,6 +13,7 @@ from sim_core.mechanism import Tunable
 ROBOTS = Path(registry.__file__).parent
 KINDS = {"measured", "datasheet", "published", "assumed"}
 VARIANTS: dict[str, list[dict[str, object]]] = {
+    "charmie": [{}, {"loops": "closed"}],
     "rotary_pendulum": [{}, {"variant": "qnet"}],
     "triple_pendulum": [{}, {"variant": "man"}],
 }
