@@ -56,9 +56,7 @@ def light(share: float) -> tuple[Parameters, Mechanism]:
     return p, with_loops(TREE, p)
 
 
-def rods_and_multipliers(
-    mechanism: Mechanism, M: np.ndarray, f: np.ndarray, J: np.ndarray, a: np.ndarray
-) -> np.ndarray:
+def rods_and_multipliers(mechanism: Mechanism, wanted: np.ndarray, J: np.ndarray) -> np.ndarray:
     """u and lam of wanted + J' lam = B u, as many as there are coordinates: solved, not divided."""
     joints = [joint.name for joint in mechanism.moving_joints]
     B = np.zeros((len(joints), len(mechanism.actuators)))
