@@ -1,15 +1,19 @@
 """The paper's three smaller models: CHARMIE's arm on a fixed shoulder with two, four or six of its joints.
 
+Links between which no joint moves are one body, so that there are as many bodies as joints.
+
 [GoncalvesEtAl2024, sec. 6]; the links' numbers are those of `robots/charmie/charmie.toml`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+from robots.arms.welding import welded
 from robots.charmie.links import arm_bodies, arm_joints
 from robots.charmie.parameters import numbers_of, read_parameters
-from sim_core.mechanism import Actuator, Mechanism, PointOutput
+from sim_core.mechanism import Actuator, Joint, Mechanism, PointOutput
 
 # The joints that move, by their place in the arm: shoulder and elbow; then the turns about the links; then the wrist
 MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
@@ -18,20 +22,23 @@ MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
 def _arm(n: int, file: str) -> Mechanism:
     p = read_parameters(file)
     names = [f"joint_{number}" for number in range(1, 8)]
-    joints = [
+    joints: Sequence[Joint] = [
         joint if number in MOVING[n] else dataclasses.replace(joint, name=f"rigid_{number}", kind="fixed")
         for number, joint in enumerate(arm_joints(p.arm, "", "ground", names), start=1)
     ]
-    moving = [joint.name for joint in joints if joint.kind != "fixed"]
+    bodies, joints, places = welded(arm_bodies(p.arm, ""), joints)
+    moving = [joint.name for joint in joints]
+    hand, at = places["link_12"]
+    claw = tuple(a + b for a, b in zip(at, p.arm.claw.center, strict=True))
     return Mechanism(
         name=f"arm_{n}dof",
         coordinates="joint",
-        bodies=arm_bodies(p.arm, ""),
-        joints=tuple(joints),
+        bodies=bodies,
+        joints=joints,
         actuators=tuple(
             Actuator(name=name, joint=name, effort_limit=p.arm.links[int(name[-1]) - 1].effort_limit) for name in moving
         ),
-        outputs=(PointOutput(name="claw", body="link_12", point=p.arm.claw.center),),
+        outputs=(PointOutput(name="claw", body=hand, point=claw),),
         gravity=(0.0, 0.0, -p.gravity),
         initial_q=(0.0,) * n,
         initial_v=(0.0,) * n,

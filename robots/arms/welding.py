@@ -1,0 +1,75 @@
+"""Bodies that fixed joints hold together, as one body each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from sim_core.errors import InvalidMechanism
+from sim_core.mechanism import GROUND, IDENTITY, ORIGIN, Body, Joint, Vector3
+
+Places = dict[str, tuple[str, Vector3]]
+
+
+def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body, ...], tuple[Joint, ...], Places]:
+    """Bodies and moving joints without the fixed ones, and {body: (the body it went into, where it is there)}.
+
+    A chain or tree without turns in its fixed joints; what is welded to the ground is left out.
+    """
+    places: Places = {GROUND: (GROUND, ORIGIN)}
+    members: dict[str, list[tuple[Body, Vector3]]] = {GROUND: []}
+    moving: list[Joint] = []
+    named = {body.name: body for body in bodies}
+    for joint in joints:
+        owner, at = places[joint.parent]
+        point = _plus(at, joint.parent_point)
+        if joint.kind != "fixed":
+            moving.append(dataclasses.replace(joint, parent=owner, parent_point=point))
+            owner, at = joint.child, ORIGIN
+            members[owner] = []
+        elif joint.rotation != IDENTITY or joint.child_point != ORIGIN:
+            raise InvalidMechanism(f"joint {joint.name!r} turns or shifts its child; it cannot be welded")
+        else:
+            at = point
+        places[joint.child] = (owner, at)
+        members[owner].append((named[joint.child], at))
+    whole = tuple(_joined(members[body.name]) for body in bodies if body.name in members)
+    return whole, tuple(moving), places
+
+
+def _joined(parts: Sequence[tuple[Body, Vector3]]) -> Body:
+    """One body in the axes of the first: masses, centre, inertia about it, shapes."""
+    first = parts[0][0]
+    if len(parts) == 1:
+        return first
+    masses = [float(body.mass) for body, _ in parts]  # type: ignore[arg-type]
+    mass = sum(masses)
+    centers = [np.array(_plus(at, body.center_of_mass)) for body, at in parts]
+    center = sum((m * c for m, c in zip(masses, centers, strict=True)), np.zeros(3)) / mass
+    inertia = np.zeros((3, 3))
+    for (body, _), m, c in zip(parts, masses, centers, strict=True):
+        d = c - center
+        inertia += _tensor(body) + m * (d @ d * np.eye(3) - np.outer(d, d))
+    shapes = tuple(
+        dataclasses.replace(shape, position=_plus(at, shape.position)) for body, at in parts for shape in body.shapes
+    )
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
+    return dataclasses.replace(
+        first, mass=mass, center_of_mass=_triple(center), inertia=(xx, yy, zz, xy, xz, yz), shapes=shapes
+    )
+
+
+def _tensor(body: Body) -> np.ndarray:
+    xx, yy, zz, xy, xz, yz = (float(value) for value in body.inertia)  # type: ignore[arg-type]
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def _triple(values: Iterable[float]) -> Vector3:
+    x, y, z = (float(value) for value in values)
+    return x, y, z
+
+
+def _plus(a: Vector3, b: Vector3) -> Vector3:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
