@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from robots.arms.welding import welded
+from robots.arms.welding import plus, welded
 from robots.charmie.links import arm_bodies, arm_joints
 from robots.charmie.parameters import numbers_of, read_parameters
 from sim_core.mechanism import Actuator, Joint, Mechanism, PointOutput
@@ -29,7 +29,6 @@ def _arm(n: int, file: str) -> Mechanism:
     bodies, joints, places = welded(arm_bodies(p.arm, ""), joints)
     moving = [joint.name for joint in joints]
     hand, at = places["link_12"]
-    claw = tuple(a + b for a, b in zip(at, p.arm.claw.center, strict=True))
     return Mechanism(
         name=f"arm_{n}dof",
         coordinates="joint",
@@ -38,7 +37,7 @@ def _arm(n: int, file: str) -> Mechanism:
         actuators=tuple(
             Actuator(name=name, joint=name, effort_limit=p.arm.links[int(name[-1]) - 1].effort_limit) for name in moving
         ),
-        outputs=(PointOutput(name="claw", body=hand, point=claw),),
+        outputs=(PointOutput(name="claw", body=hand, point=plus(at, p.arm.claw.center)),),
         gravity=(0.0, 0.0, -p.gravity),
         initial_q=(0.0,) * n,
         initial_v=(0.0,) * n,

@@ -24,7 +24,7 @@ def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body,
     named = {body.name: body for body in bodies}
     for joint in joints:
         owner, at = places[joint.parent]
-        point = _plus(at, joint.parent_point)
+        point = plus(at, joint.parent_point)
         if joint.kind != "fixed":
             moving.append(dataclasses.replace(joint, parent=owner, parent_point=point))
             owner, at = joint.child, ORIGIN
@@ -46,14 +46,14 @@ def _joined(parts: Sequence[tuple[Body, Vector3]]) -> Body:
         return first
     masses = [float(body.mass) for body, _ in parts]  # type: ignore[arg-type]
     mass = sum(masses)
-    centers = [np.array(_plus(at, body.center_of_mass)) for body, at in parts]
+    centers = [np.array(plus(at, body.center_of_mass)) for body, at in parts]
     center = sum((m * c for m, c in zip(masses, centers, strict=True)), np.zeros(3)) / mass
     inertia = np.zeros((3, 3))
     for (body, _), m, c in zip(parts, masses, centers, strict=True):
         d = c - center
         inertia += _tensor(body) + m * (d @ d * np.eye(3) - np.outer(d, d))
     shapes = tuple(
-        dataclasses.replace(shape, position=_plus(at, shape.position)) for body, at in parts for shape in body.shapes
+        dataclasses.replace(shape, position=plus(at, shape.position)) for body, at in parts for shape in body.shapes
     )
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
     return dataclasses.replace(
@@ -71,5 +71,6 @@ def _triple(values: Iterable[float]) -> Vector3:
     return x, y, z
 
 
-def _plus(a: Vector3, b: Vector3) -> Vector3:
+def plus(a: Vector3, b: Vector3) -> Vector3:
+    """a + b."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]

@@ -1,0 +1,126 @@
+"""What a motion asks of every actuator: efforts over time, and peak, RMS, share of the limit and power of each.
+
+Step 7's main use in the paper: choosing actuators. [GoncalvesEtAl2024, secs. 1 and 7]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robots.charmie.closed import rod_actuators
+from robots.charmie.geometry import Motion, lift_actuator, tilt_actuator
+from robots.charmie.loads import CharmieLoads, loads_of_motion
+from robots.charmie.motions import JointMotion
+from robots.charmie.parameters import Parameters
+from sim_core.joint_loads import BodyMotion, efforts, motions, postures
+from sim_core.mechanism import Actuator, Mechanism
+
+
+@dataclass(frozen=True)
+class ActuatorLoad:
+    """One actuator over a motion: peak and RMS effort (N m or N), their shares of its limit, powers (W).
+
+    peak_power  the largest power that it gives; most_braking the largest that it takes up, not negative
+    """
+
+    name: str
+    unit: str
+    limit: float
+    peak: float
+    rms: float
+    peak_share: float
+    rms_share: float
+    peak_power: float
+    most_braking: float
+
+
+@dataclass(frozen=True)
+class Efforts:
+    """Efforts and speeds of all actuators over time, (n, 21) in the order of `actuators`; tensions (n,) by spring.
+
+    lift and tilt are their linear actuators: force along them and rate of their length; the others their joints.
+    """
+
+    actuators: tuple[Actuator, ...]
+    times: np.ndarray
+    effort: np.ndarray
+    speed: np.ndarray
+    tensions: dict[str, np.ndarray]
+
+    def of(self, name: str) -> np.ndarray:
+        """The effort of one actuator over time."""
+        return np.asarray(self.effort[:, [actuator.name for actuator in self.actuators].index(name)])
+
+
+@dataclass(frozen=True)
+class Posed:
+    """One instant of a motion, with all that its loads need and that no spring changes."""
+
+    q: np.ndarray
+    v: np.ndarray
+    moving: Mapping[str, BodyMotion]
+
+
+def posed(mechanism: Mechanism, motion: JointMotion, times: Sequence[float]) -> list[Posed]:
+    """The instants of a motion of the open tree `mechanism`."""
+    found = []
+    for t in times:
+        q, v, a = motion(t)
+        found.append(Posed(q, v, motions(mechanism, postures(mechanism, q), v, a)))
+    return found
+
+
+def efforts_over(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed], times: Sequence[float]) -> Efforts:
+    """Efforts of every actuator at the instants of a motion; `mechanism` is the open tree built from p."""
+    joints = [joint.name for joint in mechanism.moving_joints]
+    rods = rod_actuators(p)
+    actuators = tuple(rods.get(actuator.name, actuator) for actuator in mechanism.actuators)
+    order = [joints.index(actuator.joint) for actuator in mechanism.actuators]
+    effort, speed, pulls = [], [], []
+    for instant in instants:
+        loads = loads_of_motion(p, mechanism, instant.moving, instant.q)
+        tau, rate = _at_actuators(p, joints, instant, loads)
+        effort.append(tau[order])
+        speed.append(rate[order])
+        pulls.append(loads.springs)
+    tensions = {name: np.array([each[name] for each in pulls]) for name in pulls[0]}
+    return Efforts(actuators, np.array(times), np.array(effort), np.array(speed), tensions)
+
+
+def _at_actuators(
+    p: Parameters, joints: Sequence[str], instant: Posed, loads: CharmieLoads
+) -> tuple[np.ndarray, np.ndarray]:
+    """Efforts and speeds in the order of the joints, those of lift and tilt at their linear actuators."""
+    tau, rate = np.array(efforts(instant.moving, loads.joints)), instant.v.copy()
+    for name, line in (("lift", lift_actuator), ("tilt", tilt_actuator)):
+        at = joints.index(name)
+        tau[at] = loads.actuators[name]
+        rate[at] = line(p, Motion(float(instant.q[at]), float(instant.v[at]))).length.v
+    return tau, rate
+
+
+def load_report(found: Efforts) -> list[ActuatorLoad]:
+    """One row per actuator."""
+    rows = []
+    for column, actuator in enumerate(found.actuators):
+        effort = found.effort[:, column]
+        power = effort * found.speed[:, column]
+        limit = actuator.effort_limit if actuator.effort_limit is not None else np.inf
+        peak, rms = float(np.abs(effort).max()), float(np.sqrt(np.mean(effort**2)))
+        rows.append(
+            ActuatorLoad(
+                name=actuator.name,
+                unit=actuator.unit,
+                limit=limit,
+                peak=peak,
+                rms=rms,
+                peak_share=peak / limit,
+                rms_share=rms / limit,
+                peak_power=max(float(power.max()), 0.0),
+                most_braking=max(float(-power.min()), 0.0),
+            )
+        )
+    return rows
