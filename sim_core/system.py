@@ -240,5 +240,7 @@ def assemble(mechanism: Mechanism) -> System:
         derivation = derive(mechanism)
         symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
         manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": derivation.facts}
-        library = native.compile_module(module_of(derivation.functions), cast(dict[str, Any], manifest), key)
+        library = native.compile_module(
+            module_of(derivation.functions, derivation.twins), cast(dict[str, Any], manifest), key
+        )
     return System(mechanism, library)

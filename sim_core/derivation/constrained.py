@@ -85,7 +85,7 @@ def factorize_constrained(M: ca.SX, J: ca.SX, regularization: float, penalty_row
         for i, value_i in rows[row].items():
             for j, value_j in rows[row].items():
                 mass_entries[i, j] = mass_entries.get((i, j), ca.SX(0)) + value_i * value_j
-    mass = factorize(mass_entries, n_q)
+    mass = factorize(mass_entries, n_q, last_first=True)
     Y = [mass.forward(row) for row in rows]
     S: Entries = {}
     for i, left in enumerate(Y):

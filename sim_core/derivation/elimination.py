@@ -22,15 +22,18 @@ def entries_of(A: ca.SX) -> Entries:
     }
 
 
-def minimum_degree(pattern: set[tuple[int, int]], n: int) -> list[int]:
-    """An elimination order that keeps fill-in small: always the row with the fewest remaining neighbours."""
+def minimum_degree(pattern: set[tuple[int, int]], n: int, last_first: bool = False) -> list[int]:
+    """An elimination order that keeps fill-in small: always the row with the fewest remaining neighbours.
+
+    Of several the first, or with `last_first` the last: in a tree that is children before parents.
+    """
     neighbours = [
         {j for i, j in pattern if i == k and j != k} | {i for i, j in pattern if j == k and i != k} for k in range(n)
     ]
     order: list[int] = []
     left = set(range(n))
     while left:
-        pivot = min(left, key=lambda k: (len(neighbours[k]), k))
+        pivot = min(left, key=lambda k: (len(neighbours[k]), -k if last_first else k))
         for i in neighbours[pivot]:
             neighbours[i] |= neighbours[pivot] - {i}
             neighbours[i].discard(pivot)
@@ -82,9 +85,9 @@ class Factor:
         return {self.order[k]: value for k, value in x.items()}
 
 
-def factorize(A: Entries, n: int) -> Factor:
+def factorize(A: Entries, n: int, last_first: bool = False) -> Factor:
     """LDL' of a symmetric positive definite matrix given by its entries."""
-    order = minimum_degree(set(A), n)
+    order = minimum_degree(set(A), n, last_first)
     position = {index: k for k, index in enumerate(order)}
     work = {(position[i], position[j]): value for (i, j), value in A.items() if position[i] >= position[j]}
     columns: list[dict[int, ca.SX]] = []

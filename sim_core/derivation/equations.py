@@ -12,7 +12,8 @@ from sim_core.derivation import absolute, recursive, tree
 from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
 from sim_core.derivation.constraints import Rows, all_constraints, rows_for
 from sim_core.derivation.springs import spring_energy, spring_forces
-from sim_core.derivation.symbols import Frame, Motion, Symbols
+from sim_core.derivation.symbols import Frame, Lifted, Motion, Symbols
+from sim_core.kernels.program import LIFTED, LIFTED_VALUES
 from sim_core.mechanism import GROUND, Joint, JointOutput, Mechanism, SpinRelation, UnitNorm
 from sim_core.solve import regularization_for
 from sim_core.validation import validate
@@ -25,10 +26,12 @@ class Derivation:
     """The symbolic functions of a mechanism, by kernel name, and the facts that the compiled system keeps.
 
     facts  plain data: coordinate names, row names per configuration, which joint angles wrap, ...
+    twins  argument name -> pairs of its elements that correspond in alike branches
     """
 
     functions: dict[str, ca.Function]
     facts: dict[str, object]
+    twins: dict[str, list[tuple[int, int]]]
 
 
 def derive(mechanism: Mechanism) -> Derivation:
@@ -41,7 +44,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
     applied = _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
     f = motion.f + applied
-    arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
+    arguments = _arguments(symbols)
     functions: dict[str, ca.Function] = {}
     row_names: list[tuple[str, ...]] = []
     n_holonomic: list[int] = []
@@ -59,16 +62,14 @@ def derive(mechanism: Mechanism) -> Derivation:
         factor_sizes.append(factor.parts().numel())
     a = ca.SX.sym("a", symbols.q.numel())
     needed = ca.substitute(motion.inertial(a) - applied, symbols.u, ca.SX.zeros(symbols.u.shape))
-    functions["inverse_dynamics"] = _kernel(
-        "inverse_dynamics", [symbols.t, symbols.q, symbols.v, a, symbols.p], [needed]
-    )
-    functions["joints"] = _kernel("joints", arguments, [positions, rates])
-    functions["wrapping"] = _kernel("wrapping", arguments, [_selected(positions, wraps)])
-    functions["energy"] = _kernel("energy", arguments, [_energy(mechanism, motion, symbols)])
+    functions["inverse_dynamics"] = _kernel("inverse_dynamics", _arguments(symbols, a=a), [needed], symbols.lifted)
+    functions["joints"] = _kernel("joints", arguments, [positions, rates], symbols.lifted)
+    functions["wrapping"] = _kernel("wrapping", arguments, [_selected(positions, wraps)], symbols.lifted)
+    functions["energy"] = _kernel("energy", arguments, [_energy(mechanism, motion, symbols)], symbols.lifted)
     output_names, outputs = _outputs(mechanism, motion, positions)
-    functions["outputs"] = _kernel("outputs", arguments, [outputs])
-    functions["poses"] = _kernel("poses", arguments, list(_poses(mechanism, motion)))
-    functions["guards"] = _kernel("guards", arguments, [_guards(mechanism, motion)])
+    functions["outputs"] = _kernel("outputs", arguments, [outputs], symbols.lifted)
+    functions["poses"] = _kernel("poses", arguments, list(_poses(mechanism, motion)), symbols.lifted)
+    functions["guards"] = _kernel("guards", arguments, [_guards(mechanism, motion)], symbols.lifted)
     facts: dict[str, object] = {
         "coordinate_names": motion.coordinate_names,
         "row_names": row_names,
@@ -78,19 +79,47 @@ def derive(mechanism: Mechanism) -> Derivation:
         "output_names": output_names,
         "output_wraps": _output_wraps(mechanism, output_names, wraps),
     }
-    return Derivation(functions, facts)
+    return Derivation(functions, facts, _twins(mechanism, motion, symbols))
 
 
-def _kernel(name: str, inputs: list[ca.SX], results: list[ca.SX]) -> ca.Function:
-    """A function whose results are dense, as kernels write them."""
-    return ca.Function(name, inputs, [ca.densify(result) for result in results])
+def _arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
+    """t, q, v, u, p by name; another vector may stand in the place of u."""
+    fourth = in_place_of_u or {"u": symbols.u}
+    return {"t": symbols.t, "q": symbols.q, "v": symbols.v, **fourth, "p": symbols.p}
+
+
+def _kernel(name: str, inputs: dict[str, ca.SX], results: list[ca.SX], lifted: Lifted) -> ca.Function:
+    """A function whose results are dense, as kernels write them; the lifted values it needs come last."""
+    results, names = [ca.densify(result) for result in results], [f"result_{k}" for k in range(len(results))]
+    places = lifted.needed_by(results)
+    if places:
+        values = ca.SX.zeros(len(lifted.values))
+        for place in places:
+            values[place] = lifted.values[place]
+        inputs, results, names = (
+            inputs | {LIFTED: ca.vertcat(*lifted.symbols)},
+            [*results, values],
+            [*names, LIFTED_VALUES],
+        )
+    return ca.Function(name, list(inputs.values()), results, list(inputs), names)
+
+
+def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:
+    """Pairs of corresponding elements of every argument that has some."""
+    if not motion.twins:
+        return {}
+    joints = {name: index for index, name in enumerate(motion.coordinate_names)}
+    driven = {joints.get(actuator.joint, -1): index for index, actuator in enumerate(mechanism.actuators)}
+    efforts = [(driven[a], driven[b]) for a, b in motion.twins if a in driven and b in driven]
+    alike = dict.fromkeys(("q", "v", "a", "tau", "r1"), motion.twins)
+    return alike | {"u": efforts, LIFTED: symbols.lifted.twins}
 
 
 def _kernels_of(
     M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, least_norm: ConstrainedFactor, symbols: Symbols
 ) -> dict[str, ca.Function]:
     """The kernels of one configuration; `acceleration` takes U too, `apply` factor, r1, r2, `least_norm` r2 too."""
-    arguments = [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
+    arguments, lifted = _arguments(symbols), symbols.lifted
     n_q, n_rows = M.shape[0], rows.J.shape[0]
     U = ca.SX.sym("U", n_rows)
     a, lam = factor.solve(f, rows.gamma - U)
@@ -102,16 +131,16 @@ def _kernels_of(
     r1, r2 = ca.SX.sym("r1", n_q), ca.SX.sym("r2", n_rows)
     x, y = factor.with_parts(stored).solve(r1, r2)
     whole = [M, f, rows.J, rows.gamma]
-    return {
-        "terms": _kernel("terms", arguments, whole),
-        "acceleration": _kernel("acceleration", [*arguments, U], [a, lam, parts]),
-        "forward_dynamics": _kernel(
-            "forward_dynamics", [symbols.t, symbols.q, symbols.v, tau, symbols.p], [driven, forces]
-        ),
-        "apply": _kernel("apply", [stored, r1, r2], [x, y]),
-        "residual": _kernel("residual", arguments, [rows.Phi, rows.Phidot]),
-        "least_norm": _kernel("least_norm", [*arguments, r2], [least_norm.solve(ca.SX(n_q, 1), r2)[0]]),
+    rhs = least_norm.solve(ca.SX(n_q, 1), r2)[0]
+    parts_of: dict[str, tuple[dict[str, ca.SX], list[ca.SX]]] = {
+        "terms": (arguments, whole),
+        "acceleration": (arguments | {"U": U}, [a, lam, parts]),
+        "forward_dynamics": (_arguments(symbols, tau=tau), [driven, forces]),
+        "apply": ({"factor": stored, "r1": r1, "r2": r2}, [x, y]),
+        "residual": (arguments, [rows.Phi, rows.Phidot]),
+        "least_norm": (arguments | {"r2": r2}, [rhs]),
     }
+    return {name: _kernel(name, inputs, results, lifted) for name, (inputs, results) in parts_of.items()}
 
 
 def _factors(
@@ -121,9 +150,10 @@ def _factors(
 
     Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers.
     """
-    inputs = [symbols.t, symbols.q, symbols.v, symbols.p]
+    inputs = {"t": symbols.t, "q": symbols.q, "v": symbols.v, "p": symbols.p}
     start = [0.0, mechanism.initial_q, mechanism.initial_v, [tunable.value for tunable in mechanism.tunables]]
-    M, J = (np.array(value) for value in _kernel("start", inputs, [motion.M, rows.J])(*start))
+    at_start = [symbols.lifted.written_out(motion.M), rows.J]
+    M, J = (np.array(value) for value in _kernel("start", inputs, at_start, Lifted())(*start))
     norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
     penalty_rows = [index for index, name in enumerate(rows.names) if name in norms]
     regularization = regularization_for(M, J, penalty_rows, closed)

@@ -12,7 +12,7 @@ from functools import reduce
 import casadi as ca
 
 from sim_core.derivation.absolute import inertia_matrix
-from sim_core.derivation.symbols import Motion, Symbols, symbols_for
+from sim_core.derivation.symbols import Lifted, Motion, Symbols, symbols_for
 from sim_core.derivation.tree import Link, Mounted, Tree, coordinate_names, frames_of, tree_of
 from sim_core.mechanism import Mechanism
 
@@ -27,7 +27,8 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
         return newton_euler(tree, mechanism, symbols, a)
 
     f = -inertial(ca.SX(len(names), 1))
-    return symbols, Motion(names, frames_of(tree, symbols), _composite_inertia(tree.links, symbols), f, inertial)
+    M = _composite_inertia(tree.links, symbols)
+    return symbols, Motion(names, frames_of(tree, symbols), M, f, inertial, tree.twins)
 
 
 @dataclass
@@ -55,6 +56,13 @@ class _Inertia:
                 moved[i, j] = moved[j, i] = entry + reach if i == j else entry
         return _Inertia(self.m, h + self.m * p, moved)
 
+    def moved_by(self, p: ca.SX) -> _Inertia:
+        """The same inertia in a parallel frame from which this one's origin is at p."""
+        outer = self.h @ p.T
+        shift = (2 * ca.dot(self.h, p) + self.m * ca.dot(p, p)) * ca.SX.eye(3)
+        moved = self.I + shift - outer - outer.T - self.m * (p @ p.T)
+        return _Inertia(self.m, self.h + self.m * p, moved)
+
     def plus(self, other: _Inertia) -> _Inertia:
         """Both together."""
         return _Inertia(self.m + other.m, self.h + other.h, self.I + other.I)
@@ -73,6 +81,60 @@ def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
     return reduce(_Inertia.plus, bodies[1:], bodies[0]) if bodies else nothing
 
 
+class _Border:
+    """Passes motions up and wrenches and inertias down a joint; where alike branches begin, it lifts what passes.
+
+    The constant turn of such a joint on its parent, which differs between the two, is done between two lifts.
+    """
+
+    def __init__(self, links: list[Link], lifted: Lifted) -> None:
+        self._links, self._lifted = links, lifted
+        self._places: dict[int, list[int]] = {index: [] for index, link in enumerate(links) if link.twin >= 0}
+
+    def _lift(self, index: int, value: ca.SX) -> ca.SX:
+        return self._lifted.lift(value, self._places[index])
+
+    def motion(self, index: int, w: ca.SX, dw: ca.SX, a: ca.SX) -> tuple[tuple[ca.SX, ca.SX, ca.SX], ca.SX]:
+        """w, dw and the acceleration of the joint's place, in its axes, and their spin matrix."""
+        turn = self._links[index].R_PJ.T
+        w, dw, a = (self._lift(index, turn @ value) for value in (w, dw, a))
+        return (w, dw, a), _spin_matrix(w, dw)
+
+    def wrench(self, index: int, n: ca.SX, F: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """A wrench on a link, about the origin and in the axes of the link before it."""
+        link = self._links[index]
+        if link.twin < 0:
+            F = link.R @ F
+            return link.R @ n + ca.cross(link.p, F), F
+        F = link.R_JL @ F
+        n = self._lift(index, link.R_JL @ n + ca.cross(link.p_JL, F))
+        F = self._lift(index, link.R_PJ @ self._lift(index, F))
+        return self._lift(index, link.R_PJ @ n) + ca.cross(link.p_PJ, F), F
+
+    def inertia(self, index: int, own: _Inertia) -> _Inertia:
+        """A link's inertia, about the origin and in the axes of the link before it."""
+        link = self._links[index]
+        if link.twin < 0:
+            return own.seen_from(link.p, link.R)
+        here = self._lift_inertia(index, own.seen_from(link.p_JL, link.R_JL))
+        return self._lift_inertia(index, here.seen_from(ca.SX(3, 1), ca.SX(link.R_PJ))).moved_by(ca.SX(link.p_PJ))
+
+    def _lift_inertia(self, index: int, inertia: _Inertia) -> _Inertia:
+        h, lower = self._lift(index, inertia.h), self._lift(index, ca.tril(inertia.I))
+        I = ca.SX(3, 3)
+        for i in range(3):
+            for j in range(i + 1):
+                I[i, j] = I[j, i] = lower[i, j]
+        return _Inertia(inertia.m, h, I)
+
+    def close(self) -> None:
+        """Note which lifted values correspond: the k-th of one branch and the k-th of its twin."""
+        for index, places in self._places.items():
+            twin = self._links[index].twin
+            if index < twin and len(places) == len(self._places[twin]):
+                self._lifted.twins += list(zip(places, self._places[twin], strict=True))
+
+
 def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> ca.SX:
     """Joint efforts (n_q,) that give accelerations a (n_q,) against gravity alone. [LuhWalkerPaul1980]"""
     links = tree.links
@@ -84,7 +146,7 @@ def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -
 
 def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
     """Moment about the link's origin and force that the link before exerts on each link, in the link's frame."""
-    zero = ca.SX(3, 1)
+    zero, border = ca.SX(3, 1), _Border(links, symbols.lifted)
     # angular velocity, angular acceleration, acceleration of the origin less gravity
     ground = (zero, zero, ca.SX(-ca.DM(mechanism.gravity)))
     motions: list[tuple[ca.SX, ca.SX, ca.SX]] = []
@@ -93,11 +155,15 @@ def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.S
         w_P, dw_P, a_P = motions[link.parent] if link.parent >= 0 else ground
         spin_P = spins[link.parent] if link.parent >= 0 else ca.SX(3, 3)
         rate = symbols.v[index]
-        carried = link.R.T @ w_P
+        p, R = link.p, link.R
+        if link.twin >= 0:
+            (w_P, dw_P, a_P), spin_P = border.motion(index, w_P, dw_P, a_P + spin_P @ link.p_PJ)
+            p, R = link.p_JL, link.R_JL
+        carried = R.T @ w_P
         w = carried + link.s_w * rate
-        dw = link.R.T @ dw_P + ca.cross(carried, link.s_w) * rate + link.s_w * a[index]
+        dw = R.T @ dw_P + ca.cross(carried, link.s_w) * rate + link.s_w * a[index]
         moved = ca.cross(carried + w, link.s_v) * rate + link.s_v * a[index]
-        motions.append((w, dw, link.R.T @ (a_P + spin_P @ link.p) + moved))
+        motions.append((w, dw, R.T @ (a_P + spin_P @ p) + moved))
         spins.append(_spin_matrix(w, dw))
     found = [(zero, zero) for _ in links]
     for index in reversed(range(len(links))):
@@ -107,9 +173,9 @@ def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.S
         n = found[index][0] + inertia.I @ dw + _gyroscopic(inertia.I, w) + ca.cross(inertia.h, a_O)
         found[index] = (n, F)
         if link.parent >= 0:
-            n_P, F_P = found[link.parent]
-            F_up = link.R @ F
-            found[link.parent] = (n_P + link.R @ n + ca.cross(link.p, F_up), F_P + F_up)
+            (n_P, F_P), (n_up, F_up) = found[link.parent], border.wrench(index, n, F)
+            found[link.parent] = (n_P + n_up, F_P + F_up)
+    border.close()
     return found
 
 
@@ -137,18 +203,18 @@ def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
 
 def _composite_inertia(links: list[Link], symbols: Symbols) -> ca.SX:
     """The joint-space inertia M, [Featherstone2008, table 6.2]; entries between branches stay structural zeros."""
-    composite = [_inertia_of(link, symbols) for link in links]
+    composite, border = [_inertia_of(link, symbols) for link in links], _Border(links, symbols.lifted)
     M = ca.SX(len(links), len(links))
     for j in reversed(range(len(links))):
         link = links[j]
         if link.parent >= 0:
-            composite[link.parent] = composite[link.parent].plus(composite[j].seen_from(link.p, link.R))
+            composite[link.parent] = composite[link.parent].plus(border.inertia(j, composite[j]))
         n, F = composite[j].times(link.s_w, link.s_v)
         M[j, j] = ca.dot(link.s_w, n) + ca.dot(link.s_v, F)
         i = j
         while links[i].parent >= 0:
-            F = links[i].R @ F
-            n = links[i].R @ n + ca.cross(links[i].p, F)
+            n, F = border.wrench(i, n, F)
             i = links[i].parent
             M[i, j] = M[j, i] = ca.dot(links[i].s_w, n) + ca.dot(links[i].s_v, F)
+    border.close()
     return M

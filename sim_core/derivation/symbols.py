@@ -3,11 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import casadi as ca
 
 from sim_core.mechanism import GROUND, Mechanism, Number, Tunable, Vector3
+
+
+@dataclass
+class Lifted:
+    """Values behind symbols of their own, which keeps CasADi from folding what they are made of into what they make.
+
+    Alike branches then keep alike code, whatever the signs where they are mounted. `twins` are the values (by their
+    place) that correspond.
+    """
+
+    values: list[ca.SX] = field(default_factory=list)
+    symbols: list[ca.SX] = field(default_factory=list)
+    twins: list[tuple[int, int]] = field(default_factory=list)
+
+    def lift(self, expression: ca.SX, places: list[int]) -> ca.SX:
+        """A matrix of the same numbers, constants as they are; the places of the others are appended to `places`."""
+        result = ca.SX(expression)
+        for k, value in enumerate(ca.vertsplit(expression.nz[:]) if expression.nnz() else []):
+            if value.is_constant():
+                continue
+            places.append(len(self.values))
+            self.values.append(value)
+            self.symbols.append(ca.SX.sym(f"lifted_{places[-1]}"))
+            result.nz[k] = self.symbols[-1]
+        return result
+
+    def needed_by(self, expressions: list[ca.SX]) -> list[int]:
+        """Places of all lifted values that expressions hang on, directly or through others, ascending."""
+        known = {symbol.name(): place for place, symbol in enumerate(self.symbols)}
+        found: set[int] = set()
+        while True:
+            names = [symbol.name() for symbol in ca.symvar(ca.veccat(*expressions))]
+            new = sorted({known[name] for name in names if name in known} - found)
+            if not new:
+                return sorted(found)
+            found |= set(new)
+            expressions = [self.values[place] for place in new]
+
+    def written_out(self, expression: ca.SX) -> ca.SX:
+        """An expression without lifted symbols."""
+        places = self.needed_by([expression])
+        values: list[ca.SX] = []
+        for place in places:
+            before = [self.symbols[other] for other in places[: len(values)]]
+            values.append(ca.substitute([self.values[place]], before, values)[0] if values else self.values[place])
+        symbols = [self.symbols[place] for place in places]
+        return ca.substitute([expression], symbols, values)[0] if places else expression
 
 
 @dataclass(frozen=True)
@@ -20,6 +67,7 @@ class Symbols:
     u: ca.SX
     p: ca.SX
     tunable_names: tuple[str, ...]
+    lifted: Lifted = field(default_factory=Lifted)
 
     def number(self, value: Number) -> float | ca.SX:
         """A number of the description: folded in, or the symbol of its tunable."""
@@ -75,6 +123,7 @@ class Motion:
     """What a coordinate family gives: names, frames, and the unconstrained equations M a = f (without u in f).
 
     inertial  M a - f for an acceleration a (n_q,), in the cheapest form the family has
+    twins     pairs of coordinates that correspond in alike branches
     """
 
     coordinate_names: tuple[str, ...]
@@ -82,3 +131,4 @@ class Motion:
     M: ca.SX
     f: ca.SX
     inertial: Callable[[ca.SX], ca.SX]
+    twins: list[tuple[int, int]] = field(default_factory=list)

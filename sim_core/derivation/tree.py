@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import casadi as ca
 
 from sim_core import spatial
 from sim_core.derivation.symbols import Frame, Symbols, ground_frame
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Vector3
+from sim_core.mechanism import GROUND, Body, Joint, Mechanism
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,33 @@ class Link:
     """One degree of freedom and the bodies behind it (none for the massless links inside a planar joint).
 
     parent       index of the link before it, -1 for the ground
-    p, R         p_PL and R_PL: the link's frame seen from the link before it
+    p_PJ, R_PJ   the joint's place on the link before it, constant
+    p_JL, R_JL   the link's frame seen from there
     s_w, s_v     angular and linear velocity of the link's frame per unit of joint velocity, in the link's frame
+    twin         index of the link that begins an alike branch on the same link, -1 for none
     mounted      the body of the joint, and what fixed joints hang on it
     """
 
     coordinate: str
     parent: int
-    p: ca.SX
-    R: ca.SX
+    p_PJ: ca.DM
+    R_PJ: ca.DM
+    p_JL: ca.SX
+    R_JL: ca.SX
     s_w: ca.SX
     s_v: ca.SX
+    twin: int = -1
     mounted: list[Mounted] = field(default_factory=list)
+
+    @cached_property
+    def p(self) -> ca.SX:
+        """p_PL: the link's origin seen from the link before it."""
+        return self.p_PJ + self.R_PJ @ self.p_JL
+
+    @cached_property
+    def R(self) -> ca.SX:
+        """R_PL: the link's axes seen from the link before it."""
+        return self.R_PJ @ self.R_JL
 
 
 @dataclass(frozen=True)
@@ -51,10 +67,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Tree:
-    """Links in the order of the coordinates, and the place of every body."""
+    """Links in the order of the coordinates, the place of every body, and the links that correspond as twins."""
 
     links: list[Link]
     places: dict[str, Place]
+    twins: list[tuple[int, int]]
 
 
 def joint_coordinates(joint: Joint) -> tuple[str, ...]:
@@ -93,7 +110,8 @@ def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
     missing = [body.name for body in mechanism.bodies if body.name not in places]
     if missing:
         raise InvalidMechanism(f"{owner}: no joint moves {missing}")
-    return Tree(links, places)
+    links, twins = with_twins(links)
+    return Tree(links, places, twins)
 
 
 def _fixed_place(joint: Joint, before: Place) -> Place:
@@ -105,29 +123,67 @@ def _fixed_place(joint: Joint, before: Place) -> Place:
 def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list[Link]:
     """The links of one joint whose parent body sits at `before`; the last one carries the joint's child."""
     fixed, zero, same = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3)
-    e1, e2 = spatial.perpendicular_axes(joint.axis)
-    along: dict[str, list[Vector3]] = {"revolute": [], "prismatic": [joint.axis], "planar": [e1, e2]}
-    slides = along[joint.kind]
-    links: list[Link] = []
-    names = joint_coordinates(joint)
-    parent, mount = before.link, before.R
-    at = ca.SX(before.p + mount @ ca.DM(joint.parent_point))
-    for number, axis in enumerate(slides):
-        p = at + (mount @ ca.DM(axis)) * symbols.q[index + number]
-        links.append(Link(names[number], parent, p, ca.SX(mount), ca.SX(zero), ca.SX(ca.DM(axis))))
-        parent, at, mount = index + number, ca.SX(zero), same
-    child_point = ca.DM(joint.child_point)
+    names, child_point = joint_coordinates(joint), ca.DM(joint.child_point)
+    parent, p_PJ, R_PJ = before.link, before.p + before.R @ ca.DM(joint.parent_point), before.R
     if joint.kind == "prismatic":
-        slide = links.pop()
-        R = slide.R @ fixed
-        return [
-            Link(names[0], slide.parent, slide.p - R @ child_point, R, ca.SX(zero), ca.SX(fixed.T @ ca.DM(joint.axis)))
-        ]
-    R = mount @ (spatial.rotation_about(joint.axis, symbols.q[index + len(slides)]) @ fixed)
+        along, q = ca.DM(joint.axis), symbols.q[index]
+        p_JL = along * q - ca.SX(fixed @ child_point)
+        return [Link(names[0], parent, p_PJ, R_PJ, p_JL, ca.SX(fixed), ca.SX(zero), ca.SX(fixed.T @ along))]
+    links: list[Link] = []
+    slides = spatial.perpendicular_axes(joint.axis) if joint.kind == "planar" else ()
+    for number, axis in enumerate(slides):
+        p_JL = ca.DM(axis) * symbols.q[index + number]
+        links.append(Link(names[number], parent, p_PJ, R_PJ, p_JL, ca.SX(same), ca.SX(zero), ca.SX(ca.DM(axis))))
+        parent, p_PJ, R_PJ = index + number, zero, same
+    R_JL = spatial.rotation_about(joint.axis, symbols.q[index + len(slides)]) @ fixed
     turning = fixed.T @ ca.DM(joint.axis)
     # the frame's origin moves on a circle about the joint's point
     s_v = ca.cross(child_point, turning)
-    return [*links, Link(names[-1], parent, at - R @ child_point, R, ca.SX(turning), ca.SX(s_v))]
+    return [*links, Link(names[-1], parent, p_PJ, R_PJ, -(R_JL @ child_point), R_JL, ca.SX(turning), ca.SX(s_v))]
+
+
+def with_twins(links: list[Link]) -> tuple[list[Link], list[tuple[int, int]]]:
+    """The links with `twin` set, and all corresponding links (left, right) of alike branches."""
+    children: dict[int, list[int]] = {}
+    for index, link in enumerate(links):
+        children.setdefault(link.parent, []).append(index)
+    waiting: dict[tuple[int, str], int] = {}
+    pairs: list[tuple[int, int]] = []
+    found = list(links)
+    for index, link in enumerate(links):
+        if any(index in pair for pair in pairs) or not children.get(index):
+            continue
+        key = (link.parent, _kind_of_branch(links, children, index))
+        if key not in waiting:
+            waiting[key] = index
+            continue
+        other = waiting.pop(key)
+        branches = _branch(children, other), _branch(children, index)
+        if any(link in pair for pair in pairs for link in branches[0]):
+            continue
+        pairs += list(zip(*branches, strict=True))
+        found[other], found[index] = replace(links[other], twin=index), replace(link, twin=other)
+    return found, pairs
+
+
+def _branch(children: dict[int, list[int]], root: int) -> list[int]:
+    return [root, *[index for child in children.get(root, []) for index in _branch(children, child)]]
+
+
+def _kind_of_branch(links: list[Link], children: dict[int, list[int]], root: int) -> str:
+    """Axes, and which entries of transforms and inertias are zero: what decides the shape of a branch's code."""
+    link = links[root]
+    bodies = [
+        [str(mounted.R), [value != 0.0 for value in (*mounted.p.full().ravel(), *_numbers(mounted.body))]]
+        for mounted in link.mounted
+    ]
+    below = sorted(_kind_of_branch(links, children, child) for child in children.get(root, []))
+    local = [str(link.s_w), str(link.s_v), link.p_JL.sparsity().row(), link.R_JL.sparsity().get_triplet()]
+    return str([local, bodies, below])
+
+
+def _numbers(body: Body) -> tuple[object, ...]:
+    return (body.mass, *body.center_of_mass, *body.inertia)
 
 
 def frames_of(tree: Tree, symbols: Symbols) -> dict[str, Frame]:

@@ -1,177 +1,293 @@
-"""CasADi function -> LLVM IR text.
+"""Programs -> LLVM IR text.
 
 The calling convention of every kernel is
 
     void kernel(const double *const *inputs, double *const *outputs)
 
 with one pointer per argument and per result, dense columns (matrices column by column). All inputs are read before any
-output is written, so an output may be one of the inputs.
+output is written, so an output may be one of the inputs. A batch kernel of `lanes` systems has the same convention with
+`lanes` numbers, one per system, in the place of each number.
 """
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Mapping
 
 import casadi as ca
 
+from sim_core.kernels import sincos
 from sim_core.kernels.native import symbol_name
+from sim_core.kernels.order import TRIGONOMETRIC, Unit, units_of
+from sim_core.kernels.pairing import Twins, paired
+from sim_core.kernels.program import CALLS, COMPARISON, LANEWISE, Node, Program, program_of
+from sim_core.kernels.sincos import double
 
 FLAGS = "contract nsz"
-BINARY = {ca.OP_ADD: "fadd", ca.OP_SUB: "fsub", ca.OP_MUL: "fmul", ca.OP_DIV: "fdiv"}
-COMPARISON = {ca.OP_LT: "olt", ca.OP_LE: "ole", ca.OP_EQ: "oeq", ca.OP_NE: "une"}
-CALLS = {
-    ca.OP_SIN: "sin",
-    ca.OP_COS: "cos",
-    ca.OP_TAN: "tan",
-    ca.OP_ASIN: "asin",
-    ca.OP_ACOS: "acos",
-    ca.OP_ATAN: "atan",
-    ca.OP_TANH: "tanh",
-    ca.OP_EXP: "exp",
-    ca.OP_LOG: "log",
-}
-CALLS_OF_TWO = {ca.OP_ATAN2: "atan2", ca.OP_POW: "pow", ca.OP_CONSTPOW: "pow"}
-INTRINSICS = {ca.OP_SQRT: "llvm.sqrt.f64", ca.OP_FABS: "llvm.fabs.f64"}
-INTRINSICS_OF_TWO = {
-    ca.OP_FMIN: "llvm.minnum.f64",
-    ca.OP_FMAX: "llvm.maxnum.f64",
-    ca.OP_COPYSIGN: "llvm.copysign.f64",
-}
+COMPARISONS = set(COMPARISON.values())
+TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
+WIDEST = 8  # angles per call of the vector sine and cosine
 
 
-def module_of(functions: dict[str, ca.Function]) -> str:
-    """One LLVM module with a kernel per function; named by native.symbol_name."""
-    bodies = [_kernel(symbol_name(*name.split(".")), function) for name, function in functions.items()]
-    one = [*CALLS.values(), *INTRINSICS.values()]
-    two = [*dict.fromkeys(CALLS_OF_TWO.values()), *INTRINSICS_OF_TWO.values()]
-    declarations = [f"declare double @{name}(double) #0" for name in one]
-    declarations += [f"declare double @{name}(double, double) #0" for name in two]
-    return "\n\n".join([*declarations, *bodies, "attributes #0 = { nounwind willreturn memory(none) }"]) + "\n"
+def module_of(functions: dict[str, ca.Function], twins: Mapping[str, Twins] | None = None, lanes: int = 1) -> str:
+    """One LLVM module with a kernel per function; named by native.symbol_name.
+
+    twins  argument name -> pairs of elements that belong to alike branches, whose values may share vectors
+    lanes  systems per call
+    """
+    writers = []
+    for name, function in functions.items():
+        program, pairs = program_of(function), list[tuple[int, int]]()
+        if twins and lanes == 1:
+            program, pairs = paired(program, twins)
+        writers.append(Kernel(program, symbol_name(*name.split(".")), pairs, lanes))
+    bodies = [writer.text() for writer in writers]
+    widths = sorted({width for writer in writers for width in writer.widths})
+    return "\n\n".join([*_declarations(lanes), *[sincos.definitions(width) for width in widths], *bodies]) + "\n"
 
 
-def _double(value: float) -> str:
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
-
-def _kernel(symbol: str, function: ca.Function) -> str:
-    lines, values = _loads(function)
-    work: dict[int, str] = {}
-    stores: list[tuple[int, int, str]] = []
-    for k in range(function.n_instructions()):
-        operation, outputs, inputs = (
-            function.instruction_id(k),
-            function.instruction_output(k),
-            function.instruction_input(k),
-        )
-        if operation == ca.OP_OUTPUT:
-            stores.append((outputs[0], outputs[1], work[inputs[0]]))
-        elif operation == ca.OP_INPUT:
-            work[outputs[0]] = values[inputs[0], inputs[1]]
-        elif operation == ca.OP_CONST:
-            work[outputs[0]] = _double(function.instruction_constant(k))
-        else:
-            name = f"%v{k}"
-            lines += _instruction(operation, name, [work[index] for index in inputs])
-            work[outputs[0]] = name
-    lines += _stores(function, stores)
-    return "\n".join(
-        [
-            f"define void @{symbol}(ptr noalias readonly %in, ptr noalias readonly %out) {{",
-            *lines,
-            "  ret void",
-            "}",
-        ]
-    )
-
-
-def _loads(function: ca.Function) -> tuple[list[str], dict[tuple[int, int], str]]:
-    lines: list[str] = []
-    values: dict[tuple[int, int], str] = {}
-    used = {
-        tuple(function.instruction_input(k))
-        for k in range(function.n_instructions())
-        if function.instruction_id(k) == ca.OP_INPUT
-    }
-    for argument in sorted({argument for argument, _ in used}):
-        lines += [
-            f"  %a{argument} = getelementptr ptr, ptr %in, i64 {argument}",
-            f"  %i{argument} = load ptr, ptr %a{argument}",
-        ]
-    for argument, element in sorted(used):
-        name = f"%x{argument}_{element}"
-        lines += [
-            f"  {name}p = getelementptr double, ptr %i{argument}, i64 {element}",
-            f"  {name} = load double, ptr {name}p",
-        ]
-        values[argument, element] = name
-    return lines, values
-
-
-def _stores(function: ca.Function, stores: list[tuple[int, int, str]]) -> list[str]:
-    lines: list[str] = []
-    written = {(result, element): value for result, element, value in stores}
-    for result in range(function.n_out()):
-        sparsity = function.sparsity_out(result)
-        if not sparsity.is_dense():
-            raise ValueError(f"result {result} of {function.name()} is sparse; densify it")
-        if not sparsity.numel():
+def _declarations(lanes: int) -> list[str]:
+    lines = []
+    for name in dict.fromkeys(CALLS.values()):
+        two = name in TWO_ARGUMENTS
+        if not name.startswith("llvm."):
+            lines.append(f"declare double @{name}(double{', double' if two else ''}) nounwind willreturn memory(none)")
             continue
-        lines += [
-            f"  %b{result} = getelementptr ptr, ptr %out, i64 {result}",
-            f"  %o{result} = load ptr, ptr %b{result}",
-        ]
-        for element in range(sparsity.numel()):
-            value = written.get((result, element), _double(0.0))
-            name = f"%y{result}_{element}"
-            lines += [
-                f"  {name} = getelementptr double, ptr %o{result}, i64 {element}",
-                f"  store double {value}, ptr {name}",
-            ]
-    return lines
+        for kind, suffix in {("double", "f64"), (f"<{lanes} x double>", f"v{lanes}f64"), ("<2 x double>", "v2f64")}:
+            lines.append(f"declare {kind} @{name}.{suffix}({kind}{f', {kind}' if two else ''})")
+    lines = sorted(set(lines))
+    reductions = [f"declare i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1>)" for width in (2, 4, 8)]
+    fabs = [f"declare <{width} x double> @llvm.fabs.v{width}f64(<{width} x double>)" for width in (2, 4, 8)]
+    return list(dict.fromkeys([*lines, *fabs, *reductions]))
 
 
-def _instruction(operation: int, name: str, inputs: list[str]) -> list[str]:
-    a = inputs[0]
-    if operation in BINARY:
-        return [f"  {name} = {BINARY[operation]} {FLAGS} double {a}, {inputs[1]}"]
-    if operation in CALLS or operation in INTRINSICS:
-        callee = CALLS.get(operation) or INTRINSICS[operation]
-        return [f"  {name} = call double @{callee}(double {a})"]
-    if operation in CALLS_OF_TWO or operation in INTRINSICS_OF_TWO:
-        callee = CALLS_OF_TWO.get(operation) or INTRINSICS_OF_TWO[operation]
-        return [f"  {name} = call double @{callee}(double {a}, double {inputs[1]})"]
-    if operation in COMPARISON:
-        flag = f"{name}c"
-        return [
-            f"  {flag} = fcmp {COMPARISON[operation]} double {a}, {inputs[1]}",
-            f"  {name} = uitofp i1 {flag} to double",
-        ]
-    return _short_form(operation, name, inputs)
+class Kernel:
+    """Writes one kernel. A node's value is text: a name or a constant."""
 
+    def __init__(self, program: Program, symbol: str, pairs: list[tuple[int, int]], lanes: int) -> None:
+        self.program, self.symbol, self.lanes = program, symbol, lanes
+        self.widths: set[int] = set()
+        self._pairs = pairs
+        self._kind = "double" if lanes == 1 else f"<{lanes} x double>"
+        self._suffix = "f64" if lanes == 1 else f"v{lanes}f64"
+        self._lines: list[str] = []
+        self._count = 0
+        self._values: dict[int, str] = {}
+        self._packs: dict[tuple[int, int], str] = {}
+        self._lane: dict[int, tuple[str, int, int]] = {}
+        self._unread = sum(node.op == "input" for node in program.nodes)
+        self._pending: list[tuple[tuple[int, int], int]] = []
 
-def _short_form(operation: int, name: str, inputs: list[str]) -> list[str]:
-    a, zero, one = inputs[0], _double(0.0), _double(1.0)
-    simple = {
-        ca.OP_NEG: f"fneg {FLAGS} double {a}",
-        ca.OP_SQ: f"fmul {FLAGS} double {a}, {a}",
-        ca.OP_TWICE: f"fadd {FLAGS} double {a}, {a}",
-        ca.OP_INV: f"fdiv {FLAGS} double {one}, {a}",
-        ca.OP_ASSIGN: f"fadd {FLAGS} double {a}, {_double(-0.0)}",
-    }
-    if operation in simple:
-        return [f"  {name} = {simple[operation]}"]
-    if operation == ca.OP_IF_ELSE_ZERO:
-        flag = f"{name}c"
-        return [
-            f"  {flag} = fcmp une double {a}, {zero}",
-            f"  {name} = select i1 {flag}, double {inputs[1]}, double {zero}",
-        ]
-    if operation == ca.OP_SIGN:
-        return [
-            f"  {name}p = fcmp ogt double {a}, {zero}",
-            f"  {name}n = fcmp olt double {a}, {zero}",
-            f"  {name}x = uitofp i1 {name}p to double",
-            f"  {name}y = uitofp i1 {name}n to double",
-            f"  {name} = fsub double {name}x, {name}y",
-        ]
-    raise ValueError(f"no LLVM form is written for CasADi operation {operation}; add it to sim_core.kernels.emit")
+    def text(self) -> str:
+        """The function's definition."""
+        self._pointers()
+        wanted: dict[int, list[tuple[int, int]]] = {}
+        for place, index in self.program.results.items():
+            wanted.setdefault(index, []).append(place)
+        for unit in units_of(self.program, self._pairs):
+            self._make(unit)
+            self._pending += [(place, index) for index in unit for place in wanted.get(index, [])]
+            if not self._unread:
+                self._store()
+        self._store()
+        head = f"define void @{self.symbol}(ptr noalias readonly %in, ptr noalias readonly %out) nounwind {{"
+        return "\n".join([head, "entry:", *self._lines, "  ret void", "}"])
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _do(self, instruction: str) -> str:
+        self._count += 1
+        self._lines.append(f"  %n{self._count} = {instruction}")
+        return f"%n{self._count}"
+
+    def _constant(self, value: float) -> str:
+        return double(value) if self.lanes == 1 else sincos.splat(self.lanes, value)
+
+    def _pointers(self) -> None:
+        used = sorted({node.place[0] for node in self.program.nodes if node.op == "input"})
+        results = [result for result, size in enumerate(self.program.result_sizes) if size]
+        for table, letter, indices in (("in", "i", used), ("out", "o", results)):
+            for index in indices:
+                self._lines.append(f"  %{letter}{index}p = getelementptr ptr, ptr %{table}, i64 {index}")
+                self._lines.append(f"  %{letter}{index} = load ptr, ptr %{letter}{index}p")
+
+    def _store(self) -> None:
+        for (result, element), index in self._pending:
+            value = self._value(index)
+            at = self._do(f"getelementptr {self._kind}, ptr %o{result}, i64 {element}")
+            self._lines.append(f"  store {self._kind} {value}, ptr {at}, align 8")
+        self._pending = []
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def _value(self, index: int) -> str:
+        """A node's value by itself; taken out of its vector when it is first asked for."""
+        if index not in self._values:
+            vector, lane, width = self._lane[index]
+            self._values[index] = self._do(f"extractelement <{width} x double> {vector}, i32 {lane}")
+        return self._values[index]
+
+    def _pack(self, a: int, b: int) -> str:
+        """Two nodes' values side by side."""
+        nodes, kind = self.program.nodes, "<2 x double>"
+        if (a, b) in self._packs:
+            return self._packs[a, b]
+        if nodes[a].op == nodes[b].op == "const":
+            return f"<double {double(nodes[a].value)}, double {double(nodes[b].value)}>"
+        if nodes[a].op == nodes[b].op == "lift":
+            made = self._pack(nodes[a].args[0], nodes[b].args[0])
+        elif (b, a) in self._packs:
+            made = self._do(f"shufflevector {kind} {self._packs[b, a]}, {kind} poison, <2 x i32> <i32 1, i32 0>")
+        elif "fneg" in (nodes[a].op, nodes[b].op):
+            made = self._signed(a, b)
+        elif a in self._lane and b in self._lane:
+            made = self._shuffled(self._lane[a], self._lane[b])
+        else:
+            first = self._do(f"insertelement {kind} poison, double {self._value(a)}, i32 0")
+            made = self._do(f"insertelement {kind} {first}, double {self._value(b)}, i32 1")
+        self._packs[a, b] = made
+        return made
+
+    def _signed(self, a: int, b: int) -> str:
+        """Two values of which one or both are the negative of another one."""
+        nodes, signs, bare = self.program.nodes, [], []
+        for index in (a, b):
+            negative = nodes[index].op == "fneg"
+            signs.append(f"i64 {-(2**63) if negative else 0}")
+            bare.append(nodes[index].args[0] if negative else index)
+        bits = self._do(f"bitcast <2 x double> {self._pack(bare[0], bare[1])} to <2 x i64>")
+        turned = self._do(f"xor <2 x i64> {bits}, <{', '.join(signs)}>")
+        return self._do(f"bitcast <2 x i64> {turned} to <2 x double>")
+
+    def _shuffled(self, first: tuple[str, int, int], second: tuple[str, int, int]) -> str:
+        (u, i, n), (w, j, m) = first, second
+        if n != m:
+            one = [self._do(f"extractelement <{k} x double> {x}, i32 {at}") for x, at, k in (first, second)]
+            made = self._do(f"insertelement <2 x double> poison, double {one[0]}, i32 0")
+            return self._do(f"insertelement <2 x double> {made}, double {one[1]}, i32 1")
+        j = j if u == w else j + n
+        return self._do(f"shufflevector <{n} x double> {u}, <{n} x double> {w}, <2 x i32> <i32 {i}, i32 {j}>")
+
+    # -- units --------------------------------------------------------------------------------------------------------
+
+    def _make(self, unit: Unit) -> None:
+        node = self.program.nodes[unit[0]]
+        if node.op in TRIGONOMETRIC:
+            self._angles(unit)
+        elif len(unit) == 2 and (node.op in LANEWISE or node.op.startswith("llvm.")):
+            self._pair(unit[0], unit[1])
+        else:
+            for index in unit:
+                self._values[index] = self._single(self.program.nodes[index])
+
+    def _pair(self, a: int, b: int) -> None:
+        nodes = self.program.nodes
+        op, kind = nodes[a].op, "<2 x double>"
+        args = [self._pack(x, y) for x, y in zip(nodes[a].args, nodes[b].args, strict=True)]
+        if op.startswith("llvm."):
+            made = self._do(f"call {FLAGS} {kind} @{op}.v2f64({', '.join(f'{kind} {arg}' for arg in args)})")
+        else:
+            made = self._do(f"{op} {FLAGS} {kind} {', '.join(args)}")
+        self._packs[a, b] = made
+        self._lane[a], self._lane[b] = (made, 0, 2), (made, 1, 2)
+
+    def _single(self, node: Node) -> str:
+        if node.op == "const":
+            return self._constant(node.value)
+        if node.op == "input":
+            self._unread -= 1
+            at = self._do(f"getelementptr {self._kind}, ptr %i{node.place[0]}, i64 {node.place[1]}")
+            return self._do(f"load {self._kind}, ptr {at}, align 8")
+        args = [self._value(arg) for arg in node.args]
+        if node.op == "lift":
+            return args[0]
+        if node.op in LANEWISE:
+            return self._do(f"{node.op} {FLAGS} {self._kind} {', '.join(args)}")
+        if node.op.startswith("llvm."):
+            return self._do(f"call {self._kind} @{node.op}.{self._suffix}({self._typed(args)})")
+        if node.op in CALLS.values():
+            return self._library(node.op, args)
+        return self._choice(node.op, args)
+
+    def _typed(self, args: list[str]) -> str:
+        return ", ".join(f"{self._kind} {arg}" for arg in args)
+
+    def _library(self, name: str, args: list[str]) -> str:
+        if self.lanes == 1:
+            return self._do(f"call double @{name}({self._typed(args)})")
+        made = "poison"
+        for lane in range(self.lanes):
+            ones = [self._do(f"extractelement {self._kind} {arg}, i32 {lane}") for arg in args]
+            value = self._do(f"call double @{name}({', '.join(f'double {one}' for one in ones)})")
+            made = self._do(f"insertelement {self._kind} {made}, double {value}, i32 {lane}")
+        return made
+
+    def _choice(self, op: str, args: list[str]) -> str:
+        kind, zero = self._kind, self._constant(0.0)
+        flag_kind = "i1" if self.lanes == 1 else f"<{self.lanes} x i1>"
+        if op in COMPARISONS:
+            flag = self._do(f"fcmp {op} {kind} {args[0]}, {args[1]}")
+            return self._do(f"uitofp {flag_kind} {flag} to {kind}")
+        if op == "if":
+            flag = self._do(f"fcmp une {kind} {args[0]}, {zero}")
+            return self._do(f"select {flag_kind} {flag}, {kind} {args[1]}, {kind} {zero}")
+        above, below = (self._do(f"fcmp {test} {kind} {args[0]}, {zero}") for test in ("ogt", "olt"))
+        signs = [self._do(f"uitofp {flag_kind} {flag} to {kind}") for flag in (above, below)]
+        return self._do(f"fsub {kind} {signs[0]}, {signs[1]}")
+
+    # -- angles -------------------------------------------------------------------------------------------------------
+
+    def _angles(self, unit: Unit) -> None:
+        """All sines and cosines of one group: one branch decides between the vector code and the library."""
+        nodes = self.program.nodes
+        angles = list(dict.fromkeys(nodes[index].args[0] for index in unit))
+        twin = dict(self._pairs) | {b: a for a, b in self._pairs}
+        angles = [x for a in angles if twin.get(a, a) >= a for x in dict.fromkeys((a, twin.get(a, a))) if x in angles]
+        chunks = self._chunks(angles)
+        self.widths |= {width for _, width, _ in chunks}
+        both = [f"{{<{width} x double>, <{width} x double>}}" for _, width, _ in chunks]
+        flags = [self._do(f"call i1 @is_large_{width}(<{width} x double> {vector})") for vector, width, _ in chunks]
+        large = flags[0]
+        for flag in flags[1:]:
+            large = self._do(f"or i1 {large}, {flag}")
+        self._count += 1
+        label = f"angles{self._count}"
+        self._lines.append(f"  br i1 {large}, label %{label}any, label %{label}fast")
+        made: list[list[str]] = []
+        for end, function in (("any", "sincos_any"), ("fast", "sincos")):
+            self._lines.append(f"{label}{end}:")
+            calls = [self._do(f"call {kind} @{function}_{width}(<{width} x double> {vector})")
+                     for kind, (vector, width, _) in zip(both, chunks, strict=True)]  # fmt: skip
+            parts = [self._do(f"extractvalue {kind} {call}, {part}")
+                     for kind, call in zip(both, calls, strict=True) for part in (0, 1)]  # fmt: skip
+            made.append(parts)
+            self._lines.append(f"  br label %{label}")
+        self._lines.append(f"{label}:")
+        sources = list(zip(*made, strict=True))
+        for number, (_, width, members) in enumerate(chunks):
+            for part, name in enumerate(TRIGONOMETRIC):
+                slow, fast = sources[2 * number + part]
+                vector = self._do(f"phi <{width} x double> [{slow}, %{label}any], [{fast}, %{label}fast]")
+                self._take_out(unit, name, vector, width, members)
+
+    def _chunks(self, angles: list[int]) -> list[tuple[str, int, list[int]]]:
+        """Vectors of angles: (vector, width, nodes); a batch's angle is a vector already."""
+        if self.lanes > 1:
+            return [(self._value(angle), self.lanes, [angle]) for angle in angles]
+        chunks = []
+        for begin in range(0, len(angles), WIDEST):
+            members = angles[begin : begin + WIDEST]
+            width = next(width for width in (2, 4, 8) if width >= len(members))
+            vector = f"<{', '.join(['double 0.0'] * width)}>"
+            for lane, angle in enumerate(members):
+                vector = self._do(f"insertelement <{width} x double> {vector}, double {self._value(angle)}, i32 {lane}")
+            chunks.append((vector, width, members))
+        return chunks
+
+    def _take_out(self, unit: Unit, name: str, vector: str, width: int, members: list[int]) -> None:
+        nodes = self.program.nodes
+        for index in unit:
+            if nodes[index].op == name and nodes[index].args[0] in members:
+                if self.lanes > 1:
+                    self._values[index] = vector
+                else:
+                    self._lane[index] = (vector, members.index(nodes[index].args[0]), width)

@@ -82,17 +82,7 @@ def load(key: str) -> Library | None:
 
 def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
     """Compile IR, store object and manifest under `key` (atomically; a full disk costs only the cache), and load it."""
-    import llvmlite.binding as llvm
-
-    machine = _new_target()
-    module = llvm.parse_assembly(ir)
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
-    data = machine.emit_object(module)
+    data = object_code(ir, _new_target())
     manifest = {**manifest, "object_hash": hashlib.sha256(data).hexdigest()}
     stem = cache_folder() / "kernels" / key
     try:
@@ -102,6 +92,25 @@ def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
     except OSError:
         pass
     return _link(data, manifest, from_cache=False)
+
+
+def object_code(ir: str, machine: Any) -> bytes:
+    """The object file of an LLVM module for a target machine."""
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(ir)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return bytes(machine.emit_object(module))
+
+
+def linked(ir: str, symbols: list[str]) -> Library:
+    """Compiled and loaded, and not stored."""
+    return _link(object_code(ir, _new_target()), {"symbols": symbols}, from_cache=False)
 
 
 def _write(path: Path, data: bytes) -> None:

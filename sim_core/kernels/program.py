@@ -1,0 +1,198 @@
+"""A CasADi function as a graph of few operations, cleaned: what the emitter writes from.
+
+Equal operations become one node; several divisions by one number become one reciprocal and products (CasADi folds
+x * (1 / y) into x / y, and a division costs as much as ten products). The argument `lifted` holds values that the
+symbolic layer was kept from looking into: what element k of it is, element k of the result `lifted_values` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import casadi as ca
+
+LIFTED, LIFTED_VALUES = "lifted", "lifted_values"
+BINARY = {ca.OP_ADD: "fadd", ca.OP_SUB: "fsub", ca.OP_MUL: "fmul", ca.OP_DIV: "fdiv"}
+COMPARISON = {ca.OP_LT: "olt", ca.OP_LE: "ole", ca.OP_EQ: "oeq", ca.OP_NE: "une"}
+CALLS = {
+    ca.OP_SIN: "sin",
+    ca.OP_COS: "cos",
+    ca.OP_TAN: "tan",
+    ca.OP_ASIN: "asin",
+    ca.OP_ACOS: "acos",
+    ca.OP_ATAN: "atan",
+    ca.OP_TANH: "tanh",
+    ca.OP_EXP: "exp",
+    ca.OP_LOG: "log",
+    ca.OP_ATAN2: "atan2",
+    ca.OP_POW: "pow",
+    ca.OP_CONSTPOW: "pow",
+    ca.OP_SQRT: "llvm.sqrt",
+    ca.OP_FABS: "llvm.fabs",
+    ca.OP_FMIN: "llvm.minnum",
+    ca.OP_FMAX: "llvm.maxnum",
+    ca.OP_COPYSIGN: "llvm.copysign",
+}
+OTHERS = {ca.OP_NEG: "fneg", ca.OP_SIGN: "sign", ca.OP_IF_ELSE_ZERO: "if"}
+NAMES = BINARY | COMPARISON | CALLS | OTHERS
+COMMUTATIVE = {"fadd", "fmul", "llvm.minnum", "llvm.maxnum", "oeq", "une"}
+# operations on one vector: the same instruction for every lane
+LANEWISE = {*BINARY.values(), "fneg"}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value: an operation on earlier nodes; `input` and `const` have none, `lift` passes one on.
+
+    value   of a constant
+    place   (argument, element) of an input; (element,) of a lift
+    """
+
+    op: str
+    args: tuple[int, ...] = ()
+    value: float = 0.0
+    place: tuple[int, ...] = ()
+
+
+@dataclass
+class Program:
+    """Nodes in an order in which each follows its arguments, and the node of every (result, element)."""
+
+    name: str
+    input_names: tuple[str, ...]
+    result_sizes: tuple[int, ...]
+    nodes: list[Node] = field(default_factory=list)
+    results: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class Builder:
+    """Collects nodes, each once."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._known: dict[object, int] = {}
+
+    def add(self, node: Node) -> int:
+        """The index of a node, an old one where it is the same."""
+        args = tuple(sorted(node.args)) if node.op in COMMUTATIVE else node.args
+        key = (node.op, args, float.hex(node.value), node.place)
+        if key not in self._known:
+            self._known[key] = len(self.nodes)
+            self.nodes.append(node)
+        return self._known[key]
+
+    def const(self, value: float) -> int:
+        """The index of a constant."""
+        return self.add(Node("const", value=value))
+
+    def of(self, op: str, *args: int) -> int:
+        """The index of an operation."""
+        return self.add(Node(op, args))
+
+
+def program_of(function: ca.Function) -> Program:
+    """The cleaned graph of a CasADi function with dense results; ValueError for an operation without a form here."""
+    builder, work = Builder(), dict[int, int]()
+    inputs, outputs = function.name_in(), function.name_out()
+    results: dict[tuple[int, int], int] = {}
+    lifted: dict[int, int] = {}
+    for k in range(function.n_instructions()):
+        operation, to, of = (
+            function.instruction_id(k),
+            function.instruction_output(k),
+            function.instruction_input(k),
+        )
+        if operation == ca.OP_OUTPUT:
+            if outputs[to[0]] == LIFTED_VALUES:
+                lifted[to[1]] = work[of[0]]
+            else:
+                results[to[0], to[1]] = work[of[0]]
+        elif operation == ca.OP_INPUT:
+            is_lifted = inputs[of[0]] == LIFTED
+            work[to[0]] = builder.add(Node("lift", place=(of[1],)) if is_lifted else Node("input", place=tuple(of)))
+        elif operation == ca.OP_CONST:
+            work[to[0]] = builder.const(function.instruction_constant(k))
+        else:
+            work[to[0]] = _operation(builder, operation, [work[index] for index in of])
+    nodes = [Node("lift", (lifted[node.place[0]],), place=node.place) if node.op == "lift" else node
+             for node in builder.nodes]  # fmt: skip
+    sizes = []
+    for result, name in enumerate(outputs):
+        sparsity = function.sparsity_out(result)
+        if name == LIFTED_VALUES:
+            continue
+        if not sparsity.is_dense():
+            raise ValueError(f"result {result} of {function.name()} is sparse; densify it")
+        sizes.append(sparsity.numel())
+        for element in range(sparsity.numel()):
+            if (result, element) not in results:
+                results[result, element] = len(nodes)
+                nodes.append(Node("const"))
+    whole = Program(function.name(), tuple(inputs), tuple(sizes), nodes, results)
+    return rebuilt(_with_shared_reciprocals(rebuilt(whole)))
+
+
+def _operation(builder: Builder, operation: int, args: list[int]) -> int:
+    if operation == ca.OP_SQ:
+        return builder.of("fmul", args[0], args[0])
+    if operation == ca.OP_TWICE:
+        return builder.of("fadd", args[0], args[0])
+    if operation == ca.OP_INV:
+        return builder.of("fdiv", builder.const(1.0), args[0])
+    if operation == ca.OP_NOT:
+        return builder.of("oeq", args[0], builder.const(0.0))
+    if operation == ca.OP_ASSIGN:
+        return args[0]
+    if operation not in NAMES:
+        raise ValueError(f"no LLVM form is written for CasADi operation {operation}; add it to sim_core.kernels")
+    return builder.of(NAMES[operation], *args)
+
+
+def rebuilt(program: Program) -> Program:
+    """The same with nodes in the order in which the results need them, and none that they do not."""
+    builder, new = Builder(), dict[int, int]()
+    for root in program.results.values():
+        for old in _needed(program.nodes, root, new):
+            node = program.nodes[old]
+            args = tuple(new[arg] for arg in node.args)
+            new[old] = builder.add(Node(node.op, args, node.value, node.place))
+    results = {place: new[old] for place, old in program.results.items()}
+    return Program(program.name, program.input_names, program.result_sizes, builder.nodes, results)
+
+
+def _needed(nodes: list[Node], root: int, done: dict[int, int]) -> Iterable[int]:
+    """Nodes that `root` needs and that are not in `done`, arguments first; the caller enters each into `done`."""
+    stack = [root]
+    open_nodes: set[int] = set()
+    while stack:
+        top = stack[-1]
+        if top in done:
+            stack.pop()
+            continue
+        waiting = [arg for arg in nodes[top].args if arg not in done]
+        if not waiting:
+            stack.pop()
+            open_nodes.discard(top)
+            yield top
+            continue
+        if top in open_nodes and any(arg in open_nodes for arg in waiting):
+            raise ValueError("a lifted value depends on itself")
+        open_nodes.add(top)
+        stack += reversed(waiting)
+
+
+def _with_shared_reciprocals(program: Program) -> Program:
+    divisors = Counter(node.args[1] for node in program.nodes if node.op == "fdiv")
+    builder, new = Builder(), dict[int, int]()
+    for old, node in enumerate(program.nodes):
+        args = tuple(new[arg] for arg in node.args)
+        if node.op == "fdiv" and divisors[node.args[1]] > 1:
+            reciprocal = builder.of("fdiv", builder.const(1.0), args[1])
+            is_one = program.nodes[node.args[0]] == Node("const", value=1.0)
+            new[old] = reciprocal if is_one else builder.of("fmul", args[0], reciprocal)
+        else:
+            new[old] = builder.add(Node(node.op, args, node.value, node.place))
+    results = {place: new[old] for place, old in program.results.items()}
+    return Program(program.name, program.input_names, program.result_sizes, builder.nodes, results)

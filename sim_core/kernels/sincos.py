@@ -1,0 +1,149 @@
+"""Sine and cosine of a vector of angles at once, as LLVM IR text.
+
+Reduction by pi/2 in pieces of 33 bits [CodyWaite1980] and the polynomials of [Fdlibm] on [-pi/4, pi/4]: error below 1
+ulp for |x| <= LARGEST. Where any lane is larger, the library's sin and cos give all lanes.
+"""
+
+from __future__ import annotations
+
+import struct
+
+LARGEST = 524288.0  # 2^19: the quotient by pi/2 has at most 20 bits, so that its products below are exact
+TO_TURNS = 6.36619772367581382433e-01  # 2 / pi
+PARTS = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)  # pi/2 in 33-bit pieces
+ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest whole number in the lowest bits
+SINE = (
+    -1.66666666666666324348e-01,
+    8.33333333332248946124e-03,
+    -1.98412698298579493134e-04,
+    2.75573137070700676789e-06,
+    -2.50507602534068634195e-08,
+    1.58969099521155010221e-10,
+)
+COSINE = (
+    4.16666666666666019037e-02,
+    -1.38888888888741095749e-03,
+    2.48015872894767294178e-05,
+    -2.75573143513906633035e-07,
+    2.08757232129817482790e-09,
+    -1.13596475577881948265e-11,
+)
+
+
+def double(value: float) -> str:
+    """A number as LLVM writes it exactly."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def splat(lanes: int, value: float) -> str:
+    """A vector of equal numbers."""
+    return "<" + ", ".join([f"double {double(value)}"] * lanes) + ">"
+
+
+def definitions(lanes: int) -> str:
+    """`@sincos_N(x) -> {sin, cos}` for |x| <= LARGEST, `@sincos_any_N` for any x, `@is_large_N(x) -> i1`."""
+    return "\n\n".join([_is_large(lanes), _fast(lanes), _library(lanes)])
+
+
+def _is_large(lanes: int) -> str:
+    real, flags = f"<{lanes} x double>", f"<{lanes} x i1>"
+    return f"""define private i1 @is_large_{lanes}({real} %x) alwaysinline nounwind {{
+  %size = call {real} @llvm.fabs.v{lanes}f64({real} %x)
+  %flags = fcmp ogt {real} %size, {splat(lanes, LARGEST)}
+  %any = call i1 @llvm.vector.reduce.or.v{lanes}i1({flags} %flags)
+  ret i1 %any
+}}"""
+
+
+def _fast(lanes: int) -> str:
+    real, whole = f"<{lanes} x double>", f"<{lanes} x i64>"
+    lines: list[str] = []
+
+    def number(value: float) -> str:
+        return splat(lanes, value)
+
+    def do(name: str, op: str, a: str, b: str, flags: str = "") -> str:
+        lines.append(f"  %{name} = {op} {flags}{real} {a}, {b}")
+        return f"%{name}"
+
+    def polynomial(name: str, z: str, coefficients: tuple[float, ...]) -> str:
+        value = number(coefficients[-1])
+        for index, coefficient in enumerate(reversed(coefficients[:-1])):
+            product = do(f"{name}m{index}", "fmul", z, value, "contract ")
+            value = do(f"{name}a{index}", "fadd", number(coefficient), product, "contract ")
+        return value
+
+    # x = n pi/2 + y + tail
+    turns = do("turns", "fmul", "%x", number(TO_TURNS))
+    magic = do("magic", "fadd", turns, number(ROUND))
+    n = do("n", "fsub", magic, number(ROUND))
+    first = do("first", "fsub", "%x", do("n1", "fmul", n, number(PARTS[0])))
+    w = do("n2", "fmul", n, number(PARTS[1]))
+    r = do("r", "fsub", first, w)
+    lost = do("lost", "fsub", do("gone", "fsub", first, r), w)
+    rest = do("rest", "fsub", do("n3", "fmul", n, number(PARTS[2])), lost)
+    y = do("y", "fsub", r, rest)
+    tail = do("tail", "fsub", do("cut", "fsub", r, y), rest)
+    z = do("z", "fmul", y, y)
+    # sin(y + tail) = y - ((z (tail / 2 - y z p) - tail) - y z S1)
+    p = polynomial("s", z, SINE[1:])
+    cube = do("cube", "fmul", z, y)
+    half = do("half", "fmul", tail, number(0.5))
+    inner = do("inner", "fsub", half, do("vp", "fmul", cube, p), "contract ")
+    outer = do("outer", "fsub", do("zi", "fmul", z, inner), tail, "contract ")
+    sine = do("sine", "fsub", y, do("down", "fsub", outer, do("vs", "fmul", cube, number(SINE[0])), "contract "))
+    # cos(y + tail) = a + (((1 - a) - z / 2) + (z q - y tail)), a = 1 - z / 2
+    q = do("q", "fmul", z, polynomial("c", z, COSINE))
+    hz = do("hz", "fmul", z, number(0.5))
+    a = do("a", "fsub", number(1.0), hz)
+    slip = do("slip", "fsub", do("oa", "fsub", number(1.0), a), hz)
+    high = do("high", "fmul", z, q, "contract ")
+    low = do("low", "fsub", high, do("yt", "fmul", y, tail), "contract ")
+    cosine = do("cosine", "fadd", a, do("sl", "fadd", slip, low))
+    ints = {k: "<" + ", ".join([f"i64 {k}"] * lanes) + ">" for k in (0, 1, 2, 62)}
+    lines += [
+        f"  %bits = bitcast {real} {magic} to {whole}",
+        f"  %odd = and {whole} %bits, {ints[1]}",
+        f"  %swap = icmp ne {whole} %odd, {ints[0]}",
+        f"  %next = add {whole} %bits, {ints[1]}",
+    ]
+    for name, source, plain, other in (("sin", "%bits", sine, cosine), ("cos", "%next", cosine, sine)):
+        lines += [
+            f"  %{name}q = select <{lanes} x i1> %swap, {real} {other}, {real} {plain}",
+            f"  %{name}h = and {whole} {source}, {ints[2]}",
+            f"  %{name}s = shl {whole} %{name}h, {ints[62]}",
+            f"  %{name}i = bitcast {real} %{name}q to {whole}",
+            f"  %{name}x = xor {whole} %{name}i, %{name}s",
+            f"  %{name}v = bitcast {whole} %{name}x to {real}",
+        ]
+    return "\n".join(
+        [
+            f"define private {{{real}, {real}}} @sincos_{lanes}({real} %x) alwaysinline nounwind {{",
+            *lines,
+            f"  %pair = insertvalue {{{real}, {real}}} poison, {real} %sinv, 0",
+            f"  %both = insertvalue {{{real}, {real}}} %pair, {real} %cosv, 1",
+            f"  ret {{{real}, {real}}} %both",
+            "}",
+        ]
+    )
+
+
+def _library(lanes: int) -> str:
+    real = f"<{lanes} x double>"
+    lines, at = [], {"sin": "poison", "cos": "poison"}
+    for lane in range(lanes):
+        lines.append(f"  %x{lane} = extractelement {real} %x, i32 {lane}")
+        for name in ("sin", "cos"):
+            lines.append(f"  %{name}c{lane} = call double @{name}(double %x{lane})")
+            lines.append(f"  %{name}v{lane} = insertelement {real} {at[name]}, double %{name}c{lane}, i32 {lane}")
+            at[name] = f"%{name}v{lane}"
+    return "\n".join(
+        [
+            f"define private {{{real}, {real}}} @sincos_any_{lanes}({real} %x) noinline cold nounwind {{",
+            *lines,
+            f"  %pair = insertvalue {{{real}, {real}}} poison, {real} {at['sin']}, 0",
+            f"  %both = insertvalue {{{real}, {real}}} %pair, {real} {at['cos']}, 1",
+            f"  ret {{{real}, {real}}} %both",
+            "}",
+        ]
+    )

@@ -1,0 +1,147 @@
+"""Native code beside the expressions it comes from: CasADi's own evaluation, paired and unpaired, one lane and many."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import casadi as ca
+import numpy as np
+import pytest
+
+from robots.registry import build, names
+from sim_core.derivation.equations import derive
+from sim_core.kernels import native
+from sim_core.kernels.emit import module_of
+from sim_core.kernels.order import units_of
+from sim_core.kernels.pairing import paired
+from sim_core.kernels.program import LIFTED, program_of
+
+PI_2 = math.pi / 2
+
+
+def run(function: ca.Function, inputs: list[np.ndarray], twins=None, lanes: int = 1) -> list[np.ndarray]:  # type: ignore[no-untyped-def]
+    """What the compiled function gives; inputs and results have `lanes` columns where there are several."""
+    symbol = native.symbol_name(*function.name().split("."))
+    library = native.linked(module_of({function.name(): function}, twins, lanes), [symbol])
+    results = [k for k in range(function.n_out()) if function.name_out(k) != "lifted_values"]
+    out = [np.full((function.numel_out(k), lanes), np.nan) for k in results]
+    native.BoundKernel(library.addresses[symbol], [np.ascontiguousarray(value) for value in inputs], out)()
+    return [array[:, 0] if lanes == 1 else array for array in out]
+
+
+def sine_and_cosine(n: int) -> ca.Function:
+    x = ca.SX.sym("x", n)
+    return ca.Function("sine_and_cosine", [x], [ca.sin(x), ca.cos(x)])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 11])
+def test_sines_and_cosines_are_right_to_the_last_bits(n: int) -> None:
+    """2.3e-16 of the library's, at small, ordinary and large angles and beside every kind of quarter turn."""
+    random = np.random.default_rng(4)
+    near = [
+        k * PI_2 * (1 + sign * 2.0**-52 * j) for k in (1, 2, 3, 4, 5, 1001, 300000) for j in (0, 1) for sign in (1, -1)
+    ]
+    angles = [*near, 0.0, 1e-300, -1e-9, math.pi / 4, 524287.9, -524288.0]
+    angles += [*random.uniform(-10, 10, 400), *random.uniform(-5e5, 5e5, 400)]
+    function = sine_and_cosine(n)
+    for begin in range(0, len(angles) - n, n):
+        x = np.array(angles[begin : begin + n])
+        sine, cosine = run_once(function, x)
+        assert np.abs(sine - np.sin(x)).max() <= 2.3e-16
+        assert np.abs(cosine - np.cos(x)).max() <= 2.3e-16
+        # and relative to their size beside the zeros
+        np.testing.assert_allclose(sine, np.sin(x), rtol=4.5e-16, atol=0)
+        np.testing.assert_allclose(cosine, np.cos(x), rtol=4.5e-16, atol=0)
+
+
+_compiled: dict[str, native.Library] = {}
+
+
+def run_once(function: ca.Function, x: np.ndarray) -> list[np.ndarray]:
+    key = f"{function.name()}{x.size}"
+    if key not in _compiled:
+        _compiled[key] = native.linked(module_of({function.name(): function}), [function.name()])
+    out = [np.zeros(x.size), np.zeros(x.size)]
+    native.BoundKernel(_compiled[key].addresses[function.name()], [x], out)()
+    return out
+
+
+def test_angles_beyond_the_reduction_and_those_that_are_none_are_the_librarys() -> None:
+    x = np.array([1e6, -1e22, 0.5, math.inf])
+    sine, cosine = run_once(sine_and_cosine(4), x)
+    np.testing.assert_array_equal(sine[:3], [math.sin(value) for value in x[:3]])
+    np.testing.assert_array_equal(cosine[:3], [math.cos(value) for value in x[:3]])
+    assert math.isnan(sine[3])
+    sine, _ = run_once(sine_and_cosine(4), np.array([1.0, math.nan, 2.0, 3.0]))
+    assert np.isnan(sine).tolist() == [False, True, False, False]
+
+
+def every_operation() -> ca.Function:
+    x, y = ca.SX.sym("x"), ca.SX.sym("y")
+    results = [ca.sin(x), ca.cos(ca.sin(x) + y), ca.tan(x), ca.asin(x), ca.acos(x), ca.atan(x), ca.atan2(y, x)]
+    results += [ca.tanh(x), ca.exp(x), ca.log(y), y**x, y**3, ca.sqrt(y), ca.fabs(x), ca.fmin(x, y), ca.fmax(x, y)]
+    results += [x < y, x <= y, ca.eq(x, y), ca.ne(x, y), ca.sign(x), ca.if_else(x > 0, y, -x), 1 / y, x / y, x * x, -x]
+    return ca.Function("every_operation", [x, y], [ca.vertcat(*results)])
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+def test_every_operation_is_what_casadi_makes_of_it(lanes: int) -> None:
+    function = every_operation()
+    x, y = np.linspace(-0.9, 0.8, lanes), np.linspace(0.3, 2.0, lanes)
+    (ours,) = run(function, [x.reshape(1, -1), y.reshape(1, -1)], lanes=lanes)
+    ours = ours.reshape(-1, lanes)
+    for lane in range(lanes):
+        theirs = np.array(function(x[lane], y[lane])).ravel()
+        np.testing.assert_allclose(ours[:, lane], theirs, rtol=4e-16, atol=0)
+
+
+@pytest.mark.parametrize("name", names())
+def test_pairs_and_lanes_give_what_single_numbers_give(name: str) -> None:
+    """To rounding of the largest entry, at three states; the pairs are made and never fall apart."""
+    mechanism = build(name)
+    derivation = derive(mechanism)
+    random = np.random.default_rng(7)
+    for kernel in ("inverse_dynamics", "default.forward_dynamics", "default.terms"):
+        function = derivation.functions[kernel]
+        function = ca.Function(kernel.replace("default.", ""), function.sx_in(), function(*function.sx_in())
+                               if function.n_out() > 1 else [function(*function.sx_in())],
+                               function.name_in(), function.name_out())  # fmt: skip
+        sizes = [function.numel_in(k) for k in range(function.n_in()) if function.name_in(k) != LIFTED]
+        states = np.array(mechanism.initial_q) + 0.1 * random.normal(size=(8, len(mechanism.initial_q)))
+        inputs = [random.normal(size=(8, size)) for size in sizes]
+        inputs[1] = states
+        inputs[-1] = np.tile([tunable.value for tunable in mechanism.tunables], (8, 1))
+        together = run(function, [value.T.copy() for value in inputs], lanes=8)
+        for lane in (0, 3, 7):
+            one = [value[lane].copy() for value in inputs]
+            plain, alike = run(function, one), run(function, one, derivation.twins)
+            for a, b, c in zip(plain, alike, together, strict=True):
+                scale = max(1.0, np.abs(a).max(initial=0.0))
+                assert np.abs(a - b).max(initial=0.0) <= 1e-13 * scale
+                assert np.abs(a - c[:, lane]).max(initial=0.0) <= 1e-13 * scale
+
+
+def test_both_arms_share_vectors() -> None:
+    """Nine tenths of the operations that belong to an arm are made for both arms at once."""
+    derivation = derive(build("charmie"))
+    assert derivation.twins["q"] == [(left, left + 7) for left in range(5, 12)]
+    for kernel in ("inverse_dynamics", "default.forward_dynamics"):
+        program, pairs = paired(program_of(derivation.functions[kernel]), derivation.twins)
+        counted = {"fadd", "fsub", "fmul"}
+        both = sum(program.nodes[left].op in counted for left, _ in pairs)
+        every = sum(node.op in counted for node in program.nodes)
+        assert 2 * both >= 0.7 * every
+        units = units_of(program, pairs)
+        assert sorted(itertools.chain(*units)) == list(range(len(program.nodes)))
+        assert sum(len(unit) == 2 for unit in units) >= both
+
+
+def test_a_lifted_value_is_written_out_once() -> None:
+    """What hangs on lifted values that hang on others is the same number as without any."""
+    derivation = derive(build("charmie"))
+    function = derivation.functions["inverse_dynamics"]
+    assert LIFTED in function.name_in()
+    program = program_of(function)
+    lifts = [node for node in program.nodes if node.op == "lift"]
+    assert len(lifts) == len({node.place for node in lifts}) > 0
