@@ -173,7 +173,7 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         try:
             result["contests"] += [measured(contest) for contest in contests()]
         except NotMeasuredError as error:
-            result["not_measured"].append(str(error))
+            result["not_measured"] += [str(error)] * (str(error) not in result["not_measured"])
     print(f"{ROBOT}, us per call or step, minimum / median; how many times as fast by the minima / by the median turn")
     for row in result["contests"]:
         verdict = "" if row["bar"] is None else f"bar {row['bar']:g}: {'met' if row['met'] else 'MISSED'}"
