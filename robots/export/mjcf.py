@@ -88,6 +88,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     root = Element("mujoco", model=mechanism.name)
     SubElement(root, "compiler", AS_WRITTEN)
     SubElement(root, "option", gravity=numbers(mechanism.gravity))
+    SubElement(SubElement(root, "visual"), "headlight", ambient="0.4 0.4 0.4", diffuse="0.5 0.5 0.5")
     SubElement(SubElement(root, "default"), "geom", SEEN)
     elements = {GROUND: SubElement(root, "worldbody")}
     for branch in branches:

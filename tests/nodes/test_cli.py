@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,25 @@ def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str])
     assert run(["robot", "show", "rotary_pendulum", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
+
+
+def test_robots_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "list"]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == "robot what it is"
+    assert (
+        "charmie 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt." in rows
+    )
+
+
+def test_a_robot_that_cannot_be_loaded_spoils_no_list(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    point = EntryPoint("cart", "no_such_package:cart", "armswing.robots")
+    monkeypatch.setattr("robots.registry._theirs", lambda: {"cart": point})
+    assert run(["robot", "list"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("cart ")]
+    assert "its entry point 'no_such_package:cart' cannot be loaded" in line
 
 
 def test_a_robot_shows_its_joints_with_kind_axis_ends_limits_and_unit(capsys: pytest.CaptureFixture[str]) -> None:

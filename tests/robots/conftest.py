@@ -80,8 +80,8 @@ class Pinocchio:
 
     def __init__(self, system: System) -> None:
         self.pin = pytest.importorskip("pinocchio", exc_type=ImportError)  # its wheel needs libgomp.so.1
-        mechanism = system.mechanism
-        self.model = self.pin.buildModelFromXML(export(mechanism, "urdf").text)
+        mechanism, self.text = system.mechanism, export(system.mechanism, "urdf").text
+        self.model = self.pin.buildModelFromXML(self.text)
         self.model.gravity.linear = np.array(mechanism.gravity)
         self.data = self.model.createData()
         joints = [self.model.joints[self.model.getJointId(name)] for name in system.coordinate_names]
@@ -127,6 +127,13 @@ class Pinocchio:
         placed = [self.data.oMf[frame] for frame in self.frames]
         return np.array([pose.translation for pose in placed]), np.array([pose.rotation for pose in placed])
 
+    def shapes(self, q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """World poses of the visuals, link by link."""
+        drawn = self.pin.buildGeomFromUrdfString(self.model, self.text, self.pin.GeometryType.VISUAL)
+        data = drawn.createData()
+        self.pin.updateGeometryPlacements(self.model, self.data, drawn, data, self.position(q))
+        return [(pose.translation, pose.rotation) for pose in data.oMg]
+
 
 class MuJoCo:
     """What MuJoCo makes of our MJCF, in our coordinates, without the forces of joint limits."""
@@ -170,6 +177,12 @@ class MuJoCo:
         self._set(q, 0.0 * q)
         self.mj.mj_kinematics(self.model, self.data)
         return self.data.xpos[self.bodies].copy(), self.data.xmat[self.bodies].reshape(-1, 3, 3).copy()
+
+    def shapes(self, q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """World poses of the geoms, body by body."""
+        self._set(q, 0.0 * q)
+        self.mj.mj_kinematics(self.model, self.data)
+        return list(zip(self.data.geom_xpos.copy(), self.data.geom_xmat.reshape(-1, 3, 3).copy(), strict=True))
 
 
 ENGINES: dict[str, Any] = {"pinocchio": Pinocchio, "mujoco": MuJoCo}

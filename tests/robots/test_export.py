@@ -10,11 +10,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from robots.export import FORMATS, export
-from robots.export.attributes import rgba_of, rpy_of
 from robots.registry import build, builder, names
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import (
@@ -31,7 +28,7 @@ from sim_core.mechanism import (
     Y,
     Z,
 )
-from sim_core.spatial import rotation_about, rotation_from_quaternion
+from sim_core.spatial import rotation_from_quaternion
 from sim_core.system import assemble
 
 BOTH = pytest.mark.parametrize("form", FORMATS)
@@ -70,31 +67,6 @@ def found(root: ElementTree.Element, path: str) -> ElementTree.Element:
     element = root.find(path)
     assert element is not None, path
     return element
-
-
-def rotation_of_rpy(roll: float, pitch: float, yaw: float) -> np.ndarray:
-    turns = rotation_about(Z, yaw), rotation_about(Y, pitch), rotation_about((1.0, 0.0, 0.0), roll)
-    return np.asarray(turns[0] @ turns[1] @ turns[2])
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.tuples(*[st.floats(-4.0, 4.0)] * 4).filter(lambda e: np.linalg.norm(e) > 1e-2))
-def test_roll_pitch_yaw_turn_back_into_the_rotation(e: tuple[float, ...]) -> None:
-    R = rotation_from_quaternion(np.array(e) / np.linalg.norm(e))
-    np.testing.assert_allclose(rotation_of_rpy(*rpy_of(R)), R, atol=2e-15)
-
-
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
-@pytest.mark.parametrize("off", [0.0, 1e-16, 1e-12, 1e-9, 1e-8, 1e-7, 1e-4])
-def test_roll_pitch_yaw_hold_where_the_pitch_is_a_right_angle(sign: float, off: float) -> None:
-    for roll, yaw in np.random.default_rng(2).uniform(-3.0, 3.0, (200, 2)):
-        R = rotation_of_rpy(roll, sign * (np.pi / 2 - off), yaw)
-        np.testing.assert_allclose(rotation_of_rpy(*rpy_of(R)), R, atol=1e-15)
-
-
-def test_colours_are_red_green_blue() -> None:
-    assert rgba_of("#ff0033") == rgba_of("#f03") == "1.0 0.0 0.2 1.0"
-    assert [rgba_of(color) for color in ("", "red", "#12", "#12345g", "123456")] == [None] * 5
 
 
 @BOTH
@@ -153,6 +125,46 @@ def test_shapes_become_visuals() -> None:
     assert model.geom_size[4, :2].tolist() == [0.05, 0.2]
     assert not model.geom_contype.any()
     assert model.body_mass.tolist() == [0.0, 2.0, 1.0]
+
+
+def test_shapes_are_where_they_are_here(random_tree: Callable[[int], Mechanism], engine: Any) -> None:
+    """On a body whose joint is not at its origin; thin lines by their middle and direction."""
+    tree, random = random_tree(3), np.random.default_rng(5)
+    shapes = tuple(
+        dataclasses.replace(shape, position=tuple(random.normal(size=3)), quaternion=tuple(random.normal(size=4)))
+        for shape in SHAPES
+    )
+    bodies = (*tree.bodies[:-1], dataclasses.replace(tree.bodies[-1], shapes=shapes))
+    assert any(tree.joints[-1].child_point)
+    assert tree.joints[-1].kind == "revolute"
+    system = assemble(dataclasses.replace(tree, bodies=bodies))
+    q = random.normal(size=system.n_q)
+    p, R = (part[-1] for part in system.poses(0.0, q, 0 * q))
+    found = engine(system).shapes(q)
+    for index, (position, rotation) in enumerate(found):
+        shape = shapes[max(index - 1, 0)]  # the line has two pieces
+        e = np.array(shape.quaternion) / np.linalg.norm(shape.quaternion)
+        R_shape = R @ rotation_from_quaternion(e)
+        start = p + R @ np.array(shape.position)
+        if shape.kind == "line":
+            ends = np.array(shape.points).reshape(-1, 3)[index : index + 2]
+            np.testing.assert_allclose(position, start + R_shape @ ends.mean(axis=0), atol=1e-12)
+            along = R_shape @ (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
+            assert abs(rotation[:, 2] @ along) == pytest.approx(1.0, abs=1e-12)
+        else:
+            np.testing.assert_allclose(position, start, atol=1e-12)
+            np.testing.assert_allclose(rotation, R_shape, atol=1e-12)
+    assert len(found) == len(SHAPES) + 1
+
+
+def test_the_start_is_in_mujocos_order(random_tree: Callable[[int], Mechanism]) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    system = assemble(random_tree(2))
+    model = mujoco.MjModel.from_xml_string(export(system.mechanism, "mjcf").text)
+    at = [model.joint(name).qposadr[0] for name in system.coordinate_names]
+    assert at != sorted(at)
+    assert model.key("start").qpos[at].tolist() == list(system.mechanism.initial_q)
+    assert model.key("start").qvel[at].tolist() == list(system.mechanism.initial_v)
 
 
 def test_springs_pull_in_mujoco_and_are_named_as_missing_in_urdf() -> None:

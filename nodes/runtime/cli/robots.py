@@ -29,14 +29,23 @@ Param = Annotated[
 
 @app.command("list", epilog="Example: armswing robot list")
 def list_robots(as_json: AsJson = False) -> None:
-    """Names of all robots, ours and installed ones."""
+    """Names of all robots, ours and installed ones, and what each is."""
     from robots.registry import names
 
     if as_json:
         say_json(sorted(names()))
     else:
-        for name in sorted(names()):
-            say(name)
+        say_table(("robot", "what it is"), [(name, _what_it_is(name)) for name in sorted(names())])
+
+
+def _what_it_is(name: str) -> str:
+    """The first line of its builder's docstring; why not, where another package's builder cannot be loaded."""
+    from robots.registry import builder
+
+    try:
+        return (inspect.getdoc(builder(name)) or "").partition("\n")[0]
+    except ValueError as error:
+        return str(error)
 
 
 SPRING = ("stiffness", "rest_length", "damping")
