@@ -38,7 +38,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """
 
     robot: str
-    parameters: dict[str, float] = {}
+    parameters: dict[str, float | str] = {}
     mode: Mode = "realtime"
     step_ms: float = 1.0
     stepper: str = "rk4"
