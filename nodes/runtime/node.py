@@ -75,8 +75,8 @@ class Node:
         """
 
     @classmethod
-    def commands(cls, params: Any) -> Collection[str] | None:
-        """The actuators that it commands with these parameters; None: any, so that no other node may command."""
+    def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
+        """The actuators that it commands in this plan; None: any, so that no other node may command."""
         return None
 
     @property

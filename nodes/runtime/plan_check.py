@@ -34,12 +34,14 @@ def check_plan(plan: Plan, file: Path) -> None:
         params = convert(node.params, cls.Params, f"{where}: params")
         _check_topics(cls.speaks, plan.sim.robot, f"{where}: speaks")
         _check_topics(cls.listens, plan.sim.robot, f"{where}: listens")
-        if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.speaks):
-            _check_commands(cls.commands(params), actuators, commanders, node.name, where)
+        plain = msgspec.to_builtins(plan)
         try:
-            cls.check(params, msgspec.to_builtins(plan))
+            cls.check(params, plain)
+            if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.speaks):
+                names = cls.commands(params, plain)
+                _check_commands(names, actuators, commanders, node.name, where)
         except ValueError as error:
-            raise PlanError(f"{where}: params: {error}") from None
+            raise error if isinstance(error, PlanError) else PlanError(f"{where}: params: {error}") from None
     for name, cls in classes.items():
         _check_misspelt(cls, list(classes.values()), f"{file}: node {name!r}")
 

@@ -37,7 +37,7 @@ class Part(Node):
     speaks = {"command": JointCommand}
 
     @classmethod
-    def commands(cls, params):
+    def commands(cls, params, plan):
         return [params.actuator]
 
 
