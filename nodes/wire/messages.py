@@ -141,6 +141,21 @@ class Reference(Message, kw_only=True):
     acceleration: list[float] = []
 
 
+class Twist(Message, kw_only=True):
+    """A velocity for a mobile base, in the base's own axes: linear x, y, z in m/s, angular x, y, z in rad/s, finite."""
+
+    linear: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+    angular: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
+class Encoders(Message, kw_only=True):
+    """What incremental encoders count, whole pulses since the start, unwrapped: one count per name."""
+
+    name: list[str] = []
+    count: list[int] = []
+    pulses_per_turn: int = 0
+
+
 class Event(Message, kw_only=True):
     """A change of configuration: state before and after as coordinates then velocities, energy lost in J."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 
 from robots.charmie.links import arm_bodies, arm_joints
+from robots.charmie.mechanism import actuator
 from robots.charmie.parameters import numbers_of, read_parameters
-from sim_core.mechanism import Actuator, Mechanism, PointOutput
+from sim_core.mechanism import Mechanism, PointOutput
 
 # The joints that move, by their place in the arm: shoulder and elbow; then the turns about the links; then the wrist
 MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
@@ -29,7 +30,9 @@ def _arm(n: int, file: str) -> Mechanism:
         bodies=arm_bodies(p.arm, ""),
         joints=tuple(joints),
         actuators=tuple(
-            Actuator(name=name, joint=name, effort_limit=p.arm.links[int(name[-1]) - 1].effort_limit) for name in moving
+            actuator(name, link.effort_limit, p.arm.velocity_limit, link.servo)
+            for name in moving
+            for link in [p.arm.links[int(name[-1]) - 1]]
         ),
         outputs=(PointOutput(name="claw", body="link_12", point=p.arm.claw.center),),
         gravity=(0.0, 0.0, -p.gravity),
