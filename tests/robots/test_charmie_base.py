@@ -72,7 +72,7 @@ def test_the_wheels_turn_by_their_rates_along_an_arc(
     for _ in range(steps):
         place = place + h * base.to_world(place[2] + h / 2 * twist[2], twist)
     turned = base.wheel_turns(WHEELS, [0.4, -0.2, yaw], place)
-    assert turned == pytest.approx(base.wheel_rates(WHEELS, twist) * span, abs=1e-4)
+    assert turned == pytest.approx(base.wheel_rates(WHEELS, twist) * span, abs=1e-3)
 
 
 def test_a_turn_on_the_spot_counts_the_wheels_way_around() -> None:
