@@ -156,7 +156,7 @@ class SimServer:
             if reason := actuation.take(source, command, joints, self._now(), self._too_old(command)):
                 self.refuse(f"{self.robot}/command", reason)
         if self._watchdog_s is not None:
-            actuation.watch(self._now())
+            actuation.watch(joints, self._now())
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
         efforts = actuation.efforts(joints)

@@ -89,14 +89,18 @@ class Servos:
         limit = float((self._effort_limit if mode == "effort" else self._velocity_limit)[index])
         return -limit, limit
 
-    def rest(self, names: Any, *, hold: bool) -> None:
-        """Make these actuators safe: no effort, or with `hold` what they do without going on: velocities go to 0."""
+    def rest(self, names: Any, position: Any = None) -> None:
+        """Make these actuators safe: no effort; or, given where the joints are, their servos hold them there.
+
+        An actuator without a servo then goes on with the effort it has.
+        """
         for name in names:
             index = self.names.index(name)
-            if not hold:
-                self._mode[index] = EFFORT
-            if not hold or self._mode[index] == VELOCITY:
-                self._value[index] = 0.0
+            if position is None:
+                self._mode[index], self._value[index] = EFFORT, 0.0
+            elif self._has_servo[index]:
+                here = position[self._joint[index]]
+                self._mode[index], self._value[index], self._target[index] = POSITION, here, here
         self.busy = bool(self._mode.any())
 
     def efforts(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:

@@ -76,18 +76,17 @@ class Actuation:
         """A node is gone; another may command its actuators."""
         self._gone.add(source)
 
-    def watch(self, now: float) -> bool:
-        """Make the actuators of nodes that have been silent too long safe; whether there were any."""
+    def watch(self, joints: Joints, now: float) -> None:
+        """Make the actuators of nodes that have been silent too long safe."""
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
         for source in silent:
             del self._watchdogs[source]
             self.forget(source)
             if names := [name for name, owner in self._owners.items() if owner == source]:
-                self.servos.rest(names, hold=self._hold)
+                self.servos.rest(names, joints()[0] if self._hold else None)
                 self.safe.update(names)
                 self.trips += 1
                 self.changed = True
-        return bool(silent)
 
     def excuse(self, now: float) -> None:
         """Time did not count until now: a pause ends."""
