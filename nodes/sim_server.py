@@ -78,6 +78,7 @@ class SimServer:
         self._state_seq = 0
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
+        self._measured: tuple[Any, ...] | None = None
 
     @property
     def tick(self) -> int:
@@ -113,6 +114,7 @@ class SimServer:
         sim = self.simulation
         self._actuate()
         sim.step(1)
+        self._measured = None
         for change in sim.take_events():
             event = Event(kind=change.kind, energy=float(change.energy))
             event.before, event.after = change.before.tolist(), change.after.tolist()
@@ -150,7 +152,7 @@ class SimServer:
 
     def _actuate(self) -> None:
         """What the commands that came make of the efforts of this step."""
-        actuation, joints = self.actuation, self.simulation.joints
+        actuation, joints = self.actuation, self._joints
         while self._inbox:
             source, command = self._inbox.popleft()
             if reason := actuation.take(source, command, joints, self._now(), self._too_old(command)):
@@ -162,6 +164,12 @@ class SimServer:
         efforts = actuation.efforts(joints)
         if efforts is not None:
             self.simulation.set_effort(efforts)
+
+    def _joints(self) -> tuple[Any, ...]:
+        """Positions, velocities and efforts of the joints now: computed once per tick."""
+        if self._measured is None:
+            self._measured = self.simulation.joints()
+        return self._measured
 
     def _too_old(self, command: JointCommand) -> str:
         """Why a command answers a state of too long ago, "" when it does not."""
@@ -261,6 +269,7 @@ class SimServer:
         if self.state == "stopped":
             self.state = "paused"
         self.steps_left = 0
+        self._measured = None
         self._inbox.clear()
         self.actuation.moved(self.simulation.snapshot().u, servos)  # a restored run goes on with the effort it had
         if self.state == "safe":
@@ -325,7 +334,7 @@ class SimServer:
 
     def _say_state(self) -> None:
         sim = self.simulation
-        position, velocity, effort = sim.joints()
+        position, velocity, effort = self._joints()
         phi, phidot = sim.violation()
         energy = sim.energy()
         drift = abs(energy - self._energy_at_start)

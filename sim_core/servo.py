@@ -2,13 +2,13 @@
 
 servos = Servos(mechanism, step_s)
 position, velocity, _ = simulation.joints()
-servos.command("velocity", {"wheel": 2.0}, position)
+servos.command("velocity", ["wheel"], [2.0], position)
 simulation.set_effort(servos.efforts(position, velocity))     # before each step
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from sim_core.mechanism import Mechanism
 MODES = ("effort", "velocity", "position")
 EFFORT, VELOCITY, POSITION = range(3)
 KEYS = ("mode", "value", "target")
+MOST_KNOWN = 64  # lists of names whose places are remembered
 
 
 class Servos:
@@ -53,6 +54,12 @@ class Servos:
         self._slack = np.array(slack)
         n = len(actuators)
         self._mode, self._value, self._target = np.zeros(n, dtype=int), np.zeros(n), np.zeros(n)
+        self._ranges = (
+            (-self._effort_limit, self._effort_limit),
+            (-self._velocity_limit, self._velocity_limit),
+            (self._lower, self._upper),
+        )
+        self._known: dict[tuple[str, ...], np.ndarray] = {}
         self.busy = False
 
     def objection(self, mode: str, names: Any) -> str:
@@ -66,28 +73,35 @@ class Servos:
                 return f"mode {mode!r}: actuator {name!r} of {self._robot!r} has no servo gains; it takes 'effort' only"
         return ""
 
-    def command(self, mode: str, values: Mapping[str, float], position: Any) -> None:
+    def command(self, mode: str, names: Sequence[str], values: Sequence[float], position: Any) -> None:
         """Take commands, held until the next: N m or N, rad/s or m/s, rad or m, cut to the limits.
 
         `position` (n_joints,) is where the joints are. InvalidRequest for a mode or name that is not, or a number that
         is not finite; then nothing changes.
         """
-        if reason := self.objection(mode, values):
+        if reason := self.objection(mode, names):
             raise InvalidRequest(reason)
-        require_finite(self._robot, mode, list(values.values()))
-        for name, value in values.items():
-            index = self.names.index(name)
-            low, high = self._range(mode, index)
-            if mode != "effort" and self._mode[index] == EFFORT:
-                self._target[index] = position[self._joint[index]]
-            self._mode[index], self._value[index] = MODES.index(mode), min(max(value, low), high)
+        if len(names) != len(values):
+            raise InvalidRequest(f"{self._robot}: {len(names)} names for {len(values)} values")
+        require_finite(self._robot, mode, values)
+        index, which = self._indices(names), MODES.index(mode)
+        if which != EFFORT:
+            fresh = index[self._mode[index] == EFFORT]
+            self._target[fresh] = np.asarray(position)[self._joint[fresh]]
+        lower, upper = self._ranges[which]
+        self._mode[index] = which
+        self._value[index] = _clip(np.array(values, dtype=float), lower[index], upper[index])
         self.busy = bool(self._mode.any())
 
-    def _range(self, mode: str, index: int) -> tuple[float, float]:
-        if mode == "position":
-            return float(self._lower[index]), float(self._upper[index])
-        limit = float((self._effort_limit if mode == "effort" else self._velocity_limit)[index])
-        return -limit, limit
+    def _indices(self, names: Sequence[str]) -> np.ndarray:
+        """Where the actuators are; a controller names the same ones again and again."""
+        key = tuple(names)
+        found = self._known.get(key)
+        if found is None:
+            found = np.array([self.names.index(name) for name in names], dtype=int)
+            if len(self._known) < MOST_KNOWN:
+                self._known[key] = found
+        return found
 
     def rest(self, names: Any, position: Any = None) -> None:
         """Make these actuators safe: no effort; or, given where the joints are, their servos hold them there.

@@ -33,6 +33,7 @@ class Actuation:
         self.commands = 0
         self._owners: dict[str, str] = {}
         self._gone: set[str] = set()
+        self._granted: dict[str, tuple[str, list[str]]] = {}  # what a node last commanded, and still may
         self._watchdog_s, self._hold = watchdog_s, hold
         self._watchdogs: dict[str, Watchdog] = {}
         self._taken: dict[str, int] = {}
@@ -46,15 +47,19 @@ class Actuation:
 
     def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
         """Follow a command from the next step on; or why not, in one line, and then nothing changes."""
-        if reason := objection or self._objection(source, command):
+        asked = command.mode, command.name
+        granted = self._granted.get(source) == asked
+        if reason := objection or ("" if granted else self._objection(source, command)):
             count, _ = self._refused.get(source, (0, ""))
             self._refused[source] = count + 1, reason
             return reason
         position = () if command.mode == "effort" else joints()[0]
-        self.servos.command(command.mode, dict(zip(command.name, command.value, strict=True)), position)
-        self._owners.update(dict.fromkeys(command.name, source))
-        self._gone.discard(source)
-        self.safe.difference_update(command.name)
+        self.servos.command(command.mode, command.name, command.value, position)
+        if not granted:
+            self._owners.update(dict.fromkeys(command.name, source))
+            self._gone.discard(source)
+            self.safe.difference_update(command.name)
+            self._granted[source] = asked
         self.changed = True
         self.commands += 1
         self._taken[source] = self._taken.get(source, 0) + 1
@@ -75,6 +80,7 @@ class Actuation:
     def forget(self, source: str) -> None:
         """A node is gone; another may command its actuators."""
         self._gone.add(source)
+        self._granted.clear()
 
     def watch(self, joints: Joints, now: float) -> None:
         """Make the actuators of nodes that have been silent too long safe."""
@@ -111,6 +117,7 @@ class Actuation:
             self.servos.from_plain(servos)
         self._watchdogs.clear()
         self.safe.clear()
+        self._granted.clear()
         self._loads.clear(effort)
 
     def status(self) -> dict[str, Any]:

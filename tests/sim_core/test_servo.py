@@ -43,6 +43,10 @@ def system() -> System:
     return assemble(hoist())
 
 
+def told(servos: Servos, mode: str, values: dict[str, float], position: np.ndarray = HERE) -> None:
+    servos.command(mode, list(values), list(values.values()), position)
+
+
 def run(
     servos: Servos, sim: Simulation, seconds: float, steps: Sequence[float] = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -61,7 +65,7 @@ def run(
 
 def test_a_commanded_position_is_approached_no_faster_than_the_velocity_limit(system: System) -> None:
     servos, sim = Servos(hoist(), STEP_S), Simulation(system, step_s=STEP_S)
-    servos.command("position", {"lift": 0.2}, HERE)
+    told(servos, "position", {"lift": 0.2})
     x, v, u = run(servos, sim, 1.5)
     weight = 2.5 * 9.81
     assert x[-1] == pytest.approx(0.2 - weight / STIFF.stiffness, abs=1e-6)  # a PD loop gives way to the load
@@ -72,7 +76,7 @@ def test_a_commanded_position_is_approached_no_faster_than_the_velocity_limit(sy
 
 def test_a_commanded_velocity_is_kept_under_a_load_and_ends_at_the_joints_limit(system: System) -> None:
     servos, sim = Servos(hoist(), STEP_S), Simulation(system, step_s=STEP_S)
-    servos.command("velocity", {"lift": 0.25}, HERE)
+    told(servos, "velocity", {"lift": 0.25})
     x, v, _ = run(servos, sim, 0.8)
     assert v[-1] == pytest.approx(0.25, abs=1e-4)
     x, v, _ = run(servos, sim, 1.5)
@@ -82,9 +86,9 @@ def test_a_commanded_velocity_is_kept_under_a_load_and_ends_at_the_joints_limit(
 
 def test_a_velocity_above_the_limit_is_the_limit_and_an_effort_too(system: System) -> None:
     servos = Servos(hoist(), STEP_S)
-    servos.command("effort", {"lift": -500.0}, HERE)
+    told(servos, "effort", {"lift": -500.0})
     assert servos.efforts(np.zeros(2), np.zeros(2)).tolist() == [0.0, -60.0]
-    servos.command("velocity", {"lift": -9.0}, HERE)
+    told(servos, "velocity", {"lift": -9.0})
     servos.efforts(np.zeros(2), np.zeros(2))
     assert servos.to_plain()["target"][1] == pytest.approx(-0.5 * STEP_S)
 
@@ -92,7 +96,7 @@ def test_a_velocity_above_the_limit_is_the_limit_and_an_effort_too(system: Syste
 def test_an_error_that_saturates_the_actuator_does_not_grow() -> None:
     """A blocked lift does not leap when it comes free: its target waits where the effort saturates."""
     servos = Servos(hoist(), STEP_S)
-    servos.command("velocity", {"lift": 0.5}, HERE)
+    told(servos, "velocity", {"lift": 0.5})
     blocked = [servos.efforts(np.zeros(2), np.zeros(2))[1] for _ in range(2000)]
     assert max(blocked) == 60.0
     assert servos.to_plain()["target"][1] == pytest.approx(60.0 / STIFF.stiffness)
@@ -100,9 +104,9 @@ def test_an_error_that_saturates_the_actuator_does_not_grow() -> None:
 
 def test_effort_commands_pass_as_they_are_and_a_change_of_mode_starts_where_the_joint_is(system: System) -> None:
     servos = Servos(hoist(), STEP_S)
-    servos.command("effort", {"lift": 12.0, "spin": 0.3}, HERE)
+    told(servos, "effort", {"lift": 12.0, "spin": 0.3})
     assert servos.efforts(np.array([0.1, 2.0]), np.zeros(2)).tolist() == [0.3, 12.0]
-    servos.command("velocity", {"lift": 0.0}, np.array([0.1, 2.0]))
+    told(servos, "velocity", {"lift": 0.0}, np.array([0.1, 2.0]))
     assert servos.efforts(np.array([0.1, 2.0]), np.array([0.0, 1.0])).tolist() == [0.3, pytest.approx(0.0)]
     moved = servos.efforts(np.array([0.101, 2.0]), np.zeros(2))
     assert moved[1] == pytest.approx(-STIFF.stiffness * 0.001)
@@ -111,8 +115,8 @@ def test_effort_commands_pass_as_they_are_and_a_change_of_mode_starts_where_the_
 @pytest.mark.parametrize("hold", [False, True])
 def test_a_safe_actuator_gives_no_effort_or_stays_where_it_is(hold: bool) -> None:
     servos = Servos(hoist(), STEP_S)
-    servos.command("velocity", {"lift": 0.2}, HERE)
-    servos.command("effort", {"spin": 0.5}, HERE)
+    told(servos, "velocity", {"lift": 0.2})
+    told(servos, "effort", {"spin": 0.5})
     servos.efforts(HERE, np.zeros(2))
     there = np.array([0.1, 2.0])
     servos.rest(["lift", "spin"], there if hold else None)
@@ -122,7 +126,7 @@ def test_a_safe_actuator_gives_no_effort_or_stays_where_it_is(hold: bool) -> Non
 
 def test_what_was_told_survives_as_plain_data(system: System) -> None:
     servos, sim = Servos(hoist(), STEP_S), Simulation(system, step_s=STEP_S)
-    servos.command("position", {"lift": 0.2}, HERE)
+    told(servos, "position", {"lift": 0.2})
     run(servos, sim, 0.1)
     kept, state = servos.to_plain(), sim.snapshot()
     first = run(servos, sim, 0.1)
@@ -148,7 +152,7 @@ def test_a_command_that_cannot_be_is_refused_and_changes_nothing(
     servos = Servos(hoist(), STEP_S)
     before = servos.to_plain()
     with pytest.raises(InvalidRequest, match=line):
-        servos.command(mode, values, HERE)
+        told(servos, mode, values)
     assert servos.to_plain() == before
 
 
