@@ -11,14 +11,14 @@ from collections import deque
 from typing import Any
 
 import msgspec
-import numpy as np
 
+from nodes.runtime.actuation import Actuation
 from nodes.runtime.clock import Durations
 from nodes.runtime.description import describe
 from nodes.runtime.hosted import Out
 from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
-from nodes.runtime.watch import MilestoneWatch, Pace, Watchdog
+from nodes.runtime.watch import MilestoneWatch, Pace, too_old
 from nodes.wire.codec import WireError, encode
 from nodes.wire.messages import BodyPoses, Event, JointCommand, Message, RobotState
 from nodes.wire.refusals import Refusals
@@ -61,22 +61,15 @@ class SimServer:
         self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
 
-        self._actuators = {a.name: index for index, a in enumerate(system.mechanism.actuators)}
-        self._effort = np.zeros(len(self._actuators))
-        self._effort_changed = False
+        self._watchdog_s = None if sim.watchdog_ms is None else sim.watchdog_ms * 1e-3
+        self.actuation = Actuation(system.mechanism, sim.step_s, self._watchdog_s, hold=sim.safe_mode == "hold")
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=SENT)
-        self.commanded_by: str | None = None
-        self._watchdog = None if sim.watchdog_ms is None else Watchdog(sim.watchdog_ms * 1e-3)
 
         self.state = "paused"
         self._pause_asked = False
         self.steps_left = 0
         self.speed = sim.speed
         self.refusals = Refusals(self.name)
-        self.watchdog_trips = 0
-        self.commands = 0
-        self._taken: dict[str, int] = {}
-        self._refused: dict[str, tuple[int, str]] = {}
         self.step_times = Durations()
         self.round_trips = Durations()
         self.milestones = MilestoneWatch(plan.milestones, self._names)
@@ -85,6 +78,7 @@ class SimServer:
         self._state_seq = 0
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
+        self._measured: tuple[Any, ...] | None = None
 
     @property
     def tick(self) -> int:
@@ -118,14 +112,9 @@ class SimServer:
         """Apply the commands that came, advance one step, say what is due."""
         began = time.perf_counter_ns()
         sim = self.simulation
-        while self._inbox:
-            self._apply(*self._inbox.popleft())
-        if self._watchdog is not None and self._watchdog.trips(self._now()):
-            self._enter_safe_mode()
-        if self._effort_changed:
-            sim.set_effort(self._effort)
-            self._effort_changed = False
+        self._actuate()
         sim.step(1)
+        self._measured = None
         for change in sim.take_events():
             event = Event(kind=change.kind, energy=float(change.energy))
             event.before, event.after = change.before.tolist(), change.after.tolist()
@@ -155,53 +144,39 @@ class SimServer:
 
     def forget(self, source: str) -> None:
         """A node is gone; another may command."""
-        if self.commanded_by == source:
-            self.commanded_by = None
+        self.actuation.forget(source)
 
     def refuse(self, topic: str, reason: str) -> None:
         """Count and report something that was no command."""
         self.refusals.refuse(topic, reason)
 
-    def _apply(self, source: str, command: JointCommand) -> None:
-        if reason := self._objection(source, command):
-            count, _ = self._refused.get(source, (0, ""))
-            self._refused[source] = count + 1, reason
-            self.refuse(f"{self.robot}/command", reason)
-            return
-        for name, value in zip(command.name, command.value, strict=True):
-            self._effort[self._actuators[name]] = value
-        self._effort_changed = True
-        self.commanded_by = source
-        self.commands += 1
-        self._taken[source] = self._taken.get(source, 0) + 1
-        if self._watchdog is not None:
-            self._watchdog.hear(self._now())
-            if self.state == "safe":
-                self.state = "running"
+    def _actuate(self) -> None:
+        """What the commands that came make of the efforts of this step."""
+        actuation, joints = self.actuation, self._joints
+        while self._inbox:
+            source, command = self._inbox.popleft()
+            if reason := actuation.take(source, command, joints, self._now(), self._too_old(command)):
+                self.refuse(f"{self.robot}/command", reason)
+        if self._watchdog_s is not None:
+            actuation.watch(joints, self._now())
+            if self.state in ("running", "safe"):
+                self.state = "safe" if actuation.safe else "running"
+        efforts = actuation.efforts(joints)
+        if efforts is not None:
+            self.simulation.set_effort(efforts)
 
-    def _objection(self, source: str, command: JointCommand) -> str:
-        """Why a command is not followed, "" when it is."""
-        if self.commanded_by not in (None, source):
-            return f"{source!r} commands, but {self.commanded_by!r} has the actuators"
-        if command.mode != "effort":
-            return f"mode {command.mode!r}: the actuators of {self.robot!r} take 'effort' only"
-        for name in command.name:
-            if name not in self._actuators:
-                there = ", ".join(self._actuators) or "none"
-                return f"{self.robot!r} has no actuator {name!r}; its actuators are {there}"
-        if command.answers and self._realtime and self._watchdog is not None:
-            age_s = (self._state_seq - command.answers) * self._state_every * self.plan.sim.step_s
-            return self._watchdog.objects_to(age_s, self.speed)
-        return ""
+    def _joints(self) -> tuple[Any, ...]:
+        """Positions, velocities and efforts of the joints now: computed once per tick."""
+        if self._measured is None:
+            self._measured = self.simulation.joints()
+        return self._measured
 
-    def _enter_safe_mode(self) -> None:
-        self.watchdog_trips += 1
-        self.commanded_by = None
-        if self.state == "running":
-            self.state = "safe"
-        if self.plan.sim.safe_mode == "zero_effort":
-            self._effort[:] = 0.0
-            self._effort_changed = True
+    def _too_old(self, command: JointCommand) -> str:
+        """Why a command answers a state of too long ago, "" when it does not."""
+        if not command.answers or not self._realtime or self._watchdog_s is None:
+            return ""
+        age_s = (self._state_seq - command.answers) * self._state_every * self.plan.sim.step_s
+        return too_old(age_s, self._watchdog_s, self.speed)
 
     def _now(self) -> float:
         """The watchdog's clock, seconds: wall time in realtime, simulation time otherwise."""
@@ -260,16 +235,21 @@ class SimServer:
         self.round_trips.clear()
 
     def _serve_snapshot(self) -> dict[str, Any]:
-        return self.simulation.snapshot().to_plain()
+        return {**self.simulation.snapshot().to_plain(), "servos": self.actuation.servos.to_plain()}
 
     def _serve_restore(self, state: Any = None) -> None:
         if not isinstance(state, dict):
             raise ValueError("restore: needs state, the answer of snapshot")
+        servos = self.actuation.servos
+        before = servos.to_plain()
         try:
+            if "servos" in state:
+                servos.from_plain(state["servos"])
             self.simulation.restore(State.from_plain(state))
         except (InvalidRequest, TypeError, ValueError, OverflowError) as error:
+            servos.from_plain(before)
             raise ValueError(f"restore: {error}") from None
-        self._moved("restore")
+        self._moved("restore", servos=state.get("servos"))
 
     def _serve_describe(self) -> Any:
         return msgspec.to_builtins(self.description)
@@ -284,15 +264,14 @@ class SimServer:
         self.simulation.set_parameters(args)
         return self.simulation.parameters
 
-    def _moved(self, kind: str) -> None:
+    def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
         """Time was put elsewhere: what was measured and commanded no longer holds."""
         if self.state == "stopped":
             self.state = "paused"
         self.steps_left = 0
+        self._measured = None
         self._inbox.clear()
-        self._effort[:] = self.simulation.snapshot().u  # a restored run goes on with the effort it had
-        if self._watchdog is not None:
-            self._watchdog.forget()
+        self.actuation.moved(self.simulation.snapshot().u, servos)  # a restored run goes on with the effort it had
         if self.state == "safe":
             self.state = "running"
         self.milestones.clear()
@@ -307,8 +286,7 @@ class SimServer:
 
     def _run(self) -> None:
         self.pace.run(self.time)
-        if self._watchdog is not None:
-            self._watchdog.excuse(self._now())
+        self.actuation.excuse(self._now())
 
     def _rest(self, state: str) -> None:
         self.pace.rest(self.time)
@@ -327,16 +305,13 @@ class SimServer:
             "state": self.state,
             "speed": self.speed,
             "real_time_factor": self.pace.factor(self.time),
-            "watchdog_trips": self.watchdog_trips,
             **self.timing(),
+            **self.actuation.status(),
             "peak_phi": phi,
             "peak_phidot": phidot,
             "energy": self.simulation.energy(),
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),
-            "commanded_by": self.commanded_by,
-            "commands_taken": dict(self._taken),
-            "commands_refused": {name: {"count": n, "reason": why} for name, (n, why) in self._refused.items()},
         }
 
     def timing(self) -> dict[str, float]:
@@ -359,7 +334,7 @@ class SimServer:
 
     def _say_state(self) -> None:
         sim = self.simulation
-        position, velocity, effort = sim.joints()
+        position, velocity, effort = self._joints()
         phi, phidot = sim.violation()
         energy = sim.energy()
         drift = abs(energy - self._energy_at_start)

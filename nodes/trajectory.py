@@ -1,92 +1,183 @@
-"""Reference of named joints over simulation time: a sine, steps, or minimum-jerk moves between waypoints."""
+"""Reference of named joints over simulation time: a sine, segments of constant acceleration, or moves by waypoints."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
+from nodes.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Message, Reference, RobotState
+from nodes.via_points import ANGLES, UNITS, ViaPoints, read_via_points
+from nodes.wire.messages import Description, Message, Reference, RobotState
 
-Point = tuple[float, float, float]  # value, rate, acceleration
+Kind = Literal["sine", "steps", "minimum_jerk", "quintic", "trapezoidal", "acceleration_segments"]
+OF_KIND = {  # the parameters that belong to some kinds only
+    "waypoints": ("steps", "minimum_jerk", "quintic", "trapezoidal"),
+    "file": ("steps", "minimum_jerk", "quintic", "trapezoidal"),
+    "velocities": ("quintic",),
+    "accelerations": ("quintic",),
+    "velocity_limit": ("trapezoidal",),
+    "acceleration_limit": ("trapezoidal",),
+    "segments": ("acceleration_segments",),
+}
 
 
 class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What to publish. Angles in degrees; times in seconds of simulation time.
+    """What to publish. Times in seconds of simulation time; values in `units`, degrees where there are none.
 
-    waypoints  [[t, value], ...] for all joints alike, or [[t, value of joint 1, value of joint 2, ...], ...];
-               held before the first and after the last
+    waypoints      [[t, value], ...] for all joints alike, or [[t, value of joint 1, value of joint 2, ...], ...];
+                   held before the first and after the last
+    velocities     one row per waypoint, values alone, for "quintic"; at rest where there are none. `accelerations` too
+    segments       [[duration, acceleration], ...] or one acceleration per joint, from rest
+    file           a via-point file (nodes/via_points.py says how it is written) in place of joints and waypoints;
+                   looked for in the launch file's project folder, then where the launch was started
+    relative       values count from where the joints are in the first state
     """
 
-    joints: list[str]
-    kind: Literal["sine", "steps", "minimum_jerk"] = "sine"
+    joints: list[str] = []
+    kind: Kind = "sine"
     rate_hz: float = 100.0  # Hz, of the reference
     start_s: float = 0.0  # s; before it the trajectory stays where it begins
+    units: list[Literal["deg", "rad", "m", "mm"]] = []  # of each joint, or one for all
+    relative: bool = False
     amplitude_deg: float = 30.0  # sine
     period_s: float = 5.0  # s, sine
-    waypoints: list[list[float]] = []  # s, then degrees: steps and minimum_jerk
+    waypoints: list[list[float]] = []  # s, then values
+    velocities: list[list[float]] = []  # per s
+    accelerations: list[list[float]] = []  # per s^2
+    velocity_limit: list[float] = []  # per s, one or one per joint; empty for none
+    acceleration_limit: list[float] = []  # per s^2, one or one per joint
+    segments: list[list[float]] = []  # s, then per s^2
+    file: str = ""
 
     def __post_init__(self) -> None:
-        if not self.joints or len(set(self.joints)) != len(self.joints):
-            raise ValueError(f"joints is {self.joints}; name at least one, each once")
         for name in ("rate_hz", "period_s"):
             if not (math.isfinite(value := getattr(self, name)) and value > 0.0):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
         for name in ("start_s", "amplitude_deg"):
             if not math.isfinite(value := getattr(self, name)):
                 raise ValueError(f"{name} is {value}; it must be finite")
-        if self.kind == "sine":
-            if self.waypoints:
-                raise ValueError('kind "sine" takes no waypoints; they belong to "steps" and "minimum_jerk"')
+        for name, kinds in OF_KIND.items():
+            if getattr(self, name) and self.kind not in kinds:
+                wanted = " and ".join(f'"{kind}"' for kind in kinds)
+                raise ValueError(f'kind "{self.kind}" takes no {name}; they belong to {wanted}')
+        if self.file:
+            self._check_no_more_than_the_file()
+        elif not self.joints or len(set(self.joints)) != len(self.joints):
+            raise ValueError(f"joints is {self.joints}; name at least one, each once")
         else:
-            self._check_waypoints()
+            self._check_values()
 
-    def _check_waypoints(self) -> None:
-        """Raise ValueError with one line unless the waypoints are rows of one form with rising times."""
-        if not self.waypoints:
-            raise ValueError(f'kind "{self.kind}" needs waypoints = [[t, value_deg], ...]')
-        widths = {2, 1 + len(self.joints)}
-        for k, row in enumerate(self.waypoints):
-            if len(row) not in widths or len(row) != len(self.waypoints[0]):
-                wanted = " or ".join(str(width) for width in sorted(widths))
-                raise ValueError(f"waypoint {k} is {row}; every one has {wanted} numbers: t, then value_deg")
-            if not all(math.isfinite(number) for number in row):
-                raise ValueError(f"waypoint {k} is {row}; every number must be finite")
-            if k and row[0] <= self.waypoints[k - 1][0]:
-                raise ValueError(f"waypoint {k} is at {row[0]} s, not after {self.waypoints[k - 1][0]} s before it")
+    def _check_no_more_than_the_file(self) -> None:
+        for name in ("joints", "units", "waypoints", "velocities", "accelerations"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}, and file = {self.file!r} gives them too; one must go"
+                )
+
+    def _check_values(self) -> None:
+        n = len(self.joints)
+        for name in ("units", "velocity_limit", "acceleration_limit"):
+            if len(getattr(self, name)) not in (0, 1, n):
+                raise ValueError(f"{name} has {len(getattr(self, name))} entries; it takes one for all or {n}")
+        if self.kind == "sine":
+            if any(unit not in ANGLES for unit in self.units):
+                raise ValueError(f'kind "sine" has amplitude_deg, an angle; units is {self.units}')
+            return
+        key = "segments" if self.kind == "acceleration_segments" else "waypoints"
+        rows: list[list[float]] = getattr(self, key)
+        if not rows:
+            raise ValueError(f'kind "{self.kind}" needs {key} = [[t, value], ...]')
+        _check_rows(rows, key.removesuffix("s"), ("t, then values",), {2, 1 + n})
+        for name in ("velocities", "accelerations"):
+            if given := getattr(self, name):
+                _check_rows(given, f"{name} row", ("values",), {len(rows[0]) - 1})
+                if len(given) != len(rows):
+                    raise ValueError(f"{name} has {len(given)} rows for {len(rows)} waypoints")
+        for k, (before, after) in enumerate(pairwise(row[0] for row in rows), start=1):
+            if key == "waypoints" and after <= before:
+                raise ValueError(f"waypoint {k} is at {after} s, not after {before} s before it")
+        if key == "segments" and (short := [row[0] for row in rows if row[0] <= 0.0]):
+            raise ValueError(f"a segment lasts {short[0]} s; it must be above 0")
 
 
-def sine(amplitude: float, period: float, t: float) -> Point:
-    """A sin(2 pi t / period) from t = 0 on, at rest at 0 before."""
-    if t < 0.0:
-        return 0.0, 0.0, 0.0
-    w = 2.0 * math.pi / period
-    s, c = math.sin(w * t), math.cos(w * t)
-    return amplitude * s, amplitude * w * c, -amplitude * w * w * s
+def _check_rows(rows: list[list[float]], what: str, form: tuple[str], widths: set[int]) -> None:
+    """Raise ValueError with one line unless all rows have one of the widths, the same one, and finite numbers."""
+    for k, row in enumerate(rows):
+        if len(row) not in widths or len(row) != len(rows[0]):
+            wanted = " or ".join(str(width) for width in sorted(widths))
+            raise ValueError(f"{what} {k} is {row}; every one has {wanted} numbers: {form[0]}")
+        if not all(math.isfinite(number) for number in row):
+            raise ValueError(f"{what} {k} is {row}; every number must be finite")
 
 
-def steps(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """The value of the last waypoint passed; the first one's before it."""
-    passed = sum(time <= t for time in times)
-    return values[max(0, passed - 1)], 0.0, 0.0
+def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
+    """The via points of the parameters, in SI, from their file or their waypoints. ValueError with one line."""
+    if params.file:
+        inside = Path(folder) / params.file
+        return read_via_points(inside if inside.is_file() else Path(params.file))
+    n = len(params.joints)
+    units = list(params.units or ["deg"]) * (1 if len(params.units) == n else n)
+
+    def table(rows: list[list[float]]) -> list[list[float]]:
+        whole = [row * n if len(row) == 1 else row for row in rows]
+        return [[value * UNITS[unit] for value, unit in zip(row, units, strict=True)] for row in whole]
+
+    rows = params.segments or params.waypoints
+    rest = [[0.0]] * len(rows)
+    return ViaPoints(
+        joints=list(params.joints),
+        units=units,
+        times=[row[0] for row in rows],
+        positions=table([row[1:] for row in rows]),
+        velocities=table(params.velocities or rest),
+        accelerations=table(params.accelerations or rest),
+    )
 
 
-def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """From waypoint to waypoint, at rest in each: 10 s^3 - 15 s^4 + 6 s^5 of the way, s the share of time."""
-    if t <= times[0] or len(times) == 1:
-        return values[0], 0.0, 0.0
-    if t >= times[-1]:
-        return values[-1], 0.0, 0.0
-    k = sum(time <= t for time in times)
-    span, way = times[k] - times[k - 1], values[k] - values[k - 1]
-    s = (t - times[k - 1]) / span
-    share = s**3 * (10.0 + s * (-15.0 + 6.0 * s))
-    rate = 30.0 * s**2 * (1.0 - s) ** 2 / span
-    acceleration = 60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / span**2
-    return values[k - 1] + way * share, way * rate, way * acceleration
+def curves(params: TrajectoryParams, via: ViaPoints) -> list[Curve]:
+    """The motion of each joint, t from `start_s` on. ValueError names what cannot be, in one line."""
+    n, times = len(via.joints), via.times
+    if params.kind == "sine":
+        return [partial(sine, math.radians(params.amplitude_deg), params.period_s)] * n
+    columns = [list(column) for column in zip(*via.positions, strict=True)]
+    if params.kind in ("steps", "minimum_jerk"):
+        profile = steps if params.kind == "steps" else minimum_jerk
+        return [partial(profile, times, column) for column in columns]
+    if params.kind == "acceleration_segments":
+        return [partial(acceleration_segments, list(zip(times, column, strict=True))) for column in columns]
+    if params.kind == "quintic":
+        rows = zip(via.positions, via.velocities, via.accelerations, strict=True)
+        points = [list(zip(*row, strict=True)) for row in rows]  # per time, (value, rate, acceleration) of each joint
+        return [quintic(times, [row[i] for row in points]) for i in range(n)]
+    limits = [
+        [limit * UNITS[unit] for limit, unit in zip(_for_all(given, n, name), via.units, strict=True)]
+        for given, name in (
+            (params.acceleration_limit, "acceleration_limit"),
+            (params.velocity_limit or [math.inf], "velocity_limit"),
+        )
+    ]
+    return [_trapezoidal(name, times, *rest) for name, *rest in zip(via.joints, columns, *limits, strict=True)]
+
+
+def _trapezoidal(joint: str, times: list[float], values: list[float], acceleration: float, velocity: float) -> Curve:
+    try:
+        return trapezoidal(times, values, acceleration, velocity)
+    except ValueError as error:
+        raise ValueError(f"joint {joint!r}: {error}") from None
+
+
+def _for_all(values: list[float], n: int, name: str) -> list[float]:
+    whole = list(values) * n if len(values) == 1 else list(values)
+    if len(whole) != n or not all(value > 0.0 for value in whole):
+        raise ValueError(f'kind "trapezoidal": {name} is {values}; it takes one number above 0 for all, or {n}')
+    return whole
 
 
 class Trajectory(Node):
@@ -95,44 +186,61 @@ class Trajectory(Node):
     So that it pauses, resets and runs at the simulation's speed with it, in every mode.
     """
 
-    listens = {"state": RobotState}
+    listens = {"description": Description, "state": RobotState}
     speaks = {"reference": Reference}
     Params = TrajectoryParams
 
+    @classmethod
+    def check(cls, params: TrajectoryParams, plan: Mapping[str, Any]) -> None:
+        curves(params, via_points(params, plan["folder"]))
+
     def on_start(self, context: Context) -> Outgoing:
         self._half_step_s = context.step_s / 2.0
+        self._folder = str(context.plan.get("folder", "."))
         self.on_parameters(context.params)
         return self.on_reset(0.0)
 
     def on_parameters(self, params: TrajectoryParams) -> Outgoing:
-        self._params = params
-        self._times = [row[0] for row in params.waypoints]
-        values = zip(*(row[1:] for row in params.waypoints), strict=True)
-        columns = [[math.radians(value) for value in column] for column in values]
-        self._values = columns * len(params.joints) if len(columns) == 1 else columns
-        return None
+        via = via_points(params, self._folder)
+        self._curves = curves(params, via)
+        self._params, self._joints, self._units = params, via.joints, via.units
+        return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
         self._published = -1  # number of the last period in which a reference went out
+        self._origin: list[float] | None = None if self._params.relative else [0.0] * len(self._joints)
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, Description):
+            self._check_joints(message)
+            return None
         now = message.timestamp
         # half a step of grace: a stamp may fall short of the period by rounding
         period = math.floor((now + self._half_step_s) * self._params.rate_hz)
-        if period == self._published:
+        if period == self._published or not isinstance(message, RobotState):
             return None
         self._published = period
-        points = [self._point(i, now - self._params.start_s) for i in range(len(self._params.joints))]
+        origin = self._origin = self._origin or self._found(message)
+        points = [curve(now - self._params.start_s) for curve in self._curves]
         position, velocity, acceleration = ([point[k] for point in points] for k in range(3))
-        reference = Reference(
-            name=list(self._params.joints), position=position, velocity=velocity, acceleration=acceleration
-        )
-        return [("reference", reference)]
+        position = [start + way for start, way in zip(origin, position, strict=True)]
+        return [
+            ("reference", Reference(name=self._joints, position=position, velocity=velocity, acceleration=acceleration))
+        ]
 
-    def _point(self, i: int, t: float) -> Point:
-        """Reference of the i-th joint t seconds after the start: rad, rad/s, rad/s^2."""
-        if self._params.kind == "sine":
-            return sine(math.radians(self._params.amplitude_deg), self._params.period_s, t)
-        curve = steps if self._params.kind == "steps" else minimum_jerk
-        return curve(self._times, self._values[i], t)
+    def _check_joints(self, robot: Description) -> None:
+        """Raise ValueError, one line, for joints that the robot lacks and units that are not theirs."""
+        units = {joint.name: joint.unit for joint in robot.joints}
+        for joint, unit in zip(self._joints, self._units, strict=True):
+            if joint not in units:
+                raise ValueError(f"a reference of joint {joint!r}; {robot.robot!r} has {', '.join(units)}")
+            if (unit in ANGLES) != (units[joint] == "rad"):
+                raise ValueError(f"a reference of joint {joint!r} in {unit}; its position is in {units[joint]}")
+
+    def _found(self, state: RobotState) -> list[float]:
+        """Where the joints are."""
+        missing = [joint for joint in self._joints if joint not in state.name]
+        if missing:
+            raise ValueError(f"a reference of joint {missing[0]!r}; the state has {state.name[:10]}")
+        return [state.position[state.name.index(joint)] for joint in self._joints]

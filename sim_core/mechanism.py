@@ -176,13 +176,31 @@ Constraint = Coincidence | Perpendicular | Slider | Distance | UnitNorm | SpinRe
 
 
 @dataclass(frozen=True, kw_only=True)
+class Servo:
+    """The gains of an actuator's own loop: `stiffness` N m/rad or N/m, `damping` N m s/rad or N s/m."""
+
+    stiffness: float
+    damping: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Actuator:
-    """An effort (N or N m) along a declared joint; positive effort speeds the joint up in its positive sense."""
+    """An effort (N or N m) along a declared joint; positive effort speeds the joint up in its positive sense.
+
+    With a `servo` it takes velocities and positions too, see `sim_core.servo`. Positions are limited by its joint.
+    """
 
     name: str
     joint: str
     effort_limit: float | None = None
     unit: str = "N m"
+    velocity_limit: float | None = None
+    servo: Servo | None = None
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes of command that it takes."""
+        return ("effort",) if self.servo is None else ("effort", "velocity", "position")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,6 +335,7 @@ class Mechanism:
     def canonical_hash(self) -> str:
         """A hash of what shapes the equations: names, numbers, order (not shapes, start or tunables' values)."""
         drop = {"shapes", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
+        drop |= {"velocity_limit", "servo"}
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
 
 

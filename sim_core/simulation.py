@@ -109,6 +109,11 @@ class Simulation:
             out = [np.zeros(size) for size in sizes]
             return system.bind(kernel, state, out), out
 
+        self._wraps = np.array(system.wraps, dtype=int)
+        driven = [system.joint_names.index(actuator.joint) for actuator in system.mechanism.actuators]
+        limits = [actuator.effort_limit for actuator in system.mechanism.actuators]
+        self._driven = np.array(driven, dtype=int)
+        self._effort_limit = np.array([np.inf if limit is None else limit for limit in limits], dtype=float)
         self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
         self._bound_energy, self._energy_arrays = bound("energy", 2)
         self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
@@ -297,10 +302,9 @@ class Simulation:
 
         Clipped to each actuator's limit. Non-finite efforts are refused.
         """
-        actuators = self.system.mechanism.actuators
-        names = [actuator.name for actuator in actuators]
         values = self._w.u.copy()
         if isinstance(effort, Mapping):
+            names = [actuator.name for actuator in self.system.mechanism.actuators]
             for name, value in effort.items():
                 if name not in names:
                     raise UnknownName(f"robot {self.system.mechanism.name!r}", "actuator", name, names)
@@ -313,10 +317,7 @@ class Simulation:
                 )
             values[:] = given
         require_finite(self.system.mechanism.name, "effort", values.tolist())
-        for index, actuator in enumerate(actuators):
-            if actuator.effort_limit is not None:
-                values[index] = min(actuator.effort_limit, max(-actuator.effort_limit, values[index]))
-        self._change(self._w.u, values)
+        self._change(self._w.u, np.minimum(np.maximum(values, -self._effort_limit), self._effort_limit))
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on."""
@@ -378,11 +379,8 @@ class Simulation:
         """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""
         self._bound_joints()
         position, velocity = (array.copy() for array in self._joint_arrays)
-        effort = np.zeros(len(position))
-        for place, index in enumerate(self.system.wraps):
-            position[index] += 2 * np.pi * self._w.turns[place]
-        for index, actuator in enumerate(self.system.mechanism.actuators):
-            effort[self.system.joint_names.index(actuator.joint)] += self._w.u[index]
+        effort = np.bincount(self._driven, weights=self._w.u, minlength=len(position))
+        position[self._wraps] += 2 * np.pi * self._w.turns[: len(self._wraps)]
         return position, velocity, effort
 
     def poses(self) -> tuple[np.ndarray, np.ndarray]:

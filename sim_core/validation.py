@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, get_args, get_type_hints
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.mechanism import COORDINATES, GROUND, Body, Joint, Mechanism, SpinRelation, Tunable
+from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation, Tunable
 
 NAMED = {
     "bodies": "body",
@@ -35,6 +35,8 @@ def validate(mechanism: Mechanism) -> None:
         _check_body(body, f"{owner}: body {body.name!r}")
     for joint in mechanism.joints:
         _check_joint(joint, f"{owner}: joint {joint.name!r}")
+    for actuator in mechanism.actuators:
+        _check_actuator(actuator, f"{owner}: actuator {actuator.name!r}")
     _check_configurations(mechanism, owner)
     _check_start(mechanism, owner)
 
@@ -133,6 +135,19 @@ def _check_joint(joint: Joint, where: str) -> None:
         raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}")
     if abs(sum(c * c for c in joint.axis) - 1.0) > 1e-12:
         raise InvalidMechanism(f"{where}: axis is {joint.axis}; it must have length 1")
+
+
+def _check_actuator(actuator: Actuator, where: str) -> None:
+    for name in ("effort_limit", "velocity_limit"):
+        limit = getattr(actuator, name)
+        if limit is not None and not limit > 0.0:
+            raise InvalidMechanism(f"{where}: {name} is {limit}; it must be above 0, or None for no limit")
+    if actuator.servo is None:
+        return
+    for name, least in (("stiffness", "above 0"), ("damping", "at least 0")):
+        gain = getattr(actuator.servo, name)
+        if not (math.isfinite(gain) and (gain > 0.0 or (gain == 0.0 and name == "damping"))):
+            raise InvalidMechanism(f"{where}: servo {name} is {gain}; it must be a number {least}")
 
 
 def _check_configurations(mechanism: Mechanism, owner: str) -> None:

@@ -6,6 +6,7 @@ import math
 
 import msgspec
 
+from nodes.controllers.tracking import ExpectedJoints
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import JointCommand, Message, Reference, RobotState
 
@@ -41,12 +42,12 @@ class JointPD(Node):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
-        self._met_its_joints = False
-        self._params = context.params
+        self.on_parameters(context.params)
         return self.on_reset(0.0)
 
     def on_parameters(self, params: JointPDParams) -> Outgoing:
         self._params = params
+        self._expected = ExpectedJoints(self._context, params.joints)
         return None
 
     def on_reset(self, time: float) -> Outgoing:
@@ -58,27 +59,14 @@ class JointPD(Node):
             for i, joint in enumerate(message.name):
                 rate = message.velocity[i] if i < len(message.velocity) else 0.0
                 self._reference[joint] = (message.position[i], rate)
-        elif isinstance(message, RobotState) and self._has_joints(message):
+        elif isinstance(message, RobotState) and self._expected.are_in(message):
             efforts = [self._effort(k, message) for k in range(len(self._params.joints))]
             return [("command", JointCommand(name=list(self._params.joints), value=efforts, answers=message.seq))]
         return None
 
-    def _has_joints(self, state: RobotState) -> bool:
-        """Whether the state is of our robot. At the start another one's is an error of the plan: ValueError."""
-        missing = [joint for joint in self._params.joints if joint not in state.name]
-        if not missing:
-            self._met_its_joints = True
-            return True
-        line = f"pd is asked to drive joint {missing[0]!r}; the state has {state.name[:10]}"
-        if state.name and not self._met_its_joints:
-            raise ValueError(line)
-        self._context.warn(f"{line}: it is not answered"[:300])
-        return False
-
     def _effort(self, k: int, state: RobotState) -> float:
         """Effort of the k-th driven joint, within its limit."""
-        joint = self._params.joints[k]
-        i = state.name.index(joint)
+        joint, i = self._params.joints[k], self._expected.indices[k]
         position, rate = self._reference.get(joint, (0.0, 0.0))
         effort = self._params.stiffness[k] * (position - state.position[i])
         effort += self._params.damping[k] * (rate - state.velocity[i])

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from nodes.controllers.riccati import lqr_gain
+from nodes.controllers.tracking import ExpectedJoints
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import JointCommand, Message, Reference, RobotState
 
@@ -126,8 +127,7 @@ class SwingUp(Node):
     Params = SwingUpParams
 
     def on_start(self, context: Context) -> Outgoing:
-        self._context = context
-        self._met_its_joints = False
+        self._expected = ExpectedJoints(context, ("arm", "pendulum"))
         self.on_parameters(context.params)
         return self.on_reset(0.0)
 
@@ -148,7 +148,7 @@ class SwingUp(Node):
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, RobotState):
-            if not self._has_joints(message):
+            if not self._expected.are_in(message):
                 return None
             torque = _clip(self._torque(message), self._params.torque_limit)
             return [("command", JointCommand(name=["arm"], value=[torque], answers=message.seq))]
@@ -164,20 +164,9 @@ class SwingUp(Node):
             position, velocity, acceleration = (row[i] if i < len(row) else 0.0 for row in rows)
             self._reference, self._reference_time = (position, velocity, acceleration), self._time
 
-    def _has_joints(self, state: RobotState) -> bool:
-        """Whether the state is of our robot. At the start another one's is an error of the plan: ValueError."""
-        if "arm" in state.name and "pendulum" in state.name:
-            self._met_its_joints = True
-            return True
-        line = f"swing_up needs the joints 'arm' and 'pendulum'; the state has {state.name[:10]}"
-        if state.name and not self._met_its_joints:
-            raise ValueError(line)
-        self._context.warn(f"{line}: it is not answered"[:300])
-        return False
-
     def _torque(self, state: RobotState) -> float:
         """Torque on the arm (N m) before the limit, from the mode that the pendulum's angle asks for."""
-        i, j = state.name.index("arm"), state.name.index("pendulum")
+        i, j = self._expected.indices
         dt, self._time = state.timestamp - self._time, state.timestamp
         theta, alpha = state.position[i], state.position[j]
         theta_dot, alpha_dot = state.velocity[i], state.velocity[j]

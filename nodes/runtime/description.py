@@ -17,7 +17,14 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
             for j in mechanism.moving_joints
         ],
         actuators=[
-            ActuatorDescription(name=a.name, joint=a.joint, unit=a.unit, effort_limit=a.effort_limit)
+            ActuatorDescription(
+                name=a.name,
+                joint=a.joint,
+                unit=a.unit,
+                effort_limit=a.effort_limit,
+                velocity_limit=a.velocity_limit,
+                modes=list(a.modes),
+            )
             for a in mechanism.actuators
         ],
         bodies=[

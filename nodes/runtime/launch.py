@@ -185,6 +185,8 @@ class Launch:
                     self._note_losses(name, counters, answer["last_refusal"])
                 elif service == "status":
                     self._note_losses(name, answer["counters"], answer["refusal"])
+                    if answer["figures"]:
+                        summary.figures[name] = answer["figures"]
 
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         self.summary.nodes[name] = ListenerLoss(

@@ -6,7 +6,7 @@ calls it. Messages out are yielded or returned as (name, message) pairs, with th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -66,6 +66,23 @@ class Node:
     serves: ClassVar[Mapping[str, str]] = {}
     Params: ClassVar[type[msgspec.Struct]] = NoParams
     rate_hz: float | None = None
+
+    @classmethod
+    def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
+        """Raise ValueError, one line, for parameters that cannot work in this plan; asked before any process starts.
+
+        `plan` is the whole plan as plain data, as in the context.
+        """
+
+    @classmethod
+    def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
+        """The actuators that it commands in this plan; None: any, so that no other node may command."""
+        return None
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """What it measured of its work, in the node's status and the launch's summary; the unit is in the name."""
+        return {}
 
     @property
     def counters(self) -> Mapping[str, int]:

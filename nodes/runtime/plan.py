@@ -31,14 +31,15 @@ class PlanError(ValueError):
 class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The simulation server.
 
-    watchdog_ms  silence of the command stream before the safe mode, None: never
+    watchdog_ms  silence of a commanding node before its actuators go into safe_mode, None: never
+    safe_mode    "zero_effort"; "hold": servos keep their joints where they are, other actuators their effort
     speed        simulated seconds per wall second in realtime, 0.001 .. 1000
     rate_hz      of the state, in simulation time, None: every step
     deadline_ms  how long lockstep waits for one participant's reply
     """
 
     robot: str
-    parameters: dict[str, float] = {}
+    parameters: dict[str, float | str] = {}
     mode: Mode = "realtime"
     step_ms: float = 1.0
     stepper: str = "rk4"

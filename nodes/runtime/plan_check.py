@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
@@ -21,23 +23,47 @@ def check_plan(plan: Plan, file: Path) -> None:
     A `run` that is not found below the plan's folder is made absolute.
     """
     _check_sim(plan, file)
-    _check_robot(plan, file)
+    actuators = _check_robot(plan, file)
     seen: set[str] = {"sim"}
-    commander: str | None = None
+    commanders: dict[str, str] = {}
     classes: dict[str, type[Node]] = {}
     for node in plan.nodes:
         where = f"{file}: node {node.name!r}"
         _check_node(node, seen, where)
         cls = classes[node.name] = _node_class(node, plan, file, where)
-        convert(node.params, cls.Params, f"{where}: params")
+        params = convert(node.params, cls.Params, f"{where}: params")
         _check_topics(cls.speaks, plan.sim.robot, f"{where}: speaks")
         _check_topics(cls.listens, plan.sim.robot, f"{where}: listens")
-        if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.speaks):
-            if commander is not None:
-                raise PlanError(f"{where}: commands the actuators that node {commander!r} commands; one must go")
-            commander = node.name
+        plain = msgspec.to_builtins(plan)
+        try:
+            cls.check(params, plain)
+            if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.speaks):
+                names = cls.commands(params, plain)
+                _check_commands(names, actuators, commanders, node.name, where)
+        except ValueError as error:
+            raise error if isinstance(error, PlanError) else PlanError(f"{where}: params: {error}") from None
     for name, cls in classes.items():
         _check_misspelt(cls, list(classes.values()), f"{file}: node {name!r}")
+
+
+def _check_commands(
+    names: Collection[str] | None, actuators: Sequence[str], commanders: dict[str, str], node: str, where: str
+) -> None:
+    """Note the actuators that a node commands; each has one commanding node."""
+    if names is None:
+        if commanders:
+            other = next(iter(commanders.values()))
+            raise PlanError(f"{where}: commands the actuators that node {other!r} commands; one must go")
+        names = actuators or [""]  # a robot without actuators has one commander all the same
+    else:
+        for name in names:
+            if name not in actuators:
+                raise PlanError(f"{where}: commands no actuator {name!r}{suggestion(name, actuators)}")
+    for name in names:
+        if name in commanders:
+            what = f"actuator {name!r}, which" if len(names) < len(actuators) else "the actuators that"
+            raise PlanError(f"{where}: commands {what} node {commanders[name]!r} commands; one must go")
+        commanders[name] = node
 
 
 def _check_sim(plan: Plan, file: Path) -> None:
@@ -65,7 +91,8 @@ def _methods() -> dict[str, tuple[str, ...]]:
     return {"stepper": tuple(STEPPERS), "stabilizer": tuple(STABILIZERS)}
 
 
-def _check_robot(plan: Plan, file: Path) -> None:
+def _check_robot(plan: Plan, file: Path) -> list[str]:
+    """The names of the robot's actuators."""
     from robots.registry import build, names
 
     where = f"{file}: [sim]"
@@ -84,6 +111,7 @@ def _check_robot(plan: Plan, file: Path) -> None:
             raise PlanError(f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, joints)}")
         if not (positive(milestone.tolerance_deg) and milestone.hold_s >= 0.0):
             raise PlanError(f"{at}: tolerance_deg must be above zero and hold_s not below")
+    return [actuator.name for actuator in mechanism.actuators]
 
 
 def _check_node(node: NodePlan, seen: set[str], where: str) -> None:

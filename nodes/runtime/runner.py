@@ -197,6 +197,7 @@ class Runner:
             "overruns": self._overruns,
             **self._hosted.node.counters,
         }
+        self._place.status.figures = dict(self._hosted.node.figures)
 
     def _say_status(self) -> None:
         self._measure()

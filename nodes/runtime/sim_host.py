@@ -180,8 +180,8 @@ class SimHost:
             "overruns": self._overrun_count(),
             "refused": sum(each.count for each in self._refusals),
             "lost": self._links.lost,
-            "watchdog_trips": server.watchdog_trips,
-            "commands": server.commands,
+            "watchdog_trips": server.actuation.trips,
+            "commands": server.actuation.commands,
         }
         place.status.timing = server.timing()
         place.status.refusal = last_of(*self._refusals)

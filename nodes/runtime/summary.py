@@ -32,12 +32,31 @@ class ListenerLoss(msgspec.Struct, kw_only=True):
     last_refusal: str = ""
 
 
+class Load(msgspec.Struct, kw_only=True):
+    """What an actuator had to give, in `unit` (N m or N); limit None where it has none."""
+
+    peak: float
+    rms: float
+    limit: float | None = None
+    unit: str = "N m"
+
+    def text(self) -> str:
+        """ "peak 12.3 N m, rms 4.1 N m (25 %, 8 % of 50 N m)"."""
+        text = f"peak {self.peak:.3g} {self.unit}, rms {self.rms:.3g} {self.unit}"
+        if self.limit is None:
+            return text
+        peak, rms = (100.0 * value / self.limit for value in (self.peak, self.rms))
+        return f"{text} ({peak:.0f} %, {rms:.0f} % of {self.limit:g} {self.unit})"
+
+
 class Summary(msgspec.Struct, kw_only=True):
     """A run in figures; s, J and the constraint rows' own units. None where nothing was measured.
 
     milestones      {name: simulation time it was reached at, None when it was not}
     missed          the required milestones that were not reached
     first_state_s   wall time from the start of the program to the first state after the simulation began
+    loads           {actuator: peak, rms, limit, unit of its effort}
+    figures         {node: what it measured of its work, the unit in the name}
     nodes           {listener: what it lost}
     """
 
@@ -63,6 +82,8 @@ class Summary(msgspec.Struct, kw_only=True):
     peak_phidot: float | None = None
     energy: float | None = None
     energy_drift: float | None = None
+    loads: dict[str, Load] = {}
+    figures: dict[str, dict[str, float]] = {}
     nodes: dict[str, ListenerLoss] = {}
     files: list[FileWritten] = []
 
@@ -72,6 +93,7 @@ class Summary(msgspec.Struct, kw_only=True):
             value = status.get(field)
             if value is not None and not (field.endswith("_s") and value == 0.0):
                 setattr(self, field, value)
+        self.loads = msgspec.convert(status.get("loads", {}), dict[str, Load])
 
     def take_file(self, path: Path) -> None:
         """Note a file that a node was to write, if it is there."""
@@ -103,6 +125,10 @@ class Summary(msgspec.Struct, kw_only=True):
             drift = self.energy_drift
             change = f", at most {drift:.3e} J away from the start" if drift is not None else ""
             yield "energy", f"{self.energy:.6f} J{change}"
+        for name, load in self.loads.items():
+            yield f"load of {name}", load.text()
+        for name, figures in self.figures.items():
+            yield name, ", ".join(f"{key} {value:.3g}" for key, value in figures.items())
         yield from self._node_lines()
         for file in self.files:
             yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"

@@ -10,43 +10,29 @@ from nodes.runtime.plan import Milestone
 
 
 class Watchdog:
-    """Trips when commands have been silent for `limit_s`, on a clock the caller reads; armed by the first one."""
+    """Trips when the commands of one node have been silent for `limit_s`, on a clock the caller reads."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, now: float) -> None:
         self._limit_s = limit_s
-        self._heard_at: float | None = None
-        self.tripped = False
+        self._heard_at = now
 
     def hear(self, now: float) -> None:
-        """A command came."""
+        """A command came, or time did not count until now: a pause ends."""
         self._heard_at = now
-        self.tripped = False
-
-    def excuse(self, now: float) -> None:
-        """Time did not count until now: a pause ends."""
-        if self._heard_at is not None:
-            self._heard_at = now
-
-    def forget(self) -> None:
-        """Wait for a first command again."""
-        self._heard_at = None
-        self.tripped = False
-
-    def objects_to(self, age_s: float, speed: float) -> str:
-        """Why a command that answers a state of this age (simulation time) comes too late, "" when it does not.
-
-        Its node was held up, and works off what it should have said long ago.
-        """
-        if age_s <= self._limit_s * max(speed, 1.0):  # the limit is of wall time
-            return ""
-        return f"answers a state {age_s * 1e3:.0f} ms old; watchdog_ms = {self._limit_s * 1e3:g} allows no such age"
 
     def trips(self, now: float) -> bool:
-        """Whether it trips now; once per silence."""
-        if self.tripped or self._heard_at is None or now - self._heard_at <= self._limit_s:
-            return False
-        self.tripped = True
-        return True
+        """Whether the silence has been too long."""
+        return now - self._heard_at > self._limit_s
+
+
+def too_old(age_s: float, limit_s: float, speed: float) -> str:
+    """Why a command that answers a state of this age (simulation time) comes too late, "" when it does not.
+
+    Its node was held up, and works off what it should have said long ago.
+    """
+    if age_s <= limit_s * max(speed, 1.0):  # the limit is of wall time
+        return ""
+    return f"answers a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} allows no such age"
 
 
 class MilestoneWatch:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nodes.wire.messages import BodyPoses, JointCommand, Message, Reference, RobotState
+from nodes.wire.messages import BodyPoses, Encoders, JointCommand, Message, Reference, RobotState, Twist
 from nodes.wire.topics import lookup
 
 MAX_BYTES = 1 << 20
@@ -45,6 +45,8 @@ def encode(message: Message, topic: str = "") -> bytes:
         _check_command(topic, message)
     elif isinstance(message, Reference):
         _check_reference(topic, message)
+    elif isinstance(message, Twist):
+        _check_twist(topic, message)
     try:
         payload = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError) as error:
@@ -112,6 +114,17 @@ def _check_poses(topic: str, poses: BodyPoses) -> None:
         _check_each(topic, p=poses.p, quaternion=poses.quaternion)
 
 
+def _check_twist(topic: str, twist: Twist) -> None:
+    if len(twist.linear) != 3 or len(twist.angular) != 3:
+        raise WireError(topic, f"linear and angular have {len(twist.linear)} and {len(twist.angular)} numbers, not 3")
+    _check_each(topic, linear=twist.linear, angular=twist.angular)
+
+
+def _check_encoders(topic: str, encoders: Encoders) -> None:
+    if len(encoders.name) != len(encoders.count):
+        raise WireError(topic, f"{len(encoders.name)} names for {len(encoders.count)} counts")
+
+
 def _check_each(topic: str, **fields: list[float]) -> None:
     """Raise WireError with the first field that has a number that is not finite; sums of finite ones may not be."""
     for name, values in fields.items():
@@ -124,4 +137,6 @@ _CHECKS: dict[type[Message], Callable[[str, Any], None]] = {
     RobotState: _check_state,
     Reference: _check_reference,
     BodyPoses: _check_poses,
+    Twist: _check_twist,
+    Encoders: _check_encoders,
 }

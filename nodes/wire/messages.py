@@ -35,12 +35,19 @@ class JointDescription(msgspec.Struct, kw_only=True):
 
 
 class ActuatorDescription(msgspec.Struct, kw_only=True):
-    """One actuator: the joint it drives, and the largest effort it gives (N or N m)."""
+    """One actuator: the joint it drives, the modes it takes, and its limits, None where it has none.
+
+    effort_limit    N m or N
+    velocity_limit  rad/s or m/s, of commanded velocities and of the way to a commanded position
+    modes           of JointCommand; positions are limited by the joint's lower and upper
+    """
 
     name: str
     joint: str
     unit: str = "N m"
     effort_limit: float | None = None
+    velocity_limit: float | None = None
+    modes: list[str] = msgspec.field(default_factory=lambda: ["effort"])
 
 
 class Shape(msgspec.Struct, kw_only=True):
@@ -111,11 +118,11 @@ class BodyPoses(Message, kw_only=True):
 
 
 class JointCommand(Message, kw_only=True):
-    """What the actuators shall do, from the one node that commands them.
+    """What the actuators shall do; each is commanded by one node.
 
     mode     "effort" (N m, N), "velocity" (rad/s, m/s) or "position" (rad, m)
-    name     actuators; those not named keep their last value
-    value    one per name, finite
+    name     actuators; those not named keep their last mode and value
+    value    one per name, finite; the actuator's limits apply
     answers  seq of the state this answers, None when it answers none
     """
 
@@ -132,6 +139,21 @@ class Reference(Message, kw_only=True):
     position: list[float] = []
     velocity: list[float] = []
     acceleration: list[float] = []
+
+
+class Twist(Message, kw_only=True):
+    """A velocity for a mobile base, in the base's own axes: linear x, y, z in m/s, angular x, y, z in rad/s, finite."""
+
+    linear: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+    angular: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
+class Encoders(Message, kw_only=True):
+    """What incremental encoders count, whole pulses since the start, unwrapped: one count per name."""
+
+    name: list[str] = []
+    count: list[int] = []
+    pulses_per_turn: int = 0
 
 
 class Event(Message, kw_only=True):
@@ -151,6 +173,7 @@ class Status(Message, kw_only=True):
     timing    seconds: what the node measured of itself, e.g. step_p50_s
     detail    one line for a person
     refusal   topic and reason of what it refused last
+    figures   what the node measured of its work, e.g. a tracking error; the unit is in the name
     """
 
     node: str = ""
@@ -159,3 +182,4 @@ class Status(Message, kw_only=True):
     timing: dict[str, float] = {}
     detail: str = ""
     refusal: str = ""
+    figures: dict[str, float] = {}

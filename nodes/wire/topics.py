@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from nodes.wire.messages import (
     BodyPoses,
     Description,
+    Encoders,
     Event,
     JointCommand,
     Message,
     Reference,
     RobotState,
     Status,
+    Twist,
 )
 
 
@@ -38,6 +40,8 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("command", JointCommand),
         Topic("reference", Reference),
         Topic("event", Event),
+        Topic("cmd_vel", Twist),
+        Topic("encoders", Encoders),
     )
 }
 GLOBAL_TOPICS: dict[str, Topic] = {"status": Topic("status", Status, latched=True)}

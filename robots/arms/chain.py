@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from robots.arms.welding import plus, welded
 from robots.charmie.links import arm_bodies, arm_joints
+from robots.charmie.mechanism import actuator
 from robots.charmie.parameters import numbers_of, read_parameters
-from sim_core.mechanism import Actuator, Joint, Mechanism, PointOutput
+from sim_core.mechanism import Joint, Mechanism, PointOutput
 
 # The joints that move, by their place in the arm: shoulder and elbow; then the turns about the links; then the wrist
 MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
@@ -35,7 +36,9 @@ def _arm(n: int, file: str) -> Mechanism:
         bodies=bodies,
         joints=joints,
         actuators=tuple(
-            Actuator(name=name, joint=name, effort_limit=p.arm.links[int(name[-1]) - 1].effort_limit) for name in moving
+            actuator(name, link.effort_limit, p.arm.velocity_limit, link.servo)
+            for name in moving
+            for link in [p.arm.links[int(name[-1]) - 1]]
         ),
         outputs=(PointOutput(name="claw", body=hand, point=plus(at, p.arm.claw.center)),),
         gravity=(0.0, 0.0, -p.gravity),

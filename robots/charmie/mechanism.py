@@ -10,9 +10,9 @@ from typing import Literal
 
 from robots.charmie import closed, links
 from robots.charmie.geometry import Motion, lift_of_length, tilt_of_length
-from robots.charmie.parameters import Parameters, numbers_of, read_parameters
+from robots.charmie.parameters import Parameters, ServoGains, numbers_of, read_parameters
 from robots.parameters import require_choice
-from sim_core.mechanism import Actuator, Mechanism, PointOutput
+from sim_core.mechanism import Actuator, Mechanism, PointOutput, Servo
 
 
 def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechanism:
@@ -75,18 +75,27 @@ def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:
     )
 
 
+def actuator(joint: str, effort: float, velocity: float, gains: ServoGains, unit: str = "N m") -> Actuator:
+    """The actuator of a joint, named as the joint."""
+    servo = Servo(stiffness=gains.stiffness, damping=gains.damping)
+    return Actuator(name=joint, joint=joint, effort_limit=effort, velocity_limit=velocity, servo=servo, unit=unit)
+
+
 def actuators(p: Parameters) -> tuple[Actuator, ...]:
     """One actuator per joint, named as its joint."""
+    base, lift, tilt, head, claw = p.base, p.lift, p.tilt, p.head, p.arm.claw
     found = [
-        Actuator(name="base_x", joint="base_x", effort_limit=p.base.effort_limit, unit="N"),
-        Actuator(name="base_y", joint="base_y", effort_limit=p.base.effort_limit, unit="N"),
-        Actuator(name="base_yaw", joint="base_yaw", effort_limit=p.base.torque_limit),
-        Actuator(name="lift", joint="lift", effort_limit=p.lift.effort_limit, unit="N"),
-        Actuator(name="tilt", joint="tilt", effort_limit=200.0),
+        actuator("base_x", base.effort_limit, base.speed_limit, base.slide_servo, "N"),
+        actuator("base_y", base.effort_limit, base.speed_limit, base.slide_servo, "N"),
+        actuator("base_yaw", base.torque_limit, base.turn_limit, base.turn_servo),
+        actuator("lift", lift.joint_effort_limit, lift.velocity_limit, lift.servo, "N"),
+        actuator("tilt", tilt.joint_effort_limit, tilt.velocity_limit, tilt.servo),
     ]
-    efforts = [*[link.effort_limit for link in p.arm.links], p.arm.claw.effort_limit]
     for branch in links.SIDES:
-        for name, effort in zip(links.arm_joint_names(branch), efforts, strict=True):
-            found.append(Actuator(name=name, joint=name, effort_limit=effort))
-    found += [Actuator(name=name, joint=name, effort_limit=p.head.effort_limit) for name in ("neck_pan", "neck_tilt")]
+        *names, last = links.arm_joint_names(branch)
+        for name, link in zip(names, p.arm.links, strict=True):
+            found.append(actuator(name, link.effort_limit, p.arm.velocity_limit, link.servo))
+        found.append(actuator(last, claw.effort_limit, p.arm.velocity_limit, claw.servo))
+    for name, part in (("neck_pan", head.pan), ("neck_tilt", head.tilt)):
+        found.append(actuator(name, head.effort_limit, head.velocity_limit, part.servo))
     return tuple(found)

@@ -22,14 +22,27 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A table of the file; a key it does not know is a mistake."""
 
 
+class ServoGains(_Table, frozen=True):
+    """The actuator's own loop, for velocity and position commands: N m/rad or N/m, N m s/rad or N s/m."""
+
+    stiffness: Positive
+    damping: NotNegative
+
+
 class Wheels(_Table, frozen=True):
-    """Omnidirectional wheels; `distance` from the yaw axis, m."""
+    """Omnidirectional wheels, evenly around the yaw axis; `distance` from it, m.
+
+    first_angle  rad, of the first wheel's place, from x towards y
+    speed_limit  rad/s
+    """
 
     count: Annotated[int, Meta(ge=3)]
     mass: NotNegative
     radius: Positive
     distance: Positive
     pulses_per_turn: Annotated[int, Meta(gt=0)]
+    first_angle: float
+    speed_limit: Positive
 
 
 class Base(_Table, frozen=True):
@@ -44,6 +57,8 @@ class Base(_Table, frozen=True):
     acceleration_limit: Positive
     effort_limit: Positive
     torque_limit: Positive
+    slide_servo: ServoGains
+    turn_servo: ServoGains
     wheels: Wheels
 
 
@@ -77,6 +92,7 @@ class ArmLink(_Table, frozen=True):
     lower: float
     upper: float
     effort_limit: Positive
+    servo: ServoGains
 
 
 class Claw(_Table, frozen=True):
@@ -91,6 +107,7 @@ class Claw(_Table, frozen=True):
     lower: float
     upper: float
     effort_limit: Positive
+    servo: ServoGains
 
 
 class Arm(_Table, frozen=True):
@@ -113,6 +130,7 @@ class HeadLink(_Table, frozen=True):
     center_of_mass: Point
     lower: float
     upper: float
+    servo: ServoGains
 
 
 class Head(_Table, frozen=True):
@@ -127,7 +145,10 @@ class Head(_Table, frozen=True):
 
 
 class LinearActuator(_Table, frozen=True):
-    """A linear actuator between two bodies; lower, upper and velocity_limit are those of the joint it moves."""
+    """A linear actuator between two bodies.
+
+    Of the joint that it moves are lower, upper, velocity_limit, joint_effort_limit (N or N m) and servo.
+    """
 
     base_point: Point
     body_point: Point
@@ -136,6 +157,8 @@ class LinearActuator(_Table, frozen=True):
     upper: float
     velocity_limit: Positive
     effort_limit: Positive
+    joint_effort_limit: Positive
+    servo: ServoGains
 
 
 class ExtensionSpring(_Table, frozen=True):

@@ -20,6 +20,8 @@ from nodes.runtime.plan import Plan, load_plan, save_plan
 from nodes.wire.domain import domain_folder
 from nodes.wire.registry import NodeEntry, Registry, RegistryClient
 from nodes.wire.service import ServiceClient
+from robots import registry
+from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, Y
 
 DOMAIN = 7
 NODES = '''
@@ -136,6 +138,43 @@ def make_plan(node_file: Path, tmp_path: Path) -> Callable[..., Plan]:
         return load_plan(file)
 
     return make
+
+
+def two_link(effort_limit: float = 40.0) -> Mechanism:
+    """An arm of two bars in a vertical plane, hanging at 0, with servos on both joints."""
+    bars = tuple(
+        Body(name=name, mass=mass, inertia=(mass / 48, 0.0, mass / 48, 0.0, 0.0, 0.0), center_of_mass=(0.0, 0.0, -0.25))
+        for name, mass in (("upper", 2.0), ("lower", 1.0))
+    )
+    return Mechanism(
+        name="two_link",
+        coordinates="joint",
+        bodies=bars,
+        joints=(
+            Joint(name="shoulder", child="upper", axis=Y, lower=-3.0, upper=3.0),
+            Joint(name="elbow", parent="upper", child="lower", parent_point=(0.0, 0.0, -0.5), axis=Y),
+        ),
+        actuators=tuple(
+            Actuator(
+                name=f"{joint}_motor",
+                joint=joint,
+                effort_limit=effort_limit,
+                velocity_limit=2.0,
+                servo=Servo(stiffness=400.0, damping=20.0),
+            )
+            for joint in ("shoulder", "elbow")
+        ),
+        initial_q=(0.4, -0.3),
+        initial_v=(0.0, 0.0),
+        parameters={"effort_limit": effort_limit},
+    )
+
+
+@pytest.fixture
+def arm(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the two-bar arm, among the robots for this test."""
+    monkeypatch.setitem(registry.OURS, "two_link", two_link)
+    return "two_link"
 
 
 class Run:

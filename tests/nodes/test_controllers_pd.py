@@ -53,7 +53,7 @@ def test_a_reference_without_rates_is_at_rest_and_reset_forgets_it() -> None:
 
 
 def test_a_joint_that_the_state_lacks_is_named() -> None:
-    with pytest.raises(ValueError, match=r"asked to drive joint 'b'; the state has \['a'\]"):
+    with pytest.raises(ValueError, match=r"pd needs joint 'b'; the state has \['a'\]"):
         started().on_message("state", RobotState(name=["a"], position=[0.0], velocity=[0.0]))
 
 

@@ -296,7 +296,7 @@ def test_references_of_other_joints_are_not_the_arms() -> None:
 
 
 def test_a_state_without_its_joints_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"needs the joints 'arm' and 'pendulum'; the state has \['elbow'\]"):
+    with pytest.raises(ValueError, match=r"swing_up needs joint 'arm'; the state has \['elbow'\]"):
         Run().node.on_message("state", RobotState(name=["elbow"], position=[0.0], velocity=[0.0]))
 
 

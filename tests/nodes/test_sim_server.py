@@ -96,7 +96,7 @@ def test_a_command_holds_until_the_next_and_is_clipped(make_plan: MakePlan) -> N
     ("command", "reason"),
     [
         (effort(1.0, name="elbow"), "no actuator 'elbow'; its actuators are arm"),
-        (effort(1.0, mode="velocity"), "mode 'velocity'"),
+        (effort(1.0, mode="velocity"), "mode 'velocity': actuator 'arm' of 'rotary_pendulum' has no servo gains"),
         (effort(1.0, mode="position"), "mode 'position'"),
     ],
 )
@@ -130,7 +130,7 @@ def test_the_watchdog_waits_for_a_first_command(make_plan: MakePlan) -> None:
     server.request("resume", {})
     for _ in range(50):
         server.step()
-    assert (server.state, server.watchdog_trips) == ("running", 0)
+    assert (server.state, server.actuation.trips) == ("running", 0)
 
 
 @pytest.mark.parametrize(("safe_mode", "left"), [("zero_effort", 0.0), ("hold", 0.02)])
@@ -143,7 +143,7 @@ def test_silence_trips_the_watchdog_and_a_command_ends_it(safe_mode: str, left: 
     assert (server.state, ear.state().effort[0]) == ("running", 0.02)
     for _ in range(4):
         server.step()
-    assert (server.state, server.watchdog_trips, ear.state().effort[0]) == ("safe", 1, left)
+    assert (server.state, server.actuation.trips, ear.state().effort[0]) == ("safe", 1, left)
     assert server.detail == f"no command for 5 ms: {safe_mode}"
     server.command("damp", effort(0.01))
     server.step()
@@ -161,10 +161,10 @@ def test_a_pause_is_no_silence_in_realtime(make_plan: MakePlan, monkeypatch: pyt
     now += 60.0
     server.request("resume", {})
     server.step()
-    assert server.watchdog_trips == 0
+    assert server.actuation.trips == 0
     now += 0.06
     server.step()
-    assert (server.state, server.watchdog_trips) == ("safe", 1)
+    assert (server.state, server.actuation.trips) == ("safe", 1)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
     assert (ear.state().effort[0], server.refusals.count) == (taken, int(refused))
     if not refused:
         return
-    assert (server.state, server.commanded_by) == ("safe", None)
+    assert (server.state, server.actuation.commanded_by) == ("safe", None)
     assert "answers a state 61 ms old" in server.status()["commands_refused"]["damp"]["reason"]
     for answers in (0, None, ear.state().seq - 50):  # by hand, by hand, and just in time
         server.command("damp", effort(0.04, answers=answers))
@@ -348,3 +348,78 @@ def test_parameters_are_read_and_tuned(make_plan: MakePlan) -> None:
     assert "arm_damping" in server.request("get_parameters", {})
     assert server.request("set", {"arm_damping": 0.5})["arm_damping"] == 0.5
     assert server.request("set_parameters", {"arm_damping": 0.25})["arm_damping"] == 0.25
+
+
+def commanded(mode: Any, **values: float) -> JointCommand:
+    return JointCommand(mode=mode, name=list(values), value=list(values.values()))
+
+
+@pytest.fixture
+def arm_plan(arm: str) -> Callable[..., Plan]:
+    return lambda **settings: Plan(name="p", sim=SimPlan(robot=arm, mode="lockstep", **settings))
+
+
+def test_actuators_with_servos_take_velocities_and_positions(arm_plan: MakePlan) -> None:
+    server, ear = started(arm_plan())
+    description = ear.all(Description)[0].actuators[0]
+    assert (description.modes, description.velocity_limit) == (["effort", "velocity", "position"], 2.0)
+    server.command("hand", commanded("position", elbow_motor=0.5))
+    server.command("hand", commanded("velocity", shoulder_motor=-0.2))
+    for _ in range(2000):
+        server.step()
+    state = ear.state()
+    assert state.position[1] == pytest.approx(0.5, abs=0.02)
+    assert state.velocity == [pytest.approx(-0.2, abs=0.01), pytest.approx(0.0, abs=0.01)]
+    server.command("hand", commanded("effort", shoulder_motor=0.0, elbow_motor=0.0))
+    server.step()
+    assert ear.state().effort == [0.0, 0.0]
+
+
+def test_a_snapshot_holds_what_the_servos_were_told(arm_plan: MakePlan) -> None:
+    server, ear = started(arm_plan())
+    server.command("hand", commanded("velocity", shoulder_motor=0.7))
+    for _ in range(100):
+        server.step()
+    snapshot = msgspec.msgpack.decode(msgspec.msgpack.encode(server.request("snapshot", {})))
+    runs = []
+    for _ in range(2):
+        for _ in range(50):
+            server.step()
+        runs.append((ear.state().position, ear.state().effort))
+        server.request("restore", {"state": snapshot})
+    assert runs[0] == runs[1]
+    for servos in (None, {"mode": [9, 9], "value": [0, 0], "target": [0, 0]}):
+        with pytest.raises(ValueError, match="restore: servos"):
+            server.request("restore", {"state": {**snapshot, "servos": servos}})
+    assert server.request("snapshot", {}) == snapshot
+
+
+def test_each_actuator_has_its_own_commander_and_silence_of_one_makes_its_own_safe(arm_plan: MakePlan) -> None:
+    server, ear = started(arm_plan(watchdog_ms=5.0))
+    server.request("resume", {})
+    server.command("upper", commanded("effort", shoulder_motor=1.0))
+    for _ in range(20):
+        server.command("lower", commanded("effort", elbow_motor=2.0))
+        server.step()
+    assert (server.state, ear.state().effort) == ("safe", [0.0, 2.0])
+    assert server.status()["commanded_by"] == "lower"
+    server.command("lower", commanded("effort", elbow_motor=3.0))
+    server.command("other", commanded("effort", shoulder_motor=0.5, elbow_motor=0.5))
+    server.step()
+    assert ear.state().effort == [0.0, 3.0]
+    assert "'lower' has" in server.status()["commands_refused"]["other"]["reason"]
+    server.command("upper", commanded("effort", shoulder_motor=1.5))
+    server.step()
+    assert (server.state, ear.state().effort, server.actuation.trips) == ("running", [1.5, 3.0], 1)
+
+
+def test_loads_are_peak_and_root_mean_square_of_what_was_applied(arm_plan: MakePlan) -> None:
+    server, _ = started(arm_plan())
+    for effort in (3.0, -4.0, 0.0, 0.0):
+        server.command("hand", commanded("effort", shoulder_motor=effort))
+        server.step()
+    load = server.status()["loads"]["shoulder_motor"]
+    assert load == {"peak": 4.0, "rms": pytest.approx(2.5), "limit": 40.0, "unit": "N m"}
+    assert server.status()["loads"]["elbow_motor"]["peak"] == 0.0
+    server.request("reset", {})
+    assert server.status()["loads"]["shoulder_motor"]["peak"] == 0.0

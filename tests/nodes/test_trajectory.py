@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,16 +12,14 @@ import numpy as np
 import pytest
 
 from nodes.runtime.node import Context
-from nodes.trajectory import Trajectory, TrajectoryParams, minimum_jerk, sine
-from nodes.wire.messages import Reference, RobotState
+from nodes.trajectory import Trajectory, TrajectoryParams
+from nodes.wire.messages import Description, JointDescription, Reference, RobotState
 
 STEP_S = 1e-3
 
 
 def references(duration_s: float, **params: Any) -> list[tuple[float, Reference]]:
-    node = Trajectory()
-    filled = msgspec.convert({"joints": ["arm"]} | params, TrajectoryParams)
-    node.on_start(Context("trajectory", "robot", STEP_S, filled, np.random.default_rng(0)))
+    node = started(**params)
     said = []
     for tick in range(round(duration_s / STEP_S) + 1):
         for name, message in node.on_message("state", RobotState(timestamp=tick * STEP_S)) or ():
@@ -27,6 +27,20 @@ def references(duration_s: float, **params: Any) -> list[tuple[float, Reference]
             assert isinstance(message, Reference)
             said.append((tick * STEP_S, message))
     return said
+
+
+def started(**params: Any) -> Trajectory:
+    node = Trajectory()
+    filled = msgspec.convert({"joints": ["arm"]} | params, TrajectoryParams)
+    node.on_start(Context("trajectory", "robot", STEP_S, filled, np.random.default_rng(0)))
+    return node
+
+
+def said_by(node: Trajectory, time: float, position: float = 0.0) -> Reference:
+    state = RobotState(timestamp=time, name=["arm"], position=[position], velocity=[0.0])
+    ((_, message),) = node.on_message("state", state) or ()
+    assert isinstance(message, Reference)
+    return message
 
 
 def test_reference_is_published_at_its_rate_in_simulation_time() -> None:
@@ -68,17 +82,67 @@ def test_each_joint_can_have_its_own_waypoints() -> None:
     assert np.degrees(said[-1][1].position) == pytest.approx([90.0, -5.0])
 
 
-@pytest.mark.parametrize("t", [0.1, 0.77, 1.2, 1.93])
-@pytest.mark.parametrize("curve", ["sine", "minimum_jerk"])
-def test_rate_and_acceleration_are_the_derivatives_of_the_value(curve: str, t: float) -> None:
-    def point(t: float) -> np.ndarray:
-        if curve == "sine":
-            return np.array(sine(0.5, 3.0, t))
-        return np.array(minimum_jerk([0.0, 1.0, 2.0], [0.2, 1.4, -0.3], t))
+def test_values_come_in_their_joints_units() -> None:
+    params = {"joints": ["lift", "tilt"], "units": ["mm", "deg"], "kind": "quintic"}
+    said = references(
+        2.0, **params, waypoints=[[0.0, 0.0, 0.0], [1.0, 50.0, 90.0]], velocities=[[0.0, 0.0], [10.0, 0.0]]
+    )
+    at_end = next(m for t, m in said if t == pytest.approx(1.0))
+    assert at_end.position == pytest.approx([0.05, math.pi / 2])
+    assert at_end.velocity == pytest.approx([0.01, 0.0])
 
-    h = 1e-5
-    slope = (point(t + h) - point(t - h)) / (2.0 * h)
-    assert slope[:2] == pytest.approx(point(t)[1:], rel=1e-6, abs=1e-6)
+
+def test_segments_of_acceleration_count_from_where_the_joints_are() -> None:
+    segments = [[0.5, -20.0], [0.5, 20.0]]
+    node = started(kind="acceleration_segments", segments=segments, relative=True)
+    first = said_by(node, 0.0, 0.7)
+    assert (first.position, first.acceleration) == ([0.7], [pytest.approx(-math.pi / 9)])
+    assert said_by(node, 1.0, 0.1).position == [pytest.approx(0.7 - math.pi / 9 * 0.25)]
+    node.on_reset(0.0)
+    assert said_by(node, 0.0, 0.3).position == [0.3]
+
+
+def test_a_file_of_via_points_is_found_in_the_project_and_followed(tmp_path: Path) -> None:
+    (tmp_path / "points.csv").write_text("time_s,arm_deg\n0,0\n2,90\n")
+    node = Trajectory()
+    params = msgspec.convert({"file": "points.csv", "kind": "minimum_jerk"}, TrajectoryParams)
+    plan = {"folder": str(tmp_path)}
+    Trajectory.check(params, plan)
+    node.on_start(Context("trajectory", "robot", STEP_S, params, np.random.default_rng(0), plan=plan))
+    assert said_by(node, 1.0).position == [pytest.approx(math.pi / 4)]
+    (tmp_path / "points.csv").unlink()
+    with pytest.raises(ValueError, match=r"points.csv: no such via-point file"):
+        Trajectory.check(params, plan)
+
+
+def test_a_move_too_fast_for_its_limits_is_refused_before_the_start() -> None:
+    moves = {"kind": "trapezoidal", "waypoints": [[0.0, 0.0], [1.0, 90.0]]}
+    for limits, words in (
+        ({}, "acceleration_limit is []; it takes one number above 0"),
+        (
+            {"acceleration_limit": [300.0]},
+            "joint 'arm': the move to waypoint 1 has 1 s; within the limits it takes 1.095",
+        ),
+        ({"acceleration_limit": [400.0], "velocity_limit": [100.0]}, "it takes 1.15 s"),
+    ):
+        params = msgspec.convert({"joints": ["arm"]} | moves | limits, TrajectoryParams)
+        with pytest.raises(ValueError, match=re.escape(words)):
+            Trajectory.check(params, {"folder": "."})
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"joints": ["elbow"]}, "a reference of joint 'elbow'; 'it' has arm, lift"),
+        ({"joints": ["lift"]}, "a reference of joint 'lift' in deg; its position is in m"),
+        ({"joints": ["arm"], "units": ["mm"], "kind": "steps", "waypoints": [[0.0, 1.0]]}, "'arm' in mm"),
+    ],
+)
+def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str, Any], says: str) -> None:
+    joints = [JointDescription(name="arm"), JointDescription(name="lift", kind="prismatic", unit="m")]
+    with pytest.raises(ValueError, match=says):
+        started(**params).on_message("description", Description(robot="it", joints=joints))
+    assert started().on_message("description", Description(robot="it", joints=joints)) is None
 
 
 @pytest.mark.parametrize(
@@ -92,6 +156,14 @@ def test_rate_and_acceleration_are_the_derivatives_of_the_value(curve: str, t: f
         ({"kind": "circle"}, "circle"),
         ({"kind": "steps"}, "needs waypoints"),
         ({"kind": "sine", "waypoints": [[0.0, 1.0]]}, "takes no waypoints"),
+        ({"kind": "sine", "units": ["mm"]}, "an angle"),
+        ({"kind": "steps", "velocities": [[1.0]]}, 'they belong to "quintic"'),
+        ({"kind": "acceleration_segments"}, "needs segments"),
+        ({"kind": "acceleration_segments", "segments": [[0.0, 1.0]]}, "a segment lasts 0.0 s"),
+        ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0], [2.0]]}, "2 rows for 1 waypoints"),
+        ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0, 3.0]]}, "velocities row 0"),
+        ({"kind": "steps", "waypoints": [[0.0, 1.0]], "units": ["deg", "mm"]}, "units has 2 entries"),
+        ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], and file = 'points.csv' gives them too"),
         ({"kind": "steps", "waypoints": [[0.0, 1.0, 2.0]]}, "waypoint 0 is [0.0, 1.0, 2.0]"),
         ({"kind": "steps", "waypoints": [[0.0, math.inf]]}, "must be finite"),
         ({"kind": "steps", "waypoints": [[1.0, 0.0], [1.0, 2.0]]}, "waypoint 1 is at 1.0 s, not after 1.0 s"),

@@ -128,10 +128,7 @@ def _plain(mechanism: Any) -> dict[str, Any]:
             }
             for j in mechanism.moving_joints
         ],
-        "actuators": [
-            {"name": a.name, "joint": a.joint, "unit": a.unit, "effort_limit": a.effort_limit}
-            for a in mechanism.actuators
-        ],
+        "actuators": [_actuator(a) for a in mechanism.actuators],
         "springs": [
             {"name": s.name, "from": s.body_a, "to": s.body_b, **{key: _number(getattr(s, key)) for key in SPRING}}
             for s in mechanism.springs
@@ -140,6 +137,12 @@ def _plain(mechanism: Any) -> dict[str, Any]:
         "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
         "gravity": [float(component) for component in mechanism.gravity],
     }
+
+
+def _actuator(actuator: Any) -> dict[str, Any]:
+    keys = ("name", "joint", "unit", "effort_limit", "velocity_limit")
+    servo = actuator.servo and {"stiffness": actuator.servo.stiffness, "damping": actuator.servo.damping}
+    return {**{key: getattr(actuator, key) for key in keys}, "modes": list(actuator.modes), "servo": servo}
 
 
 def _print(robot: dict[str, Any]) -> None:
@@ -152,9 +155,14 @@ def _print(robot: dict[str, Any]) -> None:
         [(f"  {j['name']}", j["kind"], _axis(j["axis"]), j["parent"], j["child"], _limits(j)) for j in robot["joints"]],
     )
     say("\nactuators")
+    rates = {j["name"]: f"{j['unit']}/s" for j in robot["joints"]}
     say_table(
-        ("  name", "joint", "largest effort"),
-        [(f"  {a['name']}", a["joint"], _effort(a)) for a in robot["actuators"]],
+        ("  name", "joint", "largest effort", "largest velocity", "takes"),
+        [
+            (f"  {a['name']}", a["joint"], _limit(a, "effort", a["unit"]), _limit(a, "velocity", rate), takes)
+            for a in robot["actuators"]
+            for rate, takes in [(rates[a["joint"]], ", ".join(a["modes"]))]
+        ],
     )
     if robot["springs"]:
         say("\nsprings")
@@ -198,6 +206,6 @@ def _limits(joint: dict[str, Any]) -> str:
     return f"{lower} to {upper} {joint['unit']}"
 
 
-def _effort(actuator: dict[str, Any]) -> str:
-    limit = actuator["effort_limit"]
-    return "no limit" if limit is None else f"{limit:g} {actuator['unit']}"
+def _limit(actuator: dict[str, Any], of: str, unit: str) -> str:
+    limit = actuator[f"{of}_limit"]
+    return "no limit" if limit is None else f"{limit:g} {unit}"

@@ -30,6 +30,24 @@ class Tuned(Node):
     speaks = {"command": JointCommand}
 
 
+class Part(Node):
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        actuator: str = "arm"
+
+    speaks = {"command": JointCommand}
+
+    @classmethod
+    def commands(cls, params, plan):
+        return [params.actuator]
+
+
+class Picky(Node):
+    @classmethod
+    def check(cls, params, plan):
+        if plan["sim"]["robot"] == "triple_pendulum":
+            raise ValueError("the triple pendulum is none of mine")
+
+
 class Deaf(Node):
     listens = {"sate": RobotState}
 
@@ -75,6 +93,7 @@ def test_a_plan_survives_being_saved(write: Path) -> None:
     assert load_node_class(plan.node("damp").run, plan.folder).__name__ == "Damp"
 
 
+PART_NODE = '[[nodes]]\nname = "part"\nrun = "tuned.py:Part"\n'
 TUNED_NODE = '[[nodes]]\nname = "tuned"\nrun = "tuned.py:Tuned"\n'
 
 
@@ -126,6 +145,10 @@ def test_every_stepper_may_be_asked_for(stepper: str, write: Path) -> None:
         (TUNED_NODE + "params = { gian = 2.0 }", None, ["node 'tuned'", "'gian'", "did you mean 'gain'"]),
         (TUNED_NODE + 'params = { gain = "big" }', None, ["node 'tuned'", "'gain'"]),
         (NODE + TUNED_NODE, None, ["node 'tuned'", "'damp'", "one must go"]),
+        (NODE + PART_NODE, None, ["node 'part'", "'damp'", "one must go"]),
+        (PART_NODE + NODE, None, ["node 'damp'", "'part'", "one must go"]),
+        (PART_NODE + PART_NODE.replace('"part"', '"other"'), None, ["node 'other'", "'part'", "one must go"]),
+        (PART_NODE + 'params = { actuator = "amr" }', None, ["node 'part'", "'amr'", "did you mean 'arm'"]),
         ('[[milestones]]\nname = "up"\njoint = "pendulm"\ntarget_deg = 180', None, ["'up'", "did you mean 'pendulum'"]),
         ("[[node]]", None, ["'node'", "did you mean 'nodes'"]),
         ("nodes = 3", None, ["plan.toml"]),
@@ -142,6 +165,21 @@ def test_a_mistake_is_named_in_one_line(text: str, sim: str | None, says: list[s
     assert "\n" not in line
     for part in ["plan.toml", *says]:
         assert part in line, line
+
+
+def test_what_only_the_node_knows_is_checked_too(write: Path) -> None:
+    node = "[[nodes]]\nname = 'picky'\nrun = 'tuned.py:Picky'\n"
+    with pytest.raises(PlanError, match=r"node 'picky': params: the triple pendulum is none of mine$"):
+        plan_of(write, node, sim='robot = "triple_pendulum"')
+    assert plan_of(write, node).nodes
+
+
+def test_nodes_may_command_actuators_of_their_own(write: Path, arm: str) -> None:
+    part = PART_NODE + 'params = { actuator = "elbow_motor" }\n'
+    other = part.replace("elbow", "shoulder").replace('"part"', '"other"')
+    assert len(plan_of(write, part + other, sim=f'robot = "{arm}"').nodes) == 2
+    with pytest.raises(PlanError, match=r"commands actuator 'elbow_motor', which node 'part' commands"):
+        plan_of(write, part + part.replace('"part"', '"other"'), sim=f'robot = "{arm}"')
 
 
 def test_topics_of_ones_own_are_welcome(write: Path) -> None:

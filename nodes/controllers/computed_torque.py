@@ -1,0 +1,40 @@
+"""Computed torque: inverse dynamics makes every joint an uncoupled, linear oscillator about its reference."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from nodes.controllers.model import ModelController, ModelParams, for_each
+from nodes.controllers.tracking import Vector
+
+
+class ComputedTorqueParams(ModelParams, frozen=True, kw_only=True):
+    """How fast an error dies out."""
+
+    bandwidth: list[float] = msgspec.field(default_factory=lambda: [20.0])  # rad/s, one for all or one per joint
+    damping_ratio: float = 1.0
+
+
+class ComputedTorque(ModelController):
+    """Efforts = inverse dynamics at q, v of the accelerations a* + 2 zeta w (v* - v) + w^2 (q* - q).
+
+    Joints that it does not drive are taken to accelerate as their reference says, or not at all.
+    """
+
+    Params = ComputedTorqueParams
+
+    def gains(self, params: ComputedTorqueParams, n: int) -> None:
+        """Take bandwidth and damping ratio."""
+        if not (math.isfinite(params.damping_ratio) and params.damping_ratio >= 0.0):
+            raise ValueError(f"damping_ratio is {params.damping_ratio}; it must be a number of at least 0")
+        w = for_each(params.bandwidth, n, "bandwidth", "rad/s")
+        self._stiffness, self._damping = w * w, 2.0 * params.damping_ratio * w
+
+    def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
+        mine = self._model.indices
+        self._a[:] = acceleration
+        self._a[mine] += self._stiffness * (position - self._q)[mine] + self._damping * (velocity - self._v)[mine]
+        self._inverse_dynamics()
+        return self._tau

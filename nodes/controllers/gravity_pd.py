@@ -1,0 +1,41 @@
+"""Joint PD with gravity compensation: the model holds the robot's weight, a spring and a damper do the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nodes.controllers.model import ModelController, ModelParams, for_each
+from nodes.controllers.tracking import Vector
+from nodes.runtime.node import Outgoing
+
+
+class GravityPDParams(ModelParams, frozen=True, kw_only=True):
+    """Gains, one for all or one per joint."""
+
+    stiffness: list[float]  # N m/rad or N/m
+    damping: list[float]  # N m s/rad or N s/m
+
+
+class GravityPD(ModelController):
+    """Efforts = g(q) + stiffness (q* - q) + damping (v* - v), g what holds the robot at rest where it is."""
+
+    Params = GravityPDParams
+
+    def gains(self, params: GravityPDParams, n: int) -> None:
+        """Take stiffness and damping."""
+        self._stiffness = for_each(params.stiffness, n, "stiffness", "N m/rad or N/m")
+        self._damping = for_each(params.damping, n, "damping", "N m s/rad or N s/m")
+
+    def on_parameters(self, params: GravityPDParams) -> Outgoing:
+        said = super().on_parameters(params)
+        nothing = np.zeros_like(self._q)
+        self._weight = np.zeros_like(self._q)
+        self._gravity = self._system.bind_inverse_dynamics(self._q, nothing, nothing, self._weight)
+        return said
+
+    def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
+        mine = self._model.indices
+        self._gravity()
+        effort = self._weight.copy()
+        effort[mine] += self._stiffness * (position - self._q)[mine] + self._damping * (velocity - self._v)[mine]
+        return effort

@@ -1,0 +1,141 @@
+"""Controllers that compute with a model of the robot: their own System, built from the robot's name and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import JointCommand, Message, Reference, RobotState
+from robots.registry import build
+from sim_core.mechanism import Mechanism
+from sim_core.system import assemble
+
+
+class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What every controller with a model takes.
+
+    joints        those it drives, empty for every driven joint of the model
+    robot         the model's name, empty for the robot of the plan
+    parameters    of the model, over those that the plan gives the robot
+    effort_limit  one for all or one per joint, empty for those of the actuators
+    """
+
+    joints: list[str] = []
+    robot: str = ""
+    parameters: dict[str, float | str] = {}
+    effort_limit: list[float] = []  # N m or N
+
+
+def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float = 0.0) -> Vector:
+    """One number per joint, from as many or from one for all. ValueError, one line, otherwise."""
+    array = np.array(list(values) * n if len(values) == 1 else list(values), dtype=float)
+    if array.shape != (n,) or not np.all(array >= least) or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} is {list(values)}; it takes one number of at least {least:g} {unit} for all, or {n}")
+    return array
+
+
+class ModelOfRobot:
+    """A mechanism in joint coordinates and the joints of it that a controller drives."""
+
+    def __init__(self, params: ModelParams, plan: Mapping[str, Any], robot: str) -> None:
+        given = plan.get("sim", {}).get("parameters", {}) if not params.robot else {}
+        self.mechanism: Mechanism = build(params.robot or robot, **{**given, **params.parameters})
+        name, moving = self.mechanism.name, self.mechanism.moving_joints
+        if self.mechanism.coordinates != "joint" or any(joint.kind == "planar" for joint in moving):
+            raise ValueError(f"the model {name!r} is not in joint coordinates; see its parameters")
+        self.names = [joint.name for joint in moving]
+        driven = {actuator.joint: actuator for actuator in self.mechanism.actuators}
+        self.joints = list(params.joints or [joint for joint in self.names if joint in driven])
+        for joint in self.joints:
+            if joint not in driven:
+                raise ValueError(f"joints: {name!r} has no actuator on joint {joint!r}; it has on {', '.join(driven)}")
+        if len(set(self.joints)) < len(self.joints):
+            raise ValueError(f"joints is {self.joints}; name each once")
+        self.actuators = [driven[joint].name for joint in self.joints]
+        self.indices = np.array([self.names.index(joint) for joint in self.joints])
+        limits = [driven[joint].effort_limit for joint in self.joints]
+        self.effort_limit = np.array([np.inf if limit is None else limit for limit in limits])
+        if params.effort_limit:
+            asked = for_each(params.effort_limit, len(self.joints), "effort_limit", "N m or N")
+            self.effort_limit = np.minimum(self.effort_limit, asked)
+
+
+class ModelController(Node):
+    """Answers every state with efforts of its joints, which follow `reference`; before the first they stay in place.
+
+    A subclass says in `_effort` what the efforts are, from the arrays q, v (measured, all joints of the model) and the
+    targets of all joints; `self._inverse_dynamics` reads q, v and `self._a` and writes `self._tau`.
+    """
+
+    listens = {"state": RobotState, "reference": Reference}
+    speaks = {"command": JointCommand}
+    serves = {"tracking": "peak and rms tracking error of each joint since the start or the last reset"}
+    Params: ClassVar[type[ModelParams]] = ModelParams
+
+    @classmethod
+    def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
+        cls().gains(params, len(ModelOfRobot(params, plan, plan["sim"]["robot"]).joints))
+
+    @classmethod
+    def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
+        return ModelOfRobot(params, plan, plan["sim"]["robot"]).actuators
+
+    def gains(self, params: Any, n: int) -> None:
+        """Take the gains of n joints from the parameters; ValueError, one line, for what cannot be."""
+        raise NotImplementedError
+
+    def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
+        raise NotImplementedError
+
+    def on_start(self, context: Context) -> Outgoing:
+        self._context = context
+        return self.on_parameters(context.params)
+
+    def on_parameters(self, params: Any) -> Outgoing:
+        model = ModelOfRobot(params, self._context.plan, self._context.robot)
+        self.gains(params, len(model.joints))
+        self._model = model
+        self._system = system = assemble(model.mechanism)
+        self._q, self._v, self._a, self._tau = (np.zeros(system.n_q) for _ in range(4))
+        self._inverse_dynamics = system.bind_inverse_dynamics(self._q, self._v, self._a, self._tau)
+        self._expected = ExpectedJoints(self._context, model.names)
+        return self.on_reset(0.0)
+
+    def on_reset(self, time: float) -> Outgoing:
+        model = self._model
+        self._targets = Targets(model.names)
+        self._error = TrackingError(model.joints, [model.mechanism.joint(joint).unit for joint in model.joints])
+        self._holds = False
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, Reference):
+            self._targets.hear(message)
+        elif isinstance(message, RobotState) and self._expected.are_in(message):
+            return [("command", self._answer(message))]
+        return None
+
+    def _answer(self, state: RobotState) -> JointCommand:
+        model, order = self._model, self._expected.indices
+        self._q[:] = [state.position[i] for i in order]
+        self._v[:] = [state.velocity[i] for i in order]
+        if not self._holds:
+            self._targets.hold(self._q)
+            self._holds = True
+        targets = self._targets.at(state.timestamp)
+        self._error.see((targets[0] - self._q)[model.indices], self._targets.heard[model.indices])
+        effort = self._effort(*targets)[model.indices]
+        effort = np.minimum(np.maximum(effort, -model.effort_limit), model.effort_limit)
+        return JointCommand(name=model.actuators, value=effort.tolist(), answers=state.seq)
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        return self._error.figures
+
+    def on_request(self, name: str, args: dict[str, Any]) -> Any:
+        return self._error.of_each()

@@ -1,0 +1,131 @@
+"""CHARMIE's omnidirectional base: drives by `cmd_vel`, else after its reference, and says what its encoders count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import Encoders, JointCommand, Message, Reference, RobotState, Twist
+from robots.charmie import base
+from robots.charmie.parameters import read_parameters
+
+JOINTS = ("base_x", "base_y", "base_yaw")
+UNITS = ("m", "m", "rad")
+
+
+class OmniBaseParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How it drives.
+
+    file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
+    """
+
+    timeout_s: float = 0.5  # s, of simulation time: an older cmd_vel no longer drives
+    follow_gain: float = 4.0  # 1/s, of the error to the reference
+    encoders_hz: float = 100.0  # Hz
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("timeout_s", "follow_gain", "encoders_hz"):
+            if not (math.isfinite(value := getattr(self, name)) and value > 0.0):
+                raise ValueError(f"{name} is {value}; it must be a number above 0")
+
+
+class OmniBase(Node):
+    """Answers every state with velocities of the base's joints, such that no wheel turns or speeds up too fast.
+
+    A twist is asked for by `cmd_vel` in the base's own axes: x to the robot's right, y forward, yaw to the left.
+    """
+
+    listens = {"state": RobotState, "cmd_vel": Twist, "reference": Reference}
+    speaks = {"command": JointCommand, "encoders": Encoders}
+    Params = OmniBaseParams
+
+    @classmethod
+    def check(cls, params: OmniBaseParams, plan: Mapping[str, Any]) -> None:
+        read_parameters(_file(params, plan))
+
+    @classmethod
+    def commands(cls, params: OmniBaseParams, plan: Mapping[str, Any]) -> Collection[str] | None:
+        return JOINTS
+
+    def on_start(self, context: Context) -> Outgoing:
+        self._context = context
+        self._expected = ExpectedJoints(context, JOINTS)
+        return self.on_parameters(context.params)
+
+    def on_parameters(self, params: OmniBaseParams) -> Outgoing:
+        of_robot = read_parameters(_file(params, self._context.plan)).base
+        self._params, self._wheels = params, of_robot.wheels
+        self._speed_up = of_robot.acceleration_limit / of_robot.wheels.radius  # rad/s^2, of a wheel
+        return self.on_reset(0.0)
+
+    def on_reset(self, time: float) -> Outgoing:
+        self._time, self._asked, self._asked_at = time, np.zeros(3), -math.inf
+        self._twist = np.zeros(3)  # what it drives at, in the base's axes
+        self._place: np.ndarray | None = None
+        self._angles = np.zeros(self._wheels.count)
+        self._counted = -1
+        self._targets, self._error = Targets(JOINTS), TrackingError(JOINTS, UNITS)
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, Twist):
+            self._asked = np.array([*message.linear[:2], message.angular[2]])
+            self._asked_at = self._time
+        elif isinstance(message, Reference):
+            self._targets.hear(message)
+        elif isinstance(message, RobotState) and self._expected.are_in(message):
+            return self._answer(message)
+        return None
+
+    def _answer(self, state: RobotState) -> Iterator[tuple[str, Message]]:
+        dt, self._time = state.timestamp - self._time, state.timestamp
+        place = np.array([state.position[i] for i in self._expected.indices])
+        yaw = float(place[2])
+        self._twist = self._speeded_up(base.within_limits(self._wheels, self._wanted(place)), dt)
+        rates = base.to_world(yaw, self._twist)
+        yield "command", JointCommand(mode="velocity", name=list(JOINTS), value=rates.tolist(), answers=state.seq)
+        if self._place is not None:
+            self._angles += base.wheel_turns(self._wheels, self._place, place)
+        self._place = place
+        # half a step of grace, as stamps are rounded
+        period = math.floor((state.timestamp + self._context.step_s / 2.0) * self._params.encoders_hz)
+        if period != self._counted:
+            self._counted = period
+            yield "encoders", self._encoders()
+
+    def _wanted(self, place: np.ndarray) -> np.ndarray:
+        """The twist that is asked for: by cmd_vel, else by the reference, else none."""
+        position, velocity, _ = self._targets.at(self._time)
+        followed = self._targets.heard
+        self._error.see(np.where(followed, position - place, 0.0), followed)
+        if self._time - self._asked_at <= self._params.timeout_s:
+            return self._asked
+        rates = np.where(followed, velocity + self._params.follow_gain * (position - place), 0.0)
+        return base.to_base(float(place[2]), rates)
+
+    def _speeded_up(self, twist: np.ndarray, dt: float) -> np.ndarray:
+        """As much of the way from the present twist to this one as the wheels can go in dt seconds."""
+        change = twist - self._twist
+        fastest = float(np.abs(base.wheel_rates(self._wheels, change)).max())
+        most = self._speed_up * max(dt, 0.0)
+        return twist if fastest <= most else self._twist + change * (most / fastest)
+
+    def _encoders(self) -> Encoders:
+        names = [f"wheel_{k}" for k in range(1, self._wheels.count + 1)]
+        count = base.counts(self._wheels, self._angles)
+        return Encoders(name=names, count=count, pulses_per_turn=self._wheels.pulses_per_turn)
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        return self._error.figures
+
+
+def _file(params: OmniBaseParams, plan: Mapping[str, Any]) -> str:
+    return params.file or str(plan.get("sim", {}).get("parameters", {}).get("file", ""))

@@ -1,0 +1,111 @@
+"""What controllers share: the joints they need, the references they follow, the error they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.runtime.node import Context
+from nodes.wire.messages import Reference, RobotState
+
+Vector = NDArray[np.float64]
+REFERENCE_LIFE_S = 0.2  # an older reference is a place to stay at: it is followed on no longer
+
+
+class ExpectedJoints:
+    """The joints that a controller needs in every state it answers."""
+
+    def __init__(self, context: Context, joints: Sequence[str]) -> None:
+        self._context, self._joints = context, tuple(joints)
+        self._met = False
+        self._names: list[str] = []
+        self.indices: list[int] = []  # of the joints in the last state that has them
+
+    def are_in(self, state: RobotState) -> bool:
+        """Whether the state is of our robot. At the start another one's is an error of the plan: ValueError."""
+        if self._met and state.name == self._names:
+            return True
+        missing = [joint for joint in self._joints if joint not in state.name]
+        if not missing:
+            self._met, self._names = True, list(state.name)
+            self.indices = [state.name.index(joint) for joint in self._joints]
+            return True
+        line = f"{self._context.name} needs joint {missing[0]!r}; the state has {state.name[:10]}"
+        if state.name and not self._met:
+            raise ValueError(line)
+        self._context.warn(f"{line}: it is not answered"[:300])
+        return False
+
+
+class Targets:
+    """Where the joints shall be at a time: the last reference carried on by its rates; before it, where they were."""
+
+    def __init__(self, joints: Sequence[str]) -> None:
+        self._place = {joint: k for k, joint in enumerate(joints)}
+        self._last: Sequence[str] = ()
+        self._where: list[tuple[int, int]] = []
+        n = len(joints)
+        self._position, self._velocity, self._acceleration = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._since = np.full(n, np.nan)
+        self.heard = np.zeros(n, dtype=bool)  # whether a joint has a reference
+
+    def hold(self, position: Vector) -> None:
+        """Stay here, those that have no reference."""
+        self._position[~self.heard] = position[~self.heard]
+
+    def hear(self, reference: Reference) -> None:
+        """Follow this from its time on; joints that are not ours are left aside."""
+        if reference.name != self._last:
+            self._last = list(reference.name)
+            pairs = ((i, self._place.get(name)) for i, name in enumerate(reference.name))
+            self._where = [(i, k) for i, k in pairs if k is not None]
+        for i, k in self._where:
+            self._position[k] = reference.position[i]
+            self._velocity[k] = reference.velocity[i] if reference.velocity else 0.0
+            self._acceleration[k] = reference.acceleration[i] if reference.acceleration else 0.0
+            self._since[k] = reference.timestamp
+            self.heard[k] = True
+
+    def at(self, now: float) -> tuple[Vector, Vector, Vector]:
+        """Position, velocity and acceleration of each joint at simulation time `now`, s."""
+        age = np.where(self.heard, now - self._since, 0.0)
+        fresh = age <= REFERENCE_LIFE_S
+        age = np.minimum(np.maximum(age, 0.0), REFERENCE_LIFE_S)
+        a = self._acceleration
+        position = self._position + age * (self._velocity + age * a / 2)
+        return position, np.where(fresh, self._velocity + age * a, 0.0), np.where(fresh, a, 0.0)
+
+
+class TrackingError:
+    """Peak and root mean square of the position error, over every state since the start or the last reset."""
+
+    def __init__(self, joints: Sequence[str], units: Sequence[str]) -> None:
+        self._joints, self._units = tuple(joints), np.array(units)
+        self._peak, self._squares, self._count = np.zeros(len(joints)), np.zeros(len(joints)), np.zeros(len(joints))
+
+    def see(self, error: Vector, counts: NDArray[np.bool_]) -> None:
+        """The errors of one state, of the joints that count."""
+        np.maximum(self._peak, np.abs(error) * counts, out=self._peak)
+        self._squares += error * error * counts
+        self._count += counts
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The largest peak and the largest rms of any joint, of those in rad and those in m."""
+        found = {}
+        for unit in ("rad", "m"):
+            mine = self._units == unit
+            if (self._count[mine] > 0).any():
+                found[f"peak_error_{unit}"] = float(self._peak[mine].max())
+                found[f"rms_error_{unit}"] = float(self._rms()[mine].max())
+        return found
+
+    def of_each(self) -> Mapping[str, Mapping[str, float | str]]:
+        """{joint: peak, rms, unit}."""
+        rows = zip(self._joints, self._peak.tolist(), self._rms().tolist(), self._units.tolist(), strict=True)
+        return {joint: {"peak": peak, "rms": rms, "unit": unit} for joint, peak, rms, unit in rows}
+
+    def _rms(self) -> Vector:
+        return np.asarray(np.sqrt(self._squares / np.maximum(self._count, 1)))

@@ -1,0 +1,141 @@
+"""Motion of one joint over time, as pure functions: t in seconds -> value, rate, acceleration.
+
+Times rise strictly; before the first and after the last a profile stays where it begins and ends, at rest.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+Point = tuple[float, float, float]  # value, rate, acceleration
+Curve = Callable[[float], Point]
+
+
+def sine(amplitude: float, period: float, t: float) -> Point:
+    """A sin(2 pi t / period) from t = 0 on, at rest at 0 before."""
+    if t < 0.0:
+        return 0.0, 0.0, 0.0
+    w = 2.0 * math.pi / period
+    s, c = math.sin(w * t), math.cos(w * t)
+    return amplitude * s, amplitude * w * c, -amplitude * w * w * s
+
+
+def steps(times: Sequence[float], values: Sequence[float], t: float) -> Point:
+    """The value of the last waypoint passed; the first one's before it."""
+    return values[max(0, bisect_right(times, t) - 1)], 0.0, 0.0
+
+
+def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> Point:
+    """From waypoint to waypoint, at rest in each: 10 s^3 - 15 s^4 + 6 s^5 of the way, s the share of time."""
+    if t <= times[0] or len(times) == 1:
+        return values[0], 0.0, 0.0
+    if t >= times[-1]:
+        return values[-1], 0.0, 0.0
+    k = bisect_right(times, t)
+    span, way = times[k] - times[k - 1], values[k] - values[k - 1]
+    s = (t - times[k - 1]) / span
+    share = s**3 * (10.0 + s * (-15.0 + 6.0 * s))
+    rate = 30.0 * s**2 * (1.0 - s) ** 2 / span
+    acceleration = 60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / span**2
+    return values[k - 1] + way * share, way * rate, way * acceleration
+
+
+def quintic(times: Sequence[float], points: Sequence[Point]) -> Curve:
+    """Through every waypoint with its value, rate and acceleration, a polynomial of degree 5 between two of them."""
+    pieces = [
+        _quintic_piece(span, start, end)
+        for span, start, end in zip(_spans(times), points, points[1:], strict=False)  # one span less than points
+    ]
+
+    def curve(t: float) -> Point:
+        if t < times[0] or not pieces:
+            return points[0][0], 0.0, 0.0
+        if t > times[-1]:
+            return points[-1][0], 0.0, 0.0
+        k = min(bisect_right(times, t), len(pieces))
+        c0, c1, c2, c3, c4, c5 = pieces[k - 1]
+        s = t - times[k - 1]
+        value = c0 + s * (c1 + s * (c2 + s * (c3 + s * (c4 + s * c5))))
+        rate = c1 + s * (2 * c2 + s * (3 * c3 + s * (4 * c4 + s * 5 * c5)))
+        return value, rate, 2 * c2 + s * (6 * c3 + s * (12 * c4 + s * 20 * c5))
+
+    return curve
+
+
+def _quintic_piece(span: float, start: Point, end: Point) -> tuple[float, ...]:
+    """Coefficients, lowest power first, of the polynomial that meets both ends in value, rate and acceleration."""
+    (x0, v0, a0), (x1, v1, a1), T = start, end, span
+    # what value, rate and acceleration still lack at the end when the start's go on alone
+    x = (x1 - x0 - v0 * T - a0 * T * T / 2) / T**3
+    v = (v1 - v0 - a0 * T) / T**2
+    a = (a1 - a0) / T
+    return x0, v0, a0 / 2, 10 * x - 4 * v + a / 2, (-15 * x + 7 * v - a) / T, (6 * x - 3 * v + a / 2) / T**2
+
+
+def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: float, velocity: float) -> Curve:
+    """From waypoint to waypoint, at rest in each: a ramp, a cruise and a ramp, at this acceleration.
+
+    It cruises as slowly as the time allows. ValueError says which move is too fast for the acceleration and velocity.
+    """
+    cruises = []
+    for k, (span, start, end) in enumerate(zip(_spans(times), values, values[1:], strict=False), start=1):
+        needed = least_time(end - start, acceleration, velocity)
+        if needed > span * (1.0 + 1e-9):
+            raise ValueError(f"the move to waypoint {k} has {span:g} s; within the limits it takes {needed:.4g} s")
+        cruises.append(math.copysign(_cruise(abs(end - start), span, acceleration), end - start))
+
+    def curve(t: float) -> Point:
+        if t <= times[0] or not cruises:
+            return values[0], 0.0, 0.0
+        if t >= times[-1]:
+            return values[-1], 0.0, 0.0
+        k = bisect_right(times, t)
+        v = cruises[k - 1]
+        after, before = t - times[k - 1], times[k] - t
+        a = math.copysign(acceleration, v)
+        if after < (ramp := v / a):
+            return values[k - 1] + a * after**2 / 2, a * after, a
+        if before < ramp:
+            return values[k] - a * before**2 / 2, a * before, -a
+        return values[k - 1] + v * (after - ramp / 2), v, 0.0
+
+    return curve
+
+
+def least_time(way: float, acceleration: float, velocity: float) -> float:
+    """The shortest time for a way from rest to rest at these largest rates; `velocity` may be infinite."""
+    way = abs(way)
+    if way * acceleration <= velocity**2:
+        return 2.0 * math.sqrt(way / acceleration)
+    return way / velocity + velocity / acceleration
+
+
+def _cruise(way: float, span: float, acceleration: float) -> float:
+    """The velocity between the ramps: of the roots of v (T - v / a) = way the lower one."""
+    reach = acceleration * span
+    return (reach - math.sqrt(max(reach**2 - 4.0 * acceleration * way, 0.0))) / 2.0
+
+
+def acceleration_segments(segments: Sequence[tuple[float, float]], t: float) -> Point:
+    """From rest at 0: (duration, constant acceleration) after each other; it stays at the end, at rest.
+
+    Two segments of one duration, -a then +a, are the validation motion of [GoncalvesEtAl2024, sec. 6].
+    """
+    value = rate = 0.0
+    if t < 0.0:
+        return 0.0, 0.0, 0.0
+    for duration, acceleration in segments:
+        s = min(t, duration)
+        value += rate * s + acceleration * s * s / 2
+        rate += acceleration * s
+        if t < duration:
+            return value, rate, acceleration
+        t -= duration
+    return value, 0.0, 0.0
+
+
+def _spans(times: Sequence[float]) -> list[float]:
+    return [after - before for before, after in pairwise(times)]

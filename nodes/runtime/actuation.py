@@ -1,0 +1,163 @@
+"""Who commands which actuator, what the actuators do, and what that asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nodes.runtime.watch import Watchdog
+from nodes.wire.messages import JointCommand
+from sim_core.mechanism import Mechanism
+from sim_core.servo import Servos
+
+Joints = Callable[[], tuple[Any, ...]]  # positions and velocities of the joints
+
+
+class Actuation:
+    """The actuators of one robot, each with at most one commanding node at a time.
+
+    servos   what they were told last
+    changed  whether efforts may differ from those of the last step
+    safe     the actuators that were made safe because their node was silent
+    trips    how often that happened
+    """
+
+    def __init__(self, mechanism: Mechanism, step_s: float, watchdog_s: float | None, hold: bool) -> None:
+        self.servos = Servos(mechanism, step_s)
+        self.robot = mechanism.name
+        self.changed = False
+        self.safe: set[str] = set()
+        self.trips = 0
+        self.commands = 0
+        self._owners: dict[str, str] = {}
+        self._gone: set[str] = set()
+        self._granted: dict[str, tuple[str, list[str]]] = {}  # what a node last commanded, and still may
+        self._watchdog_s, self._hold = watchdog_s, hold
+        self._watchdogs: dict[str, Watchdog] = {}
+        self._taken: dict[str, int] = {}
+        self._refused: dict[str, tuple[int, str]] = {}
+        self._loads = Loads(mechanism)
+
+    @property
+    def commanded_by(self) -> str | None:
+        """The nodes that have actuators, None when no one does."""
+        return ", ".join(sorted(set(self._owners.values()) - self._gone)) or None
+
+    def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
+        """Follow a command from the next step on; or why not, in one line, and then nothing changes."""
+        asked = command.mode, command.name
+        granted = self._granted.get(source) == asked
+        if reason := objection or ("" if granted else self._objection(source, command)):
+            count, _ = self._refused.get(source, (0, ""))
+            self._refused[source] = count + 1, reason
+            return reason
+        position = () if command.mode == "effort" else joints()[0]
+        self.servos.command(command.mode, command.name, command.value, position)
+        if not granted:
+            self._owners.update(dict.fromkeys(command.name, source))
+            self._gone.discard(source)
+            self.safe.difference_update(command.name)
+            self._granted[source] = asked
+        self.changed = True
+        self.commands += 1
+        self._taken[source] = self._taken.get(source, 0) + 1
+        if self._watchdog_s is not None:
+            self._watchdogs.setdefault(source, Watchdog(self._watchdog_s, now)).hear(now)
+        return ""
+
+    def _objection(self, source: str, command: JointCommand) -> str:
+        if reason := self.servos.objection(command.mode, command.name):
+            return reason
+        for name in command.name:
+            owner = self._owners.get(name, source)
+            if owner != source and owner not in self._gone:
+                has = "the actuators" if self.commanded_by == owner else f"actuator {name!r}"
+                return f"{source!r} commands, but {owner!r} has {has}"
+        return ""
+
+    def forget(self, source: str) -> None:
+        """A node is gone; another may command its actuators."""
+        self._gone.add(source)
+        self._granted.clear()
+
+    def watch(self, joints: Joints, now: float) -> None:
+        """Make the actuators of nodes that have been silent too long safe."""
+        silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
+        for source in silent:
+            del self._watchdogs[source]
+            self.forget(source)
+            if names := [name for name, owner in self._owners.items() if owner == source]:
+                self.servos.rest(names, joints()[0] if self._hold else None)
+                self.safe.update(names)
+                self.trips += 1
+                self.changed = True
+
+    def excuse(self, now: float) -> None:
+        """Time did not count until now: a pause ends."""
+        for watchdog in self._watchdogs.values():
+            watchdog.hear(now)
+
+    def efforts(self, joints: Joints) -> np.ndarray | None:
+        """The efforts of the step that comes now, None for those of the last; call it once per step."""
+        efforts = None
+        if self.changed or self.servos.busy:
+            position, velocity, *_ = joints()
+            efforts = self._loads.effort = self.servos.efforts(position, velocity)
+            self.changed = False
+        self._loads.step()
+        return efforts
+
+    def moved(self, effort: np.ndarray, servos: dict[str, Any] | None = None) -> None:
+        """Time was put elsewhere, where the actuators gave this effort: nobody commands, no one is silent."""
+        if servos is None:
+            self.servos.reset(effort)
+        else:
+            self.servos.from_plain(servos)
+        self._watchdogs.clear()
+        self.safe.clear()
+        self._granted.clear()
+        self._loads.clear(effort)
+
+    def status(self) -> dict[str, Any]:
+        """Who commanded how often, and the loads of the actuators: plain data."""
+        return {
+            "watchdog_trips": self.trips,
+            "commanded_by": self.commanded_by,
+            "commands_taken": dict(self._taken),
+            "commands_refused": {name: {"count": n, "reason": why} for name, (n, why) in self._refused.items()},
+            "loads": self._loads.to_plain(),
+        }
+
+
+class Loads:
+    """Peak and root mean square of each actuator's effort over the steps since the last reset or restore."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self._actuators = mechanism.actuators
+        self.clear(np.zeros(len(self._actuators)))
+
+    def clear(self, effort: np.ndarray) -> None:
+        """Count from here; `effort` holds until another is set."""
+        self.effort = np.array(effort, dtype=float)
+        self._peak, self._squares, self._steps = np.zeros_like(self.effort), np.zeros_like(self.effort), 0
+
+    def step(self) -> None:
+        """One step with the present effort."""
+        np.maximum(self._peak, np.abs(self.effort), out=self._peak)
+        self._squares += self.effort * self.effort
+        self._steps += 1
+
+    def to_plain(self) -> dict[str, dict[str, Any]]:
+        """{actuator: peak and rms effort, its limit (None without one) and unit}."""
+        rms = np.sqrt(self._squares / max(self._steps, 1))
+        return {
+            actuator.name: {
+                "peak": float(peak),
+                "rms": float(mean),
+                "limit": actuator.effort_limit,
+                "unit": actuator.unit,
+            }
+            for actuator, peak, mean in zip(self._actuators, self._peak, rms, strict=True)
+        }

@@ -1,0 +1,176 @@
+"""Via-point files: where several joints shall be at given times, as CSV or TOML. Every error names file and line.
+
+CSV: a header, then one row per time. A column is a joint and the unit of its numbers, `joint_deg`, `joint_rad`,
+`joint_m` or `joint_mm`; columns of velocity add `_s` (`joint_deg_s`), of acceleration `_s2`. Empty lines and those
+that begin with # are left aside.
+
+    time_s, lift_mm, tilt_deg, tilt_deg_s
+    0.0,    10,      0,        0
+    2.0,    80,      -20,      5
+
+TOML: the joints and their units once, then one table per time; velocity and acceleration may be left out.
+
+    joints = ["lift", "tilt"]
+    units = ["mm", "deg"]
+
+    [[via]]
+    time_s = 0.0
+    position = [10, 0]
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+UNITS = {"deg": math.pi / 180.0, "rad": 1.0, "m": 1.0, "mm": 1e-3}  # to SI
+ANGLES = ("deg", "rad")
+COLUMN = re.compile(r"(?P<joint>\w+?)_(?P<unit>deg|rad|mm|m)(?P<per>|_s|_s2)")
+RATES = ("", "_s", "_s2")
+TABLE_KEYS = {"time_s", "position", "velocity", "acceleration"}
+
+Rows = list[list[float]]
+
+
+class ViaPointError(ValueError):
+    """A via-point file that cannot be used; the only argument is one line with file and line."""
+
+
+@dataclass(frozen=True)
+class ViaPoints:
+    """Times (n,) in s and, per time, a number per joint in SI; rates that the file does not give are 0.
+
+    units    of the file, per joint
+    """
+
+    joints: list[str]
+    units: list[str]
+    times: list[float]
+    positions: Rows
+    velocities: Rows
+    accelerations: Rows
+
+
+def read_via_points(path: Path) -> ViaPoints:
+    """The via points of a file, by its suffix .csv or .toml."""
+    readers = {".csv": _read_csv, ".toml": _read_toml}
+    if path.suffix not in readers:
+        raise ViaPointError(f"{path}: a via-point file is a .csv or a .toml")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ViaPointError(f"{path}: no such via-point file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ViaPointError(f"{path}: cannot be read: {error}") from None
+    return readers[path.suffix](path, text)
+
+
+def _read_csv(path: Path, text: str) -> ViaPoints:
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip() and line.strip()[0] != "#"]
+    if not lines:
+        raise ViaPointError(f"{path}: no header; the first line is time_s, then a column like joint_deg each")
+    rows = [[cell.strip() for cell in row] for row in csv.reader(line for _, line in lines)]
+    (head_line, _), header = lines[0], rows[0]
+    joints, units, places = _columns(header, f"{path}: line {head_line}")
+    times: list[float] = []
+    tables: tuple[Rows, Rows, Rows] = ([], [], [])
+    for (number, _), row in zip(lines[1:], rows[1:], strict=True):
+        where = f"{path}: line {number}"
+        if len(row) != len(header):
+            raise ViaPointError(f"{where}: {len(row)} values for {len(header)} columns")
+        numbers = [_number(cell, name, where) for cell, name in zip(row, header, strict=True)]
+        times.append(_next_time(numbers[0], times, where))
+        for per, table in zip(RATES, tables, strict=True):
+            at = [places.get((joint, per)) for joint in joints]
+            table.append([0.0 if i is None else numbers[i] * UNITS[u] for i, u in zip(at, units, strict=True)])
+    return _whole(path, joints, units, times, tables)
+
+
+def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
+    """Joints, their units, and the column of each (joint, "" or "_s" or "_s2")."""
+    if header[0] != "time_s":
+        raise ViaPointError(f"{where}: the first column is {header[0]!r}; it must be time_s")
+    units: dict[str, str] = {}
+    places: dict[tuple[str, str], int] = {}
+    for index, name in enumerate(header[1:], start=1):
+        found = COLUMN.fullmatch(name)
+        if found is None:
+            raise ViaPointError(f"{where}: column {name!r} is no joint with a unit, like joint_deg or joint_mm_s")
+        joint, unit, per = found["joint"], found["unit"], found["per"]
+        if (joint, per) in places:
+            raise ViaPointError(f"{where}: column {name!r} gives joint {joint!r} a second time")
+        if units.setdefault(joint, unit) != unit:
+            raise ViaPointError(f"{where}: column {name!r}: joint {joint!r} is in {units[joint]} already")
+        places[joint, per] = index
+    for joint in units:
+        if (joint, "") not in places:
+            raise ViaPointError(f"{where}: joint {joint!r} has no column of its position, {joint}_{units[joint]}")
+    return list(units), list(units.values()), places
+
+
+def _read_toml(path: Path, text: str) -> ViaPoints:
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ViaPointError(f"{path}: not valid TOML: {error}") from None
+    joints, units, via = document.get("joints", []), document.get("units", []), document.get("via")
+    if not (_is_words(joints) and _is_words(units)) or len(joints) != len(units) or not isinstance(via, list):
+        raise ViaPointError(f'{path}: needs joints = ["..."], as many units = ["deg"], and tables [[via]]')
+    if unknown := sorted(set(document) - {"joints", "units", "via"}):
+        raise ViaPointError(f"{path}: unknown key {unknown[0]!r}; keys are joints, units, via")
+    if unknown := [unit for unit in units if unit not in UNITS]:
+        raise ViaPointError(f"{path}: unit {unknown[0]!r}; units are {', '.join(UNITS)}")
+    if len(set(joints)) < len(joints):
+        raise ViaPointError(f"{path}: joints is {joints}; name each once")
+    lines = [number for number, line in enumerate(text.splitlines(), start=1) if line.strip().startswith("[[via]]")]
+    times: list[float] = []
+    tables: tuple[Rows, Rows, Rows] = ([], [], [])
+    for index, table in enumerate(via):
+        where = f"{path}: line {lines[index]}: [[via]]" if index < len(lines) else f"{path}: via {index}"
+        _take_table(table, units, where, times, tables)
+    return _whole(path, joints, units, times, tables)
+
+
+def _take_table(table: Any, units: list[str], where: str, times: list[float], tables: tuple[Rows, Rows, Rows]) -> None:
+    if not isinstance(table, dict) or not {"time_s", "position"} <= table.keys() <= TABLE_KEYS:
+        keys = ", ".join(table) if isinstance(table, dict) else table
+        raise ViaPointError(f"{where} has {keys}; it takes time_s, position, and may have velocity, acceleration")
+    times.append(_next_time(_number(table["time_s"], "time_s", where), times, where))
+    for key, rows in zip(("position", "velocity", "acceleration"), tables, strict=True):
+        values = table.get(key, [0.0] * len(units))
+        if not isinstance(values, list) or len(values) != len(units):
+            raise ViaPointError(f"{where}: {key} is {values}; it takes {len(units)} numbers, one per joint")
+        rows.append([_number(value, key, where) * UNITS[unit] for value, unit in zip(values, units, strict=True)])
+
+
+def _whole(
+    path: Path, joints: list[str], units: list[str], times: list[float], tables: tuple[Rows, Rows, Rows]
+) -> ViaPoints:
+    if not times or not joints:
+        raise ViaPointError(f"{path}: no via points; it needs a joint and a time at least")
+    return ViaPoints(joints, units, times, *tables)
+
+
+def _next_time(time: float, times: list[float], where: str) -> float:
+    if times and time <= times[-1]:
+        raise ViaPointError(f"{where}: time_s is {time:g}, not after {times[-1]:g} before it")
+    return time
+
+
+def _number(value: Any, name: str, where: str) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ViaPointError(f"{where}: {name} is {value!r}; it must be a finite number")
+    return number
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)

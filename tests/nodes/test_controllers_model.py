@@ -1,0 +1,195 @@
+"""Controllers with a model of the robot, closed around the real simulation in one process."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from nodes.controllers.computed_torque import ComputedTorque
+from nodes.controllers.gravity_pd import GravityPD
+from nodes.controllers.model import ModelController
+from nodes.controllers.tracking import REFERENCE_LIFE_S, Targets
+from nodes.runtime.compose import Composition, compose
+from nodes.runtime.node import Context
+from nodes.runtime.plan import NodePlan, Plan, SimPlan
+from nodes.wire.codec import decode
+from nodes.wire.messages import JointCommand, Reference, RobotState
+from robots.registry import build
+from sim_core import assemble, inverse_dynamics
+
+MOVE = {"kind": "minimum_jerk", "waypoints": [[0.0, 0.0], [1.0, 60.0]], "rate_hz": 1000.0}
+COMPUTED_TORQUE = "nodes/controllers/computed_torque.py:ComputedTorque"
+GRAVITY_PD = "nodes/controllers/gravity_pd.py:GravityPD"
+STIFF = {"stiffness": [400.0], "damping": [40.0]}
+
+
+def plan_of(
+    run: str, params: dict[str, Any], robot: str = "arm_4dof", trajectory: dict[str, Any] | None = None
+) -> Plan:
+    nodes = [NodePlan(name="controller", run=run, params=params)]
+    if trajectory is not None:
+        joints = [joint.name for joint in build(robot).moving_joints]
+        nodes.insert(
+            0, NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", params={"joints": joints} | trajectory)
+        )
+    return Plan(name="p", sim=SimPlan(robot=robot, mode="lockstep"), nodes=nodes)
+
+
+def figures(run: Composition) -> dict[str, float]:
+    return dict(run.nodes["controller"].node.figures)
+
+
+def test_computed_torque_with_the_right_model_follows_to_within_the_step() -> None:
+    with compose(plan_of(COMPUTED_TORQUE, {}, trajectory=MOVE)) as run:
+        run.step(1500)
+        position, velocity, _ = run.server.simulation.joints()
+        found = figures(run)
+    assert position == pytest.approx([math.pi / 3] * 4, abs=1e-4)
+    assert velocity == pytest.approx([0.0] * 4, abs=1e-3)
+    assert found["peak_error_rad"] < 2e-3  # efforts are held over a step, in which the reference moves on
+    assert 0.0 < found["rms_error_rad"] < found["peak_error_rad"]
+    assert "peak_error_m" not in found
+
+
+def test_gravity_compensation_holds_and_follows_without_a_standing_error() -> None:
+    with compose(plan_of(GRAVITY_PD, STIFF, "arm_2dof", MOVE)) as run:
+        run.step(3000)
+        position, _, _ = run.server.simulation.joints()
+    assert position == pytest.approx([math.pi / 3] * 2, abs=1e-4)
+
+
+@pytest.mark.parametrize(("run_as", "params"), [(COMPUTED_TORQUE, {}), (GRAVITY_PD, STIFF)])
+def test_before_a_reference_the_robot_stays_where_it_was_found(run_as: str, params: dict[str, Any]) -> None:
+    with compose(plan_of(run_as, params, "charmie")) as run:
+        before = run.server.simulation.joints()[0]
+        run.step(500)
+        assert run.server.simulation.joints()[0] == pytest.approx(before, abs=1e-6)
+        assert figures(run) == {}
+
+
+def started(cls: type[ModelController], robot: str = "arm_2dof", **params: Any) -> ModelController:
+    node = cls()
+    filled = msgspec.convert(params, cls.Params)
+    node.on_start(Context("controller", robot, 1e-3, filled, np.random.default_rng(0)))
+    return node
+
+
+def effort(node: ModelController, position: list[float], velocity: list[float], time: float = 0.0) -> list[float]:
+    names = [f"joint_{n}" for n in (2, 4)]
+    state = RobotState(
+        seq=3, timestamp=time, name=[*names, "more"], position=[*position, 0.0], velocity=[*velocity, 0.0]
+    )
+    ((_, command),) = node.on_message("state", state) or ()
+    assert isinstance(command, JointCommand)
+    assert (command.mode, command.name, command.answers) == ("effort", names[-len(command.value) :], 3)
+    return command.value
+
+
+def test_computed_torque_is_the_inverse_dynamics_of_the_corrected_acceleration() -> None:
+    node = started(ComputedTorque, bandwidth=[5.0, 8.0], damping_ratio=0.7)
+    node.on_message("reference", Reference(name=["joint_4"], position=[0.3], velocity=[0.1], acceleration=[2.0]))
+    q, v = [0.2, 0.25], [0.4, -0.2]
+    given = effort(node, q, v)
+    a = [2 * 0.7 * 5.0 * -0.4, 2.0 + 64.0 * 0.05 + 2 * 0.7 * 8.0 * 0.3]
+    assert given == pytest.approx(inverse_dynamics(assemble(build("arm_2dof")), q, v, a))
+
+
+def test_gravity_pd_is_the_weight_and_a_spring_and_damper() -> None:
+    node = started(GravityPD, stiffness=[10.0, 20.0], damping=[1.0])
+    node.on_message("reference", Reference(name=["joint_2", "other"], position=[0.5, 9.0]))
+    q, v = [0.2, 0.25], [0.4, -0.2]
+    weight = inverse_dynamics(assemble(build("arm_2dof")), q, [0.0, 0.0], [0.0, 0.0])
+    assert effort(node, q, v) == pytest.approx(weight + np.array([10.0 * 0.3 - 0.4, 0.2]))
+
+
+def test_efforts_stay_within_the_limits_of_robot_and_parameters() -> None:
+    assert effort(started(GravityPD, stiffness=[1e6], damping=[0.0]), [0.0, 0.0], [0.0, 0.0]) is not None
+    node = started(GravityPD, stiffness=[1e6], damping=[0.0], effort_limit=[100.0, 7.0])
+    node.on_message("reference", Reference(name=["joint_2", "joint_4"], position=[9.0, -9.0]))
+    assert effort(node, [0.0, 0.0], [0.0, 0.0]) == [50.0, -7.0]
+
+
+def test_a_part_of_the_joints_is_driven_alone() -> None:
+    node = started(GravityPD, stiffness=[10.0], damping=[0.0], joints=["joint_4"])
+    assert len(effort(node, [0.2, 0.25], [0.0, 0.0])) == 1
+
+
+def test_a_model_of_another_mass_does_not_follow_as_well(tmp_path: Any) -> None:
+    """The parameters are the model's own: the robot of the plan keeps its."""
+    from robots.charmie.parameters import OURS
+
+    heavy = tmp_path / "heavy.toml"
+    heavy.write_text(OURS.read_text().replace("mass = 1.115", "mass = 2.2"))
+    peaks = []
+    for params in ({}, {"parameters": {"file": str(heavy)}}):
+        with compose(plan_of(COMPUTED_TORQUE, params, trajectory=MOVE)) as run:
+            run.step(1000)
+            peaks.append(figures(run)["peak_error_rad"])
+    assert peaks[1] > 5.0 * peaks[0]
+
+
+def test_the_tracking_error_of_each_joint_is_told_and_forgotten_at_a_reset() -> None:
+    node = started(ComputedTorque)
+    node.on_message("reference", Reference(name=["joint_2"], position=[0.5]))
+    effort(node, [0.2, 0.0], [0.0, 0.0])
+    effort(node, [0.4, 0.0], [0.0, 0.0])
+    told = node.on_request("tracking", {})
+    assert told["joint_2"] == {"peak": pytest.approx(0.3), "rms": pytest.approx(math.sqrt(0.05)), "unit": "rad"}
+    assert told["joint_4"]["peak"] == 0.0
+    node.on_reset(0.0)
+    assert node.on_request("tracking", {})["joint_2"]["peak"] == 0.0
+
+
+def test_a_reference_is_carried_on_between_two_messages_and_then_stayed_at() -> None:
+    targets = Targets(["a", "b"])
+    targets.hold(np.array([1.0, 2.0]))
+    said = Reference(timestamp=1.0, name=["x", "b"], position=[0.0, 3.0], velocity=[0.0, 0.5], acceleration=[0.0, 2.0])
+    targets.hear(said)
+    at = [[float(row[k]) for row in targets.at(1.1)] for k in (0, 1)]
+    assert at == [[1.0, 0.0, 0.0], pytest.approx([3.0 + 0.05 + 0.01, 0.7, 2.0])]
+    late, later = targets.at(1.0 + REFERENCE_LIFE_S + 0.1), targets.at(9.0)
+    assert late[0][1] == later[0][1] == pytest.approx(3.0 + 0.5 * REFERENCE_LIFE_S + REFERENCE_LIFE_S**2)
+    assert (late[1][1], late[2][1]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("cls", "params", "robot", "says"),
+    [
+        (ComputedTorque, {"joints": ["elbow"]}, "arm_2dof", "no actuator on joint 'elbow'; it has on joint_2, joint_4"),
+        (ComputedTorque, {"joints": ["joint_2", "joint_2"]}, "arm_2dof", "name each once"),
+        (ComputedTorque, {"bandwidth": [1.0, 2.0, 3.0]}, "arm_2dof", "one number of at least 0 rad/s for all, or 2"),
+        (ComputedTorque, {"damping_ratio": math.nan}, "arm_2dof", "damping_ratio is nan"),
+        (ComputedTorque, {}, "rotary_pendulum", "'rotary_pendulum' is not in joint coordinates"),
+        (ComputedTorque, {"robot": "arm_3dof"}, "arm_2dof", "no robot 'arm_3dof'"),
+        (ComputedTorque, {"parameters": {"length": 2.0}}, "arm_2dof", "no parameter 'length'"),
+        (GravityPD, STIFF | {"stiffness": [-1.0]}, "arm_2dof", "stiffness is"),
+        (GravityPD, STIFF | {"effort_limit": [1.0, 2.0, 3.0]}, "arm_2dof", "effort_limit is"),
+    ],
+)
+def test_parameters_that_cannot_work_are_refused_before_the_start(
+    cls: type[ModelController], params: dict[str, Any], robot: str, says: str
+) -> None:
+    with pytest.raises(ValueError, match=says) as refusal:
+        cls.check(msgspec.convert(params, cls.Params), {"sim": {"robot": robot, "parameters": {}}})
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_model_in_joint_coordinates_serves_a_robot_in_absolute_ones() -> None:
+    plan = {"sim": {"robot": "rotary_pendulum", "parameters": {"torque_limit": 0.05}}}
+    params = msgspec.convert({"parameters": {"coordinates": "joint"}}, ComputedTorque.Params)
+    ComputedTorque.check(params, plan)
+    assert ComputedTorque.commands(params, plan) == ["arm"]
+
+
+def test_two_runs_in_process_say_the_same_bytes() -> None:
+    said: list[list[tuple[str, bytes]]] = [[], []]
+    for record in said:
+        with compose(plan_of(COMPUTED_TORQUE, {}, trajectory=MOVE), lambda *each, to=record: to.append(each)) as run:
+            run.step(50)
+    assert said[0] == said[1]
+    commands = [decode(topic, payload) for topic, payload in said[0] if topic.endswith("/command")]
+    assert len(commands) == 50
