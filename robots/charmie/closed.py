@@ -12,7 +12,7 @@ import numpy as np
 
 from robots.charmie.auxiliary import HALVES, mirrored
 from robots.charmie.geometry import Motion, PlanarMotion, balance_motion, lift_actuator, tilt_actuator
-from robots.charmie.links import STEEL, box_inertia
+from robots.charmie.links import STEEL, actuator, box_inertia
 from robots.charmie.parameters import LinearActuator, Parameters, Point
 from sim_core.mechanism import Actuator, Body, Joint, Shape, Slider, Spring, Vector3, X, Y, Z
 
@@ -132,8 +132,9 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
 def rod_actuators(p: Parameters) -> dict[str, Actuator]:
     """The actuators that stand in the place of those of the open tree's lift and tilt; positive effort lengthens."""
     return {
-        name: Actuator(name=f"{name}_rod", joint=f"{name}_rod", effort_limit=given(p, name).effort_limit, unit="N")
+        name: actuator(f"{name}_rod", of.effort_limit, of.rod_velocity_limit, of.rod_servo, "N")
         for name in DRIVEN
+        for of in [given(p, name)]
     }
 
 
@@ -159,9 +160,9 @@ def given(p: Parameters, name: str) -> LinearActuator:
     return p.lift if name == "lift" else p.tilt
 
 
-def barrel(actuator: LinearActuator) -> float:
+def barrel(given: LinearActuator) -> float:
     """Length of an actuator's cylinder and of its rod, m: 0.6 of the length at the start."""
-    return 0.6 * actuator.start_length
+    return 0.6 * given.start_length
 
 
 def _closure(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from robots.charmie.parameters import Arm, Head, HeadLink, Parameters, Point
-from sim_core.mechanism import ORIGIN, Body, Joint, Matrix3, Shape, X, Y, Z
+from robots.charmie.parameters import Arm, Head, HeadLink, Parameters, Point, ServoGains
+from sim_core.mechanism import ORIGIN, Actuator, Body, Joint, Matrix3, Servo, Shape, X, Y, Z
 from sim_core.spatial import rotation_zxz
 
 AXES = {"x": X, "y": Y, "z": Z}
@@ -186,3 +186,9 @@ def head_joints(head: Head) -> tuple[Joint, ...]:
         joint("neck_pan", head.pan, Z, "link_6c", "link_7c"),
         joint("neck_tilt", head.tilt, X, "link_7c", "link_8c"),
     )
+
+
+def actuator(joint: str, effort: float, velocity: float, gains: ServoGains, unit: str = "N m") -> Actuator:
+    """The actuator of a joint, named as the joint."""
+    servo = Servo(stiffness=gains.stiffness, damping=gains.damping)
+    return Actuator(name=joint, joint=joint, effort_limit=effort, velocity_limit=velocity, servo=servo, unit=unit)
