@@ -72,9 +72,6 @@ def test_a_launch_file_reaches_its_milestones_and_leaves_no_process(
     assert set(summary["loads"]) == {actuator.name for actuator in robot.actuators}
     for load in summary["loads"].values():
         assert 0.0 <= load["rms"] <= load["peak"] <= (load["limit"] or math.inf)
-    # of the nodes that follow a reference; on a busy machine one is late now and then, so that a peak says little
-    rms = {key: value for figures in summary["figures"].values() for key, value in figures.items() if "rms" in key}
-    assert all(0.0 < error < 0.1 for error in rms.values())
     assert not left_behind(runtime_folder)
 
 
