@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LANES = (2, 4, 8)
 KERNELS = ("inverse_dynamics", "forward_dynamics", "rates")
-Array = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Batch:
             held = np.ascontiguousarray(np.moveaxis(_lanes_of(efforts, begin, lanes), 0, 1))
             advance_lanes(pointers, w[0], w[1], w[2], w[3], a, held, float(step_s), steps, every, record)
             recorded[:, begin : begin + lanes] = np.moveaxis(record, 3, 1)[:, : count - begin]
-        times = np.arange(steps // every + 1) * (every * step_s)
+        times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
         return Rollout(times, recorded[0], recorded[1])
 
     def _rows(self, name: str, value: Any, count: int, size: int) -> Array:
@@ -158,7 +158,9 @@ class Batch:
         if array.ndim < 3:
             return self._rows("u", array, count, n_u)[:, None, :]
         if array.shape != (count, steps, n_u):
-            raise InvalidRequest(f"u has shape {array.shape}; this rollout takes {(count, steps, n_u)} or {(count, n_u)}")
+            raise InvalidRequest(
+                f"u has shape {array.shape}; this rollout takes {(count, steps, n_u)} or {(count, n_u)}"
+            )
         self._require_finite("u", array)
         return array
 

@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
         batch.rollout(q, v, np.zeros((3, 4, 2)), step_s=1e-3, steps=5)
     with pytest.raises(InvalidRequest, match="must be a finite number"):
         batch.rollout(np.full((3, 2), np.nan), v, step_s=1e-3, steps=5)
-    with pytest.raises(InvalidRequest, match="step_s 0.0"):
+    with pytest.raises(InvalidRequest, match=r"step_s 0\.0"):
         batch.rollout(q, v, step_s=0.0, steps=5)
     with pytest.raises(ValueError, match=r"shape \(2, 4\); this batch takes \(size, 2\)"):
         batch.bind("inverse_dynamics", [np.zeros((2, 4))], [])
