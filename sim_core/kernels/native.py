@@ -49,6 +49,16 @@ def _new_target() -> Any:
     )
 
 
+def cross_target(triple: str, cpu: str, features: str) -> Any:
+    """A target machine for objects that run elsewhere, at any address."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(cpu=cpu, features=features, opt=1, reloc="pic", codemodel="default")
+
+
 def machine_key() -> str:
     """What the object code depends on beside the equations: CPU, LLVM."""
     import llvmlite

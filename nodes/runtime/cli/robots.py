@@ -69,21 +69,26 @@ def show_robot(
 @app.command("export", epilog="Example: armswing robot export rotary_pendulum --param coordinates=joint --format urdf")
 def export_robot(
     name: Name,
-    form: Annotated[str, typer.Option("--format", help="urdf or mjcf.", show_default=False)],
+    form: Annotated[str, typer.Option("--format", help="urdf, mjcf, c or object.", show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="standard output")
+        Path | None,
+        typer.Option("--output", "-o", help="The file (c, object: folder) to write.", show_default="standard output"),
     ] = None,
     param: Param = None,
     open_tree: Annotated[
         bool, typer.Option("--open-tree", help="Leave out the constraints that close loops, and say so.")
     ] = False,
+    target: Annotated[str, typer.Option("--target", help="The computer of an object: x86_64 or aarch64.")] = "x86_64",
 ) -> None:
-    """Write a robot, a tree of joints, as a file for other programs."""
-    from robots.export import export
+    """Write a robot, a tree of joints, as a file for other programs; or its kernels, for its own computer."""
+    from robots.export import FOLDERS, export
 
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
     mechanism, choices = _built(name, param)
+    if form in FOLDERS:
+        _export_folder(mechanism, form, output, target)
+        return
     try:
         written = export(mechanism, form, open_tree)
     except ValueError as error:
@@ -98,6 +103,25 @@ def export_robot(
             raise InputError(f"--output {output}: {error.strerror}") from error
     for note in written.notes:
         warn(note)
+
+
+def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) -> None:
+    from robots.export.native import export_files
+
+    if output is None:
+        raise InputError(f"--format {form} writes several files; name their folder with --output")
+    try:
+        files = export_files(mechanism, form, target)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    try:
+        output.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (output / name).write_bytes(content)
+    except OSError as error:
+        raise InputError(f"--output {output}: {error.strerror}") from error
+    for name in files:
+        say(str(output / name))
 
 
 def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
