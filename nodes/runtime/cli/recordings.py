@@ -15,6 +15,10 @@ from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableEr
 PLAYING_PERIOD_S = 0.2
 
 File = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
+RunNumber = Annotated[
+    int | None,
+    typer.Option("--run", min=1, help="Which of its runs, as `armswing info` numbers them.", show_default=False),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -84,7 +88,7 @@ def play(
 
 
 def info(file: File, as_json: AsJson = False) -> None:
-    """What a recording holds: topics, counts, rates, duration, parameters."""
+    """What a recording holds: runs, topics, counts, rates, duration, parameters."""
     from nodes.wire.recording import describe
 
     _exists(file)
@@ -98,21 +102,25 @@ def info(file: File, as_json: AsJson = False) -> None:
 def export(
     file: File,
     csv: Annotated[Path, typer.Option("--csv", help="Folder for one CSV file per topic.", show_default=False)],
+    run: RunNumber = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a recording as CSV, one file per topic."""
+    """Write a recording as CSV, one file per topic: all of its runs one below the other, or one of them."""
     from nodes.wire.recording import read_recording
     from nodes.wire.recording_csv import export_csv
 
     _exists(file)
     if csv.exists() and not csv.is_dir():
         raise InputError(f"--csv {str(csv)!r} is a file; expected a folder")
-    written = export_csv(read_recording(file), csv)
+    recording = read_recording(file, run=run)
+    written = export_csv(recording, csv)
     if as_json:
         say_json([str(path) for path in written])
-    else:
-        for path in written:
-            say(f"wrote {path}")
+        return
+    for path in written:
+        say(f"wrote {path}")
+    if recording.run is None and len(recording.runs) > 1:
+        say(f"{len(recording.runs)} runs one below the other, time goes back between them; --run N writes one")
 
 
 def _robot_of(file: Path) -> str:
@@ -160,12 +168,20 @@ def _exists(file: Path) -> None:
 
 
 def _print(found: dict[str, Any]) -> None:
-    span = f"{found['duration_s']:.3f} s (t = {found['start_s']:.3f} .. {found['end_s']:.3f} s)"
+    from msgspec import convert
+
+    from nodes.wire.recording_runs import Run
+
+    runs = [convert(run, Run) for run in found["runs"]]
+    span = f"{found['duration_s']:.3f} s "
+    span += f"in {len(runs)} runs" if len(runs) > 1 else f"(t = {found['start_s']:.3f} .. {found['end_s']:.3f} s)"
     say(f"{found['file']}, {found['size_bytes']} B, {span}, {found['messages']} messages")
     if not found["messages"]:
         warn("there is nothing in it" + (": it was cut off before its first message" if found["truncated"] else ""))
     elif found["truncated"]:
         warn("it was cut off; everything before the cut is readable")
+    for run in runs if len(runs) > 1 else []:
+        say(run.text())
     say_table(
         ("topic", "message", "count", "rate"),
         [
