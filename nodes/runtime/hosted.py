@@ -121,13 +121,17 @@ class HostedNode:
 
     def set_parameters(self, changes: dict[str, Any]) -> None:
         """Change some parameters; ValueError with one line when they do not fit."""
-        where = f"node {self.name!r}: params"
+        before = self._params
         try:
-            self._params = convert({**self.parameters(), **changes}, type(self._params), where)
+            params = convert({**self.parameters(), **changes}, type(before), f"node {self.name!r}: params")
         except PlanError as error:
             raise ValueError(str(error)) from None
-        self.context.params = self._params
-        self._say(self.node.on_parameters(self._params))
+        self._params = self.context.params = params
+        try:
+            self._say(self.node.on_parameters(params))
+        except ValueError:
+            self._params = self.context.params = before  # refused, so nothing has changed
+            raise
 
     def stop(self) -> None:
         """Stop the node; it may have last words."""

@@ -15,7 +15,7 @@ from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.observer import Observer
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, load_node_class, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
-from nodes.runtime.supervisor import Failure, Program, Supervisor
+from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Supervisor
 from nodes.wire.domain import domain_folder
 from nodes.wire.messages import Status
 from nodes.wire.registry import Registry
@@ -71,6 +71,7 @@ class Launch:
         self._began = began
         self._resumed_at = 0.0
         self._failure: Failure | None = None
+        self._unshown: list[str] = []
         self._signal = 0
         files = (_file_of(node, plan.folder) for node in plan.nodes)
         self._files = {file: _identity(file) for file in files if file is not None}
@@ -220,8 +221,10 @@ class Launch:
         if failure is None:
             return
         print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
-        if failure.last_lines:
-            print("its last lines:", *failure.last_lines, sep="\n  ", file=sys.stderr, flush=True)
+        if self._unshown:
+            print("its last lines:", *self._unshown[-SHOWN_LINES:], sep="\n  ", file=sys.stderr, flush=True)
+        elif failure.last_lines:
+            print("its last lines stand above", file=sys.stderr, flush=True)
 
     def _ask_to_stop(self, name: str) -> bool:
         if self._observer.entry(name) is None:
@@ -242,8 +245,10 @@ class Launch:
     def _show_output(self) -> None:
         failed = self._failure.name if self._failure is not None else None
         for name, line in self._supervisor.new_lines():
-            if name != failed:  # its last lines come at the end
+            if name != failed:
                 self._display.say(line, name)
+            elif line.strip():
+                self._unshown.append(line)  # they come at the end, and no line comes twice
 
 
 def _detail(status: Status | None) -> str:

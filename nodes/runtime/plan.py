@@ -6,6 +6,7 @@ Every error is a `PlanError`: one line that names the file, the node and the key
 from __future__ import annotations
 
 import difflib
+import enum
 import math
 import re
 import tomllib
@@ -159,20 +160,31 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
     Numbers are finite, except in a field whose default is not; a table of anything is checked where it is used.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    for key, item in value.items():
+    for key, item in list(value.items()):
         if key not in fields:
             raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
-        if not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
+        if isinstance(item, float) and fields[key].type is str and not math.isfinite(item):
+            value = {**value, key: str(item)}  # TOML's nan and inf, where a word is asked for
+        elif not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
             raise PlanError(f"{where}: key {key!r}: {item} is not finite")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         text, _, key = str(error).partition(" - at `$")
         key = key.rstrip("`").lstrip(".")
-        choices = _choices(fields[key].type) if key in fields else []
-        if choices:
-            text = f"{value[key]!r} is none of {', '.join(choices)}{near_word(str(value[key]), choices)}"
+        field, part = _key_and_rest(key)
+        allowed = choices(fields[field].type) if field in fields else []
+        if allowed and not part:
+            text = f"{value[field]!r} is none of {', '.join(allowed)}{near_word(str(value[field]), allowed)}"
+        elif allowed and text.startswith("Invalid enum value"):
+            text = f"{text}; it is one of {', '.join(allowed)}"
         raise PlanError(f"{where}: {f'key {key!r}: ' if key else ''}{text}") from None
+
+
+def _key_and_rest(path: str) -> tuple[str, str]:
+    """ "modes[0]" as ("modes", "[0]"), "mode" as ("mode", "")."""
+    key = re.split(r"[.\[]", path, maxsplit=1)[0]
+    return key, path[len(key) :]
 
 
 def _is_finite(value: Any) -> bool:
@@ -184,11 +196,13 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _choices(kind: Any) -> list[str]:
-    """The values of a Literal, also of one that may be None; none for any other type."""
+def choices(kind: Any) -> list[str]:
+    """The values of a Literal or an enumeration, also of one that may be None or in a list; none for any other type."""
     if get_origin(kind) is Literal:
         return [str(choice) for choice in get_args(kind)]
-    return [choice for part in get_args(kind) for choice in _choices(part)]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return [str(member.value) for member in kind]
+    return [choice for part in get_args(kind) for choice in choices(part)]
 
 
 def _plan(document: dict[str, Any], file: Path) -> Plan:

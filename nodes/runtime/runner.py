@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +21,7 @@ from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake
 from nodes.wire.bus import Context
 from nodes.wire.refusals import last_of
+from nodes.wire.registry import NodeEntry
 from nodes.wire.service import Request
 
 log = logging.getLogger("armswing.node")
@@ -42,10 +44,19 @@ def is_participant(plan: Plan, node: type[Node]) -> bool:
 class Runner:
     """One node, its sockets and its loop. `run` returns when the node was asked to stop.
 
-    told  the plan the node is told of, where it joined one that it runs beside
+    told      the plan the node is told of, where it joined one that it runs beside
+    on_nodes  called with all nodes of the domain whenever they change, on another thread
     """
 
-    def __init__(self, plan: Plan, node_plan: NodePlan, node: Node, told: Plan | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        node_plan: NodePlan,
+        node: Node,
+        told: Plan | None = None,
+        on_nodes: Callable[[list[NodeEntry]], None] | None = None,
+    ) -> None:
+        self._on_nodes = on_nodes
         self._context: Context = zmq.Context.instance()
         lockstep = plan.sim.mode == "lockstep"
         self._place = Place(plan.domain, node_plan.name, self._context, wall_clock=not lockstep)
@@ -136,9 +147,11 @@ class Runner:
     def _is_ready(self) -> bool:
         return self._seen_registry and self._links.ready
 
-    def _on_change(self, nodes: list[Any]) -> None:
+    def _on_change(self, nodes: list[NodeEntry]) -> None:
         self._links.offer(nodes)
         self._seen_registry = True
+        if self._on_nodes is not None:
+            self._on_nodes(nodes)
         self._wake.set()
 
     def _publish(self, topic: str, payload: bytes) -> None:
@@ -161,6 +174,9 @@ class Runner:
                 result = self._answer(request)
             except (ValueError, TypeError, KeyError) as error:  # a stranger's arguments must not end the node
                 service.refuse(request, str(error) or type(error).__name__)
+            except Exception as error:
+                service.refuse(request, f"node {self._hosted.name!r} ended: {type(error).__name__}: {error}")
+                raise
             else:
                 service.reply(request, result)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+JUDGED_S = 1.0  # a shorter run says nothing about the computer
 REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 
 MEASURED_BY_THE_SERVER = frozenset(
@@ -109,7 +110,8 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.first_state_s is not None:
             yield "start", f"first state after {self.first_state_s:.2f} s"
         if self.real_time_factor is not None:
-            behind = self.mode == "realtime" and self.real_time_factor < REAL_TIME_HELD
+            judged = self.mode == "realtime" and self.time >= JUDGED_S
+            behind = judged and self.real_time_factor < REAL_TIME_HELD
             hint = "; this computer fell behind, `armswing doctor` may say why" if behind else ""
             yield "real-time factor", f"{self.real_time_factor:.3f}{hint}"
         if self.overruns is not None and self.mode == "realtime":

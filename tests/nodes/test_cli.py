@@ -100,6 +100,8 @@ BAD_INPUT = {
     "param set swing_up gain 2": (1, "no launch is live in domain 0"),
     "topic echo x/state --domain 1000": (2, "domain 1000 is not in 0 .. 232"),
     "topic pub nonsense {}": (2, "no topic 'nonsense'; topics are <robot>/description"),
+    "topic pub x/comand {}": (2, "did you mean 'x/command'?"),
+    'topic pub x/command {"mode":"torque"}': (2, "mode is 'torque'; it is one of effort, velocity, position"),
     "topic pub x/command {": (2, "expected JSON"),
     'topic pub x/command {"nam":[]}': (2, "JointCommand has no field 'nam'"),
     "run nowhere.py:Node": (2, "no such file"),
@@ -222,6 +224,8 @@ def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_new_controller_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["new", "controller", "my_damper"]) == 0
     assert "class MyDamper(Node)" in (tmp_path / "my_damper.py").read_text()
+    assert 'params = { file = "my_damper.mcap" }' in (tmp_path / "my_damper.toml").read_text()
+    assert "armswing view my_damper.mcap" in capsys.readouterr().out
     assert run(["new", "controller", "my_damper"]) == 2
     assert "is there already" in capsys.readouterr().err
 

@@ -50,6 +50,11 @@ name = "{name}"
 run = "{name}.py:{class_name}"
 restart = "never"            # never | on-failure | always
 params = {{ damping = 1e-3 }}
+
+[[nodes]]
+name = "recorder"
+run = "nodes/recorder.py:Recorder"
+params = {{ file = "{name}.mcap" }}
 """
 
 
@@ -81,4 +86,4 @@ def new_controller(
     for path, text in files.items():
         path.write_text(text)
         say(f"wrote {path}")
-    say(f"try it: armswing launch {folder / name}.toml --duration 5")
+    say(f"try it: armswing launch {folder / name}.toml --duration 5 && armswing view {name}.mcap")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments
+from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -70,7 +70,13 @@ def run(
 ) -> None:
     """Run one node in this terminal, beside a live launch."""
     from nodes.runtime.joining import run_node
+    from nodes.wire.registry import RegistryError
 
-    raise typer.Exit(
-        run_node(node, name=name, robot=robot, params=parse_assignments(param or [], "--param"), domain=domain)
-    )
+    params = parse_assignments(param or [], "--param")
+    try:
+        code = run_node(node, name=name, robot=robot, params=params, domain=domain, greet=say)
+    except RegistryError as error:
+        if "is taken by" not in str(error):
+            raise
+        raise InputError(f"{error}; choose another with --name") from None
+    raise typer.Exit(code)
