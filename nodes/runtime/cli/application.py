@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from nodes.runtime.cli import (
+    comparing,
     controller,
     doctor,
     graph,
@@ -67,6 +68,7 @@ app.add_typer(graph.app, name="node")
 app.add_typer(simulation.app, name="sim")
 app.add_typer(parameters.app, name="param")
 recordings.add_to(app)
+comparing.add_to(app)
 view.add_to(app)
 studies.add_to(app)
 app.add_typer(controller.app, name="new")
