@@ -24,7 +24,7 @@ from nodes.wire.messages import BodyPoses, Event, JointCommand, Message, RobotSt
 from nodes.wire.refusals import Refusals
 from nodes.wire.stamp import Stamper
 from robots.registry import build
-from sim_core.errors import InvalidRequest
+from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import assemble
@@ -113,7 +113,11 @@ class SimServer:
         began = time.perf_counter_ns()
         sim = self.simulation
         self._actuate()
-        sim.step(1)
+        try:
+            sim.step(1)
+        except SimulationDiverged:
+            self._say("event", Event(kind="diverged"))
+            raise
         self._measured = None
         for change in sim.take_events():
             event = Event(kind=change.kind, energy=float(change.energy))

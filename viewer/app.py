@@ -133,7 +133,7 @@ def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: 
     from viewer.panels import choose_fields
     from viewer.projection import check_plane
     from viewer.signals import Signals, from_recording
-    from viewer.window import Window
+    from viewer.window import Window, diverged_text
 
     choose_fields(fields)
     check_plane(plane)
@@ -145,7 +145,8 @@ def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: 
     cut = ", cut off before its end" if recording.truncated else ""
     topics = ", ".join(recording.topics) or "none"
     waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"
-    subtitle = f"{Path(file).name}: {signals.states} states in {_length(signals)}{_which(recording)}{cut}"
+    shown = f"{signals.states} states in {_length(signals)}{_which(recording)}{cut}{diverged_text(signals)}"
+    subtitle = f"{Path(file).name}: {shown}"
     return Window(signals, subtitle, waiting, None, fields, plane)
 
 
