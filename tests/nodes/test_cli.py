@@ -15,6 +15,7 @@ import typer
 
 from nodes.runtime.cli.application import app, run
 from nodes.wire.recording import RecordingWriter
+from robots.registry import builder, names
 
 ROOT = Path(__file__).resolve().parents[2]
 SHADOWING = "raise ImportError('a folder of the user stands before ours')"
@@ -186,6 +187,22 @@ def test_a_robot_shows_its_joints_with_kind_axis_ends_limits_and_unit(capsys: py
         "left_arm_1 revolute z link_6a link_7a -6.28 to 6.28 rad",
         'file ""',
     } <= set(rows)
+
+
+def test_the_list_says_how_large_each_robot_is_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "list"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["robot", "bodies", "joints", "actuators", "what", "it", "is"]
+    found = {row.split()[0]: row.split(maxsplit=4)[1:] for row in rows}
+    assert found["rotary_pendulum"] == ["2", "2", "1", (builder("rotary_pendulum").__doc__ or "").split("\n")[0]]
+    assert found.keys() == set(names())
+
+
+def test_a_robot_that_nothing_drives_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "show", "triple_pendulum"]) == 0
+    shown = capsys.readouterr().out
+    assert "actuators: none, nothing drives it" in shown
+    assert "largest effort" not in shown
 
 
 def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
