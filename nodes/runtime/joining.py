@@ -16,6 +16,7 @@ from typing import Any
 import zmq
 
 from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
+from nodes.runtime.handlers import uncalled
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, PlanError, SimPlan, convert, read_plan
@@ -62,6 +63,8 @@ def run_node(
     cls = load_class(f"{path}:{class_name}")
     name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
     node_plan = NodePlan(name=name, run=f"{path}:{class_name}", params=dict(params or {}))
+    if wrong := uncalled(cls):
+        raise PlanError(f"node {name!r}: {wrong}")
     convert(node_plan.params, cls.Params, f"node {name!r}: params")
     with contextlib.ExitStack() as stack:
         sim = _live_simulation(domain, robot, alone)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from nodes.runtime.handlers import uncalled
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
 from nodes.runtime.plan import NAME, SPEED_MAX, SPEED_MIN, NodePlan, Plan, PlanError, convert, positive, suggestion
@@ -32,6 +33,8 @@ def check_plan(plan: Plan, file: Path) -> None:
         _check_node(node, seen, where)
         cls = classes[node.name] = _node_class(node, plan, file, where)
         params = convert(node.params, cls.Params, f"{where}: params")
+        if wrong := uncalled(cls):
+            raise PlanError(f"{where}: {wrong}")
         _check_topics(cls.speaks, plan.sim.robot, f"{where}: speaks")
         _check_topics(cls.listens, plan.sim.robot, f"{where}: listens")
         plain = msgspec.to_builtins(plan)

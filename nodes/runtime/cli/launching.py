@@ -34,7 +34,8 @@ def launch(
 ) -> None:
     """Start the simulation server and every node of a launch file, and sum up at the end.
 
-    Exit code 0; 1 when a required milestone was missed; 2 when the plan is bad; a failed node's own code.
+    Exit code 0; 1 when a required milestone was missed or a node's every command was refused; 2 when the plan is bad; a
+    failed node's own code.
     """
     if duration is not None and not 0.0 < duration < float("inf"):
         raise InputError(f"--duration {duration:g}: expected a positive number of seconds")

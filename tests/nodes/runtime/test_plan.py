@@ -69,6 +69,24 @@ class Own(Node):
     listens = {"gusts": JointCommand}
     speaks = {"comments": Reference}
 
+    def on_message(self, name, message):
+        yield "comments", Reference()
+
+
+class Slip(Node):
+    listens = {"state": RobotState}
+
+    def on_mesage(self, name, message):
+        return None
+
+
+class Empty(Node):
+    listens = {"state": RobotState}
+    speaks = {"command": JointCommand}
+
+    def compute(self):
+        return None
+
 
 class Liar(Node):
     speaks = {"state": JointCommand}
@@ -158,6 +176,12 @@ def test_every_stepper_may_be_asked_for(stepper: str, write: Path) -> None:
         (NODE.replace(":Damp", ""), None, ["node 'damp'", "path/to/file.py:ClassName"]),
         (TUNED_NODE.replace(":Tuned", ":NotANode"), None, ["node 'tuned'", "no subclass of Node"]),
         (TUNED_NODE.replace(":Tuned", ":Liar"), None, ["node 'tuned'", "'state'", "RobotState"]),
+        (TUNED_NODE.replace(":Tuned", ":Slip"), None, ["'tuned'", "'on_mesage', which nobody", "mean 'on_message'?"]),
+        (
+            TUNED_NODE.replace(":Tuned", ":Empty"),
+            None,
+            ["'tuned'", "Empty listens to 'state', but has no 'on_message'"],
+        ),
         (TUNED_NODE.replace(":Tuned", ":Deaf"), None, ["node 'tuned'", "'sate'", "did you mean 'state'"]),
         (TUNED_NODE.replace(":Tuned", ":Mute"), None, ["node 'tuned'", "'comand'", "did you mean 'command'"]),
         (TUNED_NODE + "params = { gian = 2.0 }", None, ["node 'tuned'", "'gian'", "did you mean 'gain'"]),
