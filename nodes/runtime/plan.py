@@ -205,6 +205,21 @@ def choices(kind: Any) -> list[str]:
     return [choice for part in get_args(kind) for choice in choices(part)]
 
 
+def type_text(kind: Any) -> str:
+    """A type as a person would write it: "number", "realtime | fast | lockstep", "list of number"."""
+    if words := choices(kind):
+        return " | ".join(words)
+    name = getattr(kind, "__name__", str(kind))
+    inner = [part for part in get_args(kind) if part is not type(None)]
+    if name == "dict" or not inner:
+        return {"float": "number", "int": "whole number", "str": "text", "bool": "true | false", "dict": "table"}.get(
+            name, name
+        )
+    if name == "list":
+        return f"list of {type_text(inner[0])}"
+    return " or ".join(dict.fromkeys(map(type_text, inner)))
+
+
 def _plan(document: dict[str, Any], file: Path) -> Plan:
     top = {"sim", "nodes", "milestones", *PLAIN_KEYS}
     for key in document:

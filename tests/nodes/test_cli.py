@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from nodes.runtime.cli.application import app, run
+from nodes.runtime.plan_keys import ABOUT, NOT_IN_A_FILE, TABLES
 from nodes.wire.recording import RecordingWriter
 from robots.registry import builder, names
 
@@ -57,7 +58,7 @@ def test_every_command_and_group_has_help_with_an_example(command: str, capsys: 
 def test_the_commands_are_those_of_the_design() -> None:
     assert set(commands()) == {
         *("launch", "run", "record", "play", "info", "export", "view", "doctor", "new controller"),
-        *("reproduce", "compare"),
+        *("reproduce", "compare", "message list", "message show"),
         *("robot list", "robot show", "robot export", "node list", "node info", "param list", "param get", "param set"),
         *("topic list", "topic echo", "topic hz", "topic bw", "topic delay", "topic pub"),
         *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed"),
@@ -110,6 +111,7 @@ BAD_INPUT = {
     "info nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "play nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "export nothing.mcap --csv out": (2, "no recording 'nothing.mcap'"),
+    "message show JointComand": (2, "did you mean 'JointCommand'?"),
     "compare nothing.mcap nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "record -o no/folder.mcap": (2, "there is no folder"),
     "reproduce nad": (2, "no study of 'nad'; papers are man, nada; did you mean 'nada'?"),
@@ -229,6 +231,35 @@ def test_what_an_exported_robot_lacks_is_said_line_by_line(capsys: pytest.Captur
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "gravity is 0.0 -9.81 0.0 m/s^2; URDF cannot say it, give it to the reader"
     assert [line.split()[1] for line in lines[1:]] == ["'bar_1'", "'bar_2'", "'bar_3'"]
+
+
+def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for table, kind in TABLES.items():
+        fields = {name for name in kind.__struct_fields__ if name not in NOT_IN_A_FILE.get(table, ())}
+        assert fields == set(ABOUT[table])
+    assert run(["launch", "--keys"]) == 0
+    lines = [re.split(r" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
+    assert ["mode", "realtime | fast | lockstep", '"realtime"'] in [line[:3] for line in lines]
+    assert ["tolerance_deg", "number", "10.0", "degrees to either side"] in lines
+    assert ["robot", "text", "required"] in [line[:3] for line in lines]
+
+
+def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["message", "list"]) == 0
+    assert re.search(r"^JointCommand +<robot>/command +What the actuators", capsys.readouterr().out, re.MULTILINE)
+    assert run(["message", "show", "JointCommand"]) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        r"mode +effort \| velocity \| position +\"effort\"",
+        r"value +list of number +\[\]",
+        r"answers +whole number",
+    ):
+        assert re.search(f"^{line}", shown, re.MULTILINE), shown
+    assert "timestamp  seconds of" in shown
+    assert run(["message", "show", "RobotState", "--json"]) == 0
+    assert "RobotState" in json.loads(capsys.readouterr().out)["$defs"]
 
 
 def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from nodes.runtime.cli import (
     studies,
     topics,
     view,
+    wording,
 )
 from nodes.runtime.cli.terminal import InputError, UnavailableError, warn
 
@@ -64,6 +65,7 @@ def _options(version: bool = typer.Option(False, "--version", help="Print the ve
 launching.add_to(app)
 app.add_typer(robots.app, name="robot")
 app.add_typer(topics.app, name="topic")
+app.add_typer(wording.app, name="message")
 app.add_typer(graph.app, name="node")
 app.add_typer(simulation.app, name="sim")
 app.add_typer(parameters.app, name="param")

@@ -7,13 +7,26 @@ from typing import Annotated
 
 import typer
 
-from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments, say
+from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments, say, say_table
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20")(launch)
     app.command(epilog="Example: armswing run launch/examples/my_controller.py:HoldArm --param angle_deg=60")(run)
+
+
+def _print_keys(asked: bool) -> None:
+    """List every key of a launch file, and end."""
+    if not asked:
+        return
+    from nodes.runtime.plan_keys import TABLES, keys
+
+    for table in TABLES:
+        say(f"{table or 'above all tables'}")
+        say_table(("  key", "type", "default", "what it is"), [(f"  {key}", *rest) for key, *rest in keys(table)])
+        say()
+    raise typer.Exit
 
 
 def launch(
@@ -31,6 +44,9 @@ def launch(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the summary to this file too.", show_default=False)
     ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="List every key of a launch file.", is_eager=True, callback=_print_keys)
+    ] = False,
 ) -> None:
     """Start the simulation server and every node of a launch file, and sum up at the end.
 
