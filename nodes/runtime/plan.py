@@ -18,6 +18,7 @@ import msgspec
 
 Mode = Literal["realtime", "fast", "lockstep"]
 SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # simulated seconds per wall second that a pacer keeps
+WATCHDOG_S = 0.1  # in realtime, where nothing else is asked for
 PLAN_FILE = "plan.json"  # of a live launch, in its domain's folder
 PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # of a launch file, outside of its tables
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -32,7 +33,8 @@ class PlanError(ValueError):
 class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The simulation server.
 
-    watchdog_ms  silence of a commanding node before its actuators go into safe_mode, None: never
+    watchdog_ms  silence of a commanding node before its actuators go into safe_mode, in simulation time, in the clock's
+                 where that goes faster; 0 or false: never; None: 100 in realtime, otherwise never
     safe_mode    "zero_effort"; "hold": servos keep their joints where they are, other actuators their effort
     speed        simulated seconds per wall second in realtime, 0.001 .. 1000
     rate_hz      of the state, in simulation time, None: every step
@@ -45,7 +47,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     step_ms: float = 1.0
     stepper: str = "rk4"
     stabilizer: str = "sampled_fuzzy"
-    watchdog_ms: float | None = None
+    watchdog_ms: float | bool | None = None
     safe_mode: Literal["zero_effort", "hold"] = "zero_effort"
     speed: float = 1.0
     rate_hz: float | None = None
@@ -56,6 +58,13 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     def step_s(self) -> float:
         """The simulation step, seconds."""
         return self.step_ms * 1e-3
+
+    @property
+    def watchdog_s(self) -> float | None:
+        """Seconds of silence before the safe mode, None for never."""
+        if self.watchdog_ms is None:
+            return WATCHDOG_S if self.mode == "realtime" else None
+        return self.watchdog_ms * 1e-3 or None
 
 
 class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -71,9 +71,12 @@ def _check_commands(
 
 def _check_sim(plan: Plan, file: Path) -> None:
     sim = plan.sim
-    for key in ("step_ms", "watchdog_ms", "speed", "rate_hz", "poses_hz", "deadline_ms"):
+    for key in ("step_ms", "speed", "rate_hz", "poses_hz", "deadline_ms"):
         if not positive(getattr(sim, key)):
             raise PlanError(f"{file}: [sim]: key {key!r}: {getattr(sim, key)} is not above zero")
+    if sim.watchdog_ms is True or (sim.watchdog_ms is not None and sim.watchdog_ms < 0.0):
+        told = f"{str(sim.watchdog_ms).lower()} is no time; give ms, or 0 or false for none"
+        raise PlanError(f"{file}: [sim]: key 'watchdog_ms': {told}")
     for key, known in _methods().items():
         if getattr(sim, key) not in known:
             asked = getattr(sim, key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -25,7 +25,7 @@ ABOUT = {
         "step_ms": "ms, the integration step",
         "stepper": "the method of integration",
         "stabilizer": "what holds closed loops together",
-        "watchdog_ms": "ms without a command before the safe mode; 0 or false: never",
+        "watchdog_ms": "ms without a command before the safe mode; 100 in realtime, else never; 0 or false: never",
         "safe_mode": "what the actuators do when their commander is silent",
         "speed": "simulated seconds per second of the clock in realtime, 0.001 .. 1000",
         "rate_hz": "Hz of the state in simulation time; without it, every step",
@@ -61,7 +61,9 @@ NOT_IN_A_FILE = {"": ("sim", "nodes", "milestones", "folder")}
 
 def keys(table: str) -> Iterator[tuple[str, str, str, str]]:
     """(key, type, default, what it is) of a table of TABLES."""
-    methods = {"stepper": STEPPERS, "stabilizer": STABILIZERS} if table == "[sim]" else {}
+    methods: dict[str, Iterable[str]] = {}
+    if table == "[sim]":
+        methods = {"stepper": STEPPERS, "stabilizer": STABILIZERS}
     for field in msgspec.structs.fields(TABLES[table]):
         if field.name not in NOT_IN_A_FILE.get(table, ()):
             about = ABOUT[table].get(field.name, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake
 from nodes.wire.bus import Context
+from nodes.wire.messages import Event
 from nodes.wire.refusals import last_of
 from nodes.wire.registry import NodeEntry
 from nodes.wire.service import Request
@@ -75,6 +77,7 @@ class Runner:
             self._poller.register(self._turns.socket, zmq.POLLIN)
         self._received = self._sent = self._overruns = 0
         self._shown: dict[str, float] = {}
+        self._refused: set[str] = set()
         self._seen_registry = False
 
     def _make_links(self, lockstep: bool) -> Links:
@@ -82,6 +85,8 @@ class Runner:
         topics = {topic: kind for topic, (_, kind) in hosted.hears.items()}
         if lockstep:  # all that concerns the robot comes in turns, for the order must not depend on the clock
             topics = {topic: kind for topic, kind in topics.items() if "/" not in topic}
+        elif self._turns is None and f"{hosted.robot}/command" in [topic for topic, _ in hosted.speaks.values()]:
+            topics.setdefault(f"{hosted.robot}/event", Event)  # says so when its commands are refused
         ignore = ("sim",) if self._turns is not None else ()
         everything = hosted.hears_all and not lockstep
         return Links(
@@ -159,8 +164,19 @@ class Runner:
         self._place.publisher.send(topic, payload)
 
     def _take(self, heard: Heard) -> None:
-        self._received += 1
-        self._hosted.hear(heard[1], heard[2])
+        _, topic, message, *_ = heard
+        if type(message) is Event and message.kind == "refused" and message.node == self._hosted.name:
+            self._tell_refused(message.detail)
+        if self._hosted.wants(topic):
+            self._received += 1
+            self._hosted.hear(topic, message)
+
+    def _tell_refused(self, reason: str) -> None:
+        """To the person at the node's own terminal, once for each reason; numbers in it are no other one."""
+        kind = re.sub(r"\d+", "#", reason)
+        if kind not in self._refused and len(self._refused) < 64:
+            self._refused.add(kind)
+            self._hosted.context.warn(f"its commands are refused: {reason}")
 
     def _tick(self, expired: int) -> None:
         if expired:

@@ -20,7 +20,7 @@ from mcap.records import Message as McapMessage
 from mcap.stream_reader import CRCValidationError, StreamReader, breakup_chunk
 from mcap.writer import MCAP0_MAGIC
 
-from nodes.wire.messages import Description, Message
+from nodes.wire.messages import Description, Event, Message
 from nodes.wire.recording_columns import Columns, columns
 from nodes.wire.recording_runs import Run, RunCutter, picked
 from nodes.wire.recording_schema import decode_json, schema_name
@@ -227,6 +227,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     cutter = RunCutter()
     rows: dict[str, dict[str, Any]] = {}
     spans: dict[str, dict[int | None, list[int]]] = {}
+    events: list[dict[str, Any]] = []
     for recorded in file:
         place = cutter.place(recorded.topic, recorded.time_ns, recorded.seq, recorded.payload)
         row = rows.setdefault(
@@ -235,6 +236,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
         row["count"] += 1
         row["last_s"] = recorded.time_ns / 1e9
+        if recorded.schema == schema_name(Event) and isinstance(event := recorded.message(), Event):
+            events.append({"run": (place or 0) + 1, **_told(event)})
         span = spans.setdefault(recorded.topic, {}).setdefault(place, [recorded.time_ns, recorded.time_ns])
         span[0], span[1] = min(span[0], recorded.time_ns), max(span[1], recorded.time_ns)
     for topic, row in rows.items():
@@ -252,9 +255,16 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         "truncated": file.truncated,
         "runs": [msgspec.to_builtins(run) for run in cutter.runs],
         "topics": list(rows.values()),
+        "events": events,
         "metadata": file.metadata,
         "sidecar": _read_sidecar(file.path),
     }
+
+
+def _told(event: Event) -> dict[str, Any]:
+    """What an event says in words."""
+    keys = ("timestamp", "kind", "node", "key", "old", "new", "detail")
+    return {key: value for key in keys if (value := getattr(event, key)) != ""}
 
 
 def _run_spans(topics: list[dict[int | None, list[int]]]) -> list[tuple[float, float]]:

@@ -105,3 +105,20 @@ def test_runs_are_played_one_after_the_other_with_their_own_spacing(file: Path) 
     within = stamps > 0.0
     assert steps[within][1:] == pytest.approx(stamps[within][1:])
     assert np.all(steps >= 0.0)
+
+
+def test_info_lists_what_was_done_to_the_run_and_of_many_alike_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "events.mcap"
+    with RecordingWriter(path, {}, sidecar=None) as writer:
+        events = [Event(timestamp=0.5, kind="set", node="pd", key="gain", old="1.0", new="2.5")]
+        events += [Event(timestamp=float(i), kind="safe", node="pd", detail="'pd' is gone") for i in range(1, 26)]
+        for event in events:
+            writer.write("arm/event", event, event.timestamp)
+    assert run(["info", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "set: t = 0.500 s  pd.gain 1.0 -> 2.5" in lines
+    assert "safe: t = 20.000 s  'pd' is gone" in lines
+    assert "safe: t = 21.000 s  'pd' is gone" not in lines
+    assert lines[-1] == "safe: 5 more"

@@ -44,6 +44,8 @@ LAUNCH = """\
 robot = "rotary_pendulum"
 mode = "realtime"            # realtime | fast | lockstep
 step_ms = 1.0
+watchdog_ms = 100            # without a command for so long the actuators are made safe; 0: never
+safe_mode = "zero_effort"    # zero_effort | hold
 
 [[nodes]]
 name = "{name}"

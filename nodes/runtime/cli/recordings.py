@@ -13,6 +13,7 @@ import typer
 from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table, warn
 
 PLAYING_PERIOD_S = 0.2
+MOST_EVENTS = 20  # of a kind that are listed
 
 File = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
 RunNumber = Annotated[
@@ -194,5 +195,22 @@ def _print(found: dict[str, Any]) -> None:
             for row in found["topics"]
         ],
     )
+    _print_events(found["events"], several=len(runs) > 1)
     for key, value in found["metadata"].items():
         say(f"{key}: {value}")
+
+
+def _print_events(events: list[dict[str, Any]], several: bool) -> None:
+    """A line for each, of a kind that comes often the first few."""
+    shown: dict[str, int] = {}
+    for event in events:
+        kind = event["kind"]
+        shown[kind] = shown.get(kind, 0) + 1
+        if shown[kind] > MOST_EVENTS:
+            continue
+        change = f"{event['node']}.{event['key']} {event.get('old', '-')} -> {event['new']}" if kind == "set" else ""
+        at = f"run {event['run']}, " if several else ""
+        say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail', '')}".rstrip())
+    for kind, count in shown.items():
+        if count > MOST_EVENTS:
+            say(f"{kind}: {count - MOST_EVENTS} more")

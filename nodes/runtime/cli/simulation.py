@@ -38,6 +38,9 @@ def status(domain: Domain = None, as_json: AsJson = False) -> None:
     if as_json:
         say_json(found)
         return
+    since = found.pop("safe_since")
+    if found["commanded_by"] is None and since is not None:
+        found["commanded_by"] = f"- (safe since t = {since:.3f} s)"
     width = max(map(len, found))
     for key, value in found.items():
         say(f"{key:<{width}}  {_text(value)}")

@@ -116,7 +116,7 @@ def delay(
 def pub(
     topic: TopicName,
     message: Annotated[str, typer.Argument(help="The message's fields as JSON.", show_default=False)],
-    rate: Annotated[float, typer.Option("--rate", min=0.1, max=1000.0, help="Messages per second.")] = 10.0,
+    rate: Annotated[float, typer.Option("--rate", min=0.1, max=1000.0, help="Messages per second.")] = 50.0,
     count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
     domain: Domain = None,
 ) -> None:

@@ -193,6 +193,11 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
     with Client() as client:
         until(lambda: "record" in [e.name for e in client.nodes()])
         until(lambda: client.call("record", "recording")["frames_written"] > 300)
+        before = ask("param", "get", "damper", "damping"), ask("param", "get", "sim", "arm_damping")
+        ask("param", "set", "damper", "damping", "0.003")
+        ask("param", "set", "sim", "arm_damping", "0.002")
+        frames = client.call("record", "recording")["frames_written"]
+        until(lambda: client.call("record", "recording")["frames_written"] > frames + 100)
     recorder.send_signal(signal.SIGINT)
     out, _ = recorder.communicate(timeout=5.0)
     assert recorder.returncode == 0
@@ -201,6 +206,8 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
         f"recording to {file}, Ctrl-C ends\nwrote {file}: {info['messages']} messages, {info['size_bytes']} B\n"
     )
     assert not info["truncated"]
+    sets = {(e["node"], e["key"], float(e["old"]), e["new"]) for e in info["events"] if e["kind"] == "set"}
+    assert sets == {("damper", "damping", before[0], "0.003"), ("sim", "arm_damping", before[1], "0.002")}
     assert info["metadata"]["recorded_by"].startswith("hand")
     plan = json.loads(info["metadata"]["plan"])
     assert [(node["name"], node["run"]) for node in plan["nodes"]] == [

@@ -59,6 +59,22 @@ def test_an_exception_is_shown_from_the_node_on_and_then_in_one_line(live: Any) 
     assert last == "armswing: node 'burning' ended: RuntimeError: the damper is on fire"
 
 
+def test_a_node_whose_commands_are_refused_says_so_once_on_its_own_terminal(live: Any, until: Any) -> None:
+    runner = live.start("run", "my_nodes.py:Damper", "--name", "second")
+    with Client() as client:
+
+        def refused() -> int:
+            return int(client.sim_status()["commands_refused"].get("second", {"count": 0})["count"])
+
+        until(lambda: refused() > 0)
+        count = refused()
+        until(lambda: refused() > count + 400)  # two simulated seconds: it would have been told again
+    runner.send_signal(signal.SIGINT)
+    _, said = runner.communicate(timeout=10.0)
+    line = "WARNING second: its commands are refused: 'second' commands, but 'damper' has the actuators\n"
+    assert (runner.returncode, said) == (0, line)
+
+
 def test_a_parameter_that_ends_its_node_is_said_so_at_once_and_one_it_refuses_changes_nothing(
     live: Any, until: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
