@@ -9,10 +9,24 @@ import pytest
 
 from robots.registry import build, names
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism import Actuator, Body, Coincidence, Crossing, Joint, Mechanism, PointOutput, SpinRelation
+from sim_core.mechanism import (
+    ORIGIN,
+    Actuator,
+    Body,
+    Coincidence,
+    Crossing,
+    Joint,
+    Mechanism,
+    PointOutput,
+    SpinRelation,
+    Spring,
+    Tunable,
+)
+from sim_core.simulation import Simulation
 from sim_core.system import assemble
 from sim_core.validation import coordinate_count, validate
 
+SPRING = {"name": "coil", "point_a": ORIGIN, "point_b": (1.0, 0.0, 0.0), "stiffness": 1.0}
 INERTIA = (0.1, 0.1, 0.1, 0.0, 0.0, 0.0)
 
 
@@ -56,6 +70,12 @@ def with_joint(**changes: Any) -> dict[str, Any]:
         (with_joint(parent="cort"), "joint 'hinge' has no body 'cort'; its bodies are cart, pole"),
         (with_joint(parent="pole"), "parent and child are both 'pole'"),
         (with_joint(axis=(0.0, 0.0, 2.0)), r"axis is \(0.0, 0.0, 2.0\); it must have length 1"),
+        (with_joint(damping=-0.1), "joint 'hinge': damping is -0.1 N m s; it must not be negative"),
+        (with_joint(damping=Tunable("drag", -0.1)), r"joint 'hinge': damping \(drag\) is -0.1 N m s; it must not"),
+        (
+            {"springs": (Spring(body_a="cart", body_b="pole", damping=-2.0, **SPRING),)},
+            "spring 'coil': damping is -2.0 N s/m; it must not be negative",
+        ),
         ({"initial_q": (0.0,)}, "initial_q has 1 numbers; its coordinates are 2"),
         ({"initial_v": (0.0, float("inf"))}, "initial_v"),
         (
@@ -89,3 +109,14 @@ def test_what_is_wrong_is_named_in_one_line(changes: dict[str, Any], says: str) 
 def test_every_robot_is_valid_and_its_coordinates_are_counted_right(name: str) -> None:
     mechanism = build(name)
     assert coordinate_count(mechanism) == assemble(mechanism).n_q
+
+
+def test_a_tunable_is_refused_while_running_as_in_a_description_and_keeps_its_value() -> None:
+    sim = Simulation(assemble(build("rotary_pendulum", coordinates="joint")))
+    sim.set_parameters({"arm_damping": 0.25})
+    with pytest.raises(
+        InvalidRequest, match=r"joint 'pendulum': damping \(pendulum_damping\) is -1.0 N m s; it must not"
+    ):
+        sim.set_parameters({"arm_damping": 0.5, "pendulum_damping": -1.0})
+    assert sim.parameters == {"arm_damping": 0.25, "pendulum_damping": 0.0}
+    assert sim.snapshot().p.tolist() == [0.25, 0.0]

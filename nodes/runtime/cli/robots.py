@@ -29,23 +29,26 @@ Param = Annotated[
 
 @app.command("list", epilog="Example: armswing robot list")
 def list_robots(as_json: AsJson = False) -> None:
-    """Names of all robots, ours and installed ones, and what each is."""
+    """All robots, ours and installed ones: how large they are and what they are. As JSON, their names."""
     from robots.registry import names
 
     if as_json:
         say_json(sorted(names()))
     else:
-        say_table(("robot", "what it is"), [(name, _what_it_is(name)) for name in sorted(names())])
+        say_table(("robot", "bodies", "joints", "actuators", "what it is"), [_row(name) for name in sorted(names())])
 
 
-def _what_it_is(name: str) -> str:
-    """The first line of its builder's docstring; why not, where another package's builder cannot be loaded."""
-    from robots.registry import builder
+def _row(name: str) -> tuple[str, str, str, str, str]:
+    """A robot in the list; one of another package that cannot be built says why."""
+    from robots.registry import build, builder
 
     try:
-        return (inspect.getdoc(builder(name)) or "").partition("\n")[0]
-    except ValueError as error:
-        return str(error)
+        mechanism, about = build(name), inspect.getdoc(builder(name)) or ""
+    except (TypeError, ValueError) as error:
+        return name, "-", "-", "-", str(error)
+    counts = (len(part) for part in (mechanism.bodies, mechanism.moving_joints, mechanism.actuators))
+    bodies, joints, actuators = map(str, counts)
+    return name, bodies, joints, actuators, about.partition("\n")[0]
 
 
 SPRING = ("stiffness", "rest_length", "damping")
@@ -178,7 +181,7 @@ def _print(robot: dict[str, Any]) -> None:
         ("  name", "kind", "axis", "parent", "child", "limits"),
         [(f"  {j['name']}", j["kind"], _axis(j["axis"]), j["parent"], j["child"], _limits(j)) for j in robot["joints"]],
     )
-    say("\nactuators")
+    say("\nactuators" if robot["actuators"] else "\nactuators: none, nothing drives it")
     rates = {j["name"]: f"{j['unit']}/s" for j in robot["joints"]}
     say_table(
         ("  name", "joint", "largest effort", "largest velocity", "takes"),
