@@ -6,9 +6,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from nodes.studies import charmie_figures as figures
 from nodes.studies.charmie_claims import claims, saved, seen, times
-from nodes.studies.charmie_runs import COMPILED, MODELS, NUMPY, clouds, springs, timings, validation
+from nodes.studies.charmie_runs import COMPILED, MODELS, NUMPY, clouds, springs, times_of, validation
 from nodes.studies.study import Assumption, Part, Plot, Results, Section, Study, Table, pace
 from robots.charmie.actuator_loads import load_report
 from robots.charmie.spring_study import SpringStudy
@@ -28,8 +30,8 @@ def study(quick: bool = False, spans: str = "") -> Study:
         "robot CHARMIE. Multibody System Dynamics 60 (2024) 93–120. doi:10.1007/s11044-023-09933-5",
         summary="The paper computes the kinematics and inverse dynamics of a mobile manipulator body by body, divides "
         "the loads of its closed loops by simplifying rules, and checks a 5 s motion against a commercial program. "
-        "This page computes the motion again, beside programs that share no code with ours, and uses the loads for what the "
-        "paper wants them for. Its tables did not reach us: see what we assumed.",
+        "This page computes the motion again, beside programs that share no code with ours, and uses the loads for "
+        "what the paper wants them for. Its tables did not reach us: see what we assumed.",
         readings=READINGS,
         assumptions=ASSUMPTIONS,
         runs=(),
@@ -39,7 +41,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
             Part("validation", partial(validation, samples, checked)),
             Part("clouds", partial(clouds, MOMENTS)),
             Part("springs", partial(springs, tuned)),
-            Part("timings", partial(timings, steps)),
+            *(Part(model, partial(times_of, model, steps)) for model in MODELS),
         ),
         quick=quick,
         **pace(quick, spans),
@@ -134,7 +136,7 @@ def validation_section() -> Section:
             Plot("claw", "D12a, centre of the left claw, in the world (figure 12).", figures.claw, size=(11.5, 4.0)),
             Plot("floor", "Force of body 2 on body 3, in body 3's axes (figure 13).", figures.floor, size=(11.5, 4.0)),
         ),
-        (Table("validation", "The curves, at every twentieth of their length.", validation_rows),),
+        (Table("validation", "The curves, and the efforts of all actuators.", validation_rows, shown=False),),
     )
 
 
@@ -191,32 +193,22 @@ def springs_section() -> Section:
 
 def table5(results: Results) -> list[dict[str, Any]]:
     """One row per model and way."""
-    found = times(results)
-    return [
-        {
-            "model": name,
-            "bodies": found.bodies[name],
-            "way": way,
-            "kinematics_s": found.kinematics[name, way],
-            "with_dynamics_s": found.whole[name, way],
-            "saved_without_dynamics": saved(found, way)[MODELS.index(name)],
-        }
-        for way in (NUMPY, COMPILED)
-        for name in MODELS
-    ]
+    rows = []
+    for way in (NUMPY, COMPILED):
+        for model, share in zip(MODELS, saved(results, way), strict=True):
+            found = times(results, model)
+            row = {"model": model, "bodies": found.bodies, "way": way, "kinematics_s": found.kinematics[way]}
+            rows.append(row | {"with_dynamics_s": found.whole[way], "saved_without_dynamics": share})
+    return rows
 
 
 def validation_rows(results: Results) -> list[dict[str, Any]]:
-    """Time, claw, force, actuator lengths' efforts."""
+    """One row per instant: claw, force of body 2 on body 3, efforts (N, N m) of all actuators."""
     found = seen(results)
-    step = max(1, (len(found.times) - 1) // 20)
-    rows = []
-    for k in range(0, len(found.times), step):
-        row: dict[str, Any] = {"t_s": float(found.times[k])}
-        row |= {f"claw_{axis}_m": float(x) for axis, x in zip("xyz", found.ours.claw[k], strict=True)}
-        row |= {f"force_{axis}_N": float(x) for axis, x in zip("xyz", found.ours.force[k], strict=True)}
-        rows.append(row)
-    return rows
+    names = ["t_s", *(f"claw_{axis}_m" for axis in "xyz"), *(f"force_{axis}_N" for axis in "xyz")]
+    names += [f"effort_{actuator.name}" for actuator in found.efforts.actuators]
+    columns = [found.times[:, None], found.ours.claw, found.ours.force, found.efforts.effort]
+    return [dict(zip(names, row, strict=True)) for row in np.hstack(columns).tolist()]
 
 
 def loads_rows(results: Results, efforts: Any) -> list[dict[str, Any]]:

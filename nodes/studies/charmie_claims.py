@@ -105,9 +105,9 @@ def seen(results: Results) -> Validation:
     return found
 
 
-def times(results: Results) -> Times:
-    """The times of table 5."""
-    found: Times = results.parts["timings"]
+def times(results: Results, model: str) -> Times:
+    """The times of one of table 5's models."""
+    found: Times = results.parts[model]
     return found
 
 
@@ -165,8 +165,9 @@ def grows_linearly(results: Results) -> list[Finding]:
     """The three arms."""
     found = []
     for way in (NUMPY, COMPILED):
-        for what, cost in (("kinematics", times(results).kinematics), ("with dynamics", times(results).whole)):
-            small, middle, large = (cost[name, way] for name in MODELS[:3])
+        arms = [times(results, model) for model in MODELS[:3]]
+        for what in ("kinematics", "with dynamics"):
+            small, middle, large = ((arm.kinematics if what == "kinematics" else arm.whole)[way] for arm in arms)
             off = middle / ((small + large) / 2) - 1
             holds = abs(off) <= LINEAR and small < middle < large
             here = f"{_ms(small)}, {_ms(middle)}, {_ms(large)} for 2, 4, 6 bodies: {100 * off:+.0f} % off the line"
@@ -174,15 +175,16 @@ def grows_linearly(results: Results) -> list[Finding]:
     return found
 
 
-def saved(found: Times, way: str) -> list[float]:
+def saved(results: Results, way: str) -> list[float]:
     """The share of time that each model saves without dynamics, in the order of MODELS."""
-    return [1 - found.kinematics[name, way] / found.whole[name, way] for name in MODELS]
+    found = [times(results, model) for model in MODELS]
+    return [1 - each.kinematics[way] / each.whole[way] for each in found]
 
 
 def share_of_dynamics(results: Results) -> list[Finding]:
     """Both ways."""
     return [
-        Finding(way, _shares(results, way), _within(saved(times(results), way)), _named(results, way))
+        Finding(way, _shares(results, way), _within(saved(results, way)), _named(results, way))
         for way in (NUMPY, COMPILED)
     ]
 
@@ -197,7 +199,7 @@ def grows_with_size(results: Results) -> list[Finding]:
         Finding(
             way,
             _shares(results, way),
-            verdict_of(bool(np.all(np.diff(saved(times(results), way)) > 0.0))),
+            verdict_of(bool(np.all(np.diff(saved(results, way)) > 0.0))),
             _named(results, way),
         )
         for way in (NUMPY, COMPILED)
@@ -205,12 +207,12 @@ def grows_with_size(results: Results) -> list[Finding]:
 
 
 def _shares(results: Results, way: str) -> str:
-    shares = saved(times(results), way)
+    shares = saved(results, way)
     return ", ".join(f"{name} {100 * share:.0f} %" for name, share in zip(MODELS, shares, strict=True))
 
 
 def _named(results: Results, way: str) -> dict[str, float]:
-    return dict(zip(MODELS, saved(times(results), way), strict=True))
+    return dict(zip(MODELS, saved(results, way), strict=True))
 
 
 def _ms(seconds: float) -> str:

@@ -88,17 +88,17 @@ def _compared(figure: Any, t: np.ndarray, ours: np.ndarray, others: dict[str, np
 def computed(results: Any, figure: Any) -> None:
     """Table 5: time of 1000 steps over the number of bodies, and the share that dynamics have."""
     left, right = figure.subplots(1, 2)
-    found = times(results)
-    bodies = [found.bodies[name] for name in MODELS]
+    found = [times(results, model) for model in MODELS]
+    bodies = [each.bodies for each in found]
     for way, color in ((NUMPY, BLUE), (COMPILED, VERMILION)):
-        for what, cost, dash in (("kinematics", found.kinematics, "--"), ("with dynamics", found.whole, "-")):
-            series = [1e3 * cost[name, way] for name in MODELS]
+        for what, dash in (("kinematics", "--"), ("with dynamics", "-")):
+            series = [1e3 * (each.kinematics if what == "kinematics" else each.whole)[way] for each in found]
             left.plot(bodies, series, dash, marker="o", color=color, label=f"{way}: {what}")
         at = np.arange(len(MODELS)) + (0.2 if way == COMPILED else -0.2)
-        bars = right.bar(at, [100 * share for share in saved(found, way)], 0.38, color=color, label=way)
+        bars = right.bar(at, [100 * share for share in saved(results, way)], 0.38, color=color, label=way)
         right.bar_label(bars, fmt="%.0f", fontsize=8, color=MUTED)
     ends = np.array([bodies[0], bodies[-1]])
-    left.plot(ends, 1e3 * found.kinematics[MODELS[0], NUMPY] * ends / ends[0], ":", color=MUTED, label="proportional")
+    left.plot(ends, 1e3 * found[0].kinematics[NUMPY] * ends / ends[0], ":", color=MUTED, label="proportional")
     left.set(xscale="log", yscale="log", xlabel="bodies", ylabel="time of 1000 steps (ms)", title="1000 steps")
     left.set_xticks(bodies, [str(n) for n in bodies])
     left.xaxis.set_minor_formatter("")

@@ -23,7 +23,7 @@ from sim_core.mechanism import Mechanism
 MODELS = ("arm_2dof", "arm_4dof", "arm_6dof", "charmie")
 STEPS = 1000  # of table 5
 CLAW_BODY = "link_12a"
-TRIALS = 3  # of which the best counts
+TRIALS, LASTING = 3, 0.05  # of which the best counts; s of each
 NUMPY, COMPILED = "numpy, body by body", "compiled kernels"
 
 
@@ -49,11 +49,11 @@ class Validation:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of the processor for 1000 steps, by model and way: kinematics alone, and with dynamics."""
+    """Seconds of the processor for 1000 steps of a model by way: kinematics alone, and with dynamics."""
 
-    bodies: dict[str, int]
-    kinematics: dict[tuple[str, str], float]
-    whole: dict[tuple[str, str], float]
+    bodies: int
+    kinematics: dict[str, float]
+    whole: dict[str, float]
 
 
 def joint_names(mechanism: Mechanism) -> list[str]:
@@ -153,17 +153,14 @@ def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
     return {t: dict(point_clouds(p, tree, motion(t)[0])) for t in moments}
 
 
-def timings(steps: int) -> Times:
-    """Times of table 5's models, scaled to 1000 steps."""
-    bodies = {name: len(build(name).bodies) for name in MODELS}
+def times_of(name: str, steps: int) -> Times:
+    """Times of one of table 5's models, scaled to 1000 steps."""
+    motion = _motion_of(name)
     kinematics, whole = {}, {}
-    for name in MODELS:
-        ways = {NUMPY: _by_numpy(name), COMPILED: _by_kernels(name)}
-        for way, (place, compute) in ways.items():
-            motion = _motion_of(name)
-            kinematics[name, way] = _cost(place, motion, steps)
-            whole[name, way] = _cost(compute, motion, steps)
-    return Times(bodies, kinematics, whole)
+    for way, make in ((NUMPY, _by_numpy), (COMPILED, _by_kernels)):
+        place, compute = make(name)
+        kinematics[way], whole[way] = _cost(place, motion, steps), _cost(compute, motion, steps)
+    return Times(len(build(name).bodies), kinematics, whole)
 
 
 Step = Callable[[Instant], object]
@@ -226,12 +223,16 @@ def _by_kernels(name: str) -> tuple[Step, Step]:
 
 
 def _cost(step: Step, motion: JointMotion, steps: int) -> float:
-    """Seconds of the processor for 1000 steps through a motion, the best of some trials."""
+    """Seconds of the processor for 1000 steps through a motion: the best of some trials, each of LASTING or longer."""
     instants = [motion(DURATION * k / steps) for k in range(steps)]
-    best = float("inf")
-    for _ in range(TRIALS):
+    rounds, best = 1, float("inf")
+    for trial in range(TRIALS + 1):
         began = time.process_time()
-        for instant in instants:
-            step(instant)
-        best = min(best, time.process_time() - began)
+        for _ in range(rounds):
+            for instant in instants:
+                step(instant)
+        spent = time.process_time() - began
+        best = min(best, spent / rounds)
+        if trial == 0:  # the first one says how many rounds the others take
+            rounds = max(1, round(LASTING / max(spent, 1e-6)))
     return best * STEPS / steps

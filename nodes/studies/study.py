@@ -23,11 +23,12 @@ class Plot:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows beside the pictures: on the page, and as CSV and JSON under `file`."""
+    """Rows beside the pictures: as CSV and JSON under `file`, and on the page where they are `shown`."""
 
     file: str
     caption: str
     rows: Callable[[Any], list[dict[str, Any]]]
+    shown: bool = True
 
 
 @dataclass(frozen=True)
