@@ -11,10 +11,20 @@ from typing import Any
 import numpy as np
 
 from robots.charmie.auxiliary import HALVES, mirrored
-from robots.charmie.geometry import Motion, PlanarMotion, balance_motion, lift_actuator, tilt_actuator
+from robots.charmie.geometry import (
+    Motion,
+    PlanarMotion,
+    balance_motion,
+    length_of_lift,
+    length_of_tilt,
+    lift_actuator,
+    lift_motion,
+    tilt_actuator,
+    tilt_motion,
+)
 from robots.charmie.links import STEEL, box_inertia
 from robots.charmie.parameters import LinearActuator, Parameters, Point
-from sim_core.mechanism import Actuator, Body, Joint, Shape, Slider, Spring, Vector3, X, Y, Z
+from sim_core.mechanism import Actuator, Body, Joint, Servo, Shape, Slider, Spring, Vector3, X, Y, Z
 
 DRIVEN = {"lift": ("4d", "link_3", "link_4"), "tilt": ("5d", "link_4", "link_5")}
 SIDES = {"l": "left", "r": "right"}
@@ -62,7 +72,15 @@ def loop_joints(p: Parameters) -> tuple[Joint, ...]:
             Joint(
                 name=f"{name}_cylinder", parent=carrier, child=cylinder, parent_point=given(p, name).base_point, axis=X
             ),
-            Joint(name=f"{name}_rod", kind="prismatic", parent=cylinder, child=f"link_{link}_rod", axis=Z),
+            Joint(
+                name=f"{name}_rod",
+                kind="prismatic",
+                parent=cylinder,
+                child=f"link_{link}_rod",
+                axis=Z,
+                lower=rod_limits(p, name)[0],
+                upper=rod_limits(p, name)[1],
+            ),
         ]
     track: Point = (0.0, p.balance.pivot[1], p.balance.slide_height)
     for half, side in HALVES.items():
@@ -130,11 +148,31 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
 
 
 def rod_actuators(p: Parameters) -> dict[str, Actuator]:
-    """The actuators that stand in the place of those of the open tree's lift and tilt; positive effort lengthens."""
-    return {
-        name: Actuator(name=f"{name}_rod", joint=f"{name}_rod", effort_limit=given(p, name).effort_limit, unit="N")
-        for name in DRIVEN
-    }
+    """The actuators that stand in the place of those of the open tree's lift and tilt; positive effort lengthens.
+
+    Their servos and velocity limits are those of the joints, carried over the lever dl/dq that they start with.
+    """
+    found = {}
+    for name, motion, line in (("lift", lift_motion, lift_actuator), ("tilt", tilt_motion, tilt_actuator)):
+        actuator = given(p, name)
+        start = motion(p, Motion(actuator.start_length)).x
+        lever = abs(line(p, Motion(start, 1.0)).length.v)
+        found[name] = Actuator(
+            name=f"{name}_rod",
+            joint=f"{name}_rod",
+            effort_limit=actuator.effort_limit,
+            velocity_limit=actuator.velocity_limit * lever,
+            servo=Servo(stiffness=actuator.servo.stiffness / lever**2, damping=actuator.servo.damping / lever**2),
+            unit="N",
+        )
+    return found
+
+
+def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
+    """Shortest and longest length of an actuator, m: at the limits of the joint that it moves."""
+    length = length_of_lift if name == "lift" else length_of_tilt
+    ends = length(p, given(p, name).lower), length(p, given(p, name).upper)
+    return min(ends), max(ends)
 
 
 def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
