@@ -22,8 +22,9 @@ from robots.charmie.geometry import (
     tilt_actuator,
     tilt_motion,
 )
-from robots.charmie.links import STEEL, box_inertia
+from robots.charmie.links import box_inertia
 from robots.charmie.parameters import LinearActuator, Parameters, Point
+from robots.charmie.shapes import STEEL
 from sim_core.mechanism import Actuator, Body, Joint, Servo, Shape, Slider, Spring, Vector3, X, Y, Z
 
 DRIVEN = {"lift": ("4d", "link_3", "link_4"), "tilt": ("5d", "link_4", "link_5")}
