@@ -108,7 +108,7 @@ class System:
     ) -> BoundKernel:
         """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
         owner = self.configurations[configuration].addresses if name in CONFIGURED_KERNELS else self.addresses
-        return BoundKernel(owner[name], inputs, outputs)
+        return BoundKernel(owner[name], inputs, outputs, self._library)
 
     def bind_inverse_dynamics(self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> BoundKernel:
         """`sim_core.inverse_dynamics` on arrays the caller owns: each call reads q, v, a and writes tau to `out`."""

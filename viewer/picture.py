@@ -64,7 +64,7 @@ class BodiesItem(pg.GraphicsObject):
                 self._paint(painter, outline, opacity)
 
     def _paint(self, painter: Any, outline: Outline, opacity: float) -> None:
-        color = theme.body_color(outline.body, outline.color)
+        color = theme.body_color(outline.body, outline.color).darker(round(100 / outline.shade))
         edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=1.2)
         points = [QtCore.QPointF(x, y) for x, y in outline.corners.tolist()]
         if outline.radius > 0.0:

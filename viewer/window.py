@@ -26,6 +26,7 @@ LIVE_TRACE_S = 4.0
 SURVEY_EVERY = 30  # frames between looks at whether the live motion still fits its picture
 OUTGROWN_EVERY = 5  # and between looks at whether the present pose does
 SLIDER_STEPS = 10_000
+MOST_NAMED = 12  # bodies in the legend of the picture; more of them are counted
 SILENT_S = 3.0  # without any message, a status among them, a launch has ended
 
 
@@ -144,7 +145,8 @@ class Window(QtWidgets.QMainWindow):
             f"<span style='color:{color}'>●</span>&nbsp;{html.escape(name)}"
             for name, color in body_names(signals.description)
         ]
-        self.legend.setText(" &nbsp;&nbsp;".join(entries))
+        named = len(entries) <= MOST_NAMED
+        self.legend.setText(" &nbsp;&nbsp;".join(entries) if named else f"{len(entries)} bodies")
         if signals.poses is None:
             self.caption.setText("no poses of the bodies here")
             return

@@ -6,9 +6,10 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any
 
 from nodes.studies.runs import Outcome, Run, execute, simulation_of
-from nodes.studies.study import Cost, Results, Study
+from nodes.studies.study import Cost, Part, Results, Study
 
 TRIALS = 3  # of which the best counts
 
@@ -23,7 +24,19 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
     for done, run in enumerate(held):
         report("measuring times", done, len(held))
         results.costs[run] = cost_of(run, study.trial_s)
+    results.parts = work_out(study.parts, report)
     return results
+
+
+def work_out(parts: Sequence[Part], report: Report) -> dict[str, Any]:
+    """What a study works out besides runs, by name, one after the other."""
+    found = {}
+    for done, part in enumerate(parts):
+        report("working out", done, len(parts))
+        found[part.name] = part.make()
+    if parts:
+        report("working out", len(parts), len(parts))
+    return found
 
 
 def warm(runs: Sequence[Run], report: Report) -> None:

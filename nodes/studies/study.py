@@ -22,13 +22,32 @@ class Plot:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Rows beside the pictures: as CSV and JSON under `file`, and on the page where they are `shown`."""
+
+    file: str
+    caption: str
+    rows: Callable[[Any], list[dict[str, Any]]]
+    shown: bool = True
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a study works out besides runs: `make` gives what is kept under its name."""
+
+    name: str
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading of the page, what one should know before its pictures, and the pictures."""
+    """A heading of the page, what one should know before its pictures, the pictures, and tables."""
 
     key: str
     title: str
     text: str
     plots: tuple[Plot, ...]
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,7 @@ class Study:
     claims: tuple[Claim, ...]
     sections: tuple[Section, ...]
     measured: tuple[Run, ...] = ()
+    parts: tuple[Part, ...] = ()
     quick: bool = False
     trial_s: float = 0.1
     dpi: int = 150
@@ -79,10 +99,11 @@ class Cost:
 
 @dataclass
 class Results:
-    """Outcomes by run; costs of the runs that were measured and held."""
+    """Outcomes by run; costs of the runs that were measured and held; a study's own parts by name."""
 
     outcomes: dict[Run, Outcome]
     costs: dict[Run, Cost] = field(default_factory=dict)
+    parts: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, run: Run) -> Outcome:
         return self.outcomes[run]

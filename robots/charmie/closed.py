@@ -11,9 +11,18 @@ from typing import Any
 import numpy as np
 
 from robots.charmie.auxiliary import HALVES, mirrored
-from robots.charmie.geometry import Motion, PlanarMotion, balance_motion, lift_actuator, tilt_actuator
-from robots.charmie.links import STEEL, actuator, box_inertia
+from robots.charmie.geometry import (
+    Motion,
+    PlanarMotion,
+    balance_motion,
+    length_of_lift,
+    length_of_tilt,
+    lift_actuator,
+    tilt_actuator,
+)
+from robots.charmie.links import actuator, box_inertia
 from robots.charmie.parameters import LinearActuator, Parameters, Point
+from robots.charmie.shapes import STEEL
 from sim_core.mechanism import Actuator, Body, Joint, Shape, Slider, Spring, Vector3, X, Y, Z
 
 DRIVEN = {"lift": ("4d", "link_3", "link_4"), "tilt": ("5d", "link_4", "link_5")}
@@ -62,7 +71,15 @@ def loop_joints(p: Parameters) -> tuple[Joint, ...]:
             Joint(
                 name=f"{name}_cylinder", parent=carrier, child=cylinder, parent_point=given(p, name).base_point, axis=X
             ),
-            Joint(name=f"{name}_rod", kind="prismatic", parent=cylinder, child=f"link_{link}_rod", axis=Z),
+            Joint(
+                name=f"{name}_rod",
+                kind="prismatic",
+                parent=cylinder,
+                child=f"link_{link}_rod",
+                axis=Z,
+                lower=rod_limits(p, name)[0],
+                upper=rod_limits(p, name)[1],
+            ),
         ]
     track: Point = (0.0, p.balance.pivot[1], p.balance.slide_height)
     for half, side in HALVES.items():
@@ -136,6 +153,13 @@ def rod_actuators(p: Parameters) -> dict[str, Actuator]:
         for name in DRIVEN
         for of in [given(p, name)]
     }
+
+
+def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
+    """Shortest and longest length of an actuator, m: at the limits of the joint that it moves."""
+    length = length_of_lift if name == "lift" else length_of_tilt
+    ends = length(p, given(p, name).lower), length(p, given(p, name).upper)
+    return min(ends), max(ends)
 
 
 def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
