@@ -103,6 +103,19 @@ class Skeleton:
         R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
         return p + np.einsum("nbij,bj->nbi", R, self._tip_points())
 
+    def front(self, rows: Floats) -> Floats:
+        """Where the robot reaches to, (3,) in its own sizes: from its heaviest body to the tips that move most."""
+        rows = rows[np.isfinite(rows).all(axis=1)]
+        if self.bodies == 0 or len(rows) < 2 or rows.shape[1] != 7 * self.bodies:
+            return np.zeros(3)
+        heaviest = int(np.argmax([body.mass for body in self._description.bodies]))
+        out = self.tips(rows) - rows[:, None, 3 * heaviest : 3 * heaviest + 3]
+        moved = np.linalg.norm(np.diff(out, axis=0), axis=2).sum(axis=0)
+        size = np.linalg.norm(out, axis=2).max()
+        if moved.sum() <= 0.0 or size <= 0.0:
+            return np.zeros(3)
+        return np.asarray((out.mean(axis=0) * moved[:, None]).sum(axis=0) / moved.sum() / size)
+
     def seen(self) -> Seen:
         """A memory for where the points of the parts were; `spots` fill it."""
         parts = np.repeat(np.arange(len(self._parts)), [len(part.points) for part in self._parts])

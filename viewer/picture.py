@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -133,7 +133,7 @@ class BodyPicture:
             return
         self._seen.add(spots)
         plane = self._seen.plane(skeleton.gravity) if self._plane == "auto" else self._plane
-        self._view = choose_view(plane, skeleton.gravity)
+        self._view = choose_view(plane, skeleton.gravity, skeleton.front(picked))
         self.caption = self._surroundings.draw(self._view, skeleton.gravity, skeleton.reach(spots))
 
     def _know(self, description: Description) -> Skeleton:
@@ -185,6 +185,12 @@ class BodyPicture:
 
 
 def body_names(description: Description) -> Sequence[tuple[str, str]]:
-    """(name, colour) of each body, for a legend."""
+    """(name, colour) for a legend of what is drawn; bodies after each other that ask for one colour share an entry."""
     colors = Skeleton(description).colors
-    return [(body.name, theme.body_color(index, colors[index]).name()) for index, body in enumerate(description.bodies)]
+    drawn = [(body.name, index, colors[index]) for index, body in enumerate(description.bodies) if body.shapes]
+    entries = []
+    for _, run in groupby(drawn, key=lambda entry: entry[2] or entry[1]):
+        bodies = list(run)
+        (first, index, wanted), last = bodies[0], bodies[-1][0]
+        entries.append((first if first == last else f"{first} to {last}", theme.body_color(index, wanted).name()))
+    return entries

@@ -15,6 +15,7 @@ ELEVATION_DEG = 22.0
 FLAT = 0.02  # of the robot's size: what a point may move off a plane, and a line stand out of it
 THIN = 0.1  # of the robot's size: how thick a solid may be across the plane, whatever its shape
 LAYERED = 0.35  # of the robot's size: how far bodies may lie one over the other
+BEHIND = 0.1  # of the robot's size: how far it must reach away from the eye for the eye to change sides
 PLANES = ("auto", "xy", "xz", "yz", "space")
 
 
@@ -90,15 +91,17 @@ def _normal(plane: str) -> int:
     return next(axis for axis in range(3) if "xyz"[axis] not in plane)
 
 
-def choose_view(wanted: str, gravity: Floats) -> View:
+def choose_view(wanted: str, gravity: Floats, front: Floats | None = None) -> View:
     """The view on a plane, or the one in space, with up on the paper against gravity as far as that allows.
+
+    front  where the robot reaches to, in its own sizes: where that is away from the eye, the eye goes to the other side
 
     Raises ValueError for an unknown plane.
     """
     if wanted not in PLANES[1:]:
         raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES[1:])}")
     up = -gravity / length if (length := float(np.linalg.norm(gravity))) > 0.0 else np.array([0.0, 0.0, 1.0])
-    return _space_view(up) if wanted == "space" else _plane_view(wanted, up)
+    return _space_view(up, np.zeros(3) if front is None else front) if wanted == "space" else _plane_view(wanted, up)
 
 
 def check_plane(wanted: str) -> None:
@@ -117,13 +120,15 @@ def _plane_view(name: str, up: Floats) -> View:
     return View(name, np.stack([right, upward, np.cross(right, upward)]))
 
 
-def _space_view(up: Floats) -> View:
+def _space_view(up: Floats, front: Floats) -> View:
     aside = np.eye(3)[int(np.argmin(np.abs(up)))]
     ahead = aside - (aside @ up) * up
     ahead /= np.linalg.norm(ahead)
     left = np.cross(up, ahead)
     azimuth, elevation = math.radians(AZIMUTH_DEG), math.radians(ELEVATION_DEG)
     outward = math.cos(azimuth) * ahead + math.sin(azimuth) * left
+    if front @ outward < -BEHIND:
+        outward = -outward
     eye = math.cos(elevation) * outward + math.sin(elevation) * up
     right = np.cross(up, outward)
     return View("space", np.stack([right, np.cross(eye, right), eye]))
