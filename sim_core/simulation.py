@@ -355,8 +355,8 @@ class Simulation:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""
         w, law = self._w, self._laws[self._configuration]
         self._bound_residuals[self._configuration]()
-        phi, phidot = w.phi[: law[LAW_HOLONOMIC]], w.phidot[: law[LAW_ROWS]]
-        return float(np.abs(phi).sum()), float(np.abs(phidot).sum())
+        phi, phidot = w.phi[: law[LAW_HOLONOMIC]].tolist(), w.phidot[: law[LAW_ROWS]].tolist()
+        return float(sum(map(abs, phi))), float(sum(map(abs, phidot)))
 
     def peak_violation(self) -> tuple[float, float]:
         """The largest |Phi|_1 and |Phidot|_1 of every step since the reset, the last included."""
@@ -365,7 +365,7 @@ class Simulation:
     def energy(self) -> float:
         """Kinetic plus potential energy, J."""
         self._bound_energy()
-        return float(self._energy_arrays[0].sum())
+        return float(sum(self._energy_arrays[0].tolist()))
 
     def outputs(self) -> dict[str, float]:
         """The mechanism's named outputs; angles unwrapped."""
@@ -380,7 +380,8 @@ class Simulation:
         self._bound_joints()
         position, velocity = (array.copy() for array in self._joint_arrays)
         effort = np.bincount(self._driven, weights=self._w.u, minlength=len(position))
-        position[self._wraps] += 2 * np.pi * self._w.turns[: len(self._wraps)]
+        if len(self._wraps):
+            position[self._wraps] += 2 * np.pi * self._w.turns[: len(self._wraps)]
         return position, velocity, effort
 
     def poses(self) -> tuple[np.ndarray, np.ndarray]:

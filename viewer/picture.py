@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -185,12 +185,6 @@ class BodyPicture:
 
 
 def body_names(description: Description) -> Sequence[tuple[str, str]]:
-    """(name, colour) for a legend of what is drawn; bodies after each other that ask for one colour share an entry."""
+    """(name, colour) of each body, for a legend."""
     colors = Skeleton(description).colors
-    drawn = [(body.name, index, colors[index]) for index, body in enumerate(description.bodies) if body.shapes]
-    entries = []
-    for _, run in groupby(drawn, key=lambda entry: entry[2] or entry[1]):
-        bodies = list(run)
-        (first, index, wanted), last = bodies[0], bodies[-1][0]
-        entries.append((first if first == last else f"{first} to {last}", theme.body_color(index, wanted).name()))
-    return entries
+    return [(body.name, theme.body_color(index, colors[index]).name()) for index, body in enumerate(description.bodies)]

@@ -12,7 +12,6 @@ import pytest
 from nodes.wire.messages import BodyDescription, Description, RobotState, Shape
 from nodes.wire.recording import read_recording
 from viewer.bodies import Skeleton, evenly_along
-from viewer.picture import body_names
 from viewer.projection import Seen, check_plane, choose_view, hull, rotation
 from viewer.series import Ring, decimated, row_at
 from viewer.signals import Signals, from_recording
@@ -195,12 +194,3 @@ def test_a_robots_front_is_where_its_moving_ends_are() -> None:
     turned = [[0.0] * 6 + [1.0, 0.0, 0.0, 0.0, math.cos(angle), 0.0, 0.0, math.sin(angle)] for angle in (-0.1, 0.1)]
     np.testing.assert_allclose(skeleton.front(np.array(turned)), [0.0, math.cos(0.2), 0.0], atol=1e-12)
     assert not skeleton.front(np.array(turned[:1])).any()  # of one pose nobody knows what moves
-
-
-def test_a_legend_names_what_is_drawn_and_bodies_of_one_colour_together() -> None:
-    def body(name: str, *colors: str) -> BodyDescription:
-        return BodyDescription(name=name, shapes=[Shape(kind="sphere", size=[0.1], color=color) for color in colors])
-
-    bodies = [body("slide"), body("base", ""), body("arm_1", "#112233"), body("arm_2", "#112233"), body("head", "")]
-    names = [name for name, _ in body_names(Description(robot="it", bodies=bodies))]
-    assert names == ["base", "arm_1 to arm_2", "head"]
