@@ -162,15 +162,6 @@ def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str])
     assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
 
 
-def test_robots_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "list"]) == 0
-    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == "robot what it is"
-    assert (
-        "charmie 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt." in rows
-    )
-
-
 def test_a_robot_that_cannot_be_loaded_spoils_no_list(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
