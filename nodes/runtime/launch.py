@@ -201,7 +201,8 @@ class Launch:
                 self.summary.refused_commands[name] = refused["reason"]
 
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
-        is_silent = name in self._speakers and counters.get("sent") == 0
+        failed = self._failure is not None and self._failure.name == name
+        is_silent = name in self._speakers and counters.get("sent") == 0 and not failed
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),
             refused=counters.get("refused", 0),

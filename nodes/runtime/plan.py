@@ -169,12 +169,11 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
     Numbers are finite, except in a field whose default is not; a table of anything is checked where it is used.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    for key, item in list(value.items()):
+    value = worded(value, kind)
+    for key, item in value.items():
         if key not in fields:
             raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
-        if isinstance(item, float) and fields[key].type is str and not math.isfinite(item):
-            value = {**value, key: str(item)}  # TOML's nan and inf, where a word is asked for
-        elif not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
+        if not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
             raise PlanError(f"{where}: key {key!r}: {item} is not finite")
     try:
         return msgspec.convert(value, kind)
@@ -188,6 +187,15 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
         elif allowed and text.startswith("Invalid enum value"):
             text = f"{text}; it is one of {', '.join(allowed)}"
         raise PlanError(f"{where}: {f'key {key!r}: ' if key else ''}{text}") from None
+
+
+def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The values with TOML's nan and inf as the words that they are where `kind` asks for a word."""
+    words = {field.encode_name for field in msgspec.structs.fields(kind) if field.type is str}
+    return {
+        key: str(item) if key in words and isinstance(item, float) and not math.isfinite(item) else item
+        for key, item in value.items()
+    }
 
 
 def _key_and_rest(path: str) -> tuple[str, str]:

@@ -11,7 +11,18 @@ import msgspec
 from nodes.runtime.handlers import uncalled
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
-from nodes.runtime.plan import NAME, SPEED_MAX, SPEED_MIN, NodePlan, Plan, PlanError, convert, positive, suggestion
+from nodes.runtime.plan import (
+    NAME,
+    SPEED_MAX,
+    SPEED_MIN,
+    NodePlan,
+    Plan,
+    PlanError,
+    convert,
+    positive,
+    suggestion,
+    worded,
+)
 from nodes.wire.messages import Message
 from nodes.wire.topics import ROBOT_TOPICS, lookup, resolve
 
@@ -32,6 +43,7 @@ def check_plan(plan: Plan, file: Path) -> None:
         where = f"{file}: node {node.name!r}"
         _check_node(node, seen, where)
         cls = classes[node.name] = _node_class(node, plan, file, where)
+        node.params = worded(node.params, cls.Params)  # as its process is told them
         params = convert(node.params, cls.Params, f"{where}: params")
         if wrong := uncalled(cls):
             raise PlanError(f"{where}: {wrong}")

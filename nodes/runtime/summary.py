@@ -122,7 +122,8 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.overruns is not None and self.mode == "realtime":
             yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}"
         if self.watchdog_trips:
-            yield "watchdog", f"{self.watchdog_trips} times no command came in time and the actuators were made safe"
+            often = "once" if self.watchdog_trips == 1 else f"{self.watchdog_trips} times"
+            yield "watchdog", f"{often} no command came in time and the actuators were made safe"
         yield from _percentiles("step time", self.step_p50_s, self.step_p99_s)
         yield from _percentiles("round trip", self.round_trip_p50_s, self.round_trip_p99_s)
         if self.peak_phi is not None and self.peak_phidot is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from nodes.runtime.cli import parameters
 from nodes.runtime.cli.application import app, run
 from nodes.runtime.plan_keys import ABOUT, NOT_IN_A_FILE, TABLES
 from nodes.wire.recording import RecordingWriter
@@ -116,7 +117,7 @@ BAD_INPUT = {
     "message show JointComand": (2, "did you mean 'JointCommand'?"),
     "compare nothing.mcap nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "record -o no/folder.mcap": (2, "there is no folder"),
-    "reproduce nad": (2, "no study of 'nad'; papers are man, nada; did you mean 'nada'?"),
+    "reproduce nad": (2, "no study of 'nad'; papers are charmie, man, nada; did you mean 'nada'?"),
     "reproduce nada --output no/folder": (2, "there is no folder"),
     "reproduce nada --workers 0": (2, "see 'armswing reproduce --help'"),
     "view nothing.mcap": (2, "no recording 'nothing.mcap'"),
@@ -160,15 +161,6 @@ def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str])
     assert run(["robot", "show", "rotary_pendulum", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
-
-
-def test_robots_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "list"]) == 0
-    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == "robot what it is"
-    assert (
-        "charmie 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt." in rows
-    )
 
 
 def test_a_robot_that_cannot_be_loaded_spoils_no_list(
@@ -233,6 +225,15 @@ def test_what_an_exported_robot_lacks_is_said_line_by_line(capsys: pytest.Captur
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "gravity is 0.0 -9.81 0.0 m/s^2; URDF cannot say it, give it to the reader"
     assert [line.split()[1] for line in lines[1:]] == ["'bar_1'", "'bar_2'", "'bar_3'"]
+
+
+@pytest.mark.parametrize(("node", "says"), [("sim", "no tunables: no number"), ("damper", "no parameters")])
+def test_a_node_without_parameters_says_so(
+    node: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(parameters, "_parameters", lambda domain, name: {})
+    assert run(["param", "list", node]) == 0
+    assert says in capsys.readouterr().out
 
 
 def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(

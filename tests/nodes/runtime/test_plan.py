@@ -133,7 +133,9 @@ def test_overrides_reach_sim_nodes_params_and_the_plan(write: Path) -> None:
 
 def test_nan_is_a_word_where_a_word_is_asked_for(write: Path) -> None:
     node = '[[nodes]]\nname = "wobble"\nrun = "tuned.py:Worded"\n'
-    assert plan_of(write, node, "wobble.mode=nan")
+    plan = plan_of(write, node, "wobble.mode=nan")
+    save_plan(plan, write / "plan.json")
+    assert read_plan(write / "plan.json").node("wobble").params == {"mode": "nan"}
     with pytest.raises(PlanError, match="key 'level': nan is not finite"):
         plan_of(write, node, "wobble.level=nan")
     with pytest.raises(PlanError, match="Invalid enum value 'sin'; it is one of sine, steps"):
