@@ -123,11 +123,13 @@ class Batch:
         tables = pointer_table(w), pointer_table([a, lam])
         pointers = np.array([self._library.addresses["rates"], *[table.ctypes.data for table in tables]])
         record = np.zeros((2, steps // every + 1, system.n_q, lanes))
+        flat = [array.reshape(-1) for array in (*w[:4], a)]
         for begin in range(0, count, lanes):
             w[1][:], w[2][:] = (_lanes_of(start, begin, lanes) for start in starts)
             w[4][:] = _lanes_of(parameters, begin, lanes)
-            held = np.ascontiguousarray(np.moveaxis(_lanes_of(efforts, begin, lanes), 0, 1))
-            advance_lanes(pointers, w[0], w[1], w[2], w[3], a, held, float(step_s), steps, every, record)
+            held = np.ascontiguousarray(_lanes_of(efforts, begin, lanes)).reshape(efforts.shape[1], -1)
+            kept = record.reshape(2, len(record[0]), -1)
+            advance_lanes(pointers, *flat, held, float(step_s), steps, every, kept)
             recorded[:, begin : begin + lanes] = np.moveaxis(record, 3, 1)[:, : count - begin]
         times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
         return Rollout(times, recorded[0], recorded[1])
