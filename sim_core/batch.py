@@ -17,7 +17,7 @@ import numpy as np
 
 from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels import native
-from sim_core.kernels.native import BoundKernel, pointer_table
+from sim_core.kernels.bound import BoundKernel, pointer_table
 
 if TYPE_CHECKING:
     from sim_core.system import System
@@ -67,7 +67,7 @@ class Batch:
         for array in [*inputs, *outputs]:
             if array.ndim != 2 or array.shape[1] != self.lanes or not array.flags.c_contiguous:
                 raise ValueError(f"an array has shape {array.shape}; this batch takes (size, {self.lanes}), row by row")
-        return BoundKernel(self._library.addresses[name], inputs, outputs)
+        return BoundKernel(self._library.addresses[name], inputs, outputs, self._library)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any, p: Any = None) -> Array:
         """`sim_core.inverse_dynamics` of every row: tau (n, n_q) of q, v, a (n, n_q)."""

@@ -26,8 +26,8 @@ import numpy as np
 
 from robots.registry import build
 from sim_core.inverse import forward_dynamics, inverse_dynamics
+from sim_core.kernels.bound import pointer_table
 from sim_core.kernels.compiled import call_kernel, loop
-from sim_core.kernels.native import pointer_table
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
