@@ -17,7 +17,7 @@ import numpy as np
 
 from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels import native
-from sim_core.kernels.native import BoundKernel, pointer_table
+from sim_core.kernels.bound import BoundKernel, pointer_table
 
 if TYPE_CHECKING:
     from sim_core.system import System
@@ -67,7 +67,7 @@ class Batch:
         for array in [*inputs, *outputs]:
             if array.ndim != 2 or array.shape[1] != self.lanes or not array.flags.c_contiguous:
                 raise ValueError(f"an array has shape {array.shape}; this batch takes (size, {self.lanes}), row by row")
-        return BoundKernel(self._library.addresses[name], inputs, outputs)
+        return BoundKernel(self._library.addresses[name], inputs, outputs, self._library)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any, p: Any = None) -> Array:
         """`sim_core.inverse_dynamics` of every row: tau (n, n_q) of q, v, a (n, n_q)."""
@@ -123,11 +123,13 @@ class Batch:
         tables = pointer_table(w), pointer_table([a, lam])
         pointers = np.array([self._library.addresses["rates"], *[table.ctypes.data for table in tables]])
         record = np.zeros((2, steps // every + 1, system.n_q, lanes))
+        flat = [array.reshape(-1) for array in (*w[:4], a)]
         for begin in range(0, count, lanes):
             w[1][:], w[2][:] = (_lanes_of(start, begin, lanes) for start in starts)
             w[4][:] = _lanes_of(parameters, begin, lanes)
-            held = np.ascontiguousarray(np.moveaxis(_lanes_of(efforts, begin, lanes), 0, 1))
-            advance_lanes(pointers, w[0], w[1], w[2], w[3], a, held, float(step_s), steps, every, record)
+            held = np.ascontiguousarray(_lanes_of(efforts, begin, lanes)).reshape(efforts.shape[1], -1)
+            kept = record.reshape(2, len(record[0]), -1)
+            advance_lanes(pointers, *flat, held, float(step_s), steps, every, kept)
             recorded[:, begin : begin + lanes] = np.moveaxis(record, 3, 1)[:, : count - begin]
         times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
         return Rollout(times, recorded[0], recorded[1])

@@ -35,7 +35,7 @@ from sim_core.integrators.workspace import (
     Calls,
     Workspace,
 )
-from sim_core.kernels.native import BoundKernel
+from sim_core.kernels.bound import BoundKernel
 from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
 from sim_core.state import State, Transition
 from sim_core.system import System

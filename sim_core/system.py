@@ -14,7 +14,8 @@ import numpy as np
 
 from sim_core.errors import UnknownName
 from sim_core.kernels import native
-from sim_core.kernels.native import BoundKernel, Library
+from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.native import Library
 from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim_core.kernels.native import pointer_table
+from sim_core.kernels.bound import pointer_table
 from sim_core.system import System
 
 HISTORY = 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
@@ -11,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 
 @cache
@@ -57,6 +54,11 @@ def cross_target(triple: str, cpu: str, features: str) -> Any:
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(triple)
     return target.create_target_machine(cpu=cpu, features=features, opt=1, reloc="pic", codemodel="default")
+
+
+def short_hash(*parts: str) -> str:
+    """A name for what follows from these texts."""
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
 
 
 def machine_key() -> str:
@@ -138,29 +140,3 @@ def _link(data: bytes, manifest: dict[str, Any], from_cache: bool) -> Library:
     engine.finalize_object()
     addresses = {symbol: engine.get_function_address(symbol) for symbol in manifest["symbols"]}
     return Library(manifest, addresses, from_cache, engine)
-
-
-class BoundKernel:
-    """A kernel called from Python on arrays that the caller owns: pointers are set once.
-
-    inputs, outputs  C-contiguous (or, for matrices, Fortran-ordered) float64 arrays, kept alive here
-    code             what the address lies in, kept alive too
-    """
-
-    def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None) -> None:
-        for array in [*inputs, *outputs]:
-            if array.dtype != np.float64 or not (array.flags.c_contiguous or array.flags.f_contiguous):
-                raise ValueError("a kernel works on contiguous float64 arrays")
-        self._keep = inputs, outputs, code
-        self._tables = pointer_table(inputs), pointer_table(outputs)
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
-        pointers = [ctypes.c_void_p(table.ctypes.data) for table in self._tables]
-        self._call, self._in, self._out = function, pointers[0], pointers[1]
-
-    def __call__(self) -> None:
-        self._call(self._in, self._out)
-
-
-def pointer_table(arrays: list[np.ndarray]) -> np.ndarray:
-    """Addresses of the arrays' first elements, as the calling convention wants them."""
-    return np.array([array.ctypes.data for array in arrays] or [0], dtype=np.int64)

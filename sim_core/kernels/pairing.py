@@ -28,7 +28,7 @@ def paired(program: Program, twins: Mapping[str, Twins]) -> tuple[Program, list[
     partner = _partners(program, seeds)
     nodes = list(program.nodes)
     for right, left in partner.items():
-        nodes[right] = replace(nodes[right], args=_aligned(nodes, partner, left, right))
+        nodes[right] = nodes[right]._replace(args=_aligned(nodes, partner, left, right))
     pairs = [(left, right) for right, left in partner.items()]
     return replace(program, nodes=nodes), pairs
 
@@ -137,7 +137,7 @@ def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
         if index in sums:
             new[index] = _sum(builder, [(sign, new[term], sides[term]) for sign, term in sums[index]])
         else:
-            new[index] = builder.add(replace(node, args=tuple(new[arg] for arg in node.args)))
+            new[index] = builder.add(node._replace(args=tuple(new[arg] for arg in node.args)))
     results = {place: new[old] for place, old in program.results.items()}
     return rebuilt(replace(program, nodes=builder.nodes, results=results))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import casadi as ca
 
@@ -42,8 +43,7 @@ COMMUTATIVE = {"fadd", "fmul", "llvm.minnum", "llvm.maxnum", "oeq", "une"}
 LANEWISE = {*BINARY.values(), "fneg"}
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One value: an operation on earlier nodes; `input` and `const` have none, `lift` passes one on.
 
     value   of a constant
@@ -76,16 +76,18 @@ class Builder:
 
     def add(self, node: Node) -> int:
         """The index of a node, an old one where it is the same."""
-        args = tuple(sorted(node.args)) if node.op in COMMUTATIVE else node.args
-        key = (node.op, args, float.hex(node.value), node.place)
-        if key not in self._known:
-            self._known[key] = len(self.nodes)
+        op, args = node.op, node.args
+        key: object = (op, node.value.hex()) if op == "const" else (op, args, node.place)
+        if op in COMMUTATIVE and args[0] > args[1]:
+            key = (op, args[::-1], node.place)
+        index = self._known.setdefault(key, len(self.nodes))
+        if index == len(self.nodes):
             self.nodes.append(node)
-        return self._known[key]
+        return index
 
     def const(self, value: float) -> int:
         """The index of a constant."""
-        return self.add(Node("const", value=value))
+        return self.add(Node("const", value=float(value)))
 
     def of(self, op: str, *args: int) -> int:
         """The index of an operation."""
@@ -131,7 +133,7 @@ def program_of(function: ca.Function) -> Program:
                 results[result, element] = len(nodes)
                 nodes.append(Node("const"))
     whole = Program(function.name(), tuple(inputs), tuple(sizes), nodes, results)
-    return rebuilt(_with_shared_reciprocals(rebuilt(whole)))
+    return _with_shared_reciprocals(rebuilt(whole))
 
 
 def _operation(builder: Builder, operation: int, args: list[int]) -> int:

@@ -26,8 +26,8 @@ import numpy as np
 
 from robots.registry import build
 from sim_core.inverse import forward_dynamics, inverse_dynamics
+from sim_core.kernels.bound import pointer_table
 from sim_core.kernels.compiled import call_kernel, loop
-from sim_core.kernels.native import pointer_table
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
@@ -150,12 +150,33 @@ def stepping(system: System, peer: MuJoCo) -> list[Contest]:
         sim.step(steps)
         return (time.thread_time_ns() - start) / steps * 1e-3
 
-    # a batch kernel takes the place of `ours` in the second line: today many systems are stepped one after the other
     many = np.tile(q, (SYSTEMS, 1)), np.tile(v, (SYSTEMS, 1))
+    rolled = peer.rolled_out(*many, SYSTEM_STEPS)
     return [
         Contest("RK4 step", "mj_step", ours, theirs, 4.0),
-        Contest("RK4 step, one after the other", "rollout", ours, peer.rolled_out(*many, SYSTEM_STEPS), 10.0),
+        *[
+            Contest(f"RK4 step of a batch, {lanes} lanes", "rollout", batched(system, lanes, *many), rolled, 10.0)
+            for lanes in (4, 8)
+        ],
     ]
+
+
+def batched(system: System, lanes: int, q: np.ndarray, v: np.ndarray) -> Timed:
+    """Rollouts of the rows of q and v: us per step and system."""
+    batch = system.batch(lanes)
+    alone = Simulation(system, step_s=STEP_S, stepper="rk4", stabilizer="none")
+    alone.step(SYSTEM_STEPS)
+    last = batch.rollout(q, v, step_s=STEP_S, steps=SYSTEM_STEPS).q[0, -1]
+    require_agreement(f"a batch of {lanes} lanes", last, alone.state.q)
+
+    def turn(steps: int) -> float:
+        rounds = max(1, round(steps / (len(q) * SYSTEM_STEPS)))
+        start = time.thread_time_ns()
+        for _ in range(rounds):
+            batch.rollout(q, v, step_s=STEP_S, steps=SYSTEM_STEPS)
+        return (time.thread_time_ns() - start) / (rounds * len(q) * SYSTEM_STEPS) * 1e-3
+
+    return turn
 
 
 def main(json_path: str | None = None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 from robots.registry import build, names
 from sim_core.derivation.equations import derive
 from sim_core.kernels import native
+from sim_core.kernels.bound import ROW, BoundKernel
 from sim_core.kernels.emit import module_of
 from sim_core.kernels.order import units_of
 from sim_core.kernels.pairing import paired
@@ -26,7 +27,7 @@ def run(function: ca.Function, inputs: list[np.ndarray], twins=None, lanes: int 
     library = native.linked(module_of({function.name(): function}, twins, lanes), [symbol])
     results = [k for k in range(function.n_out()) if function.name_out(k) != "lifted_values"]
     out = [np.full((function.numel_out(k), lanes), np.nan) for k in results]
-    native.BoundKernel(library.addresses[symbol], [np.ascontiguousarray(value) for value in inputs], out)()
+    BoundKernel(library.addresses[symbol], [np.ascontiguousarray(value) for value in inputs], out)()
     return [array[:, 0] if lanes == 1 else array for array in out]
 
 
@@ -63,7 +64,7 @@ def run_once(function: ca.Function, x: np.ndarray) -> list[np.ndarray]:
     if key not in _compiled:
         _compiled[key] = native.linked(module_of({function.name(): function}), [function.name()])
     out = [np.zeros(x.size), np.zeros(x.size)]
-    native.BoundKernel(_compiled[key].addresses[function.name()], [x], out)()
+    BoundKernel(_compiled[key].addresses[function.name()], [x], out)()
     return out
 
 
@@ -145,3 +146,30 @@ def test_a_lifted_value_is_written_out_once() -> None:
     program = program_of(function)
     lifts = [node for node in program.nodes if node.op == "lift"]
     assert len(lifts) == len({node.place for node in lifts}) > 0
+
+
+def test_bound_kernels_are_many_and_their_slots_are_used_again() -> None:
+    """Each calls its own kernel on its own arrays, also beyond one row of slots and after others are gone."""
+    function = sine_and_cosine(2)
+    library = native.linked(module_of({"sine_and_cosine": function}), ["sine_and_cosine"])
+
+    def bound(angle: float) -> tuple[BoundKernel, np.ndarray]:
+        sine, cosine = np.zeros(2), np.zeros(2)
+        return BoundKernel(library.addresses["sine_and_cosine"], [np.full(2, angle)], [sine, cosine]), sine
+
+    many = [bound(0.01 * k) for k in range(3 * ROW)]
+    del many[::2]
+    many += [bound(-0.01 * k) for k in range(2 * ROW)]
+    for kernel, _ in many:
+        kernel()
+    values = [*[0.01 * k for k in range(1, 3 * ROW, 2)], *[-0.01 * k for k in range(2 * ROW)]]
+    np.testing.assert_allclose([sine[0] for _, sine in many], np.sin(values), rtol=4e-16)
+
+
+def test_a_bound_kernel_takes_contiguous_numbers_and_no_arguments() -> None:
+    library = native.linked(module_of({"sine_and_cosine": sine_and_cosine(2)}), ["sine_and_cosine"])
+    address = library.addresses["sine_and_cosine"]
+    with pytest.raises(ValueError, match="contiguous float64"):
+        BoundKernel(address, [np.zeros(4)[::2]], [np.zeros(2), np.zeros(2)])
+    with pytest.raises(ValueError, match="contiguous float64"):
+        BoundKernel(address, [np.zeros(2, dtype=np.float32)], [np.zeros(2), np.zeros(2)])

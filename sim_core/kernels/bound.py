@@ -1,0 +1,85 @@
+"""Kernels as Python callables without arguments: what they read and write is set once.
+
+Python's foreign calls spend most of their time on arguments, so a bound kernel has none: it is one of a row of small
+native functions, each of which calls the kernel that its slot of a table names, on the pointers that stand there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from sim_core.kernels import native
+
+ROW = 64  # slots that are made at a time
+
+# no arguments, no result, and other threads wait: a kernel takes a microsecond, letting them in would take more
+_WithoutArguments: Any = ctypes.PYFUNCTYPE(None)
+
+
+def pointer_table(arrays: list[np.ndarray]) -> np.ndarray:
+    """Addresses of the arrays' first elements, as the calling convention wants them."""
+    return np.array([array.ctypes.data for array in arrays] or [0], dtype=np.int64)
+
+
+class BoundKernel(_WithoutArguments):  # type: ignore[misc]
+    """A kernel called from Python on arrays that the caller owns: `kernel()` reads and writes them where they are.
+
+    inputs, outputs  C-contiguous (or, for matrices, Fortran-ordered) float64 arrays, kept alive here
+    code             what the address lies in, kept alive too
+    """
+
+    _flags_, _restype_, _argtypes_ = _WithoutArguments._flags_, None, ()
+    _slot: tuple[int, np.ndarray] | None = None
+
+    def __new__(
+        cls, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None
+    ) -> BoundKernel:
+        """Take a free slot and point it at the kernel and the arrays."""
+        for array in [*inputs, *outputs]:
+            if array.dtype != np.float64 or not (array.flags.c_contiguous or array.flags.f_contiguous):
+                raise ValueError("a kernel works on contiguous float64 arrays")
+        if not _free:
+            _add_row()
+        slot = _free.pop()
+        bound: BoundKernel = super().__new__(cls, slot[0])
+        bound._slot = slot
+        tables = pointer_table(inputs), pointer_table(outputs)
+        bound._keep = inputs, outputs, tables, code
+        slot[1][:] = address, tables[0].ctypes.data, tables[1].ctypes.data
+        return bound
+
+    def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None) -> None:
+        """All is done by then."""
+
+    def __del__(self) -> None:
+        if self._slot is not None:
+            _free.append(self._slot)
+
+
+# (address of the function, its three numbers: kernel, inputs, outputs)
+_free: list[tuple[int, np.ndarray]] = []
+_rows: list[native.Library] = []
+
+
+def _add_row() -> None:
+    """Another row of slots, from the cache after the first time on this machine."""
+    symbols = ["slots", *[f"slot_{k}" for k in range(ROW)]]
+    key = f"slots-{native.short_hash(native.source_hash(), native.machine_key())}"
+    library = native.load(key) or native.compile_module(_module(), {"key": key, "symbols": symbols}, key)
+    _rows.append(library)
+    table = np.ctypeslib.as_array((ctypes.c_int64 * (3 * ROW)).from_address(library.addresses["slots"]))
+    _free.extend((library.addresses[f"slot_{k}"], table[3 * k : 3 * k + 3]) for k in reversed(range(ROW)))
+
+
+def _module() -> str:
+    lines = [f"@slots = global [{3 * ROW} x ptr] zeroinitializer"]
+    for k in range(ROW):
+        lines.append(f"define void @slot_{k}() nounwind {{")
+        for n, name in enumerate(("kernel", "in", "out")):
+            lines.append(f"  %{name}p = getelementptr ptr, ptr @slots, i64 {3 * k + n}")
+            lines.append(f"  %{name} = load ptr, ptr %{name}p")
+        lines += ["  tail call void %kernel(ptr %in, ptr %out)", "  ret void", "}"]
+    return "\n".join(lines) + "\n"
