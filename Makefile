@@ -14,8 +14,10 @@ demo: $(INSTALLED)                # the rotary pendulum for DURATION seconds, th
 	@# exit code 3: Qt's system libraries are missing, and the viewer has said which
 	$(BIN)/armswing view demo.mcap --png demo.png || test $$? -eq 3
 
-picture: demo                     # the README's picture, drawn anew from a demo
+picture: demo                     # the README's pictures, drawn anew from a demo and from CHARMIE's squat
 	$(BIN)/armswing view demo.mcap --png docs/rotary_pendulum.png
+	$(BIN)/armswing launch launch/charmie_squat.toml --set sim.mode=lockstep
+	$(BIN)/armswing view charmie_squat.mcap --png docs/charmie.png
 
 # Where Qt's system libraries are missing, the plugin that drives Qt must stay out and the window's tests are skipped.
 WITHOUT_QT = $$($(BIN)/python -c 'import PyQt5.QtWidgets' 2>/dev/null || echo '-p no:pytest-qt')
@@ -42,5 +44,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 clean:                            # everything that make and the tools have made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
-	rm -f demo.mcap demo.png lockstep.mcap *.sidecar.json .*.mcap.part
+	rm -f demo.mcap demo.png lockstep.mcap charmie_squat.mcap *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
