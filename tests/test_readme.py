@@ -47,6 +47,14 @@ def test_the_robot_shown_can_be_simulated() -> None:
     assert namespace["sim"].time == pytest.approx(10.0)
 
 
+def test_the_load_report_shown_names_every_actuator_with_its_share(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(block("load_report("), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 21
+    (tilt,) = (line for line in lines if line.startswith("tilt_rod"))
+    assert re.match(r"tilt_rod +peak +\d+\.\d N +\d+ % +\d+\.\d W", tilt)
+
+
 def test_the_linkage_shown_is_compared_under_every_stabilizer(capsys: pytest.CaptureFixture[str]) -> None:
     example = EXAMPLES / "my_linkage.py"
     lines = [line for line in example.read_text().splitlines() if line.strip()]

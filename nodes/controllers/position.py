@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
-from nodes.controllers.tracking import ExpectedJoints
+from nodes.controllers.tracking import ExpectedJoints, Targets
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import JointCommand, Message, Reference, RobotState
 
@@ -20,7 +21,7 @@ class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
 
 
 class JointPosition(Node):
-    """Answers every state with the positions that the reference named last, in mode "position".
+    """Answers every state with where the reference, carried on by its rates, is now, in mode "position".
 
     A joint without a reference is held where it was in the first state. The servos run in the server at every step, so
     that commands which come late cost lag and no stability.
@@ -32,25 +33,25 @@ class JointPosition(Node):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
-        self.on_parameters(context.params)
-        return self.on_reset(0.0)
+        return self.on_parameters(context.params)
 
     def on_parameters(self, params: JointPositionParams) -> Outgoing:
         self._joints = list(params.joints)
         self._expected = ExpectedJoints(self._context, params.joints)
-        return None
+        return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
-        self._target: dict[str, float] = {}
+        self._targets, self._held = Targets(self._joints), False
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, Reference):
-            self._target |= dict(zip(message.name, message.position, strict=False))
+            self._targets.hear(message)
         elif isinstance(message, RobotState) and self._expected.are_in(message):
-            for joint, index in zip(self._joints, self._expected.indices, strict=True):
-                self._target.setdefault(joint, message.position[index])
-            value = [self._target[joint] for joint in self._joints]
+            if not self._held:
+                self._targets.hold(np.array([message.position[index] for index in self._expected.indices]))
+                self._held = True
+            value = self._targets.at(message.timestamp)[0].tolist()
             command = JointCommand(mode="position", name=list(self._joints), value=value, answers=message.seq)
             return [("command", command)]
         return None

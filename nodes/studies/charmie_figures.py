@@ -32,7 +32,7 @@ def poses(results: Any, figure: Any) -> None:
         axis.plot(*claw[:, None], "o", color=VERMILION, ms=4)
         axis.set(xlim=(-0.75, 0.75), ylim=(-0.75, 0.75), zlim=(0, 1.5), title=f"t = {t:g} s")
         axis.set(xlabel="x (m)", ylabel="y (m)", zlabel="z (m)")
-        axis.set_box_aspect((1, 1, 1), zoom=0.92)
+        axis.set_box_aspect((1, 1, 1), zoom=0.86)
         axis.view_init(elev=18, azim=122)
 
 

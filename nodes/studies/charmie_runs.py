@@ -13,7 +13,7 @@ from robots.charmie.actuator_loads import Efforts, efforts_over, posed
 from robots.charmie.loads import loads_of_motion
 from robots.charmie.motions import DURATION, SQUAT_S, Instant, JointMotion, bang, squat_and_lean, validation_motion
 from robots.charmie.parameters import Parameters, read_parameters
-from robots.charmie.point_clouds import auxiliary_clouds, main_clouds, point_clouds
+from robots.charmie.point_clouds import auxiliary_clouds, local_points, main_clouds, point_clouds
 from robots.charmie.spring_study import SpringStudy, tune_springs
 from robots.registry import build
 from sim_core import reference
@@ -182,10 +182,11 @@ def _motion_of(name: str) -> JointMotion:
 def _by_numpy(name: str) -> tuple[Step, Step]:
     """Steps 4 to 6 as the paper has them, in numpy: points of all bodies; and all loads."""
     mechanism, p = build(name), read_parameters()
+    local = local_points(mechanism)
 
     def place(instant: Instant) -> dict[str, Posture]:
         at = postures(mechanism, instant[0])
-        main_clouds(mechanism, at)
+        main_clouds(local, at)
         if name == "charmie":
             auxiliary_clouds(p, mechanism, at, instant[0])
         return at

@@ -45,15 +45,39 @@ def connections(mechanism: Mechanism) -> tuple[Connection, ...]:
     return (*main, *auxiliary_connections())
 
 
+@dataclass(frozen=True)
+class LocalPoints:
+    """The points of a main body in its own axes, (n, 3): O, C, then n_B points B, then those of its shape."""
+
+    points: np.ndarray
+    n_B: int
+
+
+def local_points(mechanism: Mechanism) -> dict[str, LocalPoints]:
+    """The points of all bodies of a tree, once and for all its motions. [secs. 3.2 and 4.2, first step]"""
+    found = {}
+    for body in mechanism.bodies:
+        B = [joint.parent_point for joint in mechanism.joints if joint.parent == body.name]
+        rows = [(0.0, 0.0, 0.0), body.center_of_mass, *B, *shape_points(body)]
+        found[body.name] = LocalPoints(np.array(rows, dtype=float), len(B))
+    return found
+
+
 def point_clouds(p: Parameters, mechanism: Mechanism, q: Any) -> dict[str, PointCloud]:
     """The points of all 40 bodies at joint positions q (21,) of the open tree `mechanism`, built from p."""
     at = postures(mechanism, np.asarray(q, dtype=float))
-    return main_clouds(mechanism, at) | auxiliary_clouds(p, mechanism, at, q)
+    return main_clouds(local_points(mechanism), at) | auxiliary_clouds(p, mechanism, at, q)
 
 
-def main_clouds(mechanism: Mechanism, at: Mapping[str, Posture]) -> dict[str, PointCloud]:
-    """The points of the bodies of a tree at their postures."""
-    return {name: _main_cloud(mechanism, posture) for name, posture in at.items()}
+def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> dict[str, PointCloud]:
+    """The points of the bodies of a tree at their postures, turned and moved. [eqs. 15 and 19]"""
+    found = {}
+    for name, body in local.items():
+        posture = at[name]
+        points = posture.p_WO + body.points @ posture.R_WB.T
+        ends = 2 + body.n_B
+        found[name] = PointCloud(points[0], posture.p_WA, points[2:ends], points[1], points[ends:])
+    return found
 
 
 def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Posture], q: Any) -> dict[str, PointCloud]:
@@ -67,15 +91,6 @@ def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Postu
         ends = origin + np.array(body.ends) @ R.T
         found[name] = PointCloud(origin, ends[0], ends[1:], origin + R @ body.center, origin + body.shape @ R.T)
     return found
-
-
-def _main_cloud(mechanism: Mechanism, at: Posture) -> PointCloud:
-    def placed(points: Any) -> np.ndarray:
-        return np.asarray(at.p_WO + np.array(points, dtype=float).reshape(-1, 3) @ at.R_WB.T)
-
-    successors = [joint.parent_point for joint in mechanism.joints if joint.parent == at.body.name]
-    center = placed(at.body.center_of_mass)[0]
-    return PointCloud(at.p_WO, at.p_WA, placed(successors), center, placed(shape_points(at.body)))
 
 
 def shape_points(body: Body) -> np.ndarray:

@@ -50,9 +50,9 @@ def base(p: Parameters) -> tuple[Shape, ...]:
     for k in range(wheels.count):
         beta = wheels.first_angle + 2 * math.pi * k / wheels.count
         at = (wheels.distance * math.cos(beta), wheels.distance * math.sin(beta), wheels.radius)
-        # z of the cylinder turned to the horizontal direction (cos beta, sin beta)
-        half = math.sqrt(0.5)
-        axle = (half, -half * math.sin(beta), half * math.cos(beta), 0.0)
+        # z of the cylinder laid level, then turned to the direction (cos beta, sin beta)
+        h, c, s = math.sqrt(0.5), math.cos(beta / 2), math.sin(beta / 2)
+        axle = (h * c, -h * s, h * c, h * s)
         found.append(Shape(kind="cylinder", size=(wheels.radius, 0.04), position=at, quaternion=axle, color=DARK))
     return tuple(found)
 

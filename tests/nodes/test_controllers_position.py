@@ -18,8 +18,8 @@ def started(joints: list[str]) -> JointPosition:
     return node
 
 
-def told(node: JointPosition, position: list[float], seq: int = 7) -> list[float]:
-    state = RobotState(seq=seq, name=["a", "b"], position=position, velocity=[9.0, 9.0])
+def told(node: JointPosition, position: list[float], seq: int = 7, timestamp: float = 0.0) -> list[float]:
+    state = RobotState(timestamp=timestamp, seq=seq, name=["a", "b"], position=position, velocity=[9.0, 9.0])
     ((_, command),) = node.on_message("state", state) or ()
     assert isinstance(command, JointCommand)
     assert (command.mode, command.answers) == ("position", seq)
@@ -31,6 +31,8 @@ def test_a_joint_goes_where_its_reference_says_and_others_stay_where_they_were_f
     assert told(node, [1.0, 2.0]) == [2.0, 1.0]
     node.on_message("reference", Reference(name=["b"], position=[5.0]))
     assert told(node, [1.5, 2.5], seq=8) == [5.0, 1.0]
+    node.on_message("reference", Reference(timestamp=0.1, name=["b"], position=[5.0], velocity=[2.0]))
+    assert told(node, [1.5, 2.5], timestamp=0.15) == pytest.approx([5.1, 1.0])
     node.on_reset(0.0)
     assert told(node, [1.5, 2.5]) == [2.5, 1.5]
 
