@@ -42,10 +42,10 @@ from sim_core.state import State, Transition
 from sim_core.system import System
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
-WHAT_ENDED = {
-    DIVERGED: "a state is no longer finite",
-    STEP_TOO_SMALL: "its adaptive step went to zero",
-    NOT_CONVERGED: "its implicit stage equations did not converge",
+WHAT_ENDED = {  # the reason, and the same in words
+    DIVERGED: ("not finite", "a state is no longer finite"),
+    STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
+    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge"),
 }
 
 
@@ -176,8 +176,8 @@ class Simulation:
             np.savez(stream, t_q_v=history, coordinates=np.array(self.system.coordinate_names))
         where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
         how = f"with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
-        line = f"{where} {how}: {WHAT_ENDED[status]}"
-        raise SimulationDiverged(line, self.time, history, Path(stream.name))
+        reason, words = WHAT_ENDED[status]
+        raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, Path(stream.name), reason)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 

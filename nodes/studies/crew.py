@@ -21,6 +21,7 @@ from nodes.studies.runs import Outcome, Run, execute, simulation_of
 from nodes.studies.study import Cost, Results, Study
 
 TRIALS = 3  # of which the best counts
+ADAPTIVE_TRIAL = 5.0  # simulated s
 ENDING = {signal.SIGINT, signal.SIGTERM}  # what the one who asked for a study is told by, and its workers are not
 
 Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
@@ -113,13 +114,19 @@ def _size(run: Run) -> float:
 
 
 def cost_of(run: Run, trial_s: float) -> Cost:
-    """The best of some batches of steps from the start, each of about trial_s, in time of the processor."""
+    """The best of some trials from the start, in time of the processor.
+
+    A trial of a fixed step takes about trial_s; one of an adaptive solver, whose steps differ along the motion, takes
+    the first ADAPTIVE_TRIAL of it, so that all are timed over the same.
+    """
     sim, _ = simulation_of(run)
     n = max(1, round(run.seconds / run.step_s))
     sim.step()
     began = time.process_time()
     sim.step(min(50, n))
     steps = max(1, min(n, round(trial_s * min(50, n) / max(1e-9, time.process_time() - began))))
+    if run.stepping.adaptive:
+        steps = min(n, max(1, round(ADAPTIVE_TRIAL / run.step_s)))
     best = float("inf")
     for _ in range(TRIALS):
         sim.reset(q=run.start or None)

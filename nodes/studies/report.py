@@ -77,7 +77,7 @@ def write(study: Study, results: Results, folder: Path, report: Report) -> None:
 def _write_all(study: Study, results: Results, folder: Path, report: Report) -> None:
     for part in ("plots", "tables"):
         (folder / part).mkdir()
-    judged = results.judged(study.claims)
+    judged = results.judged(study)
     plots = [plot for section in study.sections for plot in section.plots]
     for done, plot in enumerate(plots):
         report("drawing", done, len(plots))
@@ -111,7 +111,7 @@ def provenance(study: Study) -> dict[str, Any]:
 
 def verdicts(study: Study, results: Results) -> tables.Rows:
     """Every claim's verdicts, one row per reading."""
-    judged = results.judged(study.claims)
+    judged = results.judged(study)
     return tables.plain([*tables.claims_table(judged, timed=False), *tables.claims_table(judged, timed=True)])  # type: ignore[no-any-return]
 
 
@@ -140,19 +140,26 @@ def page(study: Study, results: Results) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    judged = results.judged(study.claims)
-    counts = Counter(finding.verdict for _, findings in judged for finding in findings)
+    judged = results.judged(study)
+    counts = Counter(finding.verdict for entry in judged for finding in entry.findings)
     filters: dict[str, Callable[..., Any]] = {"sci": _shown, "ms": _milliseconds}
     environment.filters.update(filters)
     return environment.get_template("page.html.j2").render(
         study=study,
         judged=judged,
+        spans={entry.claim.key: entry.span for entry in judged},
         counts=[(verdict, counts[verdict]) for verdict in Verdict],
+        lengths=lengths(study, results),
         runs=tables.runs_table(study, results),
         timing=tables.timing_table(study, results),
         made=provenance(study),
         machine=f"{platform.machine()}, Python {platform.python_version()}",
     )
+
+
+def lengths(study: Study, results: Results) -> dict[str, float]:
+    """{robot: its characteristic length, m}."""
+    return {run.robot: results[run].length for run in study.runs}
 
 
 def _shown(value: float | None) -> str:

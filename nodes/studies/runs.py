@@ -6,18 +6,20 @@ nothing that depends on the machine's speed, so that two executions give the sam
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-SAMPLES = 2400  # looks at the state per run
-RESTARTING_SAMPLES = 40
-LOST = 100.0  # characteristic lengths of |Phi|_1 at which a run is given up
+# Time between two looks at the state, s. It does not depend on how long a run is: a short run is the long one's begin.
+LOOK_S = 5e-3
+RESTARTING_LOOK_S = 0.5
+VIOLATION = "violation"  # the reason of a run that |Phi|_1 ended; the others are those of SimulationDiverged
 
 Options = tuple[tuple[str, Any], ...]
 
@@ -104,8 +106,10 @@ class Run:
 class Outcome:
     """What came out: series sampled at `t`, all of the same length, and figures of every step.
 
-    lost_at      when |Phi|_1 exceeded one characteristic length or the state was no longer finite; None: never
-    peak_*       largest 1-norms over all steps (or up to where the run was given up)
+    lost_at      time of the first step that leaves |Phi|_1 above one characteristic length, or of the last before the
+                 stepper could not go on; the series end there. None: never
+    reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty where it held
+    peak_*       largest 1-norms over all steps, up to where the run was lost
     evaluations  of the right-hand side, None where they are not counted
     limit_s      largest step the stabilizer's own linear bound allows, inf where there is none
     """
@@ -120,6 +124,7 @@ class Outcome:
     evaluations: int | None = None
     limit_s: float = math.inf
     length: float = 1.0
+    reason: str = ""
 
     @property
     def held(self) -> bool:
@@ -145,54 +150,70 @@ def simulation_of(run: Run) -> tuple[Any, float]:
 
 
 def execute(run: Run) -> Outcome:
-    """Simulate one run and look at it SAMPLES times."""
-    from sim_core.errors import SimulationDiverged
-
+    """Simulate one run up to its end or to where it is lost, and look at it at equal times."""
     sim, limit = simulation_of(run)
     length = sim.system.mechanism.characteristic_length
-    watchers = {name: watcher(name, sim) for name in run.watch}
+    looks = Looks(sim, run.watch)
     steps = round(run.seconds / run.step_s)
-    stride = max(1, math.ceil(steps / (RESTARTING_SAMPLES if run.stepping.restarts else SAMPLES)))
-    rows: list[tuple[float, float, float]] = []
-    seen: dict[str, list[Any]] = {name: [] for name in watchers}
-    lost_at: float | None = None
-    for done in dict.fromkeys([*range(0, steps, stride), steps]):
-        try:
-            sim.step(done - sim.tick)
-        except SimulationDiverged as error:
-            os.unlink(error.file)
-            lost_at = error.time if lost_at is None else lost_at
-            break
-        phi, phidot = sim.violation()
-        rows.append((sim.time, phi, phidot))
-        for name, look in watchers.items():
-            seen[name].append(look())
-        if lost_at is None and sim.peak_violation()[0] > length:
-            lost_at = sim.time
-        if not phi <= LOST * length:
-            break
-    t, phi_series, phidot_series = np.array(rows).T
+    stride = max(1, round((RESTARTING_LOOK_S if run.stepping.restarts else LOOK_S) / run.step_s))
+    reason = ""
+    again = 0  # evaluations of steps taken a second time
+    while sim.tick < steps and not reason:
+        before, counted = sim.snapshot(), sim.evaluations
+        reason = _advance(sim, min(stride, steps - sim.tick), length)
+        if reason:
+            again = sim.evaluations - counted
+            reason = _find_loss(sim, before, sim.tick - before.tick + 1, length) or reason
+        looks.look(blown_up=reason == "not finite")
+    t, phi, phidot = np.array(looks.rows).T
     peaks = sim.peak_violation()
-    return Outcome(
-        t,
-        phi_series,
-        phidot_series,
-        {name: np.array(values) for name, values in seen.items()},
-        peaks[0],
-        peaks[1],
-        lost_at,
-        evaluations_of(sim, run),
-        limit,
-        length,
-    )
+    lost_at = sim.time if reason else None
+    watched = {name: np.array(values) for name, values in looks.seen.items()}
+    found = Outcome(t, phi, phidot, watched, peaks[0], peaks[1], lost_at, sim.evaluations - again, limit, length)
+    return dataclasses.replace(found, reason=reason)
 
 
-def evaluations_of(sim: Any, run: Run) -> int | None:
-    """Right-hand-side evaluations since the reset: counted by the simulation."""
-    counted = getattr(sim, "evaluations", None)
-    if counted is None and not run.stepping.adaptive:
-        return int(sim.tick * sim.stepper.stages)
-    return None if counted is None else int(counted)
+class Looks:
+    """What was seen of a simulation: (t, |Phi|, |Phidot|) and what is watched, from its start on."""
+
+    def __init__(self, sim: Any, watch: Sequence[str]) -> None:
+        self.sim = sim
+        self.rows: list[tuple[float, float, float]] = []
+        self.seen: dict[str, list[Any]] = {name: [] for name in watch}
+        self._watchers = {name: watcher(name, sim) for name in watch}
+        self.look()
+
+    def look(self, blown_up: bool = False) -> None:
+        """Note what there is now; of a state whose next one is not finite, that the violation is beyond all bounds."""
+        phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
+        self.rows.append((self.sim.time, phi, phidot))
+        for name, look in self._watchers.items():
+            self.seen[name].append(look())
+
+
+def _advance(sim: Any, steps: int, length: float) -> str:
+    """Take steps; why the mechanism is lost after them, empty when it is not."""
+    from sim_core.errors import SimulationDiverged
+
+    try:
+        sim.step(steps)
+    except SimulationDiverged as error:
+        os.unlink(error.file)
+        return error.reason
+    return "" if sim.peak_violation()[0] <= length else VIOLATION
+
+
+def _find_loss(sim: Any, before: Any, most: int, length: float) -> str:
+    """From a snapshot on, step by step, to the first step that is lost; what cannot be gone on from is kept."""
+    sim.restore(before)
+    for _ in range(most):
+        before = sim.snapshot()
+        reason = _advance(sim, 1, length)
+        if reason:
+            if reason != VIOLATION:
+                sim.restore(before)
+            return reason
+    return ""
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:

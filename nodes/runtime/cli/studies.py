@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
@@ -142,7 +143,11 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
         ("claim", "reading", "verdict"),
         [(row["claim"], row["reading"], row["verdict"]) for row in rows],
     )
-    say(f"\nwrote {folder / 'index.html'}")
+    counts = Counter(row["verdict"] for row in rows)
+    claims = len({row["claim"] for row in rows})
+    parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    say(f"\n{len(rows)} readings of {claims} claims: {parts}")
+    say(f"wrote {folder / 'index.html'}")
 
 
 class Bar:
