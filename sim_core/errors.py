@@ -47,8 +47,16 @@ class SimulationDiverged(SimulationError):  # noqa: N818 - as above
         super().__init__(f"{line}; the last {len(history)} states are in {file}")
 
 
-class StabilityWarning(UserWarning):
+class SimulationWarning(UserWarning):
+    """What is simulated as asked, though it is hardly meant so; one line."""
+
+
+class StabilityWarning(SimulationWarning):
     """A stabilizer whose gains cannot be stable at the step asked for."""
+
+
+class StartWarning(SimulationWarning):
+    """A start that violates the constraints."""
 
 
 def require_finite(owner: str, name: str, values: Sequence[float]) -> None:

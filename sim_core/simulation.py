@@ -20,6 +20,7 @@ from sim_core.errors import (
     InvalidRequest,
     SimulationDiverged,
     StabilityWarning,
+    StartWarning,
     UnknownName,
     UnsupportedPair,
     require_finite,
@@ -38,6 +39,7 @@ from sim_core.integrators.workspace import (
 )
 from sim_core.kernels.native import BoundKernel
 from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
+from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
 
@@ -55,7 +57,8 @@ class Simulation:
     step_s      seconds per tick
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name
-    Warns (StabilityWarning) when the stabilizer's gains cannot be stable at this step.
+    Warns (StabilityWarning) when the stabilizer's gains cannot be stable at this step, and (StartWarning) when
+    the start violates the constraints.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Simulation:
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
         self.reset()
+        self._warn_if_open()
 
     def _warn_if_unstable(self) -> None:
         limit = self.stabilizer.stability_limit(self.stepper, self.step_s)
@@ -267,7 +271,10 @@ class Simulation:
         self._refresh()
 
     def reset(self, q: Any = None, v: Any = None) -> None:
-        """Back to tick 0 at the mechanism's start, or at q and v; tunables keep their values."""
+        """Back to tick 0 at the mechanism's start, or at q and v; tunables keep their values.
+
+        Warns (StartWarning) when q or v violate the constraints.
+        """
         mechanism, w = self.system.mechanism, self._w
         start = {
             "q": mechanism.initial_q if q is None else np.asarray(q, dtype=float).reshape(-1),
@@ -287,6 +294,17 @@ class Simulation:
         self._transitions = []
         self._refresh()
         self._w.peaks[:] = self.violation()
+        if q is not None or v is not None:
+            self._warn_if_open()
+
+    def _warn_if_open(self) -> None:
+        self.violation()  # fills the rows
+        mechanism, w, kernels = self.system.mechanism, self._w, self.system.configurations[0]
+        found = violated_at(
+            mechanism, kernels.row_names, w.phi[: kernels.n_holonomic].tolist(), w.phidot[: kernels.n_rows].tolist()
+        )
+        if found:
+            warnings.warn(start_line(mechanism, found), StartWarning, stacklevel=3)
 
     def _refresh(self) -> None:
         """What follows from the state: wrapped angles, guards."""

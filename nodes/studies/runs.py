@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ import numpy as np
 # Time between two looks at the state, s. It does not depend on how long a run is: a short run is the long one's begin.
 LOOK_S = 5e-3
 RESTARTING_LOOK_S = 0.5
-VIOLATION = "violation"  # the reason of a run that |Phi|_1 ended; the others are those of SimulationDiverged
 
 Options = tuple[tuple[str, Any], ...]
 
@@ -135,41 +133,41 @@ class Outcome:
 def simulation_of(run: Run) -> tuple[Any, float]:
     """The Simulation at its start, and its stabilizer's linear bound on the step, s."""
     from robots.registry import build
-    from sim_core.errors import StabilityWarning
+    from sim_core.errors import SimulationWarning
     from sim_core.simulation import Simulation
     from sim_core.system import assemble
 
     stepper, stabilizer = run.stepping.make(), run.method.make()
     system = assemble(build(run.robot, **dict(run.parameters)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StabilityWarning)  # the page shows the bound of every run
+        warnings.simplefilter("ignore", SimulationWarning)  # the page shows the bound and the start of every run
         sim = Simulation(system, step_s=run.step_s, stepper=stepper, stabilizer=stabilizer)
-    if run.start:
-        sim.reset(q=np.array(run.start))
+        if run.start:
+            sim.reset(q=np.array(run.start))
     return sim, float(stabilizer.stability_limit(stepper, run.step_s))
 
 
 def execute(run: Run) -> Outcome:
     """Simulate one run up to its end or to where it is lost, and look at it at equal times."""
+    from sim_core.loss import advance_or_lose
+
     sim, limit = simulation_of(run)
     length = sim.system.mechanism.characteristic_length
     looks = Looks(sim, run.watch)
     steps = round(run.seconds / run.step_s)
     stride = max(1, round((RESTARTING_LOOK_S if run.stepping.restarts else LOOK_S) / run.step_s))
-    reason = ""
-    again = 0  # evaluations of steps taken a second time
+    reason, evaluations = "", 0
     while sim.tick < steps and not reason:
-        before, counted = sim.snapshot(), sim.evaluations
-        reason = _advance(sim, min(stride, steps - sim.tick), length)
-        if reason:
-            again = sim.evaluations - counted
-            reason = _find_loss(sim, before, sim.tick - before.tick + 1, length) or reason
+        tick, counted = sim.tick, sim.evaluations
+        reason = advance_or_lose(sim, min(stride, steps - sim.tick))
+        # of a lost run the steps that were taken a second time, to find the one, are not counted
+        evaluations += (sim.evaluations - counted) if not reason else (sim.tick - tick) * sim.stepper.evaluations
         looks.look(blown_up=reason == "not finite")
     t, phi, phidot = np.array(looks.rows).T
     peaks = sim.peak_violation()
     lost_at = sim.time if reason else None
     watched = {name: np.array(values) for name, values in looks.seen.items()}
-    found = Outcome(t, phi, phidot, watched, peaks[0], peaks[1], lost_at, sim.evaluations - again, limit, length)
+    found = Outcome(t, phi, phidot, watched, peaks[0], peaks[1], lost_at, evaluations, limit, length)
     return dataclasses.replace(found, reason=reason)
 
 
@@ -189,31 +187,6 @@ class Looks:
         self.rows.append((self.sim.time, phi, phidot))
         for name, look in self._watchers.items():
             self.seen[name].append(look())
-
-
-def _advance(sim: Any, steps: int, length: float) -> str:
-    """Take steps; why the mechanism is lost after them, empty when it is not."""
-    from sim_core.errors import SimulationDiverged
-
-    try:
-        sim.step(steps)
-    except SimulationDiverged as error:
-        os.unlink(error.file)
-        return error.reason
-    return "" if sim.peak_violation()[0] <= length else VIOLATION
-
-
-def _find_loss(sim: Any, before: Any, most: int, length: float) -> str:
-    """From a snapshot on, step by step, to the first step that is lost; what cannot be gone on from is kept."""
-    sim.restore(before)
-    for _ in range(most):
-        before = sim.snapshot()
-        reason = _advance(sim, 1, length)
-        if reason:
-            if reason != VIOLATION:
-                sim.restore(before)
-            return reason
-    return ""
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:
