@@ -23,12 +23,12 @@ from sim_core.simulation import Simulation
 from sim_core.stabilization.scalings import man, nada
 from sim_core.stabilization.stabilizers import (
     PID,
+    STABILIZERS,
     Baumgarte,
     DirectCorrection,
     Projection,
     SampledFuzzy,
     Stabilizer,
-    stabilizer_named,
 )
 from sim_core.system import System
 
@@ -125,7 +125,7 @@ def label_of(choice: Choice) -> str:
     """Its name, and what differs from the defaults: direct_correction(weight='mass')."""
     if isinstance(choice, str):
         return choice
-    plain = stabilizer_named(choice.name)
+    plain: Any = STABILIZERS[choice.name]()
     names = [field.name for field in dataclasses.fields(choice)]
     own = [f"{n}={getattr(choice, n)!r}" for n in names if getattr(choice, n) != getattr(plain, n)]
     return f"{choice.name}({', '.join(own)})" if own else choice.name

@@ -38,7 +38,7 @@ from sim_core.integrators.workspace import (
     Workspace,
 )
 from sim_core.kernels.native import BoundKernel
-from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
+from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
@@ -80,7 +80,8 @@ class Simulation:
             raise UnsupportedPair(
                 f"stepper {self.stepper.name!r} needs {missing}, which {system.mechanism.name!r} does not have"
             )
-        self._warn_if_unstable()
+        if unstable := instability(self.stabilizer, self.stepper, self.step_s):
+            warnings.warn(unstable, StabilityWarning, stacklevel=2)
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
@@ -94,16 +95,6 @@ class Simulation:
         self._transitions: list[Transition] = []
         self.reset()
         self._warn_if_open()
-
-    def _warn_if_unstable(self) -> None:
-        limit = self.stabilizer.stability_limit(self.stepper, self.step_s)
-        if limit < self.step_s * (1 - 1e-9):
-            warnings.warn(
-                f"stabilizer {self.stabilizer.name!r} is stable under {self.stepper.name!r} up to a step of "
-                f"{limit * 1e3:.3g} ms; the step asked for is {self.step_s * 1e3:.3g} ms",
-                StabilityWarning,
-                stacklevel=3,
-            )
 
     def _bind_what_it_tells(self) -> None:
         system, w = self.system, self._w
@@ -299,10 +290,8 @@ class Simulation:
 
     def _warn_if_open(self) -> None:
         self.violation()  # fills the rows
-        mechanism, w, kernels = self.system.mechanism, self._w, self.system.configurations[0]
-        found = violated_at(
-            mechanism, kernels.row_names, w.phi[: kernels.n_holonomic].tolist(), w.phidot[: kernels.n_rows].tolist()
-        )
+        mechanism, w, rows = self.system.mechanism, self._w, self.system.configurations[0]
+        found = violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot[: rows.n_rows])
         if found:
             warnings.warn(start_line(mechanism, found), StartWarning, stacklevel=3)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sim_core.mechanism import Coincidence, Distance, Mechanism, Slider
 
@@ -10,7 +10,7 @@ ROUNDING = 1e-9  # of the characteristic length, or of its multiple per second: 
 NAMED = 4  # constraints that are named, the most violated first
 
 
-def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Sequence[float], phidot: Sequence[float]) -> str:
+def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float], phidot: Iterable[float]) -> str:
     """Which constraints a state violates and by how much: "'wrist' by 0.02 m, 'rail' by 0.1 m/s"; empty when none.
 
     names        of the rows, holonomic first; rows of one name are added up
