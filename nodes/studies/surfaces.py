@@ -53,7 +53,8 @@ def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
             U = surface(_with(SETS[kind], conjunction), x, x)
             filled = axis.contourf(x, x, U.T, levels=levels, cmap="PuOr")
             axis.contour(x, x, U.T, levels=levels[2:-2:2], colors=INK, linewidths=0.5, linestyles="-")
-            axis.set(aspect="equal", title=f"set {kind}, {conjunction}")
+            ticks = (-1, -0.5, 0, 0.5, 1)
+            axis.set(aspect="equal", title=f"set {kind}, {conjunction}", xticks=ticks, yticks=ticks)
             axis.grid(False)
     for axis in axes[-1]:
         axis.set_xlabel(POSITION)

@@ -98,7 +98,7 @@ class Registry:
         if descriptor is None:
             pid = lock_path(held).read_text().strip()
             raise RegistryError(
-                f"domain {self.domain} is live already (pid {pid}): stop it, or choose another by --domain or ARMSWING_DOMAIN"
+                f"domain {self.domain} is live already (pid {pid}): stop it, or choose --domain or ARMSWING_DOMAIN"
             )
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
