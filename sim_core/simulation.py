@@ -47,7 +47,7 @@ LAST_TICK = 2**53  # a tick times the step is still that tick's time
 WHAT_ENDED = {  # the reason, and the same in words
     DIVERGED: ("not finite", "a state is no longer finite"),
     STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
-    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge"),
+    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
 }
 
 
@@ -57,8 +57,7 @@ class Simulation:
     step_s      seconds per tick
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name
-    Warns (StabilityWarning) when the stabilizer's gains cannot be stable at this step, and (StartWarning) when
-    the start violates the constraints.
+    Warns: StabilityWarning when the gains cannot be stable at this step, StartWarning when the start is off the rows
     """
 
     def __init__(
@@ -262,10 +261,7 @@ class Simulation:
         self._refresh()
 
     def reset(self, q: Any = None, v: Any = None) -> None:
-        """Back to tick 0 at the mechanism's start, or at q and v; tunables keep their values.
-
-        Warns (StartWarning) when q or v violate the constraints.
-        """
+        """Back to tick 0 at the mechanism's start, or at q and v, which may warn; tunables keep their values."""
         mechanism, w = self.system.mechanism, self._w
         start = {
             "q": mechanism.initial_q if q is None else np.asarray(q, dtype=float).reshape(-1),

@@ -8,6 +8,8 @@ import importlib
 import json
 import math
 import re
+from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +220,21 @@ def test_a_folder_holds_what_its_marker_names(paper: str, folders: dict[str, Pat
     folder = folders[paper]
     there = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert there == sorted(json.loads((folder / "study.json").read_text())["files"])
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_page_and_marker_say_when_with_what_and_how_long(paper: str, folders: dict[str, Path]) -> None:
+    marker = json.loads((folders[paper] / "study.json").read_text())
+    page = (folders[paper] / "index.html").read_text()
+    assert (marker["study"], marker["quick"]) == (paper, False)
+    assert marker["armswing"] == version("armswing")
+    assert datetime.fromisoformat(marker["date"]).tzinfo is not None
+    assert f"with armswing {marker['armswing']}" in page
+    assert "<code>--quick</code>" not in page
+    quick = dataclasses.replace(study_of(paper), quick=True)
+    assert report.provenance(quick)["quick"]
+    for table in (folders[paper] / "tables").iterdir():
+        assert marker["date"][:10] not in table.read_text(), table
 
 
 @pytest.mark.parametrize("paper", PAPERS)
