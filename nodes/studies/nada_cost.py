@@ -86,8 +86,8 @@ def draw_cost(runs: Runs, results: Results, figure: Any) -> None:
         figures.against(axes[1, column], timed)
         axes[0, column].set_title(reading)
         axes[1, column].set_xlabel("δt (ms)")
-    axes[0, 0].set_ylabel("evaluations per simulated second")
-    axes[1, 0].set_ylabel("time per simulated second (ms)")
+    axes[0, 0].set_ylabel("evaluations\nper simulated second")
+    axes[1, 0].set_ylabel("time\nper simulated second (ms)")
     legend_below(figure, axes.flat)
 
 

@@ -161,7 +161,7 @@ def _hiding(hidden: dict[str, str], shown: list[str]) -> list[str]:
             above = hidden[above]
         under.setdefault(above, []).append(name)
     return [
-        f"where missing, {' and '.join(names)} {'lie' if len(names) > 1 else 'lies'} under {above}"
+        f"where missing, {' and '.join(f'“{name}”' for name in names)} {'lie' if names[1:] else 'lies'} under “{above}”"
         for above, names in under.items()
     ]
 
