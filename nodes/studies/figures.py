@@ -58,7 +58,7 @@ def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
     names = list(curves)
     for place, name in enumerate(names):
         for other in names[place + 1 :]:
-            a, b = (np.clip(curves[n], 1e2 * FLOOR, None) for n in (name, other))
+            a, b = (np.clip(curves[n], FLOOR, None) for n in (name, other))
             with np.errstate(invalid="ignore"):
                 if len(a) == len(b) and np.nanmax(np.abs(np.log10(a / b))) < HIDDEN:
                     hidden_in(axis.figure)[name] = other
