@@ -11,6 +11,7 @@ import msgspec
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import JointCommand, Message
 from nodes.wire.recording import RecordingFile
+from nodes.wire.recording_runs import RunCutter
 from nodes.wire.topics import ROBOT_TOPICS
 
 
@@ -88,21 +89,28 @@ class Player(Node):
 
 
 def _script(params: PlayerParams) -> Iterator[Line]:
-    """What to say and when, endless when looping. Times never fall, though log times of one file may."""
+    """What to say and when, endless when looping: runs one after the other. Within one, times never fall."""
     base = 0.0
     while True:
         origin: int | None = None
         elapsed = 0.0
+        cutter = RunCutter()
+        begun = 0
         for recorded in RecordingFile(params.file):
+            place = cutter.place(recorded.topic, recorded.time_ns, recorded.seq, recorded.payload)
             robot, _, name = recorded.topic.rpartition("/")
             message = recorded.message() if robot and name in ROBOT_TOPICS else None
             if message is None:
                 continue
             if isinstance(message, JointCommand):
                 message.answers = None  # the state it answered was of another run
+            if len(cutter.runs) > max(begun, 1):
+                base, elapsed, origin = base + elapsed, 0.0, None
+            begun = len(cutter.runs)
             origin = recorded.time_ns if origin is None else origin
-            elapsed = max(elapsed, (recorded.time_ns - origin) / 1e9)
+            if place is None or place == max(begun - 1, 0):  # else it is of the run before, written late
+                elapsed = max(elapsed, (recorded.time_ns - origin) / 1e9)
             yield base + elapsed, name, message
-        if origin is None or elapsed == 0.0 or not params.loop:
+        if origin is None or base + elapsed == 0.0 or not params.loop:
             return
         base += elapsed

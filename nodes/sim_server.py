@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from nodes.runtime.actuation import Actuation
 from nodes.runtime.clock import Durations
+from nodes.runtime.command_news import CommandNews
 from nodes.runtime.description import describe
-from nodes.runtime.hosted import Out
+from nodes.runtime.hosted import Out, changes
 from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
 from nodes.runtime.watch import MilestoneWatch, Pace, too_old
@@ -24,7 +26,7 @@ from nodes.wire.messages import BodyPoses, Event, JointCommand, Message, RobotSt
 from nodes.wire.refusals import Refusals
 from nodes.wire.stamp import Stamper
 from robots.registry import build
-from sim_core.errors import InvalidRequest
+from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import assemble
@@ -63,9 +65,11 @@ class SimServer:
         self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
 
-        self._watchdog_s = None if sim.watchdog_ms is None else sim.watchdog_ms * 1e-3
+        self._watchdog_s = sim.watchdog_s
         self.actuation = Actuation(system.mechanism, sim.step_s, self._watchdog_s, hold=sim.safe_mode == "hold")
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=SENT)
+        self._news = CommandNews(sim.watchdog_s, sim.safe_mode)
+        self._clock = 0.0  # the watchdog's: simulated seconds, seconds of the clock where time goes faster
 
         self.state = "paused"
         self._pause_asked = False
@@ -101,7 +105,7 @@ class SimServer:
     def detail(self) -> str:
         """One line for a person on why it is in this state."""
         if self.state == "safe":
-            return f"no command for {self.plan.sim.watchdog_ms:g} ms: {self.plan.sim.safe_mode}"
+            return f"no command for {1e3 * (self.plan.sim.watchdog_s or 0.0):g} ms: {self.plan.sim.safe_mode}"
         return f"duration_s = {self.plan.duration_s:g} is over" if self.state == "stopped" else ""
 
     def start(self) -> None:
@@ -115,8 +119,13 @@ class SimServer:
         began = time.perf_counter_ns()
         sim = self.simulation
         self._actuate()
-        sim.step(1)
+        try:
+            sim.step(1)
+        except SimulationDiverged:
+            self._say("event", Event(kind="diverged"))
+            raise
         self._measured = None
+        self._clock += self.plan.sim.step_s / (max(self.speed, 1.0) if self._realtime else 1.0)
         for change in sim.take_events():
             event = Event(kind=change.kind, energy=float(change.energy))
             event.before, event.after = change.before.tolist(), change.after.tolist()
@@ -145,8 +154,9 @@ class SimServer:
         self._inbox.append((source, command))
 
     def forget(self, source: str) -> None:
-        """A node is gone; another may command."""
+        """A node is gone; another may command. Any thread may call this."""
         self.actuation.forget(source)
+        self._news.gone.append(source)
 
     def refuse(self, topic: str, reason: str) -> None:
         """Count and report something that was no command."""
@@ -154,13 +164,17 @@ class SimServer:
 
     def _actuate(self) -> None:
         """What the commands that came make of the efforts of this step."""
-        actuation, joints = self.actuation, self._joints
+        actuation, news, joints = self.actuation, self._news, self._joints
         while self._inbox:
             source, command = self._inbox.popleft()
-            if reason := actuation.take(source, command, joints, self._now(), self._too_old(command)):
+            if reason := actuation.take(source, command, joints, self._clock, self._too_old(command)):
                 self.refuse(f"{self.robot}/command", reason)
+                self._tell(news.refused(source, reason, self.time))
+            else:
+                news.taken(source)
+        self._tell(news.departures(self.time))
         if self._watchdog_s is not None:
-            actuation.watch(joints, self._now())
+            self._tell(news.silent(source, self.time) for source in actuation.watch(joints, self._clock))
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
         efforts = actuation.efforts(joints)
@@ -179,10 +193,6 @@ class SimServer:
             return ""
         age_s = (self._state_seq - command.answers) * self._state_every * self.plan.sim.step_s
         return too_old(age_s, self._watchdog_s, self.speed)
-
-    def _now(self) -> float:
-        """The watchdog's clock, seconds: wall time in realtime, simulation time otherwise."""
-        return time.monotonic() if self._realtime else self.simulation.time
 
     # -- services
 
@@ -263,7 +273,9 @@ class SimServer:
         for key, value in args.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise ValueError(f"set: {key} = {value!r} is not a finite number")
+        before = self.simulation.parameters
         self.simulation.set_parameters(args)
+        self._tell(changes(self.name, before, self.simulation.parameters))
         return self.simulation.parameters
 
     def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
@@ -274,6 +286,7 @@ class SimServer:
         self._measured = None
         self._inbox.clear()
         self.actuation.moved(self.simulation.snapshot().u, servos)  # a restored run goes on with the effort it had
+        self._news.clear()
         if self.state == "safe":
             self.state = "running"
         self.milestones.clear()
@@ -288,7 +301,6 @@ class SimServer:
 
     def _run(self) -> None:
         self.pace.run(self.time)
-        self.actuation.excuse(self._now())
 
     def _rest(self, state: str) -> None:
         self.pace.rest(self.time)
@@ -314,6 +326,7 @@ class SimServer:
             "energy": self.simulation.energy(),
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),
+            "safe_since": self._news.safe_since if self.actuation.safe else None,
         }
 
     def timing(self) -> dict[str, float]:
@@ -333,6 +346,10 @@ class SimServer:
             self.out(topic, encode(message, topic))
         except WireError as error:
             self.refuse(topic, error.reason)
+
+    def _tell(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._say("event", event)
 
     def _say_state(self) -> None:
         sim = self.simulation

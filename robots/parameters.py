@@ -14,6 +14,13 @@ def require_positive(robot: str, **values: float) -> None:
             raise InvalidRequest(f"robot {robot!r}: {name} is {value!r}; it must be a positive number")
 
 
+def require_not_negative(robot: str, **values: float) -> None:
+    """Raise InvalidRequest naming the first parameter that is not a finite number of at least 0."""
+    for name, value in values.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 <= value < float("inf"):
+            raise InvalidRequest(f"robot {robot!r}: {name} is {value!r}; it must be a number of at least 0")
+
+
 def require_choice(robot: str, parameter: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise InvalidRequest when `value` is none of `choices`."""
     if value not in choices:

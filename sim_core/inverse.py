@@ -48,3 +48,55 @@ def forward_kinematics(system: System, q: Any) -> dict[str, tuple[np.ndarray, np
     positions, rotations = np.zeros((n, 3)), np.zeros((n, 3, 3))
     system.bind_forward_kinematics(_column(system, "q", q), positions, rotations)()
     return {body.name: (positions[index], rotations[index]) for index, body in enumerate(system.mechanism.bodies)}
+
+
+class DrivenDynamics:
+    """Inverse dynamics for those who drive a mechanism: accelerations of the driven joints in, their efforts out.
+
+    For a mechanism in joint coordinates. Call it after writing q, v and a (n_q,): it reads them, writes to `a` how the
+    joints without an actuator must accelerate for the loops to stay closed, and to `tau` (n_q,) the efforts (N or N m)
+    of the actuators at their joints, zero elsewhere. Where there are no loops, joints without an actuator accelerate
+    as `a` says, which nobody drives them to.
+
+    With i the driven and d the other joints: J_d a_d = gamma - J_i a_i, and with r = M a - f, which no loop knows of,
+    J_d' lam = -r_d and tau_i = r_i + J_i' lam; in the sense of least squares where rows are more or fewer than d.
+    """
+
+    def __init__(self, system: System, q: np.ndarray | None = None) -> None:
+        mechanism = system.mechanism
+        if mechanism.coordinates != "joint" or system.n_q != len(system.joint_names):
+            raise ValueError(f"{mechanism.name!r} is not in joint coordinates, one for each joint")
+        n, rows = system.n_q, system.configurations[0].n_rows
+        self.q = np.zeros(n) if q is None else q
+        self.v, self.a, self.tau = np.zeros(n), np.zeros(n), np.zeros(n)
+        driven = {system.joint_names.index(actuator.joint) for actuator in mechanism.actuators}
+        self._driven = np.array(sorted(driven), dtype=int)
+        self._other = np.array([index for index in range(n) if index not in driven], dtype=int)
+        self._closed = rows > 0 and len(self._other) > 0
+        self._inverse = system.bind_inverse_dynamics(self.q, self.v, self.a, self.tau)
+        self._J, self._gamma = np.zeros((rows, n), order="F"), np.zeros(rows)
+        inputs = [np.zeros(1), self.q, self.v, np.zeros(system.n_u), system.default_parameters()]
+        self._terms = system.bind("terms", inputs, [np.zeros((n, n), order="F"), np.zeros(n), self._J, self._gamma])
+
+    def __call__(self) -> None:
+        if not self._closed:
+            self._inverse()
+            self.tau[self._other] = 0.0
+            return
+        self._terms()
+        J_i, J_d = self._J[:, self._driven], self._J[:, self._other]
+        self.a[self._other] = _solved(J_d, self._gamma - J_i @ self.a[self._driven])
+        self._inverse()
+        lam = _solved(J_d.T, -self.tau[self._other])
+        self.tau[self._driven] += J_i.T @ lam
+        self.tau[self._other] = 0.0
+
+
+def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """x of A x = b, of least norm and least squares where A is not square or is singular."""
+    if A.shape[0] == A.shape[1]:
+        try:
+            return np.asarray(np.linalg.solve(A, b))
+        except np.linalg.LinAlgError:
+            pass
+    return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0])

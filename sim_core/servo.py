@@ -25,14 +25,14 @@ MOST_KNOWN = 64  # lists of names whose places are remembered
 class Servos:
     """What the actuators of a mechanism were told last, in the order of its actuators.
 
-    In the modes "velocity" and "position" each has a target x*, from where its joint was when the mode began: it moves
-    at the commanded velocity, or goes to the commanded position at velocity_limit at most. The effort is
+    In the modes "velocity" and "position" each has a target x*, which moves at the commanded velocity, or goes to the
+    commanded position at velocity_limit at most. It begins at x + u/k, so that the effort u goes on as it was; then
 
         u = k (x* - x) + d (v* - v)        v* = dx*/dt in "velocity", 0 in "position"
 
-    with the gains of the actuator's Servo, within +-effort_limit. x* stays within the joint's limits, and within
-    effort_limit / k of x: an error that saturates the actuator does not grow. Held over a step h, the loop is stable
-    while h d and h^2 k stay well below the inertia it moves.
+    with the gains of the actuator's Servo, within +-effort_limit. x* goes no further than the joint's limits, and stays
+    within effort_limit / k of x: an error that saturates the actuator does not grow. Held over a step h, the loop is
+    stable while h d and h^2 k stay well below the inertia it moves.
     """
 
     def __init__(self, mechanism: Mechanism, step_s: float) -> None:
@@ -86,8 +86,7 @@ class Servos:
         require_finite(self._robot, mode, values)
         index, which = self._indices(names), MODES.index(mode)
         if which != EFFORT:
-            fresh = index[self._mode[index] == EFFORT]
-            self._target[fresh] = np.asarray(position)[self._joint[fresh]]
+            self._begin(index[self._mode[index] == EFFORT], np.asarray(position))
         lower, upper = self._ranges[which]
         self._mode[index] = which
         self._value[index] = _clip(np.array(values, dtype=float), lower[index], upper[index])
@@ -104,7 +103,7 @@ class Servos:
         return found
 
     def rest(self, names: Any, position: Any = None) -> None:
-        """Make these actuators safe: no effort; or, given where the joints are, their servos hold them there.
+        """Make these actuators safe: no effort; or, given where the joints are, their servos hold them about there.
 
         An actuator without a servo then goes on with the effort it has.
         """
@@ -113,9 +112,14 @@ class Servos:
             if position is None:
                 self._mode[index], self._value[index] = EFFORT, 0.0
             elif self._has_servo[index]:
-                here = position[self._joint[index]]
-                self._mode[index], self._value[index], self._target[index] = POSITION, here, here
+                if self._mode[index] == EFFORT:
+                    self._begin(np.array([index]), np.asarray(position))
+                self._mode[index], self._value[index] = POSITION, self._target[index]
         self.busy = bool(self._mode.any())
+
+    def _begin(self, index: np.ndarray, position: np.ndarray) -> None:
+        """Targets of actuators that gave an effort until now, such that they go on with it."""
+        self._target[index] = position[self._joint[index]] + self._value[index] / self._stiffness[index]
 
     def efforts(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
         """Efforts (n_u,) for the step that begins at these joint positions (unwrapped) and velocities.
@@ -127,7 +131,8 @@ class Servos:
         x, h, before = position[self._joint], self._step_s, self._target
         reach = self._velocity_limit * h
         way = np.where(self._mode == VELOCITY, self._value * h, _clip(self._value - before, -reach, reach))
-        target = _clip(before + way, self._lower, self._upper)
+        # beyond a limit it may stay or come back
+        target = _clip(before + way, np.minimum(self._lower, before), np.maximum(self._upper, before))
         rate = np.where(self._mode == VELOCITY, (target - before) / h, 0.0)
         self._target = _clip(target, x - self._slack, x + self._slack)
         effort = self._stiffness * (self._target - x) + self._damping * (rate - velocity[self._joint])

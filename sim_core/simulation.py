@@ -7,15 +7,14 @@ sim.peak_violation()
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sim_core import spatial
+from sim_core.divergence import write_history
 from sim_core.errors import (
     InvalidRequest,
     SimulationDiverged,
@@ -42,6 +41,7 @@ from sim_core.stabilization.stabilizers import Stabilizer, instability, stabiliz
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
+from sim_core.validation import tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
 WHAT_ENDED = {  # the reason, and the same in words
@@ -166,12 +166,11 @@ class Simulation:
         n = min(self._tick + 1, HISTORY)
         rows = [(self._tick - n + 1 + i) % HISTORY for i in range(n)]
         history = self._w.history[rows].copy()
-        with tempfile.NamedTemporaryFile(prefix="armswing-diverged-", suffix=".npz", delete=False) as stream:
-            np.savez(stream, t_q_v=history, coordinates=np.array(self.system.coordinate_names))
+        file = write_history(history, self.system.coordinate_names)
         where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
         how = f"with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
         reason, words = WHAT_ENDED[status]
-        raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, Path(stream.name), reason)
+        raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, file, reason)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -323,7 +322,7 @@ class Simulation:
         self._change(self._w.u, np.minimum(np.maximum(values, -self._effort_limit), self._effort_limit))
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
-        """Change tunables by name, from the next step on."""
+        """Change tunables by name, from the next step on; one that no description may have is refused as there."""
         self._parameters = self._with_parameters(parameters)
         self._change(self._w.p, self._parameters)
 
@@ -345,6 +344,7 @@ class Simulation:
                 raise UnknownName(f"robot {self.system.mechanism.name!r}", "tunable parameter", name, names)
             require_finite(self.system.mechanism.name, name, [value])
             values[names.index(name)] = value
+        validate(tuned(self.system.mechanism, dict(zip(names, values.tolist(), strict=True))))
         return values
 
     # -- what it tells ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from sim_core.kernels import native
 from sim_core.kernels.native import BoundKernel, Library
 from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
+
+if TYPE_CHECKING:
+    from sim_core.batch import Batch
 
 CONFIGURED_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm")
 SHARED_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards")
@@ -105,7 +108,7 @@ class System:
     ) -> BoundKernel:
         """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
         owner = self.configurations[configuration].addresses if name in CONFIGURED_KERNELS else self.addresses
-        return BoundKernel(owner[name], inputs, outputs)
+        return BoundKernel(owner[name], inputs, outputs, self._library)
 
     def bind_inverse_dynamics(self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> BoundKernel:
         """`sim_core.inverse_dynamics` on arrays the caller owns: each call reads q, v, a and writes tau to `out`."""
@@ -130,6 +133,12 @@ class System:
                 raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes {shape}")
         rest = [np.zeros(self.n_q), np.zeros(self.n_u), self.default_parameters()]
         return self.bind("poses", [np.zeros(1), q, *rest], [positions, rotations])
+
+    def batch(self, lanes: int = 8) -> Batch:
+        """The kernels for `lanes` (2, 4 or 8) copies of this system per call, and rollouts of many systems."""
+        from sim_core.batch import Batch
+
+        return Batch(self, lanes)
 
     def _check_sizes(self, **arrays: np.ndarray) -> None:
         for name, array in arrays.items():

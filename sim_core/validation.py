@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism, UnknownName
@@ -37,10 +37,12 @@ def validate(mechanism: Mechanism) -> None:
     for joint in mechanism.joints:
         _check_joint(joint, f"{owner}: joint {joint.name!r}")
     for spring in mechanism.springs:
-        _check_not_negative(spring, ("stiffness", "rest_length", "damping"), f"{owner}: spring {spring.name!r}")
+        _check_not_negative(spring, ("stiffness", "rest_length"), f"{owner}: spring {spring.name!r}")
     _check_inert(mechanism, owner)
     for actuator in mechanism.actuators:
         _check_actuator(actuator, f"{owner}: actuator {actuator.name!r}")
+    for spring in mechanism.springs:
+        _check_damping(spring.damping, "N s/m", f"{owner}: spring {spring.name!r}")
     _check_configurations(mechanism, owner)
     _check_start(mechanism, owner)
 
@@ -153,11 +155,18 @@ def _check_body(body: Body, where: str) -> None:
 
 
 def _check_joint(joint: Joint, where: str) -> None:
-    _check_not_negative(joint, ("damping",), where)
     if joint.child == joint.parent:
         raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}")
     if abs(sum(c * c for c in joint.axis) - 1.0) > 1e-12:
         raise InvalidMechanism(f"{where}: axis is {joint.axis}; it must have length 1")
+    _check_damping(joint.damping, "N s/m" if joint.kind == "prismatic" else "N m s", where)
+
+
+def _check_damping(damping: Any, unit: str, where: str) -> None:
+    """Less than none drives what it should brake, faster and faster, until the run is destroyed."""
+    if _value(damping) < 0.0:
+        called = f" ({damping.name})" if isinstance(damping, Tunable) else ""
+        raise InvalidMechanism(f"{where}: damping{called} is {_value(damping)} {unit}; it must not be negative")
 
 
 def _check_actuator(actuator: Actuator, where: str) -> None:
@@ -229,3 +238,20 @@ def _check_start(mechanism: Mechanism, owner: str) -> None:
             _check_shape(number, float, f"{owner}: {name}")
         if not all(math.isfinite(number) for number in given):
             raise InvalidMechanism(f"{owner}: {name} is {given}; numbers must be finite")
+
+
+def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:
+    """The mechanism with these values of tunables, by name; the others keep theirs."""
+    groups = {name: _tuned(getattr(mechanism, name), values) for name in ("bodies", "joints", "springs")}
+    return dataclasses.replace(mechanism, **groups)
+
+
+def _tuned(value: Any, values: Mapping[str, float]) -> Any:
+    if isinstance(value, Tunable):
+        return Tunable(value.name, values.get(value.name, value.value))
+    if isinstance(value, tuple):
+        return tuple(_tuned(item, values) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return dataclasses.replace(value, **{name: _tuned(item, values) for name, item in fields.items()})
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from nodes.client import read_recording
 from nodes.runtime.plan import load_plan
+from robots.registry import build
 
 ROOT = Path(__file__).resolve().parent.parent
 LAUNCH_FILES = sorted((ROOT / "launch").rglob("*.toml"))
@@ -68,6 +70,11 @@ def test_a_launch_file_reaches_its_milestones_and_leaves_no_process(
     summary = run(file, tmp_path, runtime_folder)
     assert set(summary["milestones"]) == {milestone.name for milestone in load_plan(file).milestones}
     assert None not in summary["milestones"].values()
+    sim = load_plan(file).sim
+    robot = build(sim.robot, **sim.parameters)
+    assert set(summary["loads"]) == {actuator.name for actuator in robot.actuators}
+    for load in summary["loads"].values():
+        assert 0.0 <= load["rms"] <= load["peak"] <= (load["limit"] or math.inf)
     assert not left_behind(runtime_folder)
 
 

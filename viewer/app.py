@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from viewer.availability import ViewerUnavailable, require_qt
 
 if TYPE_CHECKING:
+    from nodes.wire.recording import Recording
     from viewer.window import Window
 
 __all__ = ["ViewerUnavailable", "main", "run"]
 
 FIRST_STATE_S = 10.0  # how long a picture of a live domain waits for a state
+INTERRUPTED = 130  # the exit code of Ctrl-C, as in every command
 GATHER_S = 3.0  # and how much of the motion it then takes in
 
 
@@ -26,24 +32,35 @@ def run(
     domain: int | None = None,
     fields: Sequence[str] = (),
     plane: str = "auto",
+    run_number: int | None = None,
 ) -> int:
     """Show `file`, or the live `domain` (None: ARMSWING_DOMAIN, else 0); the exit code.
 
     png     write one picture there instead of opening a window
     fields  what to plot, of position velocity effort energy phi phidot outputs; none for the first six
     plane   how to look at the bodies: auto, xy, xz, yz or space
+    run_number  which run of the file, from 1; None for the last
 
     Raises ViewerUnavailable where Qt cannot run, ValueError for a bad recording, field or plane.
     """
     require_qt(window=png is None)
     application = _application()
-    window = _window(file, domain, fields, plane)
-    if png is None:
-        window.show()
-        return int(application.exec())
+    window = _window(file, domain, fields, plane, run_number)
+    with _interrupts(application) as interrupted:
+        return _show(application, window, png, interrupted)
+
+
+def _show(application: Any, window: Window, png: str | None, interrupted: threading.Event) -> int:
+    """Open the window, or write the picture; the exit code."""
     try:
+        if png is None:
+            window.show()
+            code = int(application.exec())
+            return INTERRUPTED if interrupted.is_set() else code
         if window.feed is not None:
-            _gather(application, window)
+            _gather(application, window, interrupted)
+        if interrupted.is_set():
+            return INTERRUPTED
         window.save_picture(png)
         if window.signals.states == 0:
             print(f"armswing: {png} shows no motion: {window.empty.text()}", file=sys.stderr)
@@ -56,6 +73,25 @@ def run(
     return 0
 
 
+@contextlib.contextmanager
+def _interrupts(application: Any) -> Iterator[threading.Event]:
+    """Ctrl-C closes the window: an exception out of one of Qt's callbacks would end the process in a traceback.
+
+    The window's own timer lets the handler run within a frame.
+    """
+    asked = threading.Event()
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        asked.set()
+        application.quit()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """`python -m viewer`."""
     parser = argparse.ArgumentParser(prog="python -m viewer", description=__doc__)
@@ -63,10 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--png", metavar="FILE", help="write one picture and end")
     parser.add_argument("--domain", type=int, help="the live domain (default: ARMSWING_DOMAIN, else 0)")
     parser.add_argument("--plot", nargs="+", default=(), metavar="FIELD", help="what to plot, e.g. position outputs")
+    parser.add_argument("--run", type=int, help="which run of the recording (default: the last)")
     parser.add_argument("--plane", default="auto", help="auto, xy, xz, yz or space")
     given = parser.parse_args(arguments)
     try:
-        return run(given.file, given.png, given.domain, given.plot, given.plane)
+        return run(given.file, given.png, given.domain, given.plot, given.plane, given.run)
     except ViewerUnavailable as error:
         print(f"armswing: {error}", file=sys.stderr)
         return 3
@@ -90,26 +127,35 @@ def _application() -> Any:
     return application
 
 
-def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str) -> Window:
+def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str, run_number: int | None) -> Window:
     from nodes.wire.recording import read_recording
     from viewer.live import LiveFeed
     from viewer.panels import choose_fields
     from viewer.projection import check_plane
     from viewer.signals import Signals, from_recording
-    from viewer.window import Window
+    from viewer.window import Window, diverged_text
 
     choose_fields(fields)
     check_plane(plane)
     if file is None:
         feed = LiveFeed(domain)
         return Window(Signals(), f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
-    recording = read_recording(file)
+    recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals = from_recording(recording)
     cut = ", cut off before its end" if recording.truncated else ""
     topics = ", ".join(recording.topics) or "none"
     waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"
-    subtitle = f"{Path(file).name}: {signals.states} states in {_length(signals)}{cut}"
+    shown = f"{signals.states} states in {_length(signals)}{_which(recording)}{cut}{diverged_text(signals)}"
+    subtitle = f"{Path(file).name}: {shown}"
     return Window(signals, subtitle, waiting, None, fields, plane)
+
+
+def _which(recording: Recording) -> str:
+    """Which run of how many is shown, where there are several."""
+    if len(recording.runs) < 2 or recording.run is None:
+        return ""
+    run = recording.runs[recording.run - 1]
+    return f", run {run.number} of {len(recording.runs)}" + (f" ({run.began})" if run.began else "")
 
 
 def _length(signals: Any) -> str:
@@ -118,11 +164,11 @@ def _length(signals: Any) -> str:
     return f"{span:.2f} s"
 
 
-def _gather(application: Any, window: Window) -> None:
+def _gather(application: Any, window: Window, interrupted: threading.Event) -> None:
     """Wait for the first state and then for some motion, with the window's own timer filling it."""
     deadline = time.monotonic() + FIRST_STATE_S
     first: float | None = None
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not interrupted.is_set():
         application.processEvents()
         if first is None and window.signals.states:
             first = time.monotonic()

@@ -13,12 +13,16 @@ from viewer.projection import Seen, View, hull, rotation
 from viewer.series import Floats
 
 ROUND = 48  # corners that stand for a circle
+LIGHT = np.array([-0.36, 0.77, 0.52])  # where it comes from, seen on the paper: from above, the left and the eye
+DIMMEST = 0.62
+# the corners of each face of a box, in the order of _local_points
+BOX_FACES = tuple([k for k in range(8) if (k >> axis) & 1 == end] for axis in range(3) for end in (0, 1))
 
 
 @dataclass(frozen=True)
 class Outline:
     """One shape on the paper: corners (k, 2), closed when it is a surface; radius > 0 for a ball at corner
-    0; fine for a mark on a surface."""
+    0; fine for a mark on a surface; shade for how bright a surface is by the way it faces."""
 
     body: int
     color: str
@@ -27,6 +31,7 @@ class Outline:
     closed: bool
     radius: float = 0.0
     fine: bool = False
+    shade: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,14 +78,22 @@ class Skeleton:
         p_WB, R_WB = self.place(row)
         if len(p_WB) == 0:
             return
-        found = []
+        found: list[Outline] = []
+        solid = -math.inf
         for part in self._parts:
             flat = view.project(p_WB[part.body] + part.points @ R_WB[part.body].T)
             corners = flat[:, :2]
             closed = part.kind in ("box", "cylinder")
+            depth = float(flat[:, 2].mean())
+            if part.kind == "spoke" and not view.planar and depth < solid:
+                continue  # on the face that looks away
+            if closed and not view.planar:
+                solid = depth
+                for face, shade in _faces(part.kind, flat):
+                    found.append(Outline(part.body, part.color, face, depth, True, shade=shade))
+                continue
             if closed:
                 corners = hull(corners)
-            depth = float(flat[:, 2].mean())
             found.append(Outline(part.body, part.color, corners, depth, closed, part.radius, part.kind == "spoke"))
         yield from sorted(found, key=lambda outline: (round(outline.depth, 6), not outline.closed))
 
@@ -133,6 +146,32 @@ def _parts(body: int, shape: Shape) -> Iterator[_Part]:
     if shape.kind == "cylinder":
         for face in np.split(points, 2):
             yield _Part(body, "spoke", shape.color, np.stack([face.mean(axis=0), face[0]]), 0.0)
+
+
+def _faces(kind: str, flat: Floats) -> Iterator[tuple[Floats, float]]:
+    """The faces toward the eye of a projected box or cylinder (m, 3): their corners and how bright they are."""
+    center = flat.mean(axis=0)
+    if kind == "box":
+        for corners in BOX_FACES:
+            normal = flat[corners].mean(axis=0) - center
+            if normal[2] > 0.0:
+                yield hull(flat[corners, :2]), _brightness(normal)
+        return
+    for ring in np.split(flat, 2):
+        normal = ring.mean(axis=0) - center
+        if normal[2] > 0.0:
+            length = max(float(np.linalg.norm(normal)), 1e-12)
+            beside = np.array([0.0, 0.0, 1.0]) - normal[2] / length * normal / length
+            yield hull(flat[:, :2]), _brightness(beside)
+            yield hull(ring[:, :2]), _brightness(normal)
+            return
+    yield hull(flat[:, :2]), 1.0
+
+
+def _brightness(normal: Floats) -> float:
+    """1 for a face that looks at the light, less for others; `normal` as seen on the paper, of any length."""
+    length = max(float(np.linalg.norm(normal)), 1e-12)
+    return DIMMEST + (1.0 - DIMMEST) * max(float(normal @ LIGHT) / length, 0.0)
 
 
 def _local_points(shape: Shape) -> tuple[Floats, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -63,7 +64,7 @@ class BodiesItem(pg.GraphicsObject):
                 self._paint(painter, outline, opacity)
 
     def _paint(self, painter: Any, outline: Outline, opacity: float) -> None:
-        color = theme.body_color(outline.body, outline.color)
+        color = theme.body_color(outline.body, outline.color).darker(round(100 / outline.shade))
         edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=1.2)
         points = [QtCore.QPointF(x, y) for x, y in outline.corners.tolist()]
         if outline.radius > 0.0:
@@ -122,10 +123,10 @@ class BodyPicture:
         self._bodies.setZValue(10.0)
         self.plot.addItem(self._bodies)
 
-    def survey(self, description: Description, poses: Series) -> None:
-        """Choose the view and its limits for these poses."""
+    def survey(self, description: Description, poses: Series, until: float = math.inf) -> None:
+        """Choose the view and its limits for these poses, up to a time in seconds."""
         skeleton = self._know(description)
-        rows = poses.values
+        rows = poses.values[poses.times <= until]
         picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))] if len(rows) else rows
         spots = skeleton.spots(picked[np.isfinite(picked).all(axis=1)])
         if spots.size == 0 or self._seen is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
+from pyqtgraph.Qt import QtCore
 
 from viewer import theme
 from viewer.axes import PlainAxis, PowerAxis
@@ -17,6 +19,7 @@ from viewer.titles import Title, compose
 
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
+OFF_PAPER = 10.0  # times the height of the axis: where a curve that leaves it is cut
 ROOMY = 0.6  # of its axis a curve must fill, or the axis is drawn closer
 
 
@@ -30,6 +33,7 @@ class FieldPlot:
         self.title = title
         self._curves: dict[tuple[str, str], Any] = {}
         self._still = False
+        self._sane_until = math.inf
         self._x_range = self._y_range = (0.0, 0.0)
         plot.showGrid(x=True, y=True, alpha=0.25)
         plot.hideButtons()
@@ -43,6 +47,10 @@ class FieldPlot:
         self.cursor = pg.InfiniteLine(angle=90, pen=pg.mkPen(theme.MUTED, width=1), movable=False)
         self.cursor.setVisible(False)
         plot.addItem(self.cursor, ignoreBounds=True)
+        broken = pg.mkPen(theme.ALARM, width=1.5, style=QtCore.Qt.PenStyle.DashLine)
+        self.divergence = pg.InfiniteLine(angle=90, pen=broken, movable=False)
+        self.divergence.setVisible(False)
+        plot.addItem(self.divergence, ignoreBounds=True)
 
     def set_still(self) -> None:
         """Draw for a picture that is looked at closely: smooth, a little wider, axes as close as can be."""
@@ -53,7 +61,11 @@ class FieldPlot:
         self._curves.clear()
 
     def show(self, signals: Signals, start: float, end: float) -> None:
-        """Draw the signals between two times, seconds."""
+        """Draw the signals between two times, seconds; what came after a divergence began sets no limits."""
+        self._sane_until = signals.sane_until
+        self.divergence.setVisible(signals.diverged_at is not None)
+        if signals.diverged_at is not None:
+            self.divergence.setPos(signals.diverged_at)
         bounds: list[tuple[float, float]] = []
         shown = set()
         main = signals.series.get(self.field.name)
@@ -106,17 +118,25 @@ class FieldPlot:
             curve.setZValue(1.0 if role else 0.0)
             self.plot.addItem(curve)
             self._curves[(role, label)] = curve
-        finite = np.isfinite(y)
-        if finite.all():
+        bounds = self._bounds(x, y)
+        if bounds and self._sane_until < math.inf:  # Qt draws no line to where a diverged simulation went
+            ((low, high),) = bounds
+            room = OFF_PAPER * (high - low + 1.0)
+            y = np.clip(y, low - room, high + room)
+        if np.isfinite(y).all():
             curve.setData(x, y, connect="all", skipFiniteCheck=True)
         else:
             curve.setData(x, y, connect="finite", skipFiniteCheck=False)
-            y = y[finite]
-        if len(y) == 0:
+        return bounds
+
+    def _bounds(self, x: Floats, y: Floats) -> list[tuple[float, float]]:
+        """What the axis has to hold of a curve; nothing for one that holds no number."""
+        counted = y[np.isfinite(y) & (x <= self._sane_until)]
+        if len(counted) == 0:
             return []
         # the rare exact zero-crossings of a violation would squeeze all the rest
-        low = float(np.quantile(y, 0.005)) if self.field.log else float(y.min())
-        return [(low, float(y.max()))]
+        low = float(np.quantile(counted, 0.005)) if self.field.log else float(counted.min())
+        return [(low, float(counted.max()))]
 
     def _scaled(self, values: Floats) -> Floats:
         if not self.field.log:

@@ -3,15 +3,18 @@ messages."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from nodes.wire.messages import BodyPoses, Description, Message, Reference, RobotState
+from nodes.wire.messages import BodyPoses, Description, Event, Message, Reference, RobotState
 from nodes.wire.recording import Recording
 from viewer.series import Floats, Ring, Series, Whole
 
 VECTORS = ("position", "velocity", "effort")
+DIVERGED = "diverged"  # the kind of event that says so
+USUAL, OUT_OF_ALL = 0.9, 10.0  # so many states are this small; one so many times larger shows no motion any more
 SCALARS = ("phi", "phidot", "energy")
 
 
@@ -22,6 +25,8 @@ class Signals:
     names poses        rows p (3n) then quaternion (4n) per instant, None before the first
     description  None until it was heard
     violated     whether any state so far had a constraint violation other than exactly zero
+    diverged_at  when the simulation left the finite numbers, None while it did not; seconds
+    sane_until   the last state that says anything of the motion: those after it only grew. Infinite without divergence
     """
 
     def __init__(self) -> None:
@@ -32,6 +37,18 @@ class Signals:
         self.time = 0.0
         self.states = 0
         self.violated = False
+        self.diverged_at: float | None = None
+        self.sane_until = math.inf
+
+    def diverge(self, time: float) -> None:
+        """The simulation diverged at `time`: from where did its states only grow?"""
+        self.diverged_at = self.sane_until = time
+        series = self.series.get("velocity") or self.series.get("energy")
+        if series is None or len(series.times) == 0:
+            return
+        size = np.abs(np.nan_to_num(series.values, nan=math.inf)).max(axis=1, initial=0.0)
+        usual = float(np.quantile(size, USUAL, method="lower"))
+        self.sane_until = float(series.times[np.flatnonzero(size <= OUT_OF_ALL * usual)[-1]])
 
     def take(self, topic: str, message: Message) -> None:
         """Take one live message; other robots' and unknown topics are passed over."""
@@ -46,6 +63,9 @@ class Signals:
             self.description = message
         elif isinstance(message, BodyPoses):
             self._append_poses(message)
+        elif isinstance(message, Event):
+            if message.kind == DIVERGED:
+                self.diverge(message.timestamp)
         elif isinstance(message, Reference):
             self._append("reference", message.name, message.timestamp, message.position)
 
@@ -53,6 +73,7 @@ class Signals:
         if state.timestamp < self.time:  # the simulation was put back: what comes does not continue what was
             self.series.clear()
             self.poses = None
+            self.diverged_at, self.sane_until = None, math.inf
         self.time = state.timestamp
         self.states += 1
         self.violated = self.violated or state.phi != 0.0 or state.phidot != 0.0
@@ -102,6 +123,9 @@ def from_recording(recording: Recording) -> Signals:
     if outputs:
         labels = [name.removeprefix("outputs.") for name in outputs]
         signals.series["outputs"] = Whole(labels, times, np.stack([columns[name] for name in outputs], axis=1))
+    events = recording.get(f"{signals.robot}/event")
+    if events is not None and (found := np.flatnonzero(events["kind"] == DIVERGED)).size:
+        signals.diverge(float(events["timestamp"][found[-1]]))
     _add_reference(signals, recording)
     _add_poses(signals, recording)
     return signals

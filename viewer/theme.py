@@ -14,6 +14,7 @@ FAINT = "#d5dae0"
 PAPER = "#ffffff"
 PANEL = "#f5f7f9"
 ACCENT = "#0b62a8"
+ALARM = "#c4161c"
 CURVES = ("#0072b2", "#d55e00", "#00845f", "#b0488a", "#a87400", "#3a9bd0", "#6b4fb3", "#4d4d4d")
 BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
 

@@ -26,6 +26,7 @@ LIVE_TRACE_S = 4.0
 SURVEY_EVERY = 30  # frames between looks at whether the live motion still fits its picture
 OUTGROWN_EVERY = 5  # and between looks at whether the present pose does
 SLIDER_STEPS = 10_000
+MOST_NAMED = 12  # bodies in the legend of the picture; more of them are counted
 SILENT_S = 3.0  # without any message, a status among them, a launch has ended
 
 
@@ -139,12 +140,13 @@ class Window(QtWidgets.QMainWindow):
             self.caption.setText("no description of the robot was heard: its bodies are not known")
             return
         if signals.poses is not None:
-            self.picture.survey(signals.description, signals.poses)
+            self.picture.survey(signals.description, signals.poses, signals.sane_until)
         entries = [
             f"<span style='color:{color}'>●</span>&nbsp;{html.escape(name)}"
             for name, color in body_names(signals.description)
         ]
-        self.legend.setText(" &nbsp;&nbsp;".join(entries))
+        named = len(entries) <= MOST_NAMED
+        self.legend.setText(" &nbsp;&nbsp;".join(entries) if named else f"{len(entries)} bodies")
         if signals.poses is None:
             self.caption.setText("no poses of the bodies here")
             return
@@ -173,7 +175,8 @@ class Window(QtWidgets.QMainWindow):
         self.grid.mark(None if self.feed is not None or self._still else self._now)
         if signals.poses is not None:
             since = start if self._still else max(start, self._now - LIVE_TRACE_S)
-            self.picture.show(signals.poses, self._now, since, ghosts=self._still)
+            # of a run that diverged, the last pose before its bodies flew apart
+            self.picture.show(signals.poses, min(self._now, signals.sane_until), since, ghosts=self._still)
 
     def _on_frame(self) -> None:
         if self.feed is not None:
@@ -212,6 +215,7 @@ class Window(QtWidgets.QMainWindow):
         how = f": sim {self._sim}" if self._sim else ""
         if silence > SILENT_S:
             how = f": nothing heard for {silence:.0f} s, the launch has ended"
+        how += diverged_text(self.signals)
         self.subtitle.setText(self._where + how)
 
     def _advance(self) -> None:
@@ -285,6 +289,11 @@ class Window(QtWidgets.QMainWindow):
         if self.feed is not None:
             self.feed.close()
         super().closeEvent(event)
+
+
+def diverged_text(signals: Signals) -> str:
+    """In words, that and when the simulation diverged; nothing where it did not."""
+    return "" if signals.diverged_at is None else f"; diverged at t = {signals.diverged_at:.3f} s (dashed)"
 
 
 def _label(text: str, name: str) -> Any:

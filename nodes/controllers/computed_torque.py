@@ -34,7 +34,8 @@ class ComputedTorque(ModelController):
 
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
         mine = self._model.indices
-        self._a[:] = acceleration
-        self._a[mine] += self._stiffness * (position - self._q)[mine] + self._damping * (velocity - self._v)[mine]
-        self._inverse_dynamics()
-        return self._tau
+        a = self._inverse.a
+        a[:] = acceleration
+        a[mine] += self._stiffness * (position - self._q)[mine] + self._damping * (velocity - self._v)[mine]
+        self._inverse()
+        return self._inverse.tau

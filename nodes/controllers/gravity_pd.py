@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nodes.controllers.model import ModelController, ModelParams, for_each
 from nodes.controllers.tracking import Vector
 from nodes.runtime.node import Outgoing
+from sim_core.inverse import DrivenDynamics
 
 
 class GravityPDParams(ModelParams, frozen=True, kw_only=True):
@@ -28,14 +27,13 @@ class GravityPD(ModelController):
 
     def on_parameters(self, params: GravityPDParams) -> Outgoing:
         said = super().on_parameters(params)
-        nothing = np.zeros_like(self._q)
-        self._weight = np.zeros_like(self._q)
-        self._gravity = self._system.bind_inverse_dynamics(self._q, nothing, nothing, self._weight)
+        self._weight = DrivenDynamics(self._system, self._q)
         return said
 
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
         mine = self._model.indices
-        self._gravity()
-        effort = self._weight.copy()
+        self._weight.a[:] = 0.0
+        self._weight()
+        effort = self._weight.tau
         effort[mine] += self._stiffness * (position - self._q)[mine] + self._damping * (velocity - self._v)[mine]
         return effort

@@ -12,6 +12,7 @@ from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, V
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import JointCommand, Message, Reference, RobotState
 from robots.registry import build
+from sim_core.inverse import DrivenDynamics
 from sim_core.mechanism import Mechanism
 from sim_core.system import assemble
 
@@ -69,7 +70,7 @@ class ModelController(Node):
     """Answers every state with efforts of its joints, which follow `reference`; before the first they stay in place.
 
     A subclass says in `_effort` what the efforts are, from the arrays q, v (measured, all joints of the model) and the
-    targets of all joints; `self._inverse_dynamics` reads q, v and `self._a` and writes `self._tau`.
+    targets of all joints; `self._inverse`, when called, reads its q, v and a and writes its tau.
     """
 
     listens = {"state": RobotState, "reference": Reference}
@@ -101,8 +102,8 @@ class ModelController(Node):
         self.gains(params, len(model.joints))
         self._model = model
         self._system = system = assemble(model.mechanism)
-        self._q, self._v, self._a, self._tau = (np.zeros(system.n_q) for _ in range(4))
-        self._inverse_dynamics = system.bind_inverse_dynamics(self._q, self._v, self._a, self._tau)
+        self._inverse = DrivenDynamics(system)
+        self._q, self._v = self._inverse.q, self._inverse.v
         self._expected = ExpectedJoints(self._context, model.names)
         return self.on_reset(0.0)
 

@@ -82,8 +82,9 @@ class Actuation:
         self._gone.add(source)
         self._granted.clear()
 
-    def watch(self, joints: Joints, now: float) -> None:
-        """Make the actuators of nodes that have been silent too long safe."""
+    def watch(self, joints: Joints, now: float) -> list[str]:
+        """Make the actuators of nodes that have been silent too long safe; those nodes."""
+        found = []
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
         for source in silent:
             del self._watchdogs[source]
@@ -93,11 +94,8 @@ class Actuation:
                 self.safe.update(names)
                 self.trips += 1
                 self.changed = True
-
-    def excuse(self, now: float) -> None:
-        """Time did not count until now: a pause ends."""
-        for watchdog in self._watchdogs.values():
-            watchdog.hear(now)
+                found.append(source)
+        return found
 
     def efforts(self, joints: Joints) -> np.ndarray | None:
         """The efforts of the step that comes now, None for those of the last; call it once per step."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ import numpy as np
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan import NodePlan, Plan, PlanError, convert
 from nodes.wire.codec import WireError, decode, encode
-from nodes.wire.messages import Message, RobotState
+from nodes.wire.messages import Event, Message, RobotState
 from nodes.wire.refusals import Refusals
 from nodes.wire.stamp import Stamper
 from nodes.wire.topics import resolve
@@ -119,15 +119,24 @@ class HostedNode:
         plain: dict[str, Any] = msgspec.to_builtins(self._params)
         return plain
 
-    def set_parameters(self, changes: dict[str, Any]) -> None:
+    def set_parameters(self, wanted: dict[str, Any]) -> None:
         """Change some parameters; ValueError with one line when they do not fit."""
-        where = f"node {self.name!r}: params"
+        before = self._params
         try:
-            self._params = convert({**self.parameters(), **changes}, type(self._params), where)
+            params = convert({**self.parameters(), **wanted}, type(before), f"node {self.name!r}: params")
         except PlanError as error:
             raise ValueError(str(error)) from None
-        self.context.params = self._params
-        self._say(self.node.on_parameters(self._params))
+        self._params = self.context.params = params
+        try:
+            self._say(self.node.on_parameters(params))
+        except ValueError:
+            self._params = self.context.params = before  # refused, so nothing has changed
+            raise
+        for event in changes(self.name, msgspec.to_builtins(before), self.parameters()) if self.robot else ():
+            event.timestamp = self.time
+            topic = f"{self.robot}/event"
+            self._stamper.stamp(topic, event)
+            self.out(topic, encode(event, topic))
 
     def stop(self) -> None:
         """Stop the node; it may have last words."""
@@ -178,3 +187,11 @@ class HostedNode:
     def _not_spoken(self, name: str, message: object) -> str:
         table = {key: kind.__name__ for key, (_, kind) in self.speaks.items()}
         return f"node {self.name!r} said {name!r} with a {type(message).__name__}, but its `speaks` is {table}"
+
+
+def changes(node: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
+    """An event for each parameter of a node that was set to another value."""
+    for key, new in after.items():
+        if before.get(key) != new:
+            old, now = (msgspec.json.encode(value).decode() for value in (before.get(key), new))
+            yield Event(kind="set", node=node, key=key, old=old, new=now)

@@ -9,21 +9,29 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nodes.client import Client, NotLiveError
+import zmq
+
+from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
+from nodes.runtime.handlers import uncalled
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, PlanError, SimPlan, convert, read_plan
-from nodes.wire.domain import default_domain, domain_folder
+from nodes.wire.domain import DomainError, default_domain, domain_folder
 from nodes.wire.messages import Description
 from nodes.wire.registry import Registry, RegistryError
 from nodes.wire.service import ServiceError
+from nodes.wire.sockets import AddressError
 
 DESCRIPTION_WAIT_S = 2.0
 BESIDE_PERIOD_S = 0.05
+
+
+class NodeFailedError(RuntimeError):
+    """A node ended in an exception of its own, which was shown; the only argument is one line."""
 
 
 def run_node(
@@ -36,23 +44,30 @@ def run_node(
     alone: bool = False,
     beside: Callable[[Client, str], None] | None = None,
     ended: Callable[[Node], None] | None = None,
+    greet: Callable[[str], None] | None = None,
 ) -> int:
     """Run the node "path/to/file.py:Class" until it is asked to stop; the exit code.
 
     name   in the registry; from the class when not given ("MyLogger" -> "my_logger")
-    robot  whose topics it speaks and hears; the live simulation's when not given
+    robot  whose topics it speaks and hears; the live simulation's when not given. One that is not live where another
+           is, is refused (UnknownNameError), unless the node may be alone
     alone  True: where no launch is live, open the domain for as long as the node runs
     beside called with (client, name) on a thread of its own once the node is there, to watch or to end it
     ended  called with the node when it has ended
+    greet  called with a line when the node has joined a simulation, and again after that was started anew
+
+    An exception of the node is shown as a launch shows it, and raised as NodeFailedError.
     """
     domain = default_domain() if domain is None else domain
     path, class_name = locate(run, Path.cwd())
     cls = load_class(f"{path}:{class_name}")
     name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
     node_plan = NodePlan(name=name, run=f"{path}:{class_name}", params=dict(params or {}))
+    if wrong := uncalled(cls):
+        raise PlanError(f"node {name!r}: {wrong}")
     convert(node_plan.params, cls.Params, f"node {name!r}: params")
     with contextlib.ExitStack() as stack:
-        sim = _live_simulation(domain, robot)
+        sim = _live_simulation(domain, robot, alone)
         if sim is None:
             if not alone:
                 Client(domain).close()  # says in its own words that no launch is live
@@ -60,22 +75,63 @@ def run_node(
             stack.enter_context(Registry(domain))
             sim = SimPlan(robot=robot or "")
         plan = Plan(name=name, sim=sim, nodes=[node_plan], domain=domain, folder=str(Path.cwd()))
-        from nodes.runtime.runner import Runner
-
         logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s", level=logging.INFO)
-        node = cls()
-        runner = Runner(plan, node_plan, node, told=_live_plan(domain))
-        if beside is not None:
-            threading.Thread(target=_stand_beside, args=(beside, domain, name), daemon=True).start()
-        runner.run()
+        node = _run(plan, cls, beside, greet)
         if ended is not None:
             ended(node)
     return 0
 
 
+def _run(
+    plan: Plan,
+    cls: type[Node],
+    beside: Callable[[Client, str], None] | None,
+    greet: Callable[[str], None] | None,
+) -> Node:
+    """Run the plan's only node to its end; an exception of its own code is shown."""
+    from nodes.runtime.process import told
+    from nodes.runtime.runner import Runner
+
+    node_plan = plan.nodes[0]
+    try:
+        node = cls()
+        news = None if greet is None else Greeting(plan, cls, greet)
+        runner = Runner(plan, node_plan, node, told=_live_plan(plan.domain), on_nodes=news)
+        if beside is not None:
+            threading.Thread(target=_stand_beside, args=(beside, plan.domain, node_plan.name), daemon=True).start()
+        runner.run()
+    except (PlanError, RegistryError, AddressError, DomainError):
+        raise
+    except Exception as error:
+        print(told(error), file=sys.stderr)
+        line = f"node {node_plan.name!r} ended: {type(error).__name__}: {error}"
+        raise NodeFailedError(line.rstrip(": ").partition("\n")[0]) from None
+    return node
+
+
+class Greeting:
+    """Says where a node has joined a simulation; a server that was started anew is joined again."""
+
+    def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
+        self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot, say
+        hears, says = (", ".join(table) or "nothing" for table in (cls.listens, cls.speaks))
+        self._line = f"domain {plan.domain}, robot {plan.sim.robot}, hears {hears}, says {says}; Ctrl-C ends"
+        self._sim: int | None = None  # the process that was joined
+
+    def __call__(self, nodes: Sequence[NodeEntry]) -> None:
+        pids = {entry.name: entry.pid for entry in nodes}
+        servers = [e.pid for e in nodes if e.name == "sim" and f"{self._robot}/state" in e.speaks]
+        if pids.get(self._name) != os.getpid() or not servers or servers[0] == self._sim:
+            return
+        joined = "joined" if self._sim is None else "joined again,"
+        self._sim = servers[0]
+        self._say(f"{self._name}: {joined} {self._line}")
+
+
 def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str) -> None:
     """Call `beside` when the node is at the registry; that the node or its domain ends meanwhile is no error."""
-    with contextlib.suppress(ServiceError, RegistryError, NotLiveError), Client(domain) as client:
+    over = (ServiceError, RegistryError, NotLiveError, UnknownNameError, zmq.ZMQError)
+    with contextlib.suppress(*over), Client(domain) as client:
         while all((entry.name, entry.pid) != (name, os.getpid()) for entry in client.nodes()):
             time.sleep(BESIDE_PERIOD_S)
         beside(client, name)
@@ -89,11 +145,14 @@ def _live_plan(domain: int) -> Plan | None:
     return None
 
 
-def _live_simulation(domain: int, robot: str | None) -> SimPlan | None:
+def _live_simulation(domain: int, robot: str | None, alone: bool) -> SimPlan | None:
     """What a node needs to know of the live simulation; None where nothing is live or nobody describes."""
     with contextlib.suppress(NotLiveError), Client(domain) as client:
-        described = [topic.name for topic in client.topics() if topic.name.endswith("/description")]
-        wanted = [f"{robot}/description"] if robot is not None else described
+        described = [t.name for t in client.topics() if t.name.endswith("/description") and t.speaks]
+        wanted = described if robot is None else [name for name in described if name == f"{robot}/description"]
+        if robot is not None and described and not wanted and not alone:
+            there = ", ".join(name.removesuffix("/description") for name in described)
+            raise UnknownNameError(f"no robot {robot!r} is live in domain {domain}; there is {there}")
         for topic in wanted:
             for _, message in client.stream(topic, timeout_s=DESCRIPTION_WAIT_S):
                 if isinstance(message, Description):

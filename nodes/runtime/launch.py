@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.observer import Observer
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, load_node_class, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
-from nodes.runtime.supervisor import Failure, Program, Supervisor
+from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Supervisor
 from nodes.wire.domain import domain_folder
 from nodes.wire.messages import Status
 from nodes.wire.registry import Registry
@@ -31,7 +32,7 @@ VIEWER = (
 )
 GATHER_S = 0.7  # of the 5 s in which a launch ends
 ANSWER_S = 0.5
-MILESTONE_MISSED = 1
+MILESTONE_MISSED = ALL_REFUSED = 1
 
 
 def process_began() -> float:
@@ -71,7 +72,10 @@ class Launch:
         self._began = began
         self._resumed_at = 0.0
         self._failure: Failure | None = None
+        self._unshown: list[str] = []
         self._signal = 0
+        classes = {node.name: load_node_class(node.run, plan.folder) for node in plan.nodes}
+        self._speakers = {name for name, cls in classes.items() if cls.speaks}
         files = (_file_of(node, plan.folder) for node in plan.nodes)
         self._files = {file: _identity(file) for file in files if file is not None}
         self._names = ["sim", *(node.name for node in plan.nodes)]
@@ -181,6 +185,7 @@ class Launch:
                 answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S))
                 if service == "status" and name == "sim":
                     summary.take_simulation(answer)
+                    self._take_refused(answer)
                     counters = {**answer, "refused": answer["frames_refused"]}
                     self._note_losses(name, counters, answer["last_refusal"])
                 elif service == "status":
@@ -188,11 +193,20 @@ class Launch:
                     if answer["figures"]:
                         summary.figures[name] = answer["figures"]
 
+    def _take_refused(self, answer: Mapping[str, Any]) -> None:
+        """Note the nodes of the plan of whose commands none was taken."""
+        taken = answer["commands_taken"]
+        for name, refused in answer["commands_refused"].items():
+            if name in self._names and not taken.get(name):
+                self.summary.refused_commands[name] = refused["reason"]
+
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
+        is_silent = name in self._speakers and counters.get("sent") == 0
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),
             refused=counters.get("refused", 0),
             restarts=self._supervisor.children[name].restarts,
+            heard_in_silence=counters.get("received", 0) if is_silent else 0,
             last_refusal=refusal,
         )
 
@@ -213,6 +227,10 @@ class Launch:
         elif summary.missed:
             summary.exit_code = MILESTONE_MISSED
             summary.ended = f"missed: {', '.join(summary.missed)}"
+        elif summary.refused_commands:
+            name, reason = next(iter(summary.refused_commands.items()))
+            summary.exit_code = ALL_REFUSED
+            summary.ended = f"every command of {name!r} was refused: {reason}"
 
     def show_failure(self) -> None:
         """Say what failed, with its last lines."""
@@ -220,8 +238,10 @@ class Launch:
         if failure is None:
             return
         print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
-        if failure.last_lines:
-            print("its last lines:", *failure.last_lines, sep="\n  ", file=sys.stderr, flush=True)
+        if self._unshown:
+            print("its last lines:", *self._unshown[-SHOWN_LINES:], sep="\n  ", file=sys.stderr, flush=True)
+        elif failure.last_lines:
+            print("its last lines stand above", file=sys.stderr, flush=True)
 
     def _ask_to_stop(self, name: str) -> bool:
         if self._observer.entry(name) is None:
@@ -242,8 +262,10 @@ class Launch:
     def _show_output(self) -> None:
         failed = self._failure.name if self._failure is not None else None
         for name, line in self._supervisor.new_lines():
-            if name != failed:  # its last lines come at the end
+            if name != failed:
                 self._display.say(line, name)
+            elif line.strip():
+                self._unshown.append(line)  # they come at the end, and no line comes twice
 
 
 def _detail(status: Status | None) -> str:

@@ -6,6 +6,7 @@ Every error is a `PlanError`: one line that names the file, the node and the key
 from __future__ import annotations
 
 import difflib
+import enum
 import math
 import re
 import tomllib
@@ -17,6 +18,7 @@ import msgspec
 
 Mode = Literal["realtime", "fast", "lockstep"]
 SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # simulated seconds per wall second that a pacer keeps
+WATCHDOG_S = 0.1  # in realtime, where nothing else is asked for
 PLAN_FILE = "plan.json"  # of a live launch, in its domain's folder
 PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # of a launch file, outside of its tables
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -32,7 +34,8 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The simulation server.
 
     stepper, stabilizer  a name, or a table of name and parameters
-    watchdog_ms  silence of a commanding node before its actuators go into safe_mode, None: never
+    watchdog_ms  silence of a commanding node before its actuators go into safe_mode, in simulation time, in the clock's
+                 where that goes faster; 0 or false: never; None: 100 in realtime, otherwise never
     safe_mode    "zero_effort"; "hold": servos keep their joints where they are, other actuators their effort
     speed        simulated seconds per wall second in realtime, 0.001 .. 1000
     rate_hz      of the state, in simulation time, None: every step
@@ -45,7 +48,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     step_ms: float = 1.0
     stepper: str | dict[str, Any] = "rk4"
     stabilizer: str | dict[str, Any] = "sampled_fuzzy"
-    watchdog_ms: float | None = None
+    watchdog_ms: float | bool | None = None
     safe_mode: Literal["zero_effort", "hold"] = "zero_effort"
     speed: float = 1.0
     rate_hz: float | None = None
@@ -72,6 +75,13 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         from sim_core.stabilization.stabilizers import stabilizer_named
 
         return _made(stabilizer_named, self.stabilizer)
+
+    @property
+    def watchdog_s(self) -> float | None:
+        """Seconds of silence before the safe mode, None for never."""
+        if self.watchdog_ms is None:
+            return WATCHDOG_S if self.mode == "realtime" else None
+        return self.watchdog_ms * 1e-3 or None
 
 
 def _method_text(asked: str | dict[str, Any]) -> str:
@@ -189,20 +199,31 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
     Numbers are finite, except in a field whose default is not; a table of anything is checked where it is used.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    for key, item in value.items():
+    for key, item in list(value.items()):
         if key not in fields:
             raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
-        if not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
+        if isinstance(item, float) and fields[key].type is str and not math.isfinite(item):
+            value = {**value, key: str(item)}  # TOML's nan and inf, where a word is asked for
+        elif not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
             raise PlanError(f"{where}: key {key!r}: {item} is not finite")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         text, _, key = str(error).partition(" - at `$")
         key = key.rstrip("`").lstrip(".")
-        choices = _choices(fields[key].type) if key in fields else []
-        if choices:
-            text = f"{value[key]!r} is none of {', '.join(choices)}{near_word(str(value[key]), choices)}"
+        field, part = _key_and_rest(key)
+        allowed = choices(fields[field].type) if field in fields else []
+        if allowed and not part:
+            text = f"{value[field]!r} is none of {', '.join(allowed)}{near_word(str(value[field]), allowed)}"
+        elif allowed and text.startswith("Invalid enum value"):
+            text = f"{text}; it is one of {', '.join(allowed)}"
         raise PlanError(f"{where}: {f'key {key!r}: ' if key else ''}{text}") from None
+
+
+def _key_and_rest(path: str) -> tuple[str, str]:
+    """ "modes[0]" as ("modes", "[0]"), "mode" as ("mode", "")."""
+    key = re.split(r"[.\[]", path, maxsplit=1)[0]
+    return key, path[len(key) :]
 
 
 def _is_finite(value: Any) -> bool:
@@ -214,11 +235,28 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _choices(kind: Any) -> list[str]:
-    """The values of a Literal, also of one that may be None; none for any other type."""
+def choices(kind: Any) -> list[str]:
+    """The values of a Literal or an enumeration, also of one that may be None or in a list; none for any other type."""
     if get_origin(kind) is Literal:
         return [str(choice) for choice in get_args(kind)]
-    return [choice for part in get_args(kind) for choice in _choices(part)]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return [str(member.value) for member in kind]
+    return [choice for part in get_args(kind) for choice in choices(part)]
+
+
+def type_text(kind: Any) -> str:
+    """A type as a person would write it: "number", "realtime | fast | lockstep", "list of number"."""
+    if words := choices(kind):
+        return " | ".join(words)
+    name = getattr(kind, "__name__", str(kind))
+    inner = [part for part in get_args(kind) if part is not type(None)]
+    if name == "dict" or not inner:
+        return {"float": "number", "int": "whole number", "str": "text", "bool": "true | false", "dict": "table"}.get(
+            name, name
+        )
+    if name == "list":
+        return f"list of {type_text(inner[0])}"
+    return " or ".join(dict.fromkeys(map(type_text, inner)))
 
 
 def _plan(document: dict[str, Any], file: Path) -> Plan:

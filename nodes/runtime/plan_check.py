@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from nodes.runtime.handlers import uncalled
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
 from nodes.runtime.plan import (
@@ -43,6 +44,8 @@ def check_plan(plan: Plan, file: Path) -> None:
         _check_node(node, seen, where)
         cls = classes[node.name] = _node_class(node, plan, file, where)
         params = convert(node.params, cls.Params, f"{where}: params")
+        if wrong := uncalled(cls):
+            raise PlanError(f"{where}: {wrong}")
         _check_topics(cls.speaks, plan.sim.robot, f"{where}: speaks")
         _check_topics(cls.listens, plan.sim.robot, f"{where}: listens")
         plain = msgspec.to_builtins(plan)
@@ -79,9 +82,12 @@ def _check_commands(
 
 def _check_sim(plan: Plan, file: Path) -> None:
     sim = plan.sim
-    for key in ("step_ms", "watchdog_ms", "speed", "rate_hz", "poses_hz", "deadline_ms"):
+    for key in ("step_ms", "speed", "rate_hz", "poses_hz", "deadline_ms"):
         if not positive(getattr(sim, key)):
             raise PlanError(f"{file}: [sim]: key {key!r}: {getattr(sim, key)} is not above zero")
+    if sim.watchdog_ms is True or (sim.watchdog_ms is not None and sim.watchdog_ms < 0.0):
+        told = f"{str(sim.watchdog_ms).lower()} is no time; give ms, or 0 or false for none"
+        raise PlanError(f"{file}: [sim]: key 'watchdog_ms': {told}")
     _check_methods(sim, file)
     if not SPEED_MIN <= sim.speed <= SPEED_MAX:
         raise PlanError(f"{file}: [sim]: key 'speed': {sim.speed:g} is not in {SPEED_MIN:g} .. {SPEED_MAX:g}")

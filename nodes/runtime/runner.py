@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +21,9 @@ from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake
 from nodes.wire.bus import Context
+from nodes.wire.messages import Event
 from nodes.wire.refusals import last_of
+from nodes.wire.registry import NodeEntry
 from nodes.wire.service import Request
 
 log = logging.getLogger("armswing.node")
@@ -42,10 +46,19 @@ def is_participant(plan: Plan, node: type[Node]) -> bool:
 class Runner:
     """One node, its sockets and its loop. `run` returns when the node was asked to stop.
 
-    told  the plan the node is told of, where it joined one that it runs beside
+    told      the plan the node is told of, where it joined one that it runs beside
+    on_nodes  called with all nodes of the domain whenever they change, on another thread
     """
 
-    def __init__(self, plan: Plan, node_plan: NodePlan, node: Node, told: Plan | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        node_plan: NodePlan,
+        node: Node,
+        told: Plan | None = None,
+        on_nodes: Callable[[list[NodeEntry]], None] | None = None,
+    ) -> None:
+        self._on_nodes = on_nodes
         self._context: Context = zmq.Context.instance()
         lockstep = plan.sim.mode == "lockstep"
         self._place = Place(plan.domain, node_plan.name, self._context, wall_clock=not lockstep)
@@ -64,6 +77,7 @@ class Runner:
             self._poller.register(self._turns.socket, zmq.POLLIN)
         self._received = self._sent = self._overruns = 0
         self._shown: dict[str, float] = {}
+        self._refused: set[str] = set()
         self._seen_registry = False
 
     def _make_links(self, lockstep: bool) -> Links:
@@ -71,6 +85,8 @@ class Runner:
         topics = {topic: kind for topic, (_, kind) in hosted.hears.items()}
         if lockstep:  # all that concerns the robot comes in turns, for the order must not depend on the clock
             topics = {topic: kind for topic, kind in topics.items() if "/" not in topic}
+        elif self._turns is None and f"{hosted.robot}/command" in [topic for topic, _ in hosted.speaks.values()]:
+            topics.setdefault(f"{hosted.robot}/event", Event)  # says so when its commands are refused
         ignore = ("sim",) if self._turns is not None else ()
         everything = hosted.hears_all and not lockstep
         return Links(
@@ -136,9 +152,11 @@ class Runner:
     def _is_ready(self) -> bool:
         return self._seen_registry and self._links.ready
 
-    def _on_change(self, nodes: list[Any]) -> None:
+    def _on_change(self, nodes: list[NodeEntry]) -> None:
         self._links.offer(nodes)
         self._seen_registry = True
+        if self._on_nodes is not None:
+            self._on_nodes(nodes)
         self._wake.set()
 
     def _publish(self, topic: str, payload: bytes) -> None:
@@ -146,8 +164,19 @@ class Runner:
         self._place.publisher.send(topic, payload)
 
     def _take(self, heard: Heard) -> None:
-        self._received += 1
-        self._hosted.hear(heard[1], heard[2])
+        _, topic, message, *_ = heard
+        if type(message) is Event and message.kind == "refused" and message.node == self._hosted.name:
+            self._tell_refused(message.detail)
+        if self._hosted.wants(topic):
+            self._received += 1
+            self._hosted.hear(topic, message)
+
+    def _tell_refused(self, reason: str) -> None:
+        """To the person at the node's own terminal, once for each reason; numbers in it are no other one."""
+        kind = re.sub(r"\d+", "#", reason)
+        if kind not in self._refused and len(self._refused) < 64:
+            self._refused.add(kind)
+            self._hosted.context.warn(f"its commands are refused: {reason}")
 
     def _tick(self, expired: int) -> None:
         if expired:
@@ -161,6 +190,9 @@ class Runner:
                 result = self._answer(request)
             except (ValueError, TypeError, KeyError) as error:  # a stranger's arguments must not end the node
                 service.refuse(request, str(error) or type(error).__name__)
+            except Exception as error:
+                service.refuse(request, f"node {self._hosted.name!r} ended: {type(error).__name__}: {error}")
+                raise
             else:
                 service.reply(request, result)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+JUDGED_S = 1.0  # a shorter run says nothing about the computer
 REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 
 MEASURED_BY_THE_SERVER = frozenset(
@@ -24,12 +25,16 @@ class FileWritten(msgspec.Struct, kw_only=True):
 
 
 class ListenerLoss(msgspec.Struct, kw_only=True):
-    """Messages a node did not get, what it refused last and why, and how often it was started again."""
+    """Messages a node did not get, what it refused last and why, and how often it was started again.
+
+    heard_in_silence  messages heard by a node that might have spoken and said nothing at all
+    """
 
     lost: int = 0
     refused: int = 0
     restarts: int = 0
     last_refusal: str = ""
+    heard_in_silence: int = 0
 
 
 class Load(msgspec.Struct, kw_only=True):
@@ -86,6 +91,7 @@ class Summary(msgspec.Struct, kw_only=True):
     loads: dict[str, Load] = {}
     figures: dict[str, dict[str, float]] = {}
     nodes: dict[str, ListenerLoss] = {}
+    refused_commands: dict[str, str] = {}
     files: list[FileWritten] = []
     method: str = ""
 
@@ -113,7 +119,8 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.first_state_s is not None:
             yield "start", f"first state after {self.first_state_s:.2f} s"
         if self.real_time_factor is not None:
-            behind = self.mode == "realtime" and self.real_time_factor < REAL_TIME_HELD
+            judged = self.mode == "realtime" and self.time >= JUDGED_S
+            behind = judged and self.real_time_factor < REAL_TIME_HELD
             hint = "; this computer fell behind, `armswing doctor` may say why" if behind else ""
             yield "real-time factor", f"{self.real_time_factor:.3f}{hint}"
         if self.overruns is not None and self.mode == "realtime":
@@ -142,6 +149,9 @@ class Summary(msgspec.Struct, kw_only=True):
     def _node_lines(self) -> Iterator[tuple[str, str]]:
         if self.nodes:
             yield "messages lost", ", ".join(f"{name} {loss.lost}" for name, loss in self.nodes.items())
+        for name, loss in self.nodes.items():
+            if loss.heard_in_silence:
+                yield "said nothing", f"{name}, which heard {loss.heard_in_silence} messages"
         for name, loss in self.nodes.items():
             if loss.refused:
                 last = f", the last on {loss.last_refusal}" if loss.last_refusal else ""

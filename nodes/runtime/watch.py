@@ -17,7 +17,7 @@ class Watchdog:
         self._heard_at = now
 
     def hear(self, now: float) -> None:
-        """A command came, or time did not count until now: a pause ends."""
+        """A command came."""
         self._heard_at = now
 
     def trips(self, now: float) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from nodes.runtime.process import die_with_parent
 from nodes.studies.runs import Outcome, Run, execute, simulation_of
-from nodes.studies.study import Cost, Results, Study
+from nodes.studies.study import Cost, Part, Results, Study
 
 TRIALS = 3  # of which the best counts
 ADAPTIVE_TRIAL = 5.0  # simulated s
@@ -47,7 +47,19 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
             report("measuring times", done, len(held))
             results.costs[run] = _submit(crew, cost_of, run, study.trial_s).result()
         report("measuring times", len(held), len(held))
+    results.parts = work_out(study.parts, report)
     return results
+
+
+def work_out(parts: Sequence[Part], report: Report) -> dict[str, Any]:
+    """What a study works out besides runs, by name, one after the other."""
+    found = {}
+    for done, part in enumerate(parts):
+        report("working out", done, len(parts))
+        found[part.name] = part.make()
+    if parts:
+        report("working out", len(parts), len(parts))
+    return found
 
 
 @contextmanager

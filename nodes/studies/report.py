@@ -25,9 +25,15 @@ UNFINISHED = ".unfinished-"  # begins the name of the folder in which pictures w
 TABLES = ("runs", "claims", "timing", "timing_claims")
 
 
+def tables_of(study: Study) -> list[str]:
+    """The tables that every study has; those of runs where there are runs."""
+    return [table for table in TABLES if study.runs or table not in ("runs", "timing")]
+
+
 def files_of(study: Study) -> list[str]:
     """Every file that the study writes, relative to its folder."""
-    names = [f"tables/{table}.{ending}" for table in TABLES for ending in ("csv", "json")]
+    tabled = [*tables_of(study), *(table.file for section in study.sections for table in section.tables)]
+    names = [f"tables/{table}.{ending}" for table in tabled for ending in ("csv", "json")]
     for section in study.sections:
         for plot in section.plots:
             names.append(f"plots/{plot.file}.png")
@@ -91,6 +97,8 @@ def _write_all(study: Study, results: Results, folder: Path, report: Report) -> 
         "timing": tables.timing_table(study, results),
         "timing_claims": tables.claims_table(judged, timed=True),
     }
+    found = {name: rows for name, rows in found.items() if name in tables_of(study)}
+    found |= {table.file: table.rows(results) for section in study.sections for table in section.tables}
     for name, rows in found.items():
         _write(folder / "tables" / f"{name}.csv", tables.as_csv(rows))
         _write(folder / "tables" / f"{name}.json", tables.as_json(rows))
@@ -146,6 +154,7 @@ def page(study: Study, results: Results) -> str:
     environment.filters.update(filters)
     return environment.get_template("page.html.j2").render(
         study=study,
+        results=results,
         judged=judged,
         spans={entry.claim.key: entry.span for entry in judged},
         counts=[(verdict, counts[verdict]) for verdict in Verdict],

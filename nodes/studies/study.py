@@ -22,13 +22,32 @@ class Plot:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Rows beside the pictures: as CSV and JSON under `file`, and on the page where they are `shown`."""
+
+    file: str
+    caption: str
+    rows: Callable[[Any], list[dict[str, Any]]]
+    shown: bool = True
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a study works out besides runs: `make` gives what is kept under its name."""
+
+    name: str
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading of the page, what one should know before its pictures, and the pictures."""
+    """A heading of the page, what one should know before its pictures, the pictures, and tables."""
 
     key: str
     title: str
     text: str
     plots: tuple[Plot, ...]
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +78,7 @@ class Study:
     sections: tuple[Section, ...]
     measured: tuple[Run, ...] = ()
     longest: tuple[Run, ...] = ()
+    parts: tuple[Part, ...] = ()
     quick: bool = False
     trial_s: float = 0.1
     dpi: int = 150
@@ -81,10 +101,11 @@ class Cost:
 
 @dataclass
 class Results:
-    """Outcomes by run; costs of the runs that were measured and held."""
+    """Outcomes by run; costs of the runs that were measured and held; a study's own parts by name."""
 
     outcomes: dict[Run, Outcome]
     costs: dict[Run, Cost] = field(default_factory=dict)
+    parts: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, run: Run) -> Outcome:
         return self.outcomes[run]
@@ -105,7 +126,7 @@ class Results:
             spans.setdefault(replace(run, seconds=0.0), set()).add(run.seconds)
         found = []
         for claim in study.claims:
-            seen = _Seen(self.outcomes, self.costs)
+            seen = _Seen(self)
             findings = claim.judge(seen)
             seconds = tuple(sorted({run.seconds for run in seen.runs}))
             short = [run for run in seen.runs if self.outcomes[run].held]
@@ -118,8 +139,8 @@ class Results:
 class _Seen(Results):
     """Results that note which runs are looked at."""
 
-    def __init__(self, outcomes: dict[Run, Outcome], costs: dict[Run, Cost]) -> None:
-        super().__init__(outcomes, costs)
+    def __init__(self, results: Results) -> None:
+        super().__init__(results.outcomes, results.costs, results.parts)
         self.runs: list[Run] = []
 
     def __getitem__(self, run: Run) -> Outcome:

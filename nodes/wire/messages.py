@@ -157,12 +157,26 @@ class Encoders(Message, kw_only=True):
 
 
 class Event(Message, kw_only=True):
-    """A change of configuration: state before and after as coordinates then velocities, energy lost in J."""
+    """Something that happened: a change of configuration, or what somebody did to the run.
+
+    kind    the guard of a change of configuration; "reset", "restore", "diverged"; "set" of a parameter; of one who
+            commands "refused", "safe" (silent: the actuators were made safe) or "held" (gone: its last command holds)
+    before  of a change of configuration the state, coordinates then velocities; `after` likewise
+    energy  lost in the change, J
+    node    whose parameter was set, or who commanded
+    key     the parameter; `old` and `new` its values as JSON
+    detail  one line for a person
+    """
 
     kind: str = ""
     before: list[float] = []
     after: list[float] = []
     energy: float = 0.0
+    node: str = ""
+    key: str = ""
+    old: str = ""
+    new: str = ""
+    detail: str = ""
 
 
 class Status(Message, kw_only=True):

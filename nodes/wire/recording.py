@@ -20,8 +20,9 @@ from mcap.records import Message as McapMessage
 from mcap.stream_reader import CRCValidationError, StreamReader, breakup_chunk
 from mcap.writer import MCAP0_MAGIC
 
-from nodes.wire.messages import Description, Message
+from nodes.wire.messages import Description, Event, Message
 from nodes.wire.recording_columns import Columns, columns
+from nodes.wire.recording_runs import Run, RunCutter, picked
 from nodes.wire.recording_schema import decode_json, schema_name
 from nodes.wire.recording_writer import METADATA_NAME, RecordingWriter, is_complete, sidecar_path
 from nodes.wire.topics import lookup
@@ -50,12 +51,14 @@ class Recorded:
 
     schema   the name of its type, "armswing.RobotState"
     time_ns  log time: simulation time, nanoseconds
+    seq      of its publisher and topic
     """
 
     topic: str
     schema: str
     time_ns: int
     payload: bytes
+    seq: int = 0
 
     def message(self) -> Message | None:
         """The typed message, None when its type is none of ours."""
@@ -96,7 +99,7 @@ class RecordingFile:
         for record in self._records():
             if isinstance(record, McapMessage):
                 channel = channels[record.channel_id]
-                yield Recorded(channel.topic, schemas[channel.schema_id], record.log_time, record.data)
+                yield Recorded(channel.topic, schemas[channel.schema_id], record.log_time, record.data, record.sequence)
             elif isinstance(record, Channel):
                 channels[record.id] = record
             elif isinstance(record, Schema):
@@ -144,12 +147,16 @@ class Recording(Mapping[str, Columns]):
     description  what the robot is, None when it was not recorded
     metadata     what the writer put in: the plan and the parameters as JSON
     truncated    the writer was cut off; everything before the cut is here
+    runs         the runs of the file: a reset, a restore or a restart of the server begins another
+    run          the number of the one that is here, None when all are, one after the other
     """
 
     path: Path
     metadata: dict[str, str]
     truncated: bool
     description: Description | None
+    runs: list[Run]
+    run: int | None
     _topics: dict[str, Columns] = field(repr=False)
 
     @property
@@ -170,60 +177,104 @@ class Recording(Mapping[str, Columns]):
         return len(self._topics)
 
 
-def read_recording(path: str | os.PathLike[str], topics: Collection[str] | None = None) -> Recording:
-    """The recording at `path` as arrays, all topics or those named. Raises RecordingError."""
+def read_recording(
+    path: str | os.PathLike[str], topics: Collection[str] | None = None, run: int | None = None
+) -> Recording:
+    """The recording at `path` as arrays, all topics or those named. Raises RecordingError.
+
+    run  which of its runs, from 1, -1 for the last; None for all of them one after the other, as they stand in the
+         file: where the simulation was reset in between, `timestamp` goes back
+    """
     file = RecordingFile(path)
+    cutter = RunCutter()
     times: dict[str, list[int]] = {}
     payloads: dict[str, list[bytes]] = {}
+    places: dict[str, list[int | None]] = {}
     description: Description | None = None
     for recorded in file:
+        place = cutter.place(recorded.topic, recorded.time_ns, recorded.seq, recorded.payload)
         if description is None and recorded.schema == schema_name(Description):
             found = recorded.message()
             description = found if isinstance(found, Description) else None
         if topics is None or recorded.topic in topics:
             times.setdefault(recorded.topic, []).append(recorded.time_ns)
             payloads.setdefault(recorded.topic, []).append(recorded.payload)
+            places.setdefault(recorded.topic, []).append(place)
+    try:
+        wanted = picked(cutter.runs, run)
+    except ValueError as error:
+        raise RecordingError(f"{file.path}: {error}") from None
     decode = msgspec.json.Decoder(dict[str, Any]).decode
-    tables = {
-        topic: columns(np.asarray(times[topic], dtype=np.int64) / 1e9, [decode(line) for line in lines])
-        for topic, lines in payloads.items()
-    }
-    return Recording(file.path, file.metadata, file.truncated, description, tables)
+    tables = {}
+    for topic, lines in payloads.items():
+        rows = [i for i, place in enumerate(places[topic]) if wanted is None or place in (None, wanted)]
+        if rows:
+            log_time = np.asarray([times[topic][i] for i in rows], dtype=np.int64) / 1e9
+            tables[topic] = columns(log_time, [decode(lines[i]) for i in rows])
+    number = None if wanted is None else wanted + 1
+    return Recording(file.path, file.metadata, file.truncated, description, cutter.runs, number, tables)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `armswing info` shows, as plain data: topics with counts and rates, duration, size, metadata.
+    """What `armswing info` shows, as plain data: runs, topics with counts and rates, duration, size, metadata.
 
     Times are simulation seconds, of the messages that are said once and not again to each who comes later: such
-    a latched one may be much older than the recording. `rate_hz` is None for a topic with fewer than two instants.
+    a latched one may be much older than the recording. `duration_s` and the rates go by the sum of the runs' lengths;
+    `rate_hz` is None for a topic with fewer than two instants in every run. `start_s` is of the first run, `end_s` of
+    the last.
     """
     file = RecordingFile(path)
+    cutter = RunCutter()
     rows: dict[str, dict[str, Any]] = {}
+    spans: dict[str, dict[int | None, list[int]]] = {}
+    events: list[dict[str, Any]] = []
     for recorded in file:
+        place = cutter.place(recorded.topic, recorded.time_ns, recorded.seq, recorded.payload)
         row = rows.setdefault(
             recorded.topic,
             {"topic": recorded.topic, "type": recorded.schema, "count": 0, "first_s": recorded.time_ns / 1e9},
         )
         row["count"] += 1
         row["last_s"] = recorded.time_ns / 1e9
-    for row in rows.values():
-        span = row["last_s"] - row["first_s"]
-        row["rate_hz"] = (row["count"] - 1) / span if span > 0.0 else None
-    timed = [row for row in rows.values() if not _is_latched(row["topic"])] or list(rows.values())
-    start = min((row["first_s"] for row in timed), default=0.0)
-    end = max((row["last_s"] for row in timed), default=0.0)
+        if recorded.schema == schema_name(Event) and isinstance(event := recorded.message(), Event):
+            events.append({"run": (place or 0) + 1, **_told(event)})
+        span = spans.setdefault(recorded.topic, {}).setdefault(place, [recorded.time_ns, recorded.time_ns])
+        span[0], span[1] = min(span[0], recorded.time_ns), max(span[1], recorded.time_ns)
+    for topic, row in rows.items():
+        length_ns = sum(last - first for first, last in spans[topic].values())
+        row["rate_hz"] = (row["count"] - len(spans[topic])) / (length_ns / 1e9) if length_ns > 0 else None
+    timed = [topic for topic in rows if not _is_latched(topic)] or list(rows)
+    runs = _run_spans([spans[topic] for topic in timed])
     return {
         "file": str(file.path),
         "size_bytes": file.path.stat().st_size,
-        "start_s": start,
-        "end_s": end,
-        "duration_s": end - start,
+        "start_s": runs[0][0] if runs else 0.0,
+        "end_s": runs[-1][1] if runs else 0.0,
+        "duration_s": sum(end - start for start, end in runs),
         "messages": sum(row["count"] for row in rows.values()),
         "truncated": file.truncated,
+        "runs": [msgspec.to_builtins(run) for run in cutter.runs],
         "topics": list(rows.values()),
+        "events": events,
         "metadata": file.metadata,
         "sidecar": _read_sidecar(file.path),
     }
+
+
+def _told(event: Event) -> dict[str, Any]:
+    """What an event says in words."""
+    keys = ("timestamp", "kind", "node", "key", "old", "new", "detail")
+    return {key: value for key in keys if (value := getattr(event, key)) != ""}
+
+
+def _run_spans(topics: list[dict[int | None, list[int]]]) -> list[tuple[float, float]]:
+    """First and last time of each run over these topics, seconds."""
+    numbers = sorted({place or 0 for spans in topics for place in spans})
+    found = []
+    for number in numbers:
+        of_run = [span for spans in topics for place, span in spans.items() if (place or 0) == number]
+        found.append((min(first for first, _ in of_run) / 1e9, max(last for _, last in of_run) / 1e9))
+    return found
 
 
 def _is_latched(topic: str) -> bool:

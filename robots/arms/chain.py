@@ -11,8 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from robots.arms.welding import plus, welded
-from robots.charmie.links import arm_bodies, arm_joints
-from robots.charmie.mechanism import actuator
+from robots.charmie.links import actuator, arm_bodies, arm_joints
 from robots.charmie.parameters import numbers_of, read_parameters
 from sim_core.mechanism import Joint, Mechanism, PointOutput
 

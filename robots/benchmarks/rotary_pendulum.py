@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from robots.parameters import require_choice, require_positive
+from robots.parameters import require_choice, require_not_negative, require_positive
 from sim_core.mechanism import Actuator, Body, Joint, Matrix3, Mechanism, PointOutput, Shape, Tunable
 
 # The arm's axes in the world at joint position 0, as columns: x1 = y0, y1 = z0 (up), z1 = x0 (along the arm). These are
@@ -40,6 +40,9 @@ def rotary_pendulum(
     require_choice(name, "coordinates", coordinates, ("absolute", "joint"))
     require_positive(name, arm_mass=arm_mass, arm_length=arm_length)
     require_positive(name, pendulum_mass=pendulum_mass, pendulum_length=pendulum_length)
+    require_not_negative(name, arm_damping=arm_damping, pendulum_damping=pendulum_damping)
+    if torque_limit is not None:
+        require_positive(name, torque_limit=torque_limit)
     if variant == "qube":
         reach, length, masses = arm_length, pendulum_length, (arm_mass, pendulum_mass)
         arm, pendulum = _uniform_rods(masses, reach, length)

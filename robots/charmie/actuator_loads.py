@@ -18,6 +18,8 @@ from robots.charmie.parameters import Parameters
 from sim_core.joint_loads import BodyMotion, efforts, motions, postures
 from sim_core.mechanism import Actuator, Mechanism
 
+Times = Sequence[float] | np.ndarray
+
 
 @dataclass(frozen=True)
 class ActuatorLoad:
@@ -64,7 +66,7 @@ class Posed:
     moving: Mapping[str, BodyMotion]
 
 
-def posed(mechanism: Mechanism, motion: JointMotion, times: Sequence[float]) -> list[Posed]:
+def posed(mechanism: Mechanism, motion: JointMotion, times: Times) -> list[Posed]:
     """The instants of a motion of the open tree `mechanism`."""
     found = []
     for t in times:
@@ -73,7 +75,7 @@ def posed(mechanism: Mechanism, motion: JointMotion, times: Sequence[float]) -> 
     return found
 
 
-def efforts_over(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed], times: Sequence[float]) -> Efforts:
+def efforts_over(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed], times: Times) -> Efforts:
     """Efforts of every actuator at the instants of a motion; `mechanism` is the open tree built from p."""
     joints = [joint.name for joint in mechanism.moving_joints]
     rods = rod_actuators(p)
@@ -119,8 +121,8 @@ def load_report(found: Efforts) -> list[ActuatorLoad]:
                 rms=rms,
                 peak_share=peak / limit,
                 rms_share=rms / limit,
-                peak_power=max(float(power.max()), 0.0),
-                most_braking=max(float(-power.min()), 0.0),
+                peak_power=max(float(power.max()), 0.0) + 0.0,
+                most_braking=max(float(-power.min()), 0.0) + 0.0,
             )
         )
     return rows

@@ -11,9 +11,18 @@ from typing import Any
 import numpy as np
 
 from robots.charmie.auxiliary import HALVES, mirrored
-from robots.charmie.geometry import Motion, PlanarMotion, balance_motion, lift_actuator, tilt_actuator
-from robots.charmie.links import STEEL, box_inertia
+from robots.charmie.geometry import (
+    Motion,
+    PlanarMotion,
+    balance_motion,
+    length_of_lift,
+    length_of_tilt,
+    lift_actuator,
+    tilt_actuator,
+)
+from robots.charmie.links import actuator, box_inertia
 from robots.charmie.parameters import LinearActuator, Parameters, Point
+from robots.charmie.shapes import STEEL
 from sim_core.mechanism import Actuator, Body, Joint, Shape, Slider, Spring, Vector3, X, Y, Z
 
 DRIVEN = {"lift": ("4d", "link_3", "link_4"), "tilt": ("5d", "link_4", "link_5")}
@@ -62,7 +71,15 @@ def loop_joints(p: Parameters) -> tuple[Joint, ...]:
             Joint(
                 name=f"{name}_cylinder", parent=carrier, child=cylinder, parent_point=given(p, name).base_point, axis=X
             ),
-            Joint(name=f"{name}_rod", kind="prismatic", parent=cylinder, child=f"link_{link}_rod", axis=Z),
+            Joint(
+                name=f"{name}_rod",
+                kind="prismatic",
+                parent=cylinder,
+                child=f"link_{link}_rod",
+                axis=Z,
+                lower=rod_limits(p, name)[0],
+                upper=rod_limits(p, name)[1],
+            ),
         ]
     track: Point = (0.0, p.balance.pivot[1], p.balance.slide_height)
     for half, side in HALVES.items():
@@ -132,9 +149,17 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
 def rod_actuators(p: Parameters) -> dict[str, Actuator]:
     """The actuators that stand in the place of those of the open tree's lift and tilt; positive effort lengthens."""
     return {
-        name: Actuator(name=f"{name}_rod", joint=f"{name}_rod", effort_limit=given(p, name).effort_limit, unit="N")
+        name: actuator(f"{name}_rod", of.effort_limit, of.rod_velocity_limit, of.rod_servo, "N")
         for name in DRIVEN
+        for of in [given(p, name)]
     }
+
+
+def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
+    """Shortest and longest length of an actuator, m: at the limits of the joint that it moves."""
+    length = length_of_lift if name == "lift" else length_of_tilt
+    ends = length(p, given(p, name).lower), length(p, given(p, name).upper)
+    return min(ends), max(ends)
 
 
 def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
@@ -159,9 +184,9 @@ def given(p: Parameters, name: str) -> LinearActuator:
     return p.lift if name == "lift" else p.tilt
 
 
-def barrel(actuator: LinearActuator) -> float:
+def barrel(given: LinearActuator) -> float:
     """Length of an actuator's cylinder and of its rod, m: 0.6 of the length at the start."""
-    return 0.6 * actuator.start_length
+    return 0.6 * given.start_length
 
 
 def _closure(

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
-from robots.charmie.parameters import Arm, Head, HeadLink, Parameters, Point
-from sim_core.mechanism import ORIGIN, Body, Joint, Matrix3, Shape, X, Y, Z
+from robots.charmie import shapes
+from robots.charmie.parameters import Arm, Head, HeadLink, Parameters, Point, ServoGains
+from sim_core.mechanism import ORIGIN, Actuator, Body, Joint, Matrix3, Servo, Shape, X, Y, Z
 from sim_core.spatial import rotation_zxz
 
 AXES = {"x": X, "y": Y, "z": Z}
-STEEL = "#8a939c"
 SIDES = {"a": "left", "b": "right"}
 # ZXZ angles of the fixed joints at link 5, eqs. 2 to 4 (rad)
 FIXED_ZXZ = {
@@ -34,21 +35,9 @@ def box_inertia(mass: float, size: Point) -> tuple[float, float, float, float, f
     return (mass * (y + z) / 12, mass * (x + z) / 12, mass * (x + y) / 12, 0.0, 0.0, 0.0)
 
 
-def box(name: str, mass: float, size: Point, center: Point, color: str = "") -> Body:
-    """A uniform box around `center`, drawn as it is."""
-    return Body(
-        name=name,
-        mass=mass,
-        inertia=box_inertia(mass, size),
-        center_of_mass=center,
-        shapes=(Shape(kind="box", size=size, position=center, color=color),),
-    )
-
-
-def rail(axis: Point, length: float) -> Shape:
-    """A line on the floor as long as the base, for links that are only a sliding."""
-    end = [length / 2 * part for part in axis]
-    return Shape(kind="line", points=(*(-x + 0.0 for x in end), *end))
+def box(name: str, mass: float, size: Point, center: Point, drawn: tuple[Shape, ...]) -> Body:
+    """A body with the mass of a uniform box around `center`."""
+    return Body(name=name, mass=mass, inertia=box_inertia(mass, size), center_of_mass=center, shapes=drawn)
 
 
 def trunk_bodies(p: Parameters) -> tuple[Body, ...]:
@@ -56,12 +45,13 @@ def trunk_bodies(p: Parameters) -> tuple[Body, ...]:
     wheels = p.base.wheels.count * p.base.wheels.mass
     nothing = (0.0,) * 6
     height = p.base.floor_gap + p.base.size[2] / 2
+    drawn = shapes.trunk(p)
     return (
-        Body(name="link_1", mass=0.0, inertia=nothing, shapes=(rail(X, p.base.size[0]),)),
-        Body(name="link_2", mass=0.0, inertia=nothing, shapes=(rail(Y, p.base.size[1]),)),
-        box("link_3", p.base.mass + wheels, p.base.size, (0.0, 0.0, height)),
-        box("link_4", p.lower_body.mass, p.lower_body.size, p.lower_body.center_of_mass),
-        box("link_5", p.upper_body.mass, p.upper_body.size, p.upper_body.center_of_mass),
+        Body(name="link_1", mass=0.0, inertia=nothing, shapes=drawn["link_1"]),
+        Body(name="link_2", mass=0.0, inertia=nothing, shapes=drawn["link_2"]),
+        box("link_3", p.base.mass + wheels, p.base.size, (0.0, 0.0, height), drawn["link_3"]),
+        box("link_4", p.lower_body.mass, p.lower_body.size, p.lower_body.center_of_mass, drawn["link_4"]),
+        box("link_5", p.upper_body.mass, p.upper_body.size, p.upper_body.center_of_mass, drawn["link_5"]),
     )
 
 
@@ -95,13 +85,16 @@ def trunk_joints(p: Parameters) -> tuple[Joint, ...]:
 
 def arm_bodies(arm: Arm, branch: str) -> tuple[Body, ...]:
     """Links 7 to 13 of one arm."""
-    bodies = [
-        box(f"link_{number}{branch}", link.mass, (link.width, link.width, link.length), (0.0, 0.0, link.length / 2))
-        for number, link in enumerate(arm.links, start=7)
-    ]
+    bodies = []
+    for number, link in enumerate(arm.links, start=7):
+        drawn = shapes.arm_link(link)
+        size, center = (link.width, link.width, link.length), (0.0, 0.0, link.length / 2)
+        bodies.append(box(f"link_{number}{branch}", link.mass, size, center, drawn))
+    bodies[-1] = dataclasses.replace(bodies[-1], shapes=(*bodies[-1].shapes, *shapes.hand(arm)))
     claw = arm.claw
-    size = (claw.width, claw.width, claw.length)
-    return (*bodies, box(f"link_13{branch}", claw.mass, size, (0.0, 0.0, claw.length / 2)))
+    size, center = (claw.width, claw.width, claw.length), (0.0, 0.0, claw.length / 2)
+    finger = (shapes.brick(size, center, shapes.BLUE),)
+    return (*bodies, box(f"link_13{branch}", claw.mass, size, center, finger))
 
 
 def arm_joints(arm: Arm, branch: str, parent: str, names: list[str]) -> tuple[Joint, ...]:
@@ -148,7 +141,7 @@ def mount(p: Parameters, branch: str) -> tuple[Body, Joint]:
     """Link 6 of a branch, fixed to link 5."""
     points = {"a": p.upper_body.left_shoulder, "b": p.upper_body.right_shoulder, "c": p.upper_body.neck}
     mass, size = (p.head.mount_mass, p.head.mount_size) if branch == "c" else (p.arm.mount_mass, p.arm.mount_size)
-    body = box(f"link_6{branch}", mass, size, ORIGIN)
+    body = box(f"link_6{branch}", mass, size, ORIGIN, (shapes.brick(size, ORIGIN, shapes.DARK),))
     joint = Joint(
         name=f"mount_{branch}",
         kind="fixed",
@@ -162,8 +155,9 @@ def mount(p: Parameters, branch: str) -> tuple[Body, Joint]:
 
 def head_bodies(head: Head) -> tuple[Body, ...]:
     """Links 7c and 8c."""
+    drawn = shapes.head(head)
     return tuple(
-        box(name, link.mass, link.size, link.center_of_mass)
+        box(name, link.mass, link.size, link.center_of_mass, drawn[name])
         for name, link in (("link_7c", head.pan), ("link_8c", head.tilt))
     )
 
@@ -186,3 +180,9 @@ def head_joints(head: Head) -> tuple[Joint, ...]:
         joint("neck_pan", head.pan, Z, "link_6c", "link_7c"),
         joint("neck_tilt", head.tilt, X, "link_7c", "link_8c"),
     )
+
+
+def actuator(joint: str, effort: float, velocity: float, gains: ServoGains, unit: str = "N m") -> Actuator:
+    """The actuator of a joint, named as the joint."""
+    servo = Servo(stiffness=gains.stiffness, damping=gains.damping)
+    return Actuator(name=joint, joint=joint, effort_limit=effort, velocity_limit=velocity, servo=servo, unit=unit)

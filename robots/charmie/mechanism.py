@@ -10,9 +10,10 @@ from typing import Literal
 
 from robots.charmie import closed, links
 from robots.charmie.geometry import Motion, lift_of_length, tilt_of_length
-from robots.charmie.parameters import Parameters, ServoGains, numbers_of, read_parameters
+from robots.charmie.links import actuator
+from robots.charmie.parameters import Parameters, numbers_of, read_parameters
 from robots.parameters import require_choice
-from sim_core.mechanism import Actuator, Mechanism, PointOutput, Servo
+from sim_core.mechanism import Actuator, Mechanism, PointOutput
 
 
 def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechanism:
@@ -73,12 +74,6 @@ def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:
         initial_q=(*tree.initial_q, *loop_q),
         initial_v=(*tree.initial_v, *[0.0] * len(loop_q)),
     )
-
-
-def actuator(joint: str, effort: float, velocity: float, gains: ServoGains, unit: str = "N m") -> Actuator:
-    """The actuator of a joint, named as the joint."""
-    servo = Servo(stiffness=gains.stiffness, damping=gains.damping)
-    return Actuator(name=joint, joint=joint, effort_limit=effort, velocity_limit=velocity, servo=servo, unit=unit)
 
 
 def actuators(p: Parameters) -> tuple[Actuator, ...]:

@@ -147,7 +147,8 @@ class Head(_Table, frozen=True):
 class LinearActuator(_Table, frozen=True):
     """A linear actuator between two bodies.
 
-    Of the joint that it moves are lower, upper, velocity_limit, joint_effort_limit (N or N m) and servo.
+    Of the joint that it moves are lower, upper, velocity_limit, joint_effort_limit (N or N m) and servo; of its rod,
+    where that is driven, effort_limit (N), rod_velocity_limit (m/s) and rod_servo.
     """
 
     base_point: Point
@@ -159,6 +160,8 @@ class LinearActuator(_Table, frozen=True):
     effort_limit: Positive
     joint_effort_limit: Positive
     servo: ServoGains
+    rod_velocity_limit: Positive
+    rod_servo: ServoGains
 
 
 class ExtensionSpring(_Table, frozen=True):

@@ -48,7 +48,17 @@ def connections(mechanism: Mechanism) -> tuple[Connection, ...]:
 def point_clouds(p: Parameters, mechanism: Mechanism, q: Any) -> dict[str, PointCloud]:
     """The points of all 40 bodies at joint positions q (21,) of the open tree `mechanism`, built from p."""
     at = postures(mechanism, np.asarray(q, dtype=float))
-    found = {name: _main_cloud(mechanism, posture) for name, posture in at.items()}
+    return main_clouds(mechanism, at) | auxiliary_clouds(p, mechanism, at, q)
+
+
+def main_clouds(mechanism: Mechanism, at: Mapping[str, Posture]) -> dict[str, PointCloud]:
+    """The points of the bodies of a tree at their postures."""
+    return {name: _main_cloud(mechanism, posture) for name, posture in at.items()}
+
+
+def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Posture], q: Any) -> dict[str, PointCloud]:
+    """The points of CHARMIE's auxiliary bodies, the main ones being at their postures."""
+    found: dict[str, PointCloud] = {}
     position = dict(zip((joint.name for joint in mechanism.moving_joints), q, strict=True))
     claws = {branch: position[f"{side}_claw"] for branch, side in SIDES.items()}
     for name, body in auxiliary_bodies(p, position["lift"], position["tilt"], claws).items():

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from robots.charmie.actuator_loads import Efforts, Posed, efforts_over
+from robots.charmie.actuator_loads import Efforts, Posed, Times, efforts_over
 from robots.charmie.parameters import ExtensionSpring, Parameters
 from sim_core.mechanism import Mechanism
 
@@ -56,7 +56,7 @@ def with_spring(p: Parameters, name: str, stiffness: float, pretension: float) -
     return msgspec.structs.replace(p, tilt_spring=spring)
 
 
-def tune_springs(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed], times: Sequence[float]) -> SpringStudy:
+def tune_springs(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed], times: Times) -> SpringStudy:
     """Springs with the least RMS force of lift and tilt actuator over the instants of a motion."""
     from scipy.optimize import lsq_linear
 

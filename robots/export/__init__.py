@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # format -> the module whose `export` writes it
 FORMATS = {"urdf": "robots.export.urdf", "mjcf": "robots.export.mjcf"}
+# formats that are several files: a robot's kernels for its own computer
+FOLDERS = ("c", "object")
 
 
 def export(mechanism: Mechanism, format_name: str, open_tree: bool = False) -> Export:
@@ -22,6 +24,6 @@ def export(mechanism: Mechanism, format_name: str, open_tree: bool = False) -> E
     Raises InvalidRequest for absolute coordinates, loops, and bodies that the format's readers refuse.
     """
     if format_name not in FORMATS:
-        raise UnknownName("robot export", "format", format_name, FORMATS)
+        raise UnknownName("robot export", "format", format_name, [*FORMATS, *FOLDERS])
     written: Export = importlib.import_module(FORMATS[format_name]).export(mechanism, open_tree)
     return written

@@ -25,6 +25,7 @@ from robots.export.attributes import (
     rotation_of,
     title,
 )
+from robots.export.closures import Meeting, gap_of, meetings, parts_of
 from robots.export.tree import (
     NO_LIMIT,
     Branch,
@@ -35,7 +36,7 @@ from robots.export.tree import (
     impossible_inertia,
     is_massless,
     mass_of,
-    poses_at_zero,
+    poses_at,
     principal_moments,
     require_unique,
     triangle_excess,
@@ -45,17 +46,12 @@ from sim_core.errors import InvalidRequest
 from sim_core.mechanism import (
     GROUND,
     Body,
-    Coincidence,
-    Constraint,
     Distance,
     Joint,
     Mechanism,
     Shape,
     Spring,
     Vector3,
-    X,
-    Y,
-    Z,
 )
 
 SMALLEST = 1e-15  # kg and kg m2: MuJoCo takes no moving body with less
@@ -77,10 +73,12 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     """
     owner = f"robot {mechanism.name!r}"
     whole = branches_of(mechanism)
-    kept = () if open_tree else tuple(c for c in mechanism.constraints if _is_sayable(c))
-    notes = closing(mechanism, kept, open_tree, "MJCF")
-    if kept:
-        notes.append(f"MuJoCo closes loops softly, they may open a little: {', '.join(repr(c.name) for c in kept)}")
+    met = [] if open_tree else meetings(mechanism, whole)
+    held = [] if open_tree else [c for c in mechanism.constraints if isinstance(c, Distance)]
+    notes = closing(mechanism, [*parts_of(met), *held], open_tree, "MJCF")
+    if met or held:
+        closed = ", ".join(repr(name) for name in [*(meeting.name for meeting in met), *(rod.name for rod in held)])
+        notes.append(f"MuJoCo closes loops softly, they may open a little: {closed}")
     merged, branches = _merge(whole, owner)
     for name, into in merged.items():
         shapes = ", its shapes left out" if mechanism.body(name).shapes else ""
@@ -95,7 +93,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
         notes += _check_inertia(branch, owner)
         elements[branch.body.name] = _write(elements[branch.parent], branch, mechanism)
     _add_springs(root, elements, mechanism)
-    _add_equalities(root, elements, kept, poses_at_zero(whole))
+    _add_equalities(root, elements, met, held, poses_at(whole, {}))
     _add_actuators(root, mechanism)
     _add_start(root, branches, elements[GROUND], mechanism)
     for kind in ("body", "joint", "site", "spatial"):
@@ -103,13 +101,6 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     for place, line in enumerate([title(mechanism), *notes]):
         root.insert(place, comment(line))
     return Export(document(root), tuple(notes))
-
-
-def _is_sayable(constraint: Constraint) -> bool:
-    """Whether MuJoCo has an equality for it: points that meet in all directions, and points at a distance."""
-    return isinstance(constraint, Distance) or (
-        isinstance(constraint, Coincidence) and set(constraint.directions) == {X, Y, Z}
-    )
 
 
 def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:
@@ -231,7 +222,7 @@ def _add_site(elements: dict[str, Element], name: str, body: str, point: Vector3
     return name
 
 
-def _add_sites(elements: dict[str, Element], item: Spring | Coincidence | Distance) -> tuple[str, str]:
+def _add_sites(elements: dict[str, Element], item: Spring | Meeting | Distance) -> tuple[str, str]:
     """The names of the sites at both ends."""
     return (
         _add_site(elements, f"{item.name}.a", item.body_a, item.point_a),
@@ -257,24 +248,25 @@ def _add_springs(root: Element, elements: dict[str, Element], mechanism: Mechani
 
 
 def _add_equalities(
-    root: Element, elements: dict[str, Element], kept: Sequence[Constraint], poses: dict[str, tuple[Array, Array]]
+    root: Element,
+    elements: dict[str, Element],
+    met: Sequence[Meeting],
+    held: Sequence[Distance],
+    poses_at_zero: dict[str, tuple[Array, Array]],
 ) -> None:
     """Loop closures: points that meet are connected; a distance is a line whose length is held."""
-    if not kept:
+    if not met and not held:
         return
     equality = Element("equality")
-    for constraint in kept:
-        assert isinstance(constraint, Coincidence | Distance)
-        ends = _add_sites(elements, constraint)
-        if isinstance(constraint, Coincidence):
-            SubElement(equality, "connect", name=constraint.name, site1=ends[0], site2=ends[1])
-            continue
-        _add_line(root, constraint.name, ends)
-        (p_a, R_a), (p_b, R_b) = poses[constraint.body_a], poses[constraint.body_b]
-        gap = p_b + R_b @ np.array(constraint.point_b) - p_a - R_a @ np.array(constraint.point_a)
-        # MuJoCo counts the length from where it is with all joints at zero
-        held = numbers([constraint.length - np.linalg.norm(gap), 0.0, 0.0, 0.0, 0.0])
-        SubElement(equality, "tendon", name=constraint.name, tendon1=constraint.name, polycoef=held)
+    for meeting in met:
+        ends = _add_sites(elements, meeting)
+        SubElement(equality, "connect", name=meeting.name, site1=ends[0], site2=ends[1])
+    for distance in held:
+        _add_line(root, distance.name, _add_sites(elements, distance))
+        # MuJoCo counts the length from what it is with all joints at zero
+        offset = distance.length - np.linalg.norm(gap_of(distance, poses_at_zero))
+        length = numbers([offset, 0.0, 0.0, 0.0, 0.0])
+        SubElement(equality, "tendon", name=distance.name, tendon1=distance.name, polycoef=length)
     root.append(equality)
 
 

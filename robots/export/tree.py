@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sim_core.errors import InvalidMechanism, InvalidRequest
 from sim_core.mechanism import GROUND, Body, Constraint, Joint, Mechanism, Tunable
-from sim_core.spatial import perpendicular_axes
+from sim_core.spatial import perpendicular_axes, rotation_about
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -94,12 +94,20 @@ def _branch(joint: Joint, body: Body) -> Branch:
     return Branch(joint, body, joint.parent, p, R, motions)
 
 
-def poses_at_zero(branches: Sequence[Branch]) -> dict[str, tuple[Array, Array]]:
-    """{body: (p_WB, R_WB)} with every joint at zero; the ground too."""
+def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict[str, tuple[Array, Array]]:
+    """{body: (p_WB, R_WB)} at positions of the motions by name, zero where none is given; the ground too."""
     poses = {GROUND: (np.zeros(3), np.eye(3))}
     for branch in branches:
         p, R = poses[branch.parent]
-        poses[branch.body.name] = p + R @ branch.p, R @ branch.R
+        p, R = p + R @ branch.p, R @ branch.R
+        for motion in branch.motions:
+            at, (x, y, z) = positions.get(motion.name, 0.0), motion.axis.tolist()
+            if motion.kind == "prismatic":
+                p = p + R @ motion.axis * at
+                continue
+            turn = rotation_about((x, y, z), at)
+            p, R = p + R @ (motion.point - turn @ motion.point), R @ turn
+        poses[branch.body.name] = p, R
     return poses
 
 
@@ -171,6 +179,12 @@ def effort_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
     """The largest effort of a joint's actuators together; None without actuators or where one has no limit."""
     limits = [actuator.effort_limit for actuator in mechanism.actuators if actuator.joint == joint.name]
     return sum(limit for limit in limits if limit is not None) if limits and None not in limits else None
+
+
+def velocity_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
+    """The smallest velocity limit of a joint's actuators; None where none has one."""
+    limits = [actuator.velocity_limit for actuator in mechanism.actuators if actuator.joint == joint.name]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def require_unique(owner: str, kind: str, names: Sequence[str]) -> None:

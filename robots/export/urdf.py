@@ -38,6 +38,7 @@ from robots.export.tree import (
     require_unique,
     tensor_of,
     value,
+    velocity_limit_of,
 )
 from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
 
@@ -117,9 +118,10 @@ def _move(element: Element, motion: Motion | None, mechanism: Mechanism) -> None
     SubElement(element, "axis", xyz=numbers(motion.axis))
     limited = joint is not None and (joint.lower is not None or joint.upper is not None)
     element.set("type", "continuous" if motion.kind == "revolute" and not limited else motion.kind)
-    effort = None if joint is None else effort_limit_of(mechanism, joint)
-    limit = SubElement(element, "limit", effort=numbers([NO_LIMIT if effort is None else effort]))
-    limit.set("velocity", numbers([NO_LIMIT]))
+    limit = SubElement(element, "limit")
+    for name, limit_of in (("effort", effort_limit_of), ("velocity", velocity_limit_of)):
+        largest = None if joint is None else limit_of(mechanism, joint)
+        limit.set(name, numbers([NO_LIMIT if largest is None else largest]))
     if element.get("type") != "continuous":
         for name, bound in _bounds(joint).items():
             limit.set(name, numbers([bound]))

@@ -82,6 +82,24 @@ def derive(mechanism: Mechanism) -> Derivation:
     return Derivation(functions, facts, _twins(mechanism, motion, symbols))
 
 
+def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
+    """The kernels of a batch: inverse and forward dynamics, and `rates` (t, q, v, u, p) -> a, lam without a factor."""
+    functions = derive(mechanism).functions
+    first = mechanism.configurations[0].name
+    whole = functions[f"{first}.acceleration"]
+    inputs = dict(zip(whole.name_in(), whole.sx_in(), strict=True))
+    inputs["U"] = ca.SX.zeros(inputs["U"].shape)
+    results = dict(zip(whole.name_out(), whole.call(list(inputs.values())), strict=True))
+    a, lam, _, *lifted = results.values()
+    names = ["a", "lam", *[name for name in results if name == LIFTED_VALUES]]
+    del inputs["U"]
+    return {
+        "inverse_dynamics": functions["inverse_dynamics"],
+        "forward_dynamics": functions[f"{first}.forward_dynamics"],
+        "rates": ca.Function("rates", list(inputs.values()), [a, lam, *lifted], list(inputs), names),
+    }
+
+
 def _arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
     """t, q, v, u, p by name; another vector may stand in the place of u."""
     fourth = in_place_of_u or {"u": symbols.u}

@@ -28,11 +28,14 @@ TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
 WIDEST = 8  # angles per call of the vector sine and cosine
 
 
-def module_of(functions: dict[str, ca.Function], twins: Mapping[str, Twins] | None = None, lanes: int = 1) -> str:
+def module_of(
+    functions: dict[str, ca.Function], twins: Mapping[str, Twins] | None = None, lanes: int = 1, linkage: str = ""
+) -> str:
     """One LLVM module with a kernel per function; named by native.symbol_name.
 
     twins  argument name -> pairs of elements that belong to alike branches, whose values may share vectors
     lanes  systems per call
+    linkage  "internal " for kernels that only their own module calls
     """
     writers = []
     for name, function in functions.items():
@@ -40,7 +43,7 @@ def module_of(functions: dict[str, ca.Function], twins: Mapping[str, Twins] | No
         if twins and lanes == 1:
             program, pairs = paired(program, twins)
         writers.append(Kernel(program, symbol_name(*name.split(".")), pairs, lanes))
-    bodies = [writer.text() for writer in writers]
+    bodies = [writer.text(linkage) for writer in writers]
     widths = sorted({width for writer in writers for width in writer.widths})
     return "\n\n".join([*_declarations(lanes), *[sincos.definitions(width) for width in widths], *bodies]) + "\n"
 
@@ -77,7 +80,7 @@ class Kernel:
         self._unread = sum(node.op == "input" for node in program.nodes)
         self._pending: list[tuple[tuple[int, int], int]] = []
 
-    def text(self) -> str:
+    def text(self, linkage: str = "") -> str:
         """The function's definition."""
         self._pointers()
         wanted: dict[int, list[tuple[int, int]]] = {}
@@ -89,7 +92,7 @@ class Kernel:
             if not self._unread:
                 self._store()
         self._store()
-        head = f"define void @{self.symbol}(ptr noalias readonly %in, ptr noalias readonly %out) nounwind {{"
+        head = f"define {linkage}void @{self.symbol}(ptr noalias readonly %in, ptr noalias readonly %out) nounwind {{"
         return "\n".join([head, "entry:", *self._lines, "  ret void", "}"])
 
     # -- writing ------------------------------------------------------------------------------------------------------

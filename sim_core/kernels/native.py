@@ -49,6 +49,16 @@ def _new_target() -> Any:
     )
 
 
+def cross_target(triple: str, cpu: str, features: str) -> Any:
+    """A target machine for objects that run elsewhere, at any address."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(cpu=cpu, features=features, opt=1, reloc="pic", codemodel="default")
+
+
 def machine_key() -> str:
     """What the object code depends on beside the equations: CPU, LLVM."""
     import llvmlite
@@ -134,13 +144,14 @@ class BoundKernel:
     """A kernel called from Python on arrays that the caller owns: pointers are set once.
 
     inputs, outputs  C-contiguous (or, for matrices, Fortran-ordered) float64 arrays, kept alive here
+    code             what the address lies in, kept alive too
     """
 
-    def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+    def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None) -> None:
         for array in [*inputs, *outputs]:
             if array.dtype != np.float64 or not (array.flags.c_contiguous or array.flags.f_contiguous):
                 raise ValueError("a kernel works on contiguous float64 arrays")
-        self._keep = inputs, outputs
+        self._keep = inputs, outputs, code
         self._tables = pointer_table(inputs), pointer_table(outputs)
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
         pointers = [ctypes.c_void_p(table.ctypes.data) for table in self._tables]

@@ -14,7 +14,9 @@ import pytest
 import typer
 
 from nodes.runtime.cli.application import app, run
+from nodes.runtime.plan_keys import ABOUT, NOT_IN_A_FILE, TABLES
 from nodes.wire.recording import RecordingWriter
+from robots.registry import builder, names
 
 ROOT = Path(__file__).resolve().parents[2]
 SHADOWING = "raise ImportError('a folder of the user stands before ours')"
@@ -56,7 +58,7 @@ def test_every_command_and_group_has_help_with_an_example(command: str, capsys: 
 def test_the_commands_are_those_of_the_design() -> None:
     assert set(commands()) == {
         *("launch", "run", "record", "play", "info", "export", "view", "doctor", "new controller"),
-        "reproduce",
+        *("reproduce", "compare", "message list", "message show"),
         *("robot list", "robot show", "robot export", "node list", "node info", "param list", "param get", "param set"),
         *("topic list", "topic echo", "topic hz", "topic bw", "topic delay", "topic pub"),
         *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed"),
@@ -84,8 +86,10 @@ BAD_INPUT = {
     "robot export rotary_pendulm --format urdf": (2, "did you mean 'rotary_pendulum'?"),
     "robot export rotary_pendulum --format urdf": (2, "absolute coordinates; a tree can be exported from joint"),
     "robot export rotary_pendulum --format mjcf": (2, "try --param coordinates=joint"),
-    "robot export rotary_pendulum --format sdf": (2, "no format 'sdf'; its formats are urdf, mjcf"),
+    "robot export rotary_pendulum --format sdf": (2, "no format 'sdf'; its formats are urdf, mjcf, c, object"),
     "robot export rotary_pendulum --format urdf -o no/folder.urdf": (2, "there is no folder"),
+    "robot export charmie --format c": (2, "name their folder with --output"),
+    "robot export arm_2dof --format object --target risc -o out": (2, "its targets are x86_64, aarch64"),
     "sim step none": (2, "see 'armswing sim step --help'"),
     "sim spee 2": (2, "No such command 'spee'"),
     "sim speed -- -1": (2, "expected a positive number"),
@@ -100,6 +104,8 @@ BAD_INPUT = {
     "param set swing_up gain 2": (1, "no launch is live in domain 0"),
     "topic echo x/state --domain 1000": (2, "domain 1000 is not in 0 .. 232"),
     "topic pub nonsense {}": (2, "no topic 'nonsense'; topics are <robot>/description"),
+    "topic pub x/comand {}": (2, "did you mean 'x/command'?"),
+    'topic pub x/command {"mode":"torque"}': (2, "mode is 'torque'; it is one of effort, velocity, position"),
     "topic pub x/command {": (2, "expected JSON"),
     'topic pub x/command {"nam":[]}': (2, "JointCommand has no field 'nam'"),
     "run nowhere.py:Node": (2, "no such file"),
@@ -107,6 +113,8 @@ BAD_INPUT = {
     "info nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "play nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "export nothing.mcap --csv out": (2, "no recording 'nothing.mcap'"),
+    "message show JointComand": (2, "did you mean 'JointCommand'?"),
+    "compare nothing.mcap nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "record -o no/folder.mcap": (2, "there is no folder"),
     "reproduce nad": (2, "no study of 'nad'; papers are man, nada; did you mean 'nada'?"),
     "reproduce nada --output no/folder": (2, "there is no folder"),
@@ -185,6 +193,22 @@ def test_a_robot_shows_its_joints_with_kind_axis_ends_limits_and_unit(capsys: py
     } <= set(rows)
 
 
+def test_the_list_says_how_large_each_robot_is_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "list"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["robot", "bodies", "joints", "actuators", "what", "it", "is"]
+    found = {row.split()[0]: row.split(maxsplit=4)[1:] for row in rows}
+    assert found["rotary_pendulum"] == ["2", "2", "1", (builder("rotary_pendulum").__doc__ or "").split("\n")[0]]
+    assert found.keys() == set(names())
+
+
+def test_a_robot_that_nothing_drives_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "show", "triple_pendulum"]) == 0
+    shown = capsys.readouterr().out
+    assert "actuators: none, nothing drives it" in shown
+    assert "largest effort" not in shown
+
+
 def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["robot", "show", "andrews_squeezer"]) == 0
     shown = capsys.readouterr().out
@@ -211,6 +235,35 @@ def test_what_an_exported_robot_lacks_is_said_line_by_line(capsys: pytest.Captur
     assert [line.split()[1] for line in lines[1:]] == ["'bar_1'", "'bar_2'", "'bar_3'"]
 
 
+def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for table, kind in TABLES.items():
+        fields = {name for name in kind.__struct_fields__ if name not in NOT_IN_A_FILE.get(table, ())}
+        assert fields == set(ABOUT[table])
+    assert run(["launch", "--keys"]) == 0
+    lines = [re.split(r" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
+    assert ["mode", "realtime | fast | lockstep", '"realtime"'] in [line[:3] for line in lines]
+    assert ["tolerance_deg", "number", "10.0", "degrees to either side"] in lines
+    assert ["robot", "text", "required"] in [line[:3] for line in lines]
+
+
+def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["message", "list"]) == 0
+    assert re.search(r"^JointCommand +<robot>/command +What the actuators", capsys.readouterr().out, re.MULTILINE)
+    assert run(["message", "show", "JointCommand"]) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        r"mode +effort \| velocity \| position +\"effort\"",
+        r"value +list of number +\[\]",
+        r"answers +whole number",
+    ):
+        assert re.search(f"^{line}", shown, re.MULTILINE), shown
+    assert "timestamp  seconds of" in shown
+    assert run(["message", "show", "RobotState", "--json"]) == 0
+    assert "RobotState" in json.loads(capsys.readouterr().out)["$defs"]
+
+
 def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     run(["doctor", "--json"])
     findings = {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)}
@@ -222,6 +275,8 @@ def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_new_controller_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["new", "controller", "my_damper"]) == 0
     assert "class MyDamper(Node)" in (tmp_path / "my_damper.py").read_text()
+    assert 'params = { file = "my_damper.mcap" }' in (tmp_path / "my_damper.toml").read_text()
+    assert "armswing view my_damper.mcap" in capsys.readouterr().out
     assert run(["new", "controller", "my_damper"]) == 2
     assert "is there already" in capsys.readouterr().err
 

@@ -55,6 +55,30 @@ def test_computed_torque_with_the_right_model_follows_to_within_the_step() -> No
     assert "peak_error_m" not in found
 
 
+def test_computed_torque_drives_the_rods_of_closed_loops() -> None:
+    """The linear actuators are driven, lift and tilt follow through the loops, which stay closed."""
+    plan = plan_of(COMPUTED_TORQUE, {"bandwidth": [10.0]}, "charmie")
+    plan.sim.parameters = {"loops": "closed"}
+    rods = {"joints": ["lift_rod", "tilt_rod"], "units": ["mm"], "relative": True, "rate_hz": 1000.0}
+    segments = {"kind": "acceleration_segments", "segments": [[0.5, -30.0], [0.5, 30.0]]}
+    trajectory = NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", params=rods | segments)
+    plan.nodes.insert(0, trajectory)
+    with compose(plan) as run:
+        names = run.server.simulation.system.joint_names
+        before = run.server.simulation.joints()[0]
+        run.step(1200)
+        moved = dict(zip(names, run.server.simulation.joints()[0] - before, strict=True))
+        phi, _ = run.server.simulation.peak_violation()
+        found = figures(run)
+    assert (moved["lift_rod"], moved["tilt_rod"]) == (
+        pytest.approx(-0.0075, abs=1e-5),
+        pytest.approx(-0.0075, abs=1e-5),
+    )
+    assert (moved["lift"], moved["tilt"]) == (pytest.approx(-0.0075, rel=0.02), pytest.approx(-0.07, rel=0.3))
+    assert phi < 1e-8
+    assert found["peak_error_m"] < 1e-5
+
+
 def test_gravity_compensation_holds_and_follows_without_a_standing_error() -> None:
     with compose(plan_of(GRAVITY_PD, STIFF, "arm_2dof", MOVE)) as run:
         run.step(3000)
@@ -62,9 +86,11 @@ def test_gravity_compensation_holds_and_follows_without_a_standing_error() -> No
     assert position == pytest.approx([math.pi / 3] * 2, abs=1e-4)
 
 
-@pytest.mark.parametrize(("run_as", "params"), [(COMPUTED_TORQUE, {}), (GRAVITY_PD, STIFF)])
-def test_before_a_reference_the_robot_stays_where_it_was_found(run_as: str, params: dict[str, Any]) -> None:
-    with compose(plan_of(run_as, params, "charmie")) as run:
+@pytest.mark.parametrize(
+    ("run_as", "params", "robot"), [(COMPUTED_TORQUE, {}, "charmie"), (GRAVITY_PD, STIFF, "arm_2dof")]
+)
+def test_before_a_reference_the_robot_stays_where_it_was_found(run_as: str, params: dict[str, Any], robot: str) -> None:
+    with compose(plan_of(run_as, params, robot)) as run:
         before = run.server.simulation.joints()[0]
         run.step(500)
         assert run.server.simulation.joints()[0] == pytest.approx(before, abs=1e-6)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.launch import Launch
+from nodes.runtime.logs import Log
 from nodes.runtime.plan import Plan
 from nodes.runtime.summary import ListenerLoss, Summary, seconds_text
+from nodes.runtime.supervisor import Child, Failure, Program
+from nodes.wire.domain import domain_folder
 
 SIM = NodeLine("sim", 101, "running", 0, "commands 1000")
 DAMPER = NodeLine("damper", 102, "ready", 7, "")
@@ -91,6 +94,31 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert "round trip" not in lines  # nobody measured one
     assert lines["real-time factor"] == "0.790; this computer fell behind, `armswing doctor` may say why"
     assert lines["watchdog"].startswith("3 times")
+
+
+def test_a_run_of_less_than_a_second_is_no_word_against_the_computer() -> None:
+    summary = Summary(plan="demo", robot="rotary_pendulum", mode="realtime", time=0.9, real_time_factor=0.5)
+    assert dict(summary.lines())["real-time factor"] == "0.500"
+
+
+@pytest.mark.parametrize("seen", [0, 1, 3])
+def test_a_failed_node_s_lines_are_shown_once(
+    seen: int, make_plan: Callable[..., Plan], domain: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch = Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0)
+    lines = ["Traceback (most recent call last):", "  in on_message", "RuntimeError: no"]
+    child = Child(Program("damp", []), Log(domain_folder(domain) / "damp.log"))
+    launch._supervisor.children["damp"] = child
+    with child.log.path.open("a") as log:
+        print(*lines[:seen], sep="\n", end="\n" if seen else "", file=log, flush=True)
+        launch._show_output()
+        print(*lines[seen:], sep="\n", file=log, flush=True)
+    launch._failure = Failure("damp", 1, "failed", lines)
+    launch._show_output()
+    launch.show_failure()
+    said = capsys.readouterr().err
+    assert [said.count(line) for line in lines] == [1, 1, 1]
+    assert ("its last lines stand above" in said) == (seen == 3)
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,9 @@ def engine(request: pytest.FixtureRequest) -> Any:
 def _random_tree() -> Any:
     """The maker of random trees: seed -> Mechanism."""
     return random_tree
+
+
+@pytest.fixture(name="in_mujoco", scope="session")
+def _in_mujoco() -> Any:
+    """MuJoCo's side alone: give it a System."""
+    return MuJoCo

@@ -12,6 +12,7 @@ from robots.charmie.mechanism import with_loops
 from robots.charmie.parameters import Parameters, read_parameters
 from robots.registry import build
 from sim_core.inverse import inverse_dynamics
+from sim_core.servo import Servos
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
@@ -138,3 +139,26 @@ def test_with_light_bodies_in_the_loops_the_simulated_forces_are_those_of_the_pa
         sim.step()
     lift = sim.state.q[servo.names.index("lift")]
     assert sim.state.q[servo.names.index("lift_rod")] == pytest.approx(geometry.length_of_lift(p, lift), abs=1e-9)
+
+
+def test_the_rods_own_servos_squat_and_lean_and_hold_there(looped: System) -> None:
+    servos, sim = Servos(looped.mechanism, STEP), Simulation(looped, step_s=STEP)
+    names = looped.joint_names
+    start = dict(zip(names, sim.joints()[0].tolist(), strict=True))
+    wanted = {"lift_rod": geometry.length_of_lift(P, 0.12), "tilt_rod": geometry.length_of_tilt(P, -0.6)}
+    targets = {name: wanted.get(name, start[name]) for name in servos.names}
+    servos.command("position", list(targets), list(targets.values()), sim.joints()[0])
+    for _ in range(4000):
+        position, velocity, _ = sim.joints()
+        sim.set_effort(servos.efforts(position, velocity))
+        sim.step()
+    position, velocity, _ = sim.joints()
+    assert np.abs(velocity).max() <= 1e-4
+    found = dict(zip(names, position, strict=True))
+    assert found["lift"] == pytest.approx(0.12, abs=3e-3)  # a servo gives way to the weight
+    assert found["tilt"] == pytest.approx(-0.6, abs=2e-2)
+    assert sim.peak_violation()[0] <= 1e-8
+    for name, limits in (("lift_rod", (P.lift.lower, P.lift.upper)), ("tilt_rod", (P.tilt.lower, P.tilt.upper))):
+        length = geometry.length_of_lift if name == "lift_rod" else geometry.length_of_tilt
+        rod = looped.mechanism.joint(name)
+        assert (rod.lower, rod.upper) == pytest.approx([length(P, limit) for limit in limits])

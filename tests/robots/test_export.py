@@ -23,8 +23,10 @@ from sim_core.mechanism import (
     Mechanism,
     Perpendicular,
     Shape,
+    Slider,
     Spring,
     Tunable,
+    X,
     Y,
     Z,
 )
@@ -48,7 +50,10 @@ def arm(**changes: Any) -> Mechanism:
             Joint(name="shoulder", child="upper", damping=0.25, lower=-1.0, upper=2.0),
             Joint(name="elbow", parent="upper", child="fore", parent_point=(0.3, 0.0, 0.0), axis=Y),
         ),
-        actuators=(Actuator(name="motor", joint="shoulder", effort_limit=12.5), Actuator(name="free", joint="elbow")),
+        actuators=(
+            Actuator(name="motor", joint="shoulder", effort_limit=12.5, velocity_limit=3.5),
+            Actuator(name="free", joint="elbow"),
+        ),
         initial_q=(0.1, 0.2),
         initial_v=(0.3, 0.4),
     )
@@ -83,9 +88,10 @@ def test_every_number_reads_back_as_the_same_double(form: str) -> None:
 def test_urdf_has_limits_efforts_and_damping() -> None:
     root = parsed(arm(), "urdf")
     shoulder, elbow = (found(root, f"joint[@name='{name}']") for name in ("shoulder", "elbow"))
-    limit = found(shoulder, "limit").attrib
+    limit, free = found(shoulder, "limit").attrib, found(elbow, "limit").attrib
     assert (shoulder.get("type"), elbow.get("type")) == ("revolute", "continuous")
-    assert [float(limit[key]) for key in ("lower", "upper", "effort")] == [-1.0, 2.0, 12.5]
+    assert [float(limit[key]) for key in ("lower", "upper", "effort", "velocity")] == [-1.0, 2.0, 12.5, 3.5]
+    assert {key: float(text) for key, text in free.items()} == {"effort": 1e30, "velocity": 1e30}
     assert found(shoulder, "dynamics").get("damping") == "0.25"
     assert elbow.find("dynamics") is None
 
@@ -229,6 +235,28 @@ def test_a_distance_becomes_a_line_whose_length_is_held(random_tree: Callable[[i
         mujoco.mj_forward(model, data)
         (miss,) = system.residual(0.0, q, 0 * q)[0]  # (|r|^2 - length^2) / (2 length)
         assert data.efc_pos[0] == pytest.approx(np.sqrt(2 * rod.length * miss + rod.length**2) - rod.length, abs=1e-12)
+
+
+SLIDERS = tuple(
+    Slider(
+        name=f"end_{letter}",
+        body_a="ground",
+        point_a=(0.3, 0.0, 0.0),
+        axis_a=axis,
+        body_b="fore",
+        point_b=(0.2, 0.0, 0.0),
+    )
+    for letter, axis in (("x", X), ("z", Z))
+)
+
+
+def test_two_rows_are_a_connection_where_the_loop_is_planar_and_only_there() -> None:
+    """Shoulder and elbow about y move in y = 0; with the shoulder about z they do not."""
+    upright = dataclasses.replace(arm().joints[0], axis=Y)
+    planar = parsed(arm(joints=(upright, arm().joints[1]), constraints=SLIDERS), "mjcf")
+    assert [element.get("name") for element in planar.findall("equality/connect")] == ["end"]
+    with pytest.raises(InvalidRequest, match=r"MJCF cannot say: 'end_x' \(Slider\), 'end_z' \(Slider\)"):
+        export(arm(constraints=SLIDERS), "mjcf")
 
 
 TURN = Perpendicular(name="square", body_a="ground", axis_a=Z, body_b="fore", axis_b=Y)

@@ -90,3 +90,22 @@ def test_the_bodies_are_at_the_same_place(system: System, theirs: Any, states: n
         p_theirs, R_theirs = theirs.poses(q)
         assert misses(p[shared], p_theirs) < RELATIVE
         assert np.abs(R[shared] - R_theirs).max() < RELATIVE
+
+
+def test_closed_charmie_is_closed_in_mujoco_too(in_mujoco: Any) -> None:
+    """Springs and closures; the connections at their stiffest, whose compliance leaves 1e-4 of the load."""
+    mujoco = pytest.importorskip("mujoco")
+    system = assemble(build("charmie", loops="closed"))
+    theirs = in_mujoco(system)
+    model, data = theirs.model, theirs.data
+    start = np.array(system.mechanism.initial_q)
+    for q, v, a in np.random.default_rng(8).normal(size=(100, 3, system.n_q)):
+        assert misses(inverse_dynamics(system, q, v, a), theirs.inverse_dynamics(q, v, a)) < RELATIVE
+    model.opt.disableflags = int(mujoco.mjtDisableBit.mjDSBL_LIMIT)
+    model.eq_solimp[:, :2] = 0.9999
+    model.opt.tolerance, model.opt.iterations = 0.0, 100
+    for tau in np.random.default_rng(9).normal(scale=3.0, size=(20, system.n_q)):
+        theirs_a = theirs.forward_dynamics(start, 0 * start, tau)
+        assert np.abs(data.efc_pos).max() < 1e-12
+        assert data.nefc == 12
+        assert misses(forward_dynamics(system, start, 0 * start, tau), theirs_a) < 3e-5

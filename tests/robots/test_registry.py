@@ -44,6 +44,12 @@ def test_unknown_names_and_parameters_are_refused_with_the_known_ones() -> None:
             registry.build("triple_pendulum", **bad)
     with pytest.raises(InvalidRequest, match="pendulum_mass is -1; it must be a positive number"):
         registry.build("rotary_pendulum", pendulum_mass=-1)
+    for bad, line in (
+        ({"arm_damping": -1e-3}, r"arm_damping is -0\.001; it must be a number of at least 0"),
+        ({"torque_limit": 0.0}, r"torque_limit is 0\.0; it must be a positive number"),
+    ):
+        with pytest.raises(InvalidRequest, match=line):
+            registry.build("rotary_pendulum", **bad)
     with pytest.raises(InvalidRequest, match="needs absolute coordinates"):
         registry.build("triple_pendulum", coordinates="joint", shift=0.1)
 

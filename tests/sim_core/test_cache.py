@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+
+import numpy as np
+
+from robots.registry import build
+from sim_core.inverse import inverse_dynamics
+from sim_core.system import assemble
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
@@ -81,3 +89,18 @@ def test_a_damaged_object_is_compiled_anew(tmp_path: Path) -> None:
     again = run(sources, cache)
     assert again[0] == "False"
     assert again[2] == cold[2]
+
+
+def test_a_bound_kernel_keeps_the_code_it_calls() -> None:
+    system = assemble(build("arm_2dof"))
+    q, v, a, tau = (np.full(2, 0.3) for _ in range(4))
+    call, library = system.bind_inverse_dynamics(q, v, a, tau), weakref.ref(system._library)
+    expected = inverse_dynamics(system, q, v, a)
+    del system
+    gc.collect()
+    assert library() is not None
+    call()
+    np.testing.assert_array_equal(tau, expected)
+    del call
+    gc.collect()
+    assert library() is None

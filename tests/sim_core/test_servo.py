@@ -88,6 +88,7 @@ def test_a_velocity_above_the_limit_is_the_limit_and_an_effort_too(system: Syste
     servos = Servos(hoist(), STEP_S)
     told(servos, "effort", {"lift": -500.0})
     assert servos.efforts(np.zeros(2), np.zeros(2)).tolist() == [0.0, -60.0]
+    told(servos, "effort", {"lift": 0.0})
     told(servos, "velocity", {"lift": -9.0})
     servos.efforts(np.zeros(2), np.zeros(2))
     assert servos.to_plain()["target"][1] == pytest.approx(-0.5 * STEP_S)
@@ -102,26 +103,36 @@ def test_an_error_that_saturates_the_actuator_does_not_grow() -> None:
     assert servos.to_plain()["target"][1] == pytest.approx(60.0 / STIFF.stiffness)
 
 
-def test_effort_commands_pass_as_they_are_and_a_change_of_mode_starts_where_the_joint_is(system: System) -> None:
+def test_effort_commands_pass_as_they_are_and_a_change_of_mode_goes_on_with_the_effort(system: System) -> None:
     servos = Servos(hoist(), STEP_S)
     told(servos, "effort", {"lift": 12.0, "spin": 0.3})
     assert servos.efforts(np.array([0.1, 2.0]), np.zeros(2)).tolist() == [0.3, 12.0]
     told(servos, "velocity", {"lift": 0.0}, np.array([0.1, 2.0]))
-    assert servos.efforts(np.array([0.1, 2.0]), np.array([0.0, 1.0])).tolist() == [0.3, pytest.approx(0.0)]
+    assert servos.efforts(np.array([0.1, 2.0]), np.array([0.0, 1.0])).tolist() == [0.3, pytest.approx(12.0)]
     moved = servos.efforts(np.array([0.101, 2.0]), np.zeros(2))
-    assert moved[1] == pytest.approx(-STIFF.stiffness * 0.001)
+    assert moved[1] == pytest.approx(12.0 - STIFF.stiffness * 0.001)
 
 
 @pytest.mark.parametrize("hold", [False, True])
 def test_a_safe_actuator_gives_no_effort_or_stays_where_it_is(hold: bool) -> None:
     servos = Servos(hoist(), STEP_S)
-    told(servos, "velocity", {"lift": 0.2})
-    told(servos, "effort", {"spin": 0.5})
+    told(servos, "effort", {"spin": 0.5, "lift": 8.0})
     servos.efforts(HERE, np.zeros(2))
     there = np.array([0.1, 2.0])
     servos.rest(["lift", "spin"], there if hold else None)
     effort = [servos.efforts(np.array([0.105, 2.0]), np.zeros(2)).tolist() for _ in range(3)][-1]
-    assert effort == ([0.5, pytest.approx(STIFF.stiffness * -0.005)] if hold else [0.0, 0.0])
+    assert effort == ([0.5, pytest.approx(8.0 - STIFF.stiffness * 0.005)] if hold else [0.0, 0.0])
+
+
+def test_a_joint_beyond_its_limits_is_held_there_and_goes_no_further() -> None:
+    servos = Servos(hoist(), STEP_S)
+    there, still = np.array([0.5, 0.0]), np.zeros(2)
+    servos.rest(["lift"], there)
+    assert servos.efforts(there, still)[1] == 0.0
+    told(servos, "velocity", {"lift": 0.5}, there)
+    assert servos.efforts(there, still)[1] == 0.0
+    told(servos, "velocity", {"lift": -0.5}, there)
+    assert servos.efforts(there, still)[1] < 0.0
 
 
 def test_what_was_told_survives_as_plain_data(system: System) -> None:

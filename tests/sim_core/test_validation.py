@@ -10,6 +10,7 @@ import pytest
 from robots.registry import build, names
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import (
+    ORIGIN,
     Actuator,
     Body,
     Coincidence,
@@ -19,10 +20,13 @@ from sim_core.mechanism import (
     PointOutput,
     SpinRelation,
     Spring,
+    Tunable,
 )
+from sim_core.simulation import Simulation
 from sim_core.system import assemble
 from sim_core.validation import coordinate_count, validate
 
+SPRING = {"name": "coil", "point_a": ORIGIN, "point_b": (1.0, 0.0, 0.0), "stiffness": 1.0}
 INERTIA = (0.1, 0.1, 0.1, 0.0, 0.0, 0.0)
 
 
@@ -98,10 +102,15 @@ def test_a_coordinate_that_moves_no_mass_is_refused_with_its_body(kept: tuple[st
         (with_joint(kind="prismatic") | with_body(mass=0.0), "body 'pole': mass is 0, and joint 'hinge'"),
         (with_joint(child_point=(0.1, 0.0)), "joint 'hinge': child_point is .*; it must be three numbers"),
         (with_joint(parent_point="abc"), "joint 'hinge': parent_point is 'abc'; it must be three numbers"),
-        (with_joint(damping=-0.1), "joint 'hinge': damping is -0.1; it must not be negative"),
         (with_spring(stiffness=-1.0), "spring 'coil': stiffness is -1.0; it must not be negative"),
         (with_spring(rest_length="1"), "spring 'coil': rest_length is '1'; it must be a number"),
         ({"initial_q": ("0", 0.0)}, "initial_q is '0'; it must be a number"),
+        (with_joint(damping=-0.1), "joint 'hinge': damping is -0.1 N m s; it must not be negative"),
+        (with_joint(damping=Tunable("drag", -0.1)), r"joint 'hinge': damping \(drag\) is -0.1 N m s; it must not"),
+        (
+            {"springs": (Spring(body_a="cart", body_b="pole", damping=-2.0, **SPRING),)},
+            "spring 'coil': damping is -2.0 N s/m; it must not be negative",
+        ),
         ({"initial_q": (0.0,)}, "initial_q has 1 numbers; its coordinates are 2"),
         ({"initial_v": (0.0, float("inf"))}, "initial_v"),
         (
@@ -135,3 +144,14 @@ def test_what_is_wrong_is_named_in_one_line(changes: dict[str, Any], says: str) 
 def test_every_robot_is_valid_and_its_coordinates_are_counted_right(name: str) -> None:
     mechanism = build(name)
     assert coordinate_count(mechanism) == assemble(mechanism).n_q
+
+
+def test_a_tunable_is_refused_while_running_as_in_a_description_and_keeps_its_value() -> None:
+    sim = Simulation(assemble(build("rotary_pendulum", coordinates="joint")))
+    sim.set_parameters({"arm_damping": 0.25})
+    with pytest.raises(
+        InvalidRequest, match=r"joint 'pendulum': damping \(pendulum_damping\) is -1.0 N m s; it must not"
+    ):
+        sim.set_parameters({"arm_damping": 0.5, "pendulum_damping": -1.0})
+    assert sim.parameters == {"arm_damping": 0.25, "pendulum_damping": 0.0}
+    assert sim.snapshot().p.tolist() == [0.25, 0.0]

@@ -97,6 +97,25 @@ def test_a_spoke_on_the_face_toward_the_eye_turns_with_its_wheel_and_lines_lie_o
     assert turned == pytest.approx(0.5)  # the spoke lies along the line that was drawn along x
 
 
+@pytest.mark.parametrize(("kind", "size", "faces"), [("box", [1.0, 1.0, 1.0], 3), ("cylinder", [0.5, 1.0], 2)])
+def test_in_space_a_solid_shows_its_faces_toward_the_eye_the_top_one_brightest(
+    kind: str, size: list[float], faces: int
+) -> None:
+    skeleton = Skeleton(Description(bodies=[BodyDescription(name="solid", shapes=[Shape(kind=kind, size=size)])]))
+    row = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    seen = [outline for outline in skeleton.outlines(row, choose_view("space", DOWN_Z)) if outline.closed]
+    assert len(seen) == faces
+    shades = [outline.shade for outline in seen]
+    assert len(set(shades)) == faces
+    assert all(0.5 < shade <= 1.0 for shade in shades)
+    brightest = seen[int(np.argmax(shades))]
+    assert brightest.corners[:, 1].mean() == max(outline.corners[:, 1].mean() for outline in seen)
+    spokes = [outline for outline in skeleton.outlines(row, choose_view("space", DOWN_Z)) if outline.fine]
+    assert len(spokes) == (1 if kind == "cylinder" else 0)
+    (flat,) = [outline for outline in skeleton.outlines(row, choose_view("xz", DOWN_Z)) if outline.closed]
+    assert flat.shade == 1.0
+
+
 def test_poses_of_another_robot_draw_nothing() -> None:
     skeleton = Skeleton(Description(bodies=[BodyDescription(name="a", shapes=[Shape(kind="sphere", size=[1.0])])]))
     view = choose_view("xz", DOWN_Z)

@@ -16,7 +16,8 @@ from sim_core.system import assemble
 from viewer.bodies import Skeleton
 from viewer.projection import Seen
 
-PLANAR = sorted(OURS.keys() - {"rotary_pendulum"})
+SPATIAL = {"rotary_pendulum", "arm_2dof", "arm_4dof", "arm_6dof", "charmie"}
+PLANAR = sorted(OURS.keys() - SPATIAL)
 UPRIGHT = math.pi
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from nodes.runtime.cli import (
+    comparing,
     controller,
     doctor,
     graph,
@@ -20,12 +21,14 @@ from nodes.runtime.cli import (
     studies,
     topics,
     view,
+    wording,
 )
 from nodes.runtime.cli.terminal import InputError, UnavailableError, warn
 
 # Errors that carry one clear line, by name: a module that was never loaded has raised nothing.
 ONE_LINE_ERRORS = {
     ("nodes.runtime.plan", "PlanError"): 2,
+    ("nodes.runtime.joining", "NodeFailedError"): 1,
     ("nodes.wire.registry", "RegistryError"): 2,
     ("nodes.wire.codec", "WireError"): 2,
     ("nodes.wire.domain", "DomainError"): 2,
@@ -62,10 +65,12 @@ def _options(version: bool = typer.Option(False, "--version", help="Print the ve
 launching.add_to(app)
 app.add_typer(robots.app, name="robot")
 app.add_typer(topics.app, name="topic")
+app.add_typer(wording.app, name="message")
 app.add_typer(graph.app, name="node")
 app.add_typer(simulation.app, name="sim")
 app.add_typer(parameters.app, name="param")
 recordings.add_to(app)
+comparing.add_to(app)
 view.add_to(app)
 studies.add_to(app)
 app.add_typer(controller.app, name="new")

@@ -44,12 +44,19 @@ LAUNCH = """\
 robot = "rotary_pendulum"
 mode = "realtime"            # realtime | fast | lockstep
 step_ms = 1.0
+watchdog_ms = 100            # without a command for so long the actuators are made safe; 0: never
+safe_mode = "zero_effort"    # zero_effort | hold
 
 [[nodes]]
 name = "{name}"
 run = "{name}.py:{class_name}"
 restart = "never"            # never | on-failure | always
 params = {{ damping = 1e-3 }}
+
+[[nodes]]
+name = "recorder"
+run = "nodes/recorder.py:Recorder"
+params = {{ file = "{name}.mcap" }}
 """
 
 
@@ -81,4 +88,4 @@ def new_controller(
     for path, text in files.items():
         path.write_text(text)
         say(f"wrote {path}")
-    say(f"try it: armswing launch {folder / name}.toml --duration 5")
+    say(f"try it: armswing launch {folder / name}.toml --duration 5 && armswing view {name}.mcap")

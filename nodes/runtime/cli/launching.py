@@ -7,13 +7,26 @@ from typing import Annotated
 
 import typer
 
-from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments
+from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments, say, say_table
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20")(launch)
     app.command(epilog="Example: armswing run launch/examples/my_controller.py:HoldArm --param angle_deg=60")(run)
+
+
+def _print_keys(asked: bool) -> None:
+    """List every key of a launch file, and end."""
+    if not asked:
+        return
+    from nodes.runtime.plan_keys import TABLES, keys
+
+    for table in TABLES:
+        say(f"{table or 'above all tables'}")
+        say_table(("  key", "type", "default", "what it is"), [(f"  {key}", *rest) for key, *rest in keys(table)])
+        say()
+    raise typer.Exit
 
 
 def launch(
@@ -31,10 +44,14 @@ def launch(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the summary to this file too.", show_default=False)
     ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="List every key of a launch file.", is_eager=True, callback=_print_keys)
+    ] = False,
 ) -> None:
     """Start the simulation server and every node of a launch file, and sum up at the end.
 
-    Exit code 0; 1 when a required milestone was missed; 2 when the plan is bad; a failed node's own code.
+    Exit code 0; 1 when a required milestone was missed or a node's every command was refused; 2 when the plan is bad; a
+    failed node's own code.
     """
     if duration is not None and not 0.0 < duration < float("inf"):
         raise InputError(f"--duration {duration:g}: expected a positive number of seconds")
@@ -70,7 +87,13 @@ def run(
 ) -> None:
     """Run one node in this terminal, beside a live launch."""
     from nodes.runtime.joining import run_node
+    from nodes.wire.registry import RegistryError
 
-    raise typer.Exit(
-        run_node(node, name=name, robot=robot, params=parse_assignments(param or [], "--param"), domain=domain)
-    )
+    params = parse_assignments(param or [], "--param")
+    try:
+        code = run_node(node, name=name, robot=robot, params=params, domain=domain, greet=say)
+    except RegistryError as error:
+        if "is taken by" not in str(error):
+            raise
+        raise InputError(f"{error}; choose another with --name") from None
+    raise typer.Exit(code)

@@ -38,6 +38,9 @@ def list_parameters(node: NodeName, domain: Domain = None, as_json: AsJson = Fal
     parameters = _parameters(domain, node)
     if as_json:
         say_json(parameters)
+    elif not parameters:
+        what = "tunables: no number of this robot changes while it runs" if node == "sim" else "parameters"
+        say(f"node {node!r} has no {what}")
     else:
         for key, value in parameters.items():
             say(f"{key} = {_toml(value)}")

@@ -13,8 +13,13 @@ import typer
 from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table, warn
 
 PLAYING_PERIOD_S = 0.2
+MOST_EVENTS = 20  # of a kind that are listed
 
 File = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
+RunNumber = Annotated[
+    int | None,
+    typer.Option("--run", min=1, help="Which of its runs, as `armswing info` numbers them.", show_default=False),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -84,7 +89,7 @@ def play(
 
 
 def info(file: File, as_json: AsJson = False) -> None:
-    """What a recording holds: topics, counts, rates, duration, parameters."""
+    """What a recording holds: runs, topics, counts, rates, duration, parameters."""
     from nodes.wire.recording import describe
 
     _exists(file)
@@ -98,21 +103,25 @@ def info(file: File, as_json: AsJson = False) -> None:
 def export(
     file: File,
     csv: Annotated[Path, typer.Option("--csv", help="Folder for one CSV file per topic.", show_default=False)],
+    run: RunNumber = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a recording as CSV, one file per topic."""
+    """Write a recording as CSV, one file per topic: all of its runs one below the other, or one of them."""
     from nodes.wire.recording import read_recording
     from nodes.wire.recording_csv import export_csv
 
     _exists(file)
     if csv.exists() and not csv.is_dir():
         raise InputError(f"--csv {str(csv)!r} is a file; expected a folder")
-    written = export_csv(read_recording(file), csv)
+    recording = read_recording(file, run=run)
+    written = export_csv(recording, csv)
     if as_json:
         say_json([str(path) for path in written])
-    else:
-        for path in written:
-            say(f"wrote {path}")
+        return
+    for path in written:
+        say(f"wrote {path}")
+    if recording.run is None and len(recording.runs) > 1:
+        say(f"{len(recording.runs)} runs one below the other, time goes back between them; --run N writes one")
 
 
 def _robot_of(file: Path) -> str:
@@ -160,12 +169,20 @@ def _exists(file: Path) -> None:
 
 
 def _print(found: dict[str, Any]) -> None:
-    span = f"{found['duration_s']:.3f} s (t = {found['start_s']:.3f} .. {found['end_s']:.3f} s)"
+    from msgspec import convert
+
+    from nodes.wire.recording_runs import Run
+
+    runs = [convert(run, Run) for run in found["runs"]]
+    span = f"{found['duration_s']:.3f} s "
+    span += f"in {len(runs)} runs" if len(runs) > 1 else f"(t = {found['start_s']:.3f} .. {found['end_s']:.3f} s)"
     say(f"{found['file']}, {found['size_bytes']} B, {span}, {found['messages']} messages")
     if not found["messages"]:
         warn("there is nothing in it" + (": it was cut off before its first message" if found["truncated"] else ""))
     elif found["truncated"]:
         warn("it was cut off; everything before the cut is readable")
+    for run in runs if len(runs) > 1 else []:
+        say(run.text())
     say_table(
         ("topic", "message", "count", "rate"),
         [
@@ -178,5 +195,22 @@ def _print(found: dict[str, Any]) -> None:
             for row in found["topics"]
         ],
     )
+    _print_events(found["events"], several=len(runs) > 1)
     for key, value in found["metadata"].items():
         say(f"{key}: {value}")
+
+
+def _print_events(events: list[dict[str, Any]], several: bool) -> None:
+    """A line for each, of a kind that comes often the first few."""
+    shown: dict[str, int] = {}
+    for event in events:
+        kind = event["kind"]
+        shown[kind] = shown.get(kind, 0) + 1
+        if shown[kind] > MOST_EVENTS:
+            continue
+        change = f"{event['node']}.{event['key']} {event.get('old', '-')} -> {event['new']}" if kind == "set" else ""
+        at = f"run {event['run']}, " if several else ""
+        say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail', '')}".rstrip())
+    for kind, count in shown.items():
+        if count > MOST_EVENTS:
+            say(f"{kind}: {count - MOST_EVENTS} more")

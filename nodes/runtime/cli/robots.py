@@ -29,23 +29,26 @@ Param = Annotated[
 
 @app.command("list", epilog="Example: armswing robot list")
 def list_robots(as_json: AsJson = False) -> None:
-    """Names of all robots, ours and installed ones, and what each is."""
+    """All robots, ours and installed ones: how large they are and what they are. As JSON, their names."""
     from robots.registry import names
 
     if as_json:
         say_json(sorted(names()))
     else:
-        say_table(("robot", "what it is"), [(name, _what_it_is(name)) for name in sorted(names())])
+        say_table(("robot", "bodies", "joints", "actuators", "what it is"), [_row(name) for name in sorted(names())])
 
 
-def _what_it_is(name: str) -> str:
-    """The first line of its builder's docstring; why not, where another package's builder cannot be loaded."""
-    from robots.registry import builder
+def _row(name: str) -> tuple[str, str, str, str, str]:
+    """A robot in the list; one of another package that cannot be built says why."""
+    from robots.registry import build, builder
 
     try:
-        return (inspect.getdoc(builder(name)) or "").partition("\n")[0]
-    except ValueError as error:
-        return str(error)
+        mechanism, about = build(name), inspect.getdoc(builder(name)) or ""
+    except (TypeError, ValueError) as error:
+        return name, "-", "-", "-", str(error)
+    counts = (len(part) for part in (mechanism.bodies, mechanism.moving_joints, mechanism.actuators))
+    bodies, joints, actuators = map(str, counts)
+    return name, bodies, joints, actuators, about.partition("\n")[0]
 
 
 SPRING = ("stiffness", "rest_length", "damping")
@@ -75,21 +78,26 @@ def show_robot(
 @app.command("export", epilog="Example: armswing robot export rotary_pendulum --param coordinates=joint --format urdf")
 def export_robot(
     name: Name,
-    form: Annotated[str, typer.Option("--format", help="urdf or mjcf.", show_default=False)],
+    form: Annotated[str, typer.Option("--format", help="urdf, mjcf, c or object.", show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="standard output")
+        Path | None,
+        typer.Option("--output", "-o", help="The file (c, object: folder) to write.", show_default="standard output"),
     ] = None,
     param: Param = None,
     open_tree: Annotated[
         bool, typer.Option("--open-tree", help="Leave out the constraints that close loops, and say so.")
     ] = False,
+    target: Annotated[str, typer.Option("--target", help="The computer of an object: x86_64 or aarch64.")] = "x86_64",
 ) -> None:
-    """Write a robot, a tree of joints, as a file for other programs."""
-    from robots.export import export
+    """Write a robot, a tree of joints, as a file for other programs; or its kernels, for its own computer."""
+    from robots.export import FOLDERS, export
 
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
     mechanism, choices = _built(name, param)
+    if form in FOLDERS:
+        _export_folder(mechanism, form, output, target)
+        return
     try:
         written = export(mechanism, form, open_tree)
     except ValueError as error:
@@ -104,6 +112,25 @@ def export_robot(
             raise InputError(f"--output {output}: {error.strerror}") from error
     for note in written.notes:
         warn(note)
+
+
+def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) -> None:
+    from robots.export.native import export_files
+
+    if output is None:
+        raise InputError(f"--format {form} writes several files; name their folder with --output")
+    try:
+        files = export_files(mechanism, form, target)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    try:
+        output.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (output / name).write_bytes(content)
+    except OSError as error:
+        raise InputError(f"--output {output}: {error.strerror}") from error
+    for name in files:
+        say(str(output / name))
 
 
 def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
@@ -161,7 +188,7 @@ def _print(robot: dict[str, Any]) -> None:
         ("  name", "kind", "axis", "parent", "child", "limits"),
         [(f"  {j['name']}", j["kind"], _axis(j["axis"]), j["parent"], j["child"], _limits(j)) for j in robot["joints"]],
     )
-    say("\nactuators")
+    say("\nactuators" if robot["actuators"] else "\nactuators: none, nothing drives it")
     rates = {j["name"]: f"{j['unit']}/s" for j in robot["joints"]}
     say_table(
         ("  name", "joint", "largest effort", "largest velocity", "takes"),

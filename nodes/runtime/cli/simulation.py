@@ -38,6 +38,9 @@ def status(domain: Domain = None, as_json: AsJson = False) -> None:
     if as_json:
         say_json(found)
         return
+    since = found.pop("safe_since")
+    if found["commanded_by"] is None and since is not None:
+        found["commanded_by"] = f"- (safe since t = {since:.3f} s)"
     width = max(map(len, found))
     for key, value in found.items():
         say(f"{key:<{width}}  {_text(value)}")
@@ -100,6 +103,7 @@ def speed(
 @app.command(epilog="Example: armswing sim snapshot upright.state")
 def snapshot(
     file: Annotated[Path, typer.Argument(help="Where to write it.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
@@ -108,6 +112,8 @@ def snapshot(
 
     if not file.absolute().parent.is_dir():
         raise InputError(f"{str(file)!r}: there is no folder {str(file.absolute().parent)!r}")
+    if file.exists() and not force:
+        raise InputError(f"{str(file)!r} is there already; --force replaces it")
     state = _call(domain, "snapshot")
     file.write_bytes(msgspec.msgpack.encode(state))
     if as_json:

@@ -19,7 +19,7 @@ import typer
 
 from nodes.runtime.cli.terminal import AsJson, InputError, UnavailableError, nearest, say, say_json, say_table, warn
 
-PAPERS = ("man", "nada")
+PAPERS = ("charmie", "man", "nada")
 LIBRARIES = ("matplotlib", "jinja2")
 
 

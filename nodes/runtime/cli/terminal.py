@@ -51,8 +51,10 @@ def say_json(data: Any, *, indent: int | None = 2) -> None:
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns under a header; the last column is as long as it needs to be."""
+    """Print aligned columns under a header, nothing without a row; the last column is as long as it needs to be."""
     table = [list(header), *[list(row) for row in rows]]
+    if len(table) == 1:
+        return
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

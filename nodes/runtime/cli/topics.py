@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, nearest, say, say_json, say_table
+from nodes.runtime.cli.terminal import (
+    AsJson,
+    Domain,
+    InputError,
+    UnavailableError,
+    nearest,
+    say,
+    say_json,
+    say_table,
+    warn,
+)
 
 app = typer.Typer(
     help="Listen to, measure and speak on topics.", epilog="Example: armswing topic list", no_args_is_help=True
@@ -106,7 +116,7 @@ def delay(
 def pub(
     topic: TopicName,
     message: Annotated[str, typer.Argument(help="The message's fields as JSON.", show_default=False)],
-    rate: Annotated[float, typer.Option("--rate", min=0.1, max=1000.0, help="Messages per second.")] = 10.0,
+    rate: Annotated[float, typer.Option("--rate", min=0.1, max=1000.0, help="Messages per second.")] = 50.0,
     count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
     domain: Domain = None,
 ) -> None:
@@ -122,6 +132,7 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
 
     with Client(domain) as client:
         _check_topic(topic, [entry.name for entry in client.topics()])
+        _warn_of_silence(topic, [entry.name for entry in client.topics() if entry.speaks], timeout_s)
         heard = False
         for _, message in client.stream(topic, timeout_s=timeout_s or None):
             heard = True
@@ -137,6 +148,15 @@ def _check_topic(topic: str, live: list[str]) -> None:
 
     if lookup(topic) is None and topic not in live:
         raise InputError(f"no topic {topic!r}; topics are {', '.join(live)}{nearest(topic, live)}")
+
+
+def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
+    """At once: nobody speaks there, and who does where."""
+    leaf = topic.rpartition("/")[2]
+    others = [name for name in spoken if name.rpartition("/")[2] == leaf and name != topic]
+    if topic not in spoken and others:
+        wait = f"waiting {timeout_s:g} s" if timeout_s else "waiting"
+        warn(f"nobody speaks on {topic!r}; the live robot says {' and '.join(map(repr, others))}; {wait}")
 
 
 def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool) -> None:

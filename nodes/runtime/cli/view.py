@@ -24,6 +24,10 @@ def view(
         list[str] | None,
         typer.Option("--plot", help="A field to plot, e.g. outputs; again for a second.", show_default=False),
     ] = None,
+    run: Annotated[
+        int | None,
+        typer.Option("--run", min=1, help="Which run of the recording; without it, the last.", show_default=False),
+    ] = None,
     plane: Annotated[str, typer.Option("--plane", help="How to look: auto, xy, xz, yz or space.")] = "auto",
     domain: Domain = None,
 ) -> None:
@@ -32,6 +36,8 @@ def view(
 
     if file is not None and not file.is_file():
         raise InputError(f"no recording {str(file)!r}")
+    if run is not None and file is None:
+        raise InputError("--run picks a run of a recording; name its file")
     if png is not None and not png.absolute().parent.is_dir():
         raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}")
     if png is not None and png.suffix.lower() != ".png":
@@ -49,9 +55,10 @@ def view(
             domain=domain,
             fields=plot or (),
             plane=plane,
+            run_number=run,
         )
     except Exception as error:
-        if type(error) is ValueError:
+        if type(error).__name__ in ("ValueError", "RecordingError"):
             raise InputError(str(error)) from error
         if type(error).__name__ != "ViewerUnavailable":
             raise

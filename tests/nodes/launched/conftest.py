@@ -43,6 +43,14 @@ class Damper(Node):
         yield "command", JointCommand(name=[self.params.joint], value=[effort], answers=state.seq)
 
 
+class Thinker(Node):
+    listens = {"state": RobotState}
+    speaks = {"command": JointCommand}
+
+    def on_message(self, name, state):
+        return None
+
+
 class Listener(Node):
     listens = {"state": RobotState}
 

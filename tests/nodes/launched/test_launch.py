@@ -27,6 +27,24 @@ def test_a_run_of_known_length_ends_with_a_summary_and_exit_code_0(ground: Any) 
     assert summary["nodes"].keys() == {"sim", "damper"}
 
 
+@pytest.mark.parametrize("mode", ["realtime", "lockstep"])
+def test_a_controller_that_says_nothing_and_one_that_is_only_refused_are_told_at_the_end(
+    mode: str, ground: Any
+) -> None:
+    wrong = 'params = { joint = "elbow" }'
+    for nodes, code, told in (
+        (ground.node("Thinker"), 0, r"said nothing +thinker, which heard \d\d+ messages"),
+        (
+            ground.node("Damper", more=wrong),
+            1,
+            r"ended +every command of 'damper' was refused: .*has no actuator 'elbow'; .*, exit code 1",
+        ),
+    ):
+        done = ground.run("launch", ground.launch_file(nodes, mode=mode, more="duration_s = 0.5\n"))
+        assert done.returncode == code, done.stdout
+        assert re.search(told, done.stdout), done.stdout
+
+
 @pytest.mark.parametrize("mode", ["fast", "lockstep"])
 def test_a_run_without_pacing_ends_at_its_duration(mode: str, ground: Any) -> None:
     plan = ground.launch_file(ground.node("Damper"), mode=mode, more="duration_s = 0.5\n")

@@ -16,6 +16,8 @@ from sim_core.integrators.steppers import STEPPERS
 
 NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'
 TUNED = """
+from typing import Literal
+
 import msgspec
 from nodes.runtime.node import Node
 from nodes.wire.messages import JointCommand, Reference, RobotState
@@ -23,6 +25,13 @@ from nodes.wire.messages import JointCommand, Reference, RobotState
 
 class Params(msgspec.Struct, forbid_unknown_fields=True):
     gain: float = 1.0  # N m s/rad
+
+
+class Worded(Node):
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        mode: str = "off"
+        level: float = 0.0
+        kinds: list[Literal["sine", "steps"]] = []
 
 
 class Tuned(Node):
@@ -59,6 +68,24 @@ class Mute(Node):
 class Own(Node):
     listens = {"gusts": JointCommand}
     speaks = {"comments": Reference}
+
+    def on_message(self, name, message):
+        yield "comments", Reference()
+
+
+class Slip(Node):
+    listens = {"state": RobotState}
+
+    def on_mesage(self, name, message):
+        return None
+
+
+class Empty(Node):
+    listens = {"state": RobotState}
+    speaks = {"command": JointCommand}
+
+    def compute(self):
+        return None
 
 
 class Liar(Node):
@@ -103,6 +130,15 @@ def test_overrides_reach_sim_nodes_params_and_the_plan(write: Path) -> None:
     plan = plan_of(write, TUNED_NODE, *overrides)
     assert (plan.sim.mode, plan.sim.step_ms, plan.seed, plan.duration_s) == ("fast", 2.0, 9, 1.5)
     assert (plan.node("tuned").params, plan.node("tuned").every) == ({"gain": 3.5}, 4)
+
+
+def test_nan_is_a_word_where_a_word_is_asked_for(write: Path) -> None:
+    node = '[[nodes]]\nname = "wobble"\nrun = "tuned.py:Worded"\n'
+    assert plan_of(write, node, "wobble.mode=nan")
+    with pytest.raises(PlanError, match="key 'level': nan is not finite"):
+        plan_of(write, node, "wobble.level=nan")
+    with pytest.raises(PlanError, match="Invalid enum value 'sin'; it is one of sine, steps"):
+        plan_of(write, node, 'wobble.kinds=["sin"]')
 
 
 @pytest.mark.parametrize("stepper", STEPPERS)
@@ -157,6 +193,12 @@ def test_every_stepper_may_be_asked_for(stepper: str, write: Path) -> None:
         (NODE.replace(":Damp", ""), None, ["node 'damp'", "path/to/file.py:ClassName"]),
         (TUNED_NODE.replace(":Tuned", ":NotANode"), None, ["node 'tuned'", "no subclass of Node"]),
         (TUNED_NODE.replace(":Tuned", ":Liar"), None, ["node 'tuned'", "'state'", "RobotState"]),
+        (TUNED_NODE.replace(":Tuned", ":Slip"), None, ["'tuned'", "'on_mesage', which nobody", "mean 'on_message'?"]),
+        (
+            TUNED_NODE.replace(":Tuned", ":Empty"),
+            None,
+            ["'tuned'", "Empty listens to 'state', but has no 'on_message'"],
+        ),
         (TUNED_NODE.replace(":Tuned", ":Deaf"), None, ["node 'tuned'", "'sate'", "did you mean 'state'"]),
         (TUNED_NODE.replace(":Tuned", ":Mute"), None, ["node 'tuned'", "'comand'", "did you mean 'command'"]),
         (TUNED_NODE + "params = { gian = 2.0 }", None, ["node 'tuned'", "'gian'", "did you mean 'gain'"]),

@@ -1,0 +1,79 @@
+"""`armswing compare`: two recordings beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, InputError, say, say_json, say_table
+
+DIFFERENT = 1
+First = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
+Second = Annotated[Path, typer.Argument(help="Another one.", show_default=False)]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: armswing compare before.mcap after.mcap")(compare)
+
+
+def compare(
+    first: First,
+    second: Second,
+    run: Annotated[
+        int | None,
+        typer.Option("--run", min=1, help="Which run of each; without it, the last.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Are two recordings the same, and if not: what differs in their plans, and how far apart each joint went.
+
+    States are aligned by their timestamps. Exit code 0 when plans and positions are the same, 1 when they differ.
+    """
+    from nodes.wire.recording_compare import compare as compared
+
+    for file in (first, second):
+        if not file.is_file():
+            raise InputError(f"no recording {str(file)!r}")
+    found = compared(first, second, run)
+    found["same"] = is_same(found)
+    if as_json:
+        say_json(found)
+    else:
+        _print(found)
+    raise typer.Exit(0 if found["same"] else DIFFERENT)
+
+
+def is_same(found: dict[str, Any]) -> bool:
+    """Whether the same plan gave the same states: equal bytes, or nothing that differs."""
+    differs = found["plan"] or found["only_first"] or found["only_second"] or found["joints_of_one"]
+    return found["same_bytes"] or not (differs or any(row["largest"] for row in found["joints"]))
+
+
+def _print(found: dict[str, Any]) -> None:
+    say("the same bytes" if found["same_bytes"] else "not the same bytes")
+    if found["same_bytes"]:
+        return
+    if found["plan"]:
+        say("\nplans")
+        rows = [(f"  {row['key']}", str(row["first"]), str(row["second"])) for row in found["plan"]]
+        say_table(("  key", "first", "second"), rows)
+    else:
+        say("the same plan")
+    one, two = found["runs"]
+    alone = [f"{found[key]} in the {key.removeprefix('only_')} alone" for key in ("only_first", "only_second")]
+    say(f"\npositions, run {one} and run {two}: {found['instants']} instants in both, {', '.join(alone)}")
+    say_table(
+        ("  joint", "largest deviation", "at", "begins at"),
+        [(f"  {row['joint']}", *_deviation(row)) for row in found["joints"]],
+    )
+    if found["joints_of_one"]:
+        say(f"only one of them has {', '.join(found['joints_of_one'])}")
+
+
+def _deviation(row: dict[str, Any]) -> tuple[str, str, str]:
+    if row["at_s"] is None:
+        return "none", "-", "-"
+    return f"{row['largest']:.3g} {row['unit']}", f"{row['at_s']:.3f} s", f"{row['begins_s']:.3f} s"

@@ -1,0 +1,75 @@
+"""`armswing message`: what is said on the topics, field by field."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, InputError, nearest, say, say_json, say_table
+
+app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing message list", no_args_is_help=True)
+
+
+def _messages() -> dict[str, Any]:
+    """{name: type} of every message that the topics carry, and of what these hold."""
+    from nodes.wire import messages
+    from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+
+    carried = {row.message.__name__: row.message for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()}
+    parts = (messages.JointDescription, messages.ActuatorDescription, messages.BodyDescription, messages.Shape)
+    return carried | {part.__name__: part for part in parts}
+
+
+@app.command("list", epilog="Example: armswing message list")
+def list_messages(as_json: AsJson = False) -> None:
+    """Every message, the topic that carries it, and what it is."""
+    from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+
+    topics = {row.message.__name__: f"<robot>/{name}" for name, row in ROBOT_TOPICS.items()}
+    topics |= {row.message.__name__: name for name, row in GLOBAL_TOPICS.items()}
+    rows = [
+        (name, topics.get(name, "part of Description"), (inspect.getdoc(kind) or "").partition("\n")[0])
+        for name, kind in _messages().items()
+    ]
+    if as_json:
+        say_json([dict(zip(("message", "topic", "about"), row, strict=True)) for row in rows])
+    else:
+        say_table(("message", "topic", "what it is"), rows)
+
+
+@app.command("show", epilog="Example: armswing message show JointCommand")
+def show_message(
+    name: Annotated[str, typer.Argument(help="One of `armswing message list`.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Fields, types and defaults of a message; units in words. As JSON, its JSON Schema."""
+    import msgspec
+
+    from nodes.runtime.plan import type_text
+    from nodes.wire.messages import Message
+
+    known = _messages()
+    if name not in known:
+        raise InputError(f"no message {name!r}; messages are {', '.join(known)}{nearest(name, known)}")
+    kind = known[name]
+    if as_json:
+        say_json(msgspec.json.schema(kind))
+        return
+    say(inspect.getdoc(kind) or name)
+    if issubclass(kind, Message):
+        say("\nin every message")
+        say("\n".join(f"  {line}" for line in (inspect.getdoc(Message) or "").splitlines()[2:]))
+    say("")
+    own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
+    say_table(("field", "type", "default"), [(f.name, type_text(f.type), _default(f)) for f in own])
+
+
+def _default(field: Any) -> str:
+    import msgspec
+
+    if field.required:
+        return "required"
+    made = field.default_factory is not msgspec.NODEFAULT
+    return msgspec.json.encode(field.default_factory() if made else field.default).decode()

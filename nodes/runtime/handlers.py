@@ -1,0 +1,25 @@
+"""Whether a node's class has the methods that it is called by: a misspelt one is called by nobody, and silent."""
+
+from __future__ import annotations
+
+import difflib
+
+from nodes.runtime.node import Node
+
+HANDLERS = tuple(name for name in vars(Node) if name.startswith("on_"))
+SPEAKING = tuple(name for name in HANDLERS if name != "on_stop")
+
+
+def uncalled(cls: type[Node]) -> str:
+    """What is wrong with the handlers of a class, in one line; "" for nothing."""
+    own = [name for base in cls.__mro__ if base not in (Node, object) for name in vars(base)]
+    for name in own:
+        if name.startswith("_") or hasattr(Node, name) or not callable(getattr(cls, name)):
+            continue
+        near = difflib.get_close_matches(name, HANDLERS, n=1, cutoff=0.8)
+        if near and near[0] not in own:
+            return f"{cls.__name__} has {name!r}, which nobody calls; did you mean {near[0]!r}?"
+    if cls.listens and cls.speaks and not set(own) & set(SPEAKING):
+        heard = ", ".join(map(repr, cls.listens))
+        return f"{cls.__name__} listens to {heard}, but has no 'on_message' to hear it"
+    return ""

@@ -1,0 +1,121 @@
+"""Two recordings beside each other: the same bytes or not, the plans, and how far the joints went apart."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.wire.recording import Recording, RecordingError, read_recording
+
+Floats = NDArray[np.float64]
+BEGINS = 1e-3  # a joint's deviation has begun where it is this share of the largest; smaller is how it grows
+SAME_INSTANT_S = 1e-6
+MISSING = "(not there)"
+
+
+def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: int | None = None) -> dict[str, Any]:
+    """How two recordings differ, as plain data.
+
+    run          which run of each is compared, from 1; None for the last of each
+    same_bytes   of the whole files
+    plan         [{key, first, second}] of the launch plans' differences
+    joints       [{joint, largest, at_s, begins_s, unit}] of the positions at the instants that both have: the largest
+                 deviation (rad or m), when it was, and when it first was a thousandth of that; 0 and None where none is
+    instants     how many instants both have, `only_first` and `only_second` how many one has alone
+
+    Raises RecordingError when a file is none, or holds no states.
+    """
+    one, two = (read_recording(path, run=-1 if run is None else run) for path in (first, second))
+    states = _states(one), _states(two)
+    here, there = _shared(*(table["timestamp"] for table in states))
+    return {
+        "first": str(one.path),
+        "second": str(two.path),
+        "runs": [one.run, two.run],
+        "same_bytes": _digest(one.path) == _digest(two.path),
+        "plan": list(_plan_differences(one, two)),
+        "instants": len(here),
+        "only_first": len(states[0]["timestamp"]) - len(here),
+        "only_second": len(states[1]["timestamp"]) - len(there),
+        "joints": list(_deviations(states, here, there, one)),
+        "joints_of_one": _joints_of_one(*states),
+    }
+
+
+def _states(recording: Recording) -> dict[str, NDArray[Any]]:
+    topic = next((topic for topic in recording.topics if topic.endswith("/state")), None)
+    if topic is None or recording[topic]["name"].ndim != 2:
+        raise RecordingError(f"{recording.path} holds no states of a robot to compare")
+    return recording[topic]
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _shared(first: Floats, second: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows of either at the instants that both have, to a microsecond."""
+    one, two = (np.round(times / SAME_INSTANT_S).astype(np.int64) for times in (first, second))
+    _, here, there = np.intersect1d(one, two, return_indices=True)
+    return here, there
+
+
+def _deviations(
+    states: tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]],
+    here: NDArray[np.intp],
+    there: NDArray[np.intp],
+    recording: Recording,
+) -> Iterator[dict[str, Any]]:
+    one, two = states
+    names = [[str(name) for name in table["name"][0]] for table in states]
+    units = {joint.name: joint.unit for joint in recording.description.joints} if recording.description else {}
+    times = one["timestamp"][here]
+    for joint in names[0]:
+        if joint not in names[1]:
+            continue
+        apart = np.abs(one["position"][here, names[0].index(joint)] - two["position"][there, names[1].index(joint)])
+        row = {"joint": joint, "largest": 0.0, "at_s": None, "begins_s": None, "unit": units.get(joint, "rad")}
+        if len(apart) and (largest := float(np.nanmax(apart))) > 0.0:
+            begins = float(times[np.argmax(apart >= BEGINS * largest)])
+            row |= {"largest": largest, "at_s": float(times[np.nanargmax(apart)]), "begins_s": begins}
+        yield row
+
+
+def _joints_of_one(one: dict[str, NDArray[Any]], two: dict[str, NDArray[Any]]) -> list[str]:
+    """The joints that only one of the recordings has."""
+    first, second = ({str(name) for name in table["name"][0]} for table in (one, two))
+    return sorted(first ^ second)
+
+
+def _plan_differences(one: Recording, two: Recording) -> Iterator[dict[str, Any]]:
+    """Every leaf of the plans that is not the same, nodes by their names."""
+    first, second = (dict(_leaves("", _plan(recording))) for recording in (one, two))
+    for key in dict.fromkeys([*first, *second]):
+        values = first.get(key, MISSING), second.get(key, MISSING)
+        if values[0] != values[1]:
+            yield {"key": key, "first": values[0], "second": values[1]}
+
+
+def _plan(recording: Recording) -> Any:
+    try:
+        return msgspec.json.decode(recording.metadata.get("plan", "{}"))
+    except msgspec.DecodeError:
+        return {}
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
+        value = {item["name"]: {key: inner for key, inner in item.items() if key != "name"} for item in value}
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(f"{path}.{key}" if path else key, item)
+    else:
+        yield path, value

@@ -1,0 +1,118 @@
+"""A recording cut into runs: wherever the simulation was put back, or its server started anew, another run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from nodes.wire.topics import lookup
+
+STATE, EVENT = "state", "event"
+PUT_BACK = ("reset", "restore")
+SLACK_NS = 500_000_000  # how far a message of another node may be ahead of the state it follows
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """One run of a recording: its states between two times, seconds.
+
+    number  from 1, in the order of the file
+    began   why another run began: "" for the first, "reset", "restore", "server restarted" or "time went back"
+    """
+
+    number: int
+    start_s: float
+    end_s: float
+    states: int = 0
+    began: str = ""
+
+    @property
+    def length_s(self) -> float:
+        """Simulated seconds from its first state to its last."""
+        return self.end_s - self.start_s
+
+    def text(self) -> str:
+        """ "run 2: 0.0 .. 3.0 s (reset)"."""
+        why = f" ({self.began})" if self.began else ""
+        return f"run {self.number}: {self.start_s:.1f} .. {self.end_s:.1f} s{why}"
+
+
+class RunCutter:
+    """Says of each message, in the order of the file, which run it belongs to.
+
+    The states of the first robot that is heard set the cuts, and the event that announces one. What other nodes said
+    before a cut and was written after it is counted to the run that it is of, by its time.
+
+    runs  those found so far
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self._robot: str | None = None
+        self._now = 0
+        self._seq = 0
+        self._announced = ""
+        self._open = False  # an announced run has no state yet
+
+    def place(self, topic: str, time_ns: int, seq: int, payload: bytes) -> int | None:
+        """The index of the message's run; None for what is said once for all runs."""
+        robot, _, leaf = topic.rpartition("/")
+        row = lookup(topic)
+        if row is not None and row.latched and robot:
+            return None
+        if leaf == STATE and robot and self._robot in (None, robot):
+            self._robot = robot
+            self._see(time_ns, seq)
+        elif leaf == EVENT and self._robot == robot and (kind := _put_back(payload)):
+            self._begin(kind, time_ns)
+            self._open = True
+        last = len(self.runs) - 1
+        if last > 0 and time_ns > self._now + SLACK_NS and time_ns <= self._end_ns(last - 1) + SLACK_NS:
+            return last - 1
+        return max(last, 0)
+
+    def _see(self, time_ns: int, seq: int) -> None:
+        if not self.runs:
+            self._begin("", time_ns)
+        elif time_ns < self._now and not self._open:
+            self._begin("server restarted" if seq <= self._seq else "time went back", time_ns)
+        run = self.runs[-1]
+        if run.states == 0:
+            run.start_s = time_ns / 1e9
+        self._open = False
+        self._now, self._seq = time_ns, seq
+        run.end_s = time_ns / 1e9
+        run.states += 1
+
+    def _begin(self, why: str, time_ns: int) -> None:
+        self._now = time_ns
+        self.runs.append(Run(number=len(self.runs) + 1, start_s=time_ns / 1e9, end_s=time_ns / 1e9, began=why))
+
+    def _end_ns(self, index: int) -> int:
+        return round(self.runs[index].end_s * 1e9)
+
+
+def picked(runs: Sequence[Run], number: int | None) -> int | None:
+    """The index of run `number` (from 1; -1 is the last); None for all. ValueError names those there are."""
+    if number is None:
+        return None
+    count = max(len(runs), 1)
+    if number == -1:
+        return count - 1
+    if not 1 <= number <= count:
+        there = "it is one run" if count == 1 else f"its runs are 1 .. {count}"
+        raise ValueError(f"there is no run {number}; {there}")
+    return number - 1
+
+
+def _put_back(payload: bytes) -> str:
+    """The kind of an event that puts time back, "" for any other."""
+    try:
+        kind = msgspec.json.decode(payload, type=_Kind).kind
+    except msgspec.MsgspecError:
+        return ""
+    return kind if kind in PUT_BACK else ""
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""

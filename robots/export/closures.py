@@ -1,0 +1,88 @@
+"""Which constraints keep two points together: what a format with connections, and no rows, can say of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+
+from robots.export.tree import Array, Branch, poses_at
+from sim_core.mechanism import Coincidence, Constraint, Distance, Mechanism, Slider, Vector3
+
+SAMPLES = 8  # configurations in which a direction must be closed by the joints alone
+NOTHING = 1e-9  # of the characteristic length: a gap that is one of rounding
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Two points that always meet where the constraints `parts` hold."""
+
+    name: str
+    parts: tuple[Coincidence | Slider, ...]
+    body_a: str
+    point_a: Vector3
+    body_b: str
+    point_b: Vector3
+
+
+def meetings(mechanism: Mechanism, branches: Sequence[Branch]) -> list[Meeting]:
+    """Coincidences and sliders that together close all three directions, or two of them in a loop that is planar.
+
+    A loop is planar when its gap across the two directions is zero at whatever joint positions.
+    """
+    groups: dict[tuple[object, ...], list[Coincidence | Slider]] = {}
+    for constraint in mechanism.constraints:
+        if isinstance(constraint, Coincidence | Slider):
+            ends = (constraint.body_a, constraint.point_a, constraint.body_b, constraint.point_b)
+            groups.setdefault((type(constraint), *ends), []).append(constraint)
+    found = []
+    for group in groups.values():
+        if _closes(group, mechanism, branches):
+            first = group[0]
+            name = _shared_name([part.name for part in group])
+            found.append(Meeting(name, tuple(group), first.body_a, first.point_a, first.body_b, first.point_b))
+    return found
+
+
+def _shared_name(names: list[str]) -> str:
+    """What they begin with, all alike; the first of them where that is nothing."""
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in alike).rstrip("_-. ") or names[0]
+
+
+def _closes(group: list[Coincidence | Slider], mechanism: Mechanism, branches: Sequence[Branch]) -> bool:
+    axes = np.array([axis for part in group for axis in _axes(part)])
+    _, sizes, directions = np.linalg.svd(axes)
+    rank = int((sizes > 1e-9 * sizes[0]).sum())
+    return rank == 3 or (rank == 2 and _is_always_closed(group[0], directions[2], mechanism, branches))
+
+
+def _axes(part: Coincidence | Slider) -> tuple[Vector3, ...]:
+    return part.directions if isinstance(part, Coincidence) else (part.axis_a,)
+
+
+def _is_always_closed(
+    part: Coincidence | Slider, direction: Array, mechanism: Mechanism, branches: Sequence[Branch]
+) -> bool:
+    """Whether the joints alone keep the points together along a direction: of the world, or for sliders of body a."""
+    random, names = np.random.default_rng(0), [motion.name for branch in branches for motion in branch.motions]
+    for _ in range(SAMPLES):
+        poses = poses_at(branches, dict(zip(names, random.normal(size=len(names)), strict=True)))
+        gap = gap_of(part, poses)
+        along = direction if isinstance(part, Coincidence) else poses[part.body_a][1] @ direction
+        if abs(gap @ along) > NOTHING * mechanism.characteristic_length:
+            return False
+    return True
+
+
+def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, Array]]) -> Array:
+    """r_b - r_a of the constraint's points, in the world."""
+    (p_a, R_a), (p_b, R_b) = poses[part.body_a], poses[part.body_b]
+    return np.asarray(p_b + R_b @ np.array(part.point_b) - p_a - R_a @ np.array(part.point_a))
+
+
+def parts_of(found: Sequence[Meeting]) -> list[Constraint]:
+    """All constraints that the meetings stand for."""
+    return [part for meeting in found for part in meeting.parts]

@@ -1,0 +1,238 @@
+"""A robot's kernels for its own computer: C99 sources, or an object file for x86-64 or aarch64, and a header.
+
+What is exported: inverse dynamics, forward dynamics and forward kinematics, as `sim_core.inverse` has them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    import casadi as ca
+
+    from sim_core.kernels.c_source import Signature
+
+# target -> LLVM's triple, processor and features; a processor of the last ten years
+TARGETS = {
+    "x86_64": ("x86_64-unknown-linux-gnu", "x86-64-v3", ""),
+    "aarch64": ("aarch64-unknown-linux-gnu", "generic", ""),
+}
+HOW = """{title}
+
+Written by armswing from the mechanism {mechanism!r} (hash {hash}).
+
+Calling convention: every argument is an array of double that the caller owns, read (const) or written, of the sizes
+below; all inputs are read before any output is written, so an output may be one of the inputs. No function allocates,
+keeps state or fails; all are thread-safe. SI units and radians. Needs libm and nothing else.
+
+Coordinates, in the order of every array [{N}_N_Q]:
+{coordinates}
+
+Bodies, in the order of the poses [{N}_N_BODIES]:
+{bodies}{parameters}"""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The three functions of a robot: CasADi function and C signature of each, and what their comments say."""
+
+    mechanism: Mechanism
+    prefix: str
+    coordinates: tuple[str, ...]
+    n_rows: int
+    functions: dict[str, ca.Function]
+    twins: dict[str, list[tuple[int, int]]]
+    signatures: dict[str, Signature]
+
+
+def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64") -> dict[str, bytes]:
+    """File name -> content: header, example, and the sources ("c") or the object file for a target ("object").
+
+    Raises UnknownName for a target that is none of TARGETS, InvalidRequest for more than one configuration.
+    """
+    if target not in TARGETS:
+        raise UnknownName("robot export", "target", target, TARGETS)
+    interface = interface_of(mechanism)
+    name = interface.prefix
+    files = {f"{name}.h": header(interface), f"{name}_example.c": example(interface)}
+    if format_name == "c":
+        files[f"{name}.c"] = source(interface)
+        return {file: text.encode() for file, text in files.items()}
+    return {**{file: text.encode() for file, text in files.items()}, f"{name}.o": object_file(interface, target)}
+
+
+def identifier(text: str) -> str:
+    """A name as C writes it."""
+    plain = re.sub(r"\W", "_", text)
+    return f"_{plain}" if plain[:1].isdigit() else plain
+
+
+def interface_of(mechanism: Mechanism) -> Interface:
+    """Derive a mechanism's functions and give them C names."""
+    from sim_core.derivation.equations import derive
+    from sim_core.kernels.c_source import Signature
+
+    if len(mechanism.configurations) > 1:
+        raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.configurations)} configurations; C takes one")
+    derivation = derive(mechanism)
+    prefix = identifier(mechanism.name)
+    first = mechanism.configurations[0].name
+    n_rows = len(derivation.facts["row_names"][0])  # type: ignore[index]
+    p = {4: "p"} if mechanism.tunables else {}
+    lam = {1: "lam"} if n_rows else {}
+    functions = {
+        "inverse_dynamics": derivation.functions["inverse_dynamics"],
+        "forward_dynamics": derivation.functions[f"{first}.forward_dynamics"],
+        "forward_kinematics": derivation.functions["poses"],
+    }
+    signatures = {
+        "inverse_dynamics": Signature(f"{prefix}_inverse_dynamics", {1: "q", 2: "v", 3: "a"} | p, {0: "tau"}),
+        "forward_dynamics": Signature(f"{prefix}_forward_dynamics", {1: "q", 2: "v", 3: "tau"} | p, {0: "a"} | lam),
+        "forward_kinematics": Signature(f"{prefix}_forward_kinematics", {1: "q"} | p, {0: "positions", 1: "rotations"}),
+    }
+    coordinates: tuple[str, ...] = tuple(derivation.facts["coordinate_names"])  # type: ignore[arg-type]
+    return Interface(mechanism, prefix, coordinates, n_rows, functions, derivation.twins, signatures)
+
+
+def _about(interface: Interface, title: str) -> str:
+    mechanism, N = interface.mechanism, interface.prefix.upper()
+    units = _units(interface)
+    lines = [f"  {k:3} {name} ({units[k]})" for k, name in enumerate(interface.coordinates)]
+    bodies = [f"  {k:3} {body.name}" for k, body in enumerate(mechanism.bodies)]
+    tunables = [f"  {k:3} {t.name} = {float(t.value)!r}" for k, t in enumerate(mechanism.tunables)]
+    parameters = f"\n\nParameters, in the order of p [{N}_N_P]:\n" + "\n".join(tunables) if tunables else ""
+    text = HOW.format(
+        title=title,
+        mechanism=mechanism.name,
+        hash=mechanism.canonical_hash[:16],
+        N=N,
+        coordinates="\n".join(lines),
+        bodies="\n".join(bodies),
+        parameters=parameters,
+    )
+    return "/* " + text.replace("*/", "* /").replace("\n", "\n   ").replace("\n   \n", "\n\n") + "\n*/"
+
+
+def _units(interface: Interface) -> list[str]:
+    """The unit of every coordinate."""
+    slides = {joint.name for joint in interface.mechanism.joints if joint.kind == "prismatic"}
+    if interface.mechanism.coordinates == "joint":
+        return ["m" if name in slides or name.endswith((".x", ".y")) else "rad" for name in interface.coordinates]
+    ends = [name.rpartition(".")[2] for name in interface.coordinates]
+    return ["m" if end in ("x", "y", "z") else "1" if end.startswith("e") else "rad" for end in ends]
+
+
+COMMENTS = {
+    "inverse_dynamics": "tau [N_Q], N or N m: the generalized forces that give accelerations a [N_Q] at q, v [N_Q].",
+    "forward_dynamics": "a [N_Q]: the accelerations under generalized forces tau [N_Q] at q, v [N_Q].",
+    "forward_kinematics": "positions [N_BODIES][3], m, and rotations [N_BODIES][3][3], row by row, of the bodies at\n"
+    "   q: origin and axes of each, seen from the world.",
+}
+WITH_ROWS = "\n   lam [N_ROWS]: the multipliers of the constraints' rows."
+
+
+def header(interface: Interface) -> str:
+    """The header: sizes, order of joints and bodies, the three declarations."""
+    N, mechanism = interface.prefix.upper(), interface.mechanism
+    sizes = {"N_Q": len(interface.coordinates), "N_BODIES": len(mechanism.bodies)}
+    sizes |= {"N_ROWS": interface.n_rows} if interface.n_rows else {}
+    sizes |= {"N_P": len(mechanism.tunables)} if mechanism.tunables else {}
+    lines = [_about(interface, f"{mechanism.name}: inverse dynamics, forward dynamics, forward kinematics.")]
+    lines += ["", f"#ifndef {N}_H", f"#define {N}_H", ""]
+    lines += [f"#define {N}_{name} {size}" for name, size in sizes.items()]
+    lines += ["", "/* Places of the coordinates. */", "enum {"]
+    lines += [f"    {N}_{identifier(name).upper()} = {k}," for k, name in enumerate(interface.coordinates)]
+    lines += ["};", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
+    for name, signature in interface.signatures.items():
+        rows = WITH_ROWS if name == "forward_dynamics" and interface.n_rows else ""
+        lines += [f"/* {COMMENTS[name]}{rows} */", f"{signature.prototype()};", ""]
+    return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
+
+
+def source(interface: Interface) -> str:
+    """The C99 source of the three functions."""
+    from sim_core.kernels.c_source import c_function
+    from sim_core.kernels.program import program_of
+
+    lines = [
+        f"/* {interface.mechanism.name}; see {interface.prefix}.h. Compile with: cc -O2 -c {interface.prefix}.c */"
+    ]
+    lines += ["", f'#include "{interface.prefix}.h"', "", "#include <math.h>"]
+    for name, signature in interface.signatures.items():
+        lines += ["", c_function(program_of(interface.functions[name]), signature)]
+    return "\n".join([*lines, ""])
+
+
+def example(interface: Interface) -> str:
+    """A program that calls the three functions and prints what they give."""
+    N, prefix, mechanism = interface.prefix.upper(), interface.prefix, interface.mechanism
+    p = f"    const double p[{N}_N_P] = {{{', '.join(repr(float(t.value)) for t in mechanism.tunables)}}};"
+    with_p, rows = (", p" if mechanism.tunables else ""), (", lam" if interface.n_rows else "")
+    start = ", ".join(repr(float(value)) for value in mechanism.initial_q)
+    lines = [
+        f"/* cc -O2 {prefix}_example.c {prefix}.c -lm -o {prefix}_example   (or {prefix}.o for {prefix}.c)",
+        "   Prints efforts, accelerations, positions and rotations, one array per line. */",
+        "",
+        f'#include "{prefix}.h"',
+        "",
+        "#include <stdio.h>",
+        "",
+        "static void print(const double *values, int size)",
+        "{",
+        "    for (int i = 0; i < size; ++i) printf(\"%.17g%c\", values[i], i + 1 < size ? ' ' : '\\n');",
+        "}",
+        "",
+        "int main(void)",
+        "{",
+        f"    const double start[{N}_N_Q] = {{{start}}};",
+        f"    double q[{N}_N_Q], v[{N}_N_Q], a[{N}_N_Q], tau[{N}_N_Q];",
+        f"    double positions[3 * {N}_N_BODIES], rotations[9 * {N}_N_BODIES];",
+        *([p] if mechanism.tunables else []),
+        *([f"    double lam[{N}_N_ROWS];"] if interface.n_rows else []),
+        f"    for (int i = 0; i < {N}_N_Q; ++i) {{",
+        "        q[i] = start[i] + 0.01 * (i + 1);",
+        "        v[i] = 0.25 - 0.05 * i;",
+        "        a[i] = 0.5 - 0.1 * i;",
+        "    }",
+        f"    {prefix}_inverse_dynamics(q, v, a{with_p}, tau);",
+        f"    print(tau, {N}_N_Q);",
+        f"    {prefix}_forward_dynamics(q, v, tau{with_p}, a{rows});",
+        f"    print(a, {N}_N_Q);",
+        f"    {prefix}_forward_kinematics(q{with_p}, positions, rotations);",
+        f"    print(positions, 3 * {N}_N_BODIES);",
+        f"    print(rotations, 9 * {N}_N_BODIES);",
+        "    return 0;",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def object_file(interface: Interface, target: str) -> bytes:
+    """The object file of the three functions for a target, from the same LLVM IR that runs here."""
+    from sim_core.kernels.emit import module_of
+    from sim_core.kernels.native import cross_target, object_code
+
+    functions = {f"kernel.{name}": function for name, function in interface.functions.items()}
+    modules = module_of(functions, interface.twins, linkage="internal ")
+    wrappers = [_wrapper(interface, name, signature) for name, signature in interface.signatures.items()]
+    return object_code("\n\n".join([modules, *wrappers]), cross_target(*TARGETS[target]))
+
+
+def _wrapper(interface: Interface, name: str, signature: Signature) -> str:
+    """The C function that sets up the pointer tables of a kernel and calls it."""
+    names = [*signature.inputs.values(), *signature.outputs.values()]
+    lines = [f"define void @{signature.name}({', '.join(f'ptr %{n}' for n in names)}) nounwind {{"]
+    for table, places in (("in", signature.inputs), ("out", signature.outputs)):
+        size = max(places) + 1
+        lines.append(f"  %{table}table = alloca [{size} x ptr]")
+        for place, n in places.items():
+            lines.append(f"  %{table}{place} = getelementptr ptr, ptr %{table}table, i64 {place}")
+            lines.append(f"  store ptr %{n}, ptr %{table}{place}")
+    lines.append(f"  call void @kernel_{name}(ptr %intable, ptr %outtable)")
+    return "\n".join([*lines, "  ret void", "}"])

@@ -1,0 +1,111 @@
+"""`armswing run` beside a live launch: what it says on its terminal when it joins, is refused or fails."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from nodes.client import Client
+from nodes.runtime.cli.application import run
+
+BRITTLE = """
+import msgspec
+from nodes.runtime.node import Node
+from nodes.wire.messages import RobotState
+
+
+class Brittle(Node):
+    listens = {"state": RobotState}
+
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        level: int = 0
+
+    def on_parameters(self, params):
+        if params.level < 0:
+            raise ValueError("level is below zero")
+        if params.level > 3:
+            raise RuntimeError("it broke")
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def brittle(live: Any) -> None:
+    (live.folder / "brittle.py").write_text(BRITTLE)
+
+
+def test_a_robot_that_is_not_live_is_refused_with_the_one_that_is(live: Any) -> None:
+    done = live.run("run", "my_nodes.py:Listener", "--robot", "rotary_pendulm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "armswing: no robot 'rotary_pendulm' is live in domain 0; there is rotary_pendulum\n"
+
+
+def test_a_taken_name_is_refused_with_the_way_out(live: Any) -> None:
+    done = live.run("run", "my_nodes.py:Listener", "--name", "damper")
+    assert done.returncode == 2
+    assert "name 'damper' is taken by the live process " in done.stderr
+    assert done.stderr.endswith("; choose another with --name\n")
+
+
+def test_an_exception_is_shown_from_the_node_on_and_then_in_one_line(live: Any) -> None:
+    done = live.run("run", "my_nodes.py:Damper", "--name", "burning", "--param", "fails_at=0")
+    assert done.returncode == 1
+    first, *_, raised, last = done.stderr.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert "nodes/runtime" not in done.stderr
+    assert 'raise RuntimeError("the damper is on fire")' in done.stderr
+    assert raised == "RuntimeError: the damper is on fire"
+    assert last == "armswing: node 'burning' ended: RuntimeError: the damper is on fire"
+
+
+def test_a_node_whose_commands_are_refused_says_so_once_on_its_own_terminal(live: Any, until: Any) -> None:
+    runner = live.start("run", "my_nodes.py:Damper", "--name", "second")
+    with Client() as client:
+
+        def refused() -> int:
+            return int(client.sim_status()["commands_refused"].get("second", {"count": 0})["count"])
+
+        until(lambda: refused() > 0)
+        count = refused()
+        until(lambda: refused() > count + 400)  # two simulated seconds: it would have been told again
+    runner.send_signal(signal.SIGINT)
+    _, said = runner.communicate(timeout=10.0)
+    line = "WARNING second: its commands are refused: 'second' commands, but 'damper' has the actuators\n"
+    assert (runner.returncode, said) == (0, line)
+
+
+def test_a_parameter_that_ends_its_node_is_said_so_at_once_and_one_it_refuses_changes_nothing(
+    live: Any, until: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner = live.start("run", "brittle.py:Brittle")
+    assert runner.stdout.readline() == (
+        "brittle: joined domain 0, robot rotary_pendulum, hears state, says nothing; Ctrl-C ends\n"
+    )
+    with Client() as client:
+        until(lambda: [e.state for e in client.nodes() if e.name == "brittle"] == ["ready"])
+    assert run(["param", "set", "brittle", "level", "-1"]) == 2
+    assert capsys.readouterr().err == "armswing: level is below zero\n"
+    assert run(["param", "get", "brittle", "level"]) == 0
+    assert capsys.readouterr().out == "0\n"
+    assert run(["param", "set", "brittle", "level", "4"]) != 0
+    assert capsys.readouterr().err == "armswing: node 'brittle' ended: RuntimeError: it broke\n"
+    assert runner.wait(10.0) == 1
+
+
+def test_a_server_that_was_started_anew_is_joined_again(ground: Any, until: Any) -> None:
+    plan = ground.launch_file()
+    first = ground.start("launch", plan)
+    ground.wait_until_running(first, 1)
+    runner = ground.start("run", "my_nodes.py:Damper")
+    line = "domain 0, robot rotary_pendulum, hears state, says command; Ctrl-C ends\n"
+    assert runner.stdout.readline() == f"damper: joined {line}"
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=20.0)
+    second = ground.start("launch", plan)
+    assert runner.stdout.readline() == f"damper: joined again, {line}"
+    ground.wait_until_running(second, 1)
+    with Client() as client:
+        until(lambda: client.sim_status()["commanded_by"] == "damper")
+    runner.send_signal(signal.SIGINT)
+    assert (runner.wait(5.0), runner.stderr.read()) == (0, "")

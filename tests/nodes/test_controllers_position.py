@@ -1,0 +1,42 @@
+"""Position commands: references go on to the actuators' servos, and what has none stays where it was."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from nodes.controllers.position import JointPosition, JointPositionParams
+from nodes.runtime.node import Context
+from nodes.wire.messages import JointCommand, Reference, RobotState
+
+
+def started(joints: list[str]) -> JointPosition:
+    node = JointPosition()
+    filled = msgspec.convert({"joints": joints}, JointPositionParams)
+    node.on_start(Context("position", "robot", 1e-3, filled, np.random.default_rng(0)))
+    return node
+
+
+def told(node: JointPosition, position: list[float], seq: int = 7) -> list[float]:
+    state = RobotState(seq=seq, name=["a", "b"], position=position, velocity=[9.0, 9.0])
+    ((_, command),) = node.on_message("state", state) or ()
+    assert isinstance(command, JointCommand)
+    assert (command.mode, command.answers) == ("position", seq)
+    return command.value
+
+
+def test_a_joint_goes_where_its_reference_says_and_others_stay_where_they_were_first() -> None:
+    node = started(["b", "a"])
+    assert told(node, [1.0, 2.0]) == [2.0, 1.0]
+    node.on_message("reference", Reference(name=["b"], position=[5.0]))
+    assert told(node, [1.5, 2.5], seq=8) == [5.0, 1.0]
+    node.on_reset(0.0)
+    assert told(node, [1.5, 2.5]) == [2.5, 1.5]
+
+
+def test_no_joint_and_a_joint_that_the_state_lacks_are_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="joints is empty"):
+        started([])
+    with pytest.raises(ValueError, match=r"position needs joint 'c'"):
+        told(started(["c"]), [0.0, 0.0])

@@ -1,0 +1,112 @@
+"""A robot's kernels as C and as object files: what they compute is what `sim_core.inverse` computes."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sim_core
+from robots.export.native import TARGETS, export_files
+from robots.registry import build
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.mechanism import Mechanism
+from sim_core.system import assemble
+
+MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of ELF
+ROBOTS = ["charmie", "rotary_pendulum", "arm_2dof"]
+
+
+def compiler() -> str:
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if found is None:
+        pytest.skip("no C compiler on this machine")
+    return found
+
+
+def write(folder: Path, mechanism: Mechanism, form: str, target: str = "x86_64") -> Path:
+    for name, content in export_files(mechanism, form, target).items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def said_by_the_example(folder: Path, name: str, part: str) -> list[np.ndarray]:
+    words = [compiler(), "-O1", f"{name}_example.c", f"{name}.{part}", "-lm", "-o", "example"]
+    if part == "c":
+        words[1:1] = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(words, cwd=folder, check=True, capture_output=True, timeout=100)
+    said = subprocess.run([str(folder / "example")], check=True, capture_output=True, text=True, timeout=20).stdout
+    return [np.array(line.split(), dtype=float) for line in said.splitlines()]
+
+
+def expected(mechanism: Mechanism) -> list[np.ndarray]:
+    """What the example prints: efforts, accelerations, positions, rotations."""
+    system = assemble(mechanism)
+    numbers = np.arange(system.n_q)
+    q, v, a = np.array(mechanism.initial_q) + 0.01 * (numbers + 1), 0.25 - 0.05 * numbers, 0.5 - 0.1 * numbers
+    tau = sim_core.inverse_dynamics(system, q, v, a)
+    places = sim_core.forward_kinematics(system, q).values()
+    accelerations = sim_core.forward_dynamics(system, q, v, tau)
+    return [tau, accelerations, *(np.concatenate([np.ravel(place[part]) for place in places]) for part in (0, 1))]
+
+
+def assert_equal(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape
+        assert np.abs(a - b).max() <= 1e-12 * max(1.0, np.abs(b).max())
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_the_c_sources_compute_what_the_kernels_compute(name: str, tmp_path: Path) -> None:
+    """Joint coordinates with and without twins; constraints and tunables. C99, no warning, libm alone."""
+    mechanism = build(name)
+    said = said_by_the_example(write(tmp_path, mechanism, "c"), mechanism.name, "c")
+    assert_equal(said, expected(mechanism))
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_an_object_for_this_machine_computes_what_the_kernels_compute(name: str, tmp_path: Path) -> None:
+    if platform.machine() not in TARGETS:
+        pytest.skip(f"no objects are written for {platform.machine()}")
+    mechanism = build(name)
+    said = said_by_the_example(write(tmp_path, mechanism, "object", platform.machine()), mechanism.name, "o")
+    assert_equal(said, expected(mechanism))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_object_is_for_the_computer_asked_for_and_has_the_headers_functions(target: str) -> None:
+    files = export_files(build("arm_2dof"), "object", target)
+    assert sorted(files) == ["arm_2dof.h", "arm_2dof.o", "arm_2dof_example.c"]
+    data = files["arm_2dof.o"]
+    kind, machine = struct.unpack_from("<HH", data, 16)
+    assert data[:6] == b"\x7fELF\x02\x01"
+    assert (kind, machine) == (1, MACHINES[target])
+    for name in ("inverse_dynamics", "forward_dynamics", "forward_kinematics"):
+        assert f"void arm_2dof_{name}(".encode() in files["arm_2dof.h"]
+        assert f"\0arm_2dof_{name}\0".encode() in data
+
+
+def test_two_exports_have_the_same_bytes() -> None:
+    for form in ("c", "object"):
+        assert export_files(build("arm_4dof"), form) == export_files(build("arm_4dof"), form)
+
+
+def test_the_header_says_order_and_units() -> None:
+    text = export_files(build("charmie"), "c")["charmie.h"].decode()
+    mechanism = build("charmie")
+    places = [text.index(f" {joint.name} (") for joint in mechanism.moving_joints]
+    assert places == sorted(places)
+    for said in ("0 base_x (m)", "2 base_yaw (rad)", "#define CHARMIE_N_Q 21", "CHARMIE_LIFT = 3", "(hash "):
+        assert said in text
+    assert text.count("const double *") == 7
+
+
+def test_what_cannot_be_exported_is_said_in_one_line() -> None:
+    with pytest.raises(UnknownName, match="no target 'mips'; its targets are x86_64, aarch64"):
+        export_files(build("arm_2dof"), "object", "mips")
+    assert issubclass(UnknownName, InvalidRequest)

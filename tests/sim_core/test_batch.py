@@ -1,0 +1,120 @@
+"""Many systems at once are many systems one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import sim_core
+from robots.registry import build, names
+from sim_core.errors import InvalidRequest
+from sim_core.mechanism import Crossing
+from sim_core.simulation import Simulation
+from sim_core.system import System, assemble
+
+
+def states(system: System, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    q = np.array(system.mechanism.initial_q) + 0.1 * random.normal(size=(count, system.n_q))
+    return q, 0.3 * random.normal(size=(count, system.n_q)), random.normal(size=(count, system.n_q))
+
+
+def close(ours: np.ndarray, theirs: np.ndarray, tolerance: float) -> None:
+    assert np.abs(ours - theirs).max(initial=0.0) <= tolerance * max(1.0, np.abs(theirs).max(initial=0.0))
+
+
+@pytest.mark.parametrize("name", names())
+def test_dynamics_of_every_row_are_those_of_one_system(name: str) -> None:
+    """11 rows in lanes of 4: two full vectors and one that is filled up."""
+    system = assemble(build(name))
+    batch = system.batch(lanes=4)
+    q, v, a = states(system, 11)
+    tau, back = batch.inverse_dynamics(q, v, a), batch.forward_dynamics(q, v, a)
+    for row in range(11):
+        close(tau[row], sim_core.inverse_dynamics(system, q[row], v[row], a[row]), 1e-12)
+        close(back[row], sim_core.forward_dynamics(system, q[row], v[row], a[row]), 1e-12)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_a_rollout_is_the_simulation_without_stabilizer(lanes: int) -> None:
+    """CHARMIE under held efforts: 50 steps to 1e-12; three systems whatever the lanes; every fifth state."""
+    system = assemble(build("charmie"))
+    q, v, u = states(system, 3)
+    rolled = system.batch(lanes).rollout(q, v, u, step_s=1e-3, steps=50, every=5)
+    assert rolled.times.tolist() == pytest.approx([0.005 * k for k in range(11)])
+    assert rolled.q.shape == rolled.v.shape == (3, 11, 21)
+    for row in range(3):
+        sim = Simulation(system, step_s=1e-3, stepper="rk4", stabilizer="none")
+        sim.reset(q[row], v[row])
+        sim.set_effort(u[row])
+        for k in range(11):
+            close(rolled.q[row, k], sim.state.q, 1e-12)
+            close(rolled.v[row, k], sim.state.v, 1e-12)
+            sim.step(5)
+
+
+def test_efforts_may_change_with_every_step_and_tunables_with_every_system() -> None:
+    system = assemble(build("rotary_pendulum"))
+    assert system.tunable_names
+    random = np.random.default_rng(5)
+    q, v = (np.tile(value, (5, 1)) for value in (system.mechanism.initial_q, system.mechanism.initial_v))
+    u = 1e-3 * random.normal(size=(5, 20, system.n_u))
+    p = system.default_parameters() * random.uniform(0.9, 1.1, size=(5, len(system.tunable_names)))
+    rolled = system.batch().rollout(q, v, u, step_s=1e-3, steps=20, p=p)
+    for row in range(5):
+        sim = Simulation(system, step_s=1e-3, stepper="rk4", stabilizer="none")
+        sim.set_parameters(dict(zip(system.tunable_names, p[row], strict=True)))
+        for k in range(20):
+            close(rolled.q[row, k], sim.state.q, 1e-11)
+            sim.set_effort(u[row, k])
+            sim.step()
+        close(rolled.v[row, 20], sim.state.v, 1e-11)
+
+
+def test_two_rollouts_give_the_same_bytes_whoever_shares_the_vector() -> None:
+    system = assemble(build("arm_6dof"))
+    batch = system.batch()
+    q, v, _ = states(system, 9)
+    whole = batch.rollout(q, v, step_s=1e-3, steps=30)
+    again = batch.rollout(q, v, step_s=1e-3, steps=30)
+    alone = batch.rollout(q[4:5], v[4:5], step_s=1e-3, steps=30)
+    assert whole.q.tobytes() == again.q.tobytes()
+    assert whole.v[4].tobytes() == alone.v[0].tobytes()
+
+
+def test_one_system_that_diverges_leaves_the_others_alone() -> None:
+    system = assemble(build("arm_2dof"))
+    q, v, _ = states(system, 3)
+    wild = v.copy()
+    wild[1] = 1e200
+    calm, torn = (system.batch(4).rollout(q, start, step_s=1e-2, steps=20) for start in (v, wild))
+    assert not np.isfinite(torn.v[1, -1]).all()
+    np.testing.assert_array_equal(torn.q[[0, 2]], calm.q[[0, 2]])
+
+
+def test_what_does_not_fit_is_refused_in_one_line() -> None:
+    system = assemble(build("arm_2dof"))
+    with pytest.raises(InvalidRequest, match="a batch of 3 lanes was asked for; there are 2, 4, 8"):
+        system.batch(3)
+    batch = system.batch(2)
+    q, v, _ = states(system, 3)
+    with pytest.raises(InvalidRequest, match=r"v0 has shape \(2, 2\); 3 of 'arm_2dof' take \(3, 2\)"):
+        batch.rollout(q, v[:2], step_s=1e-3, steps=1)
+    with pytest.raises(InvalidRequest, match=r"u has shape \(3, 4, 2\); this rollout takes \(3, 5, 2\) or \(3, 2\)"):
+        batch.rollout(q, v, np.zeros((3, 4, 2)), step_s=1e-3, steps=5)
+    with pytest.raises(InvalidRequest, match="must be a finite number"):
+        batch.rollout(np.full((3, 2), np.nan), v, step_s=1e-3, steps=5)
+    with pytest.raises(InvalidRequest, match=r"step_s 0\.0"):
+        batch.rollout(q, v, step_s=0.0, steps=5)
+    with pytest.raises(ValueError, match=r"shape \(2, 4\); this batch takes \(size, 2\)"):
+        batch.bind("inverse_dynamics", [np.zeros((2, 4))], [])
+
+
+def test_a_mechanism_with_guards_has_no_rollout() -> None:
+    plain = build("arm_2dof")
+    guard = Crossing(name="floor", body=plain.bodies[-1].name, level=-9.0, source="default", target="default")
+    system = assemble(dataclasses.replace(plain, guards=(guard,)))
+    with pytest.raises(InvalidRequest, match="changes its configuration at guards"):
+        system.batch(2).rollout(*states(system, 1)[:2], step_s=1e-3, steps=1)

@@ -1,0 +1,72 @@
+"""A run that diverged is drawn to the scale of its motion, with a line where it ended."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.wire.messages import Event, RobotState
+from nodes.wire.recording import RecordingWriter, read_recording
+from viewer.signals import Signals, from_recording
+
+pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
+
+from viewer import app
+
+ENDS = 200
+
+
+def said(diverges: bool) -> Any:
+    """Swings of 1 rad for 2 s; one that diverges goes to 1e90 in its last three states."""
+    for tick in range(ENDS + 1):
+        size = 10.0 ** (30 * (tick - ENDS + 3)) if diverges and tick > ENDS - 3 else 1.0
+        now = tick / 100
+        position, velocity = size * math.sin(9.0 * now), 9.0 * size * math.cos(9.0 * now)
+        yield (
+            "arm/state",
+            RobotState(
+                timestamp=now, seq=tick, name=["elbow"], position=[position], velocity=[velocity], energy=size * size
+            ),
+        )
+    if diverges:
+        yield "arm/event", Event(kind="diverged", timestamp=ENDS / 100)
+
+
+def record(path: Path, diverges: bool) -> Path:
+    with RecordingWriter(path, {}, sidecar=None) as writer:
+        for topic, message in said(diverges):
+            writer.write(topic, message, message.timestamp)
+    return path
+
+
+@pytest.mark.parametrize("diverges", [True, False])
+def test_the_last_states_before_a_divergence_set_no_limits(diverges: bool, tmp_path: Path, qtbot: Any) -> None:
+    window = app._window(str(record(tmp_path / "run.mcap", diverges)), None, ("position", "energy"), "auto", None)
+    qtbot.addWidget(window)
+    position, energy = (plot.plot.getViewBox().viewRange()[1] for plot in window.grid.plots)
+    assert -1.3 < position[0] < -0.9
+    assert 0.9 < position[1] < 1.3
+    assert energy[1] < 1.3
+    for plot in window.grid.plots:
+        assert plot.divergence.isVisible() is diverges
+        drawn = np.concatenate([curve.getData()[1] for curve in plot._curves.values()])
+        assert np.abs(drawn).max() < 100.0  # beyond what Qt can draw there is nothing
+    assert ("diverged at t = 2.000 s" in window.subtitle.text()) is diverges
+    if diverges:
+        assert window.grid.plots[0].divergence.value() == 2.0
+    window.close()
+
+
+def test_live_and_recorded_a_divergence_is_the_same_and_a_reset_ends_it(tmp_path: Path) -> None:
+    recorded = from_recording(read_recording(record(tmp_path / "run.mcap", True)))
+    live = Signals()
+    for topic, message in said(True):
+        live.take(topic, message)
+    assert (live.diverged_at, live.sane_until) == (recorded.diverged_at, recorded.sane_until)
+    assert live.sane_until == pytest.approx((ENDS - 3) / 100)
+    live.take("arm/state", RobotState(timestamp=0.0, name=["elbow"], position=[0.0], velocity=[0.0]))
+    assert (live.diverged_at, live.sane_until) == (None, math.inf)
