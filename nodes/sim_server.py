@@ -52,7 +52,9 @@ class SimServer:
         self.robot = sim.robot
         self.out: Out = _nobody
         system = assemble(build(sim.robot, **sim.parameters))
-        self.simulation = Simulation(system, step_s=sim.step_s, stepper=sim.stepper, stabilizer=sim.stabilizer)
+        self.simulation = Simulation(
+            system, step_s=sim.step_s, stepper=sim.make_stepper(), stabilizer=sim.make_stabilizer()
+        )
         self.simulation.warm_up()
         self.description = describe(system.mechanism, sim.step_s, list(self.simulation.outputs()), system.code_hash)
         self._realtime = sim.mode == "realtime"

@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.errors import InvalidRequest, SimulationDiverged, StabilityWarning
+from sim_core.errors import InvalidRequest, SimulationWarning
 from sim_core.integrators.steppers import Stepper
+from sim_core.loss import advance_or_lose
 from sim_core.simulation import Simulation
 from sim_core.stabilization.scalings import man, nada
 from sim_core.stabilization.stabilizers import (
     PID,
+    STABILIZERS,
     Baumgarte,
     DirectCorrection,
     Projection,
     SampledFuzzy,
     Stabilizer,
-    stabilizer_named,
 )
 from sim_core.system import System
 
@@ -43,10 +44,12 @@ class Comparison:
     stabilizer         its label
     peak_phi           largest |Phi|_1 of every step, in the rows' own scaling; peak_phidot of |Phidot|_1
     energy_drift       largest departure of the energy from its start, J: what drives or brakes the mechanism counts too
-    seconds_per_step   time on the clock, the only figure that differs from run to run
+    seconds_per_step   time on the clock, the only figure that differs from run to run; nan: lost before it was measured
     evaluations        right-hand sides
-    diverged_at        s: a state was no longer finite, or |Phi|_1 larger than the characteristic length; None: never
+    diverged_at        s: the first step that leaves |Phi|_1 above the characteristic length, or the last that could be
+                       taken; None: never
     stability_limit    the largest step that the stabilizer says it can bear, s; inf: any
+    reason             of a lost run: "violation", "not finite", "step went to zero" or "solver did not converge"
     """
 
     stabilizer: str
@@ -57,6 +60,7 @@ class Comparison:
     evaluations: int
     diverged_at: float | None
     stability_limit: float
+    reason: str = ""
 
 
 def compare(
@@ -69,10 +73,12 @@ def compare(
     """A row for each stabilizer, from the mechanism's start; a run that diverges ends there and is a row as well.
 
     stabilizers  {label: stabilizer or its name}, or a sequence of them; None: `every_stabilizer`
+    Warns (StartWarning) when the start violates the constraints; what a stabilizer cannot bear is in its row.
     """
     steps = seconds / step_s if step_s > 0.0 else math.nan
     if not 0.5 <= steps < math.inf or abs(steps - round(steps)) > 1e-3:
         raise InvalidRequest(f"{seconds} s is not a whole number of steps of {step_s} s")
+    Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")  # says what is wrong with the start, once
     if stabilizers is None:
         stabilizers = every_stabilizer(system, step_s, stepper)
     if not isinstance(stabilizers, Mapping):
@@ -108,7 +114,9 @@ def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk
 
 def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4") -> tuple[float, float, float]:
     """|Phi|_1 and |Phidot|_1 after one step without stabilization, and |v|_2 at the start: Man's scaling of case 2."""
-    sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimulationWarning)
+        sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")
     sim.step()
     return (*sim.violation(), float(np.linalg.norm(system.mechanism.initial_v)))
 
@@ -117,7 +125,7 @@ def label_of(choice: Choice) -> str:
     """Its name, and what differs from the defaults: direct_correction(weight='mass')."""
     if isinstance(choice, str):
         return choice
-    plain = stabilizer_named(choice.name)
+    plain: Any = STABILIZERS[choice.name]()
     names = [field.name for field in dataclasses.fields(choice)]
     own = [f"{n}={getattr(choice, n)!r}" for n in names if getattr(choice, n) != getattr(plain, n)]
     return f"{choice.name}({', '.join(own)})" if own else choice.name
@@ -125,47 +133,61 @@ def label_of(choice: Choice) -> str:
 
 def _run(system: System, steps: int, step_s: float, label: str, choice: Choice, stepper: str | Stepper) -> Comparison:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StabilityWarning)  # the row says the limit
+        warnings.simplefilter("ignore", SimulationWarning)  # the row says the limit, the call what the start is
         sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer=choice)
     sim.step()  # whatever is compiled at first use is compiled here
     sim.reset()
-    start, drift, spent = sim.energy(), 0.0, 0.0
-    diverged_at: float | None = None
+    start, drift, spent, timed = sim.energy(), 0.0, 0.0, 0
+    reason = ""
     sample = max(1, round(SAMPLE_S / step_s))
-    while sim.tick < steps and diverged_at is None:
+    while sim.tick < steps and not reason:
         begin = time.perf_counter()
-        try:
-            sim.step(min(sample, steps - sim.tick))
-        except SimulationDiverged as error:
-            error.file.unlink(missing_ok=True)
-            diverged_at = error.time
-        spent += time.perf_counter() - begin
-        drift = max(drift, abs(sim.energy() - start))
-        if not sim.peak_violation()[0] <= system.mechanism.characteristic_length:
-            diverged_at = sim.time if diverged_at is None else diverged_at
+        reason = advance_or_lose(sim, min(sample, steps - sim.tick))
+        if not reason:
+            spent = spent + time.perf_counter() - begin
+            drift, timed = max(drift, abs(sim.energy() - start)), sim.tick
     return Comparison(
         label,
         *sim.peak_violation(),
         drift,
-        spent / max(sim.tick, 1),
+        spent / timed if timed else math.nan,
         sim.evaluations,
-        diverged_at,
+        sim.time if reason else None,
         sim.stabilizer.stability_limit(sim.stepper, step_s),
+        reason,
     )
 
 
 def table(rows: Sequence[Comparison], title: str = "") -> Any:
-    """The rows as a table that rich prints, 80 columns wide."""
+    """The rows as a table that rich prints, 80 columns wide; a dash where a run was lost before there was a figure."""
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title or None, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    made = Table(title=title or None, caption=CAPTION, caption_justify="left", box=box.SIMPLE_HEAD, padding=0)
+    made.show_edge = False
     made.add_column("stabilizer", no_wrap=True)
-    for heading in ("|Phi|", "|Phidot|", "energy, J", "us per step", "limit, ms", "apart at, s"):
-        made.add_column(heading, justify="right", min_width=7)
+    for heading in ("peak\n|Phi|", "peak\n|Phidot|", "energy,\nJ", "us per\nstep", "limit,\nms", "lost\nat, s"):
+        made.add_column(heading, justify="right", no_wrap=True, min_width=6)
     for row in rows:
         figures = [f"{value:.1e}" for value in (row.peak_phi, row.peak_phidot, row.energy_drift)]
-        limit = "any" if math.isinf(row.stability_limit) else f"{row.stability_limit * 1e3:.3g}"
-        end = "" if row.diverged_at is None else f"{row.diverged_at:.3g}"
-        made.add_row(row.stabilizer, *figures, f"{row.seconds_per_step * 1e6:.1f}", limit, end)
+        first = math.isnan(row.seconds_per_step)
+        made.add_row(
+            row.stabilizer,
+            *(["-", "-", "-", "-"] if first else [*figures, f"{row.seconds_per_step * 1e6:.1f}"]),
+            limit_text(row.stability_limit),
+            "" if row.diverged_at is None else f"{row.diverged_at:.3g}",
+        )
     return made
+
+
+def limit_text(limit: float) -> str:
+    """A stability limit (s) in ms, or in a word."""
+    return "any" if math.isinf(limit) else "none" if limit == 0.0 else f"{limit * 1e3:.3g}"
+
+
+CAPTION = """|Phi|: sum over the rows, of m, rad or 1; |Phidot|: the same per s. energy: its largest change, by
+dampers and actuators too. limit: the largest step that the method's linear theory calls stable;
+any: every step is; none: no step is (inside rhs: nothing pulls back what is integrated, errors pile up, maybe slowly).
+lost: |Phi| exceeded the longest lever, or there was no next state; figures are of the time before.""".replace(
+    "\n", " "
+)

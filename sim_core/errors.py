@@ -34,20 +34,29 @@ class UnsupportedPair(InvalidRequest):
 
 
 class SimulationDiverged(SimulationError):  # noqa: N818 - as above
-    """The state left the finite numbers.
+    """The state left the finite numbers, or the stepper could not go on.
 
     time     seconds, the last finite state
+    reason   "not finite", "step went to zero" or "solver did not converge"
     history  (n, 1 + 2 n_q): t, q, v of the last steps, oldest first
     file     where the history was written
     """
 
-    def __init__(self, line: str, time: float, history: Any, file: Path) -> None:
-        self.time, self.history, self.file = time, history, file
+    def __init__(self, line: str, time: float, history: Any, file: Path, reason: str = "not finite") -> None:
+        self.time, self.history, self.file, self.reason = time, history, file, reason
         super().__init__(f"{line}; the last {len(history)} states are in {file}")
 
 
-class StabilityWarning(UserWarning):
+class SimulationWarning(UserWarning):
+    """What is simulated as asked, though it is hardly meant so; one line."""
+
+
+class StabilityWarning(SimulationWarning):
     """A stabilizer whose gains cannot be stable at the step asked for."""
+
+
+class StartWarning(SimulationWarning):
+    """A start that violates the constraints."""
 
 
 def require_finite(owner: str, name: str, values: Sequence[float]) -> None:

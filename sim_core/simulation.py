@@ -19,6 +19,7 @@ from sim_core.errors import (
     InvalidRequest,
     SimulationDiverged,
     StabilityWarning,
+    StartWarning,
     UnknownName,
     UnsupportedPair,
     require_finite,
@@ -36,16 +37,17 @@ from sim_core.integrators.workspace import (
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
-from sim_core.stabilization.stabilizers import Stabilizer, stabilizer_named
+from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
+from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
 from sim_core.validation import tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
-WHAT_ENDED = {
-    DIVERGED: "a state is no longer finite",
-    STEP_TOO_SMALL: "its adaptive step went to zero",
-    NOT_CONVERGED: "its implicit stage equations did not converge",
+WHAT_ENDED = {  # the reason, and the same in words
+    DIVERGED: ("not finite", "a state is no longer finite"),
+    STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
+    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
 }
 
 
@@ -55,7 +57,7 @@ class Simulation:
     step_s      seconds per tick
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name
-    Warns (StabilityWarning) when the stabilizer's gains cannot be stable at this step.
+    Warns: StabilityWarning when the gains cannot be stable at this step, StartWarning when the start is off the rows
     """
 
     def __init__(
@@ -77,7 +79,8 @@ class Simulation:
             raise UnsupportedPair(
                 f"stepper {self.stepper.name!r} needs {missing}, which {system.mechanism.name!r} does not have"
             )
-        self._warn_if_unstable()
+        if unstable := instability(self.stabilizer, self.stepper, self.step_s):
+            warnings.warn(unstable, StabilityWarning, stacklevel=2)
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
@@ -90,16 +93,7 @@ class Simulation:
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
         self.reset()
-
-    def _warn_if_unstable(self) -> None:
-        limit = self.stabilizer.stability_limit(self.stepper, self.step_s)
-        if limit < self.step_s * (1 - 1e-9):
-            warnings.warn(
-                f"stabilizer {self.stabilizer.name!r} is stable under {self.stepper.name!r} up to a step of "
-                f"{limit * 1e3:.3g} ms; the step asked for is {self.step_s * 1e3:.3g} ms",
-                StabilityWarning,
-                stacklevel=3,
-            )
+        self._warn_if_open()
 
     def _bind_what_it_tells(self) -> None:
         system, w = self.system, self._w
@@ -175,8 +169,8 @@ class Simulation:
         file = write_history(history, self.system.coordinate_names)
         where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
         how = f"with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
-        line = f"{where} {how}: {WHAT_ENDED[status]}"
-        raise SimulationDiverged(line, self.time, history, file)
+        reason, words = WHAT_ENDED[status]
+        raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, file, reason)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -266,7 +260,7 @@ class Simulation:
         self._refresh()
 
     def reset(self, q: Any = None, v: Any = None) -> None:
-        """Back to tick 0 at the mechanism's start, or at q and v; tunables keep their values."""
+        """Back to tick 0 at the mechanism's start, or at q and v, which may warn; tunables keep their values."""
         mechanism, w = self.system.mechanism, self._w
         start = {
             "q": mechanism.initial_q if q is None else np.asarray(q, dtype=float).reshape(-1),
@@ -286,6 +280,15 @@ class Simulation:
         self._transitions = []
         self._refresh()
         self._w.peaks[:] = self.violation()
+        if q is not None or v is not None:
+            self._warn_if_open()
+
+    def _warn_if_open(self) -> None:
+        self.violation()  # fills the rows
+        mechanism, w, rows = self.system.mechanism, self._w, self.system.configurations[0]
+        found = violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot[: rows.n_rows])
+        if found:
+            warnings.warn(start_line(mechanism, found), StartWarning, stacklevel=3)
 
     def _refresh(self) -> None:
         """What follows from the state: wrapped angles, guards."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation, Tunable
+from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation, Tunable, Vector3
 
 NAMED = {
     "bodies": "body",
@@ -35,6 +36,9 @@ def validate(mechanism: Mechanism) -> None:
         _check_body(body, f"{owner}: body {body.name!r}")
     for joint in mechanism.joints:
         _check_joint(joint, f"{owner}: joint {joint.name!r}")
+    for spring in mechanism.springs:
+        _check_not_negative(spring, ("stiffness", "rest_length"), f"{owner}: spring {spring.name!r}")
+    _check_inert(mechanism, owner)
     for actuator in mechanism.actuators:
         _check_actuator(actuator, f"{owner}: actuator {actuator.name!r}")
     for spring in mechanism.springs:
@@ -78,10 +82,28 @@ def _check_choices(item: Any, where: str) -> None:
 
 
 def _check_numbers(item: Any, where: str) -> None:
+    hints = get_type_hints(type(item))
     for field in dataclasses.fields(item):
+        _check_shape(getattr(item, field.name), hints[field.name], f"{where}: {field.name}")
         for number in _numbers(getattr(item, field.name)):
             if not math.isfinite(number):
                 raise InvalidMechanism(f"{where}: {field.name} holds {number}; numbers must be finite")
+
+
+def _check_shape(value: Any, hint: Any, where: str) -> None:
+    """Numbers are numbers, and a vector has three of them."""
+    if hint == Vector3:
+        if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != 3:
+            raise InvalidMechanism(f"{where} is {value!r}; it must be three numbers")
+        for entry in value:
+            _check_shape(entry, float, where)
+    elif get_origin(hint) is tuple and isinstance(value, tuple):
+        kinds = get_args(hint)
+        repeated = kinds[-1] is Ellipsis
+        for index, entry in enumerate(value):
+            _check_shape(entry, kinds[0] if repeated else kinds[min(index, len(kinds) - 1)], where)
+    elif (hint is float or float in get_args(hint)) and not isinstance(value, Tunable | numbers.Real | None):
+        raise InvalidMechanism(f"{where} is {value!r}; it must be a number")
 
 
 def _numbers(value: Any) -> Iterator[float]:
@@ -160,6 +182,44 @@ def _check_actuator(actuator: Actuator, where: str) -> None:
             raise InvalidMechanism(f"{where}: servo {name} is {gain}; it must be a number {least}")
 
 
+def _check_not_negative(item: Any, names: Sequence[str], where: str) -> None:
+    for name in names:
+        if _value(getattr(item, name)) < 0.0:
+            raise InvalidMechanism(f"{where}: {name} is {_value(getattr(item, name))}; it must not be negative")
+
+
+def _check_inert(mechanism: Mechanism, owner: str) -> None:
+    """Every coordinate moves some mass or inertia, or its acceleration would be anything."""
+    if mechanism.coordinates == "absolute":
+        for body in mechanism.bodies:
+            for name in body.free_coordinates:
+                _require_inert(name in ("x", "y", "z"), [body], f"{owner}: body {body.name!r}", f"coordinate {name!r}")
+        return
+    for joint in mechanism.moving_joints:
+        moved = _carried_by(mechanism, joint.child)
+        where = f"{owner}: body {joint.child!r}"
+        _require_inert(joint.kind == "prismatic", moved, where, f"joint {joint.name!r}, with all that hangs on it,")
+
+
+def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: str) -> None:
+    mass = sum(_value(body.mass) for body in bodies)
+    if translates and mass == 0.0:
+        raise InvalidMechanism(f"{where}: mass is 0, and {what} moves nothing else; it needs a mass")
+    planar = len(bodies) == 1 and what.startswith("coordinate") and bodies[0].orientation == "planar"
+    inertia = sum(_value(moment) for body in bodies for moment in body.inertia[2 if planar else 0 : 3])
+    lever = any(_value(body.mass) > 0.0 and (len(bodies) > 1 or any(body.center_of_mass)) for body in bodies)
+    if not translates and inertia == 0.0 and not lever:
+        raise InvalidMechanism(f"{where}: inertia is 0, and {what} turns nothing else; it needs an inertia")
+
+
+def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
+    """A body and all that hang on it in the tree of joints."""
+    carried = [name]
+    for parent in carried:
+        carried += [joint.child for joint in mechanism.joints if joint.parent == parent and joint.child not in carried]
+    return [body for body in mechanism.bodies if body.name in carried]
+
+
 def _check_configurations(mechanism: Mechanism, owner: str) -> None:
     names = [configuration.name for configuration in mechanism.configurations]
     for guard in mechanism.guards:
@@ -174,6 +234,8 @@ def _check_start(mechanism: Mechanism, owner: str) -> None:
         given = getattr(mechanism, name)
         if len(given) != n:
             raise InvalidMechanism(f"{owner}: {name} has {len(given)} numbers; its coordinates are {n}")
+        for number in given:
+            _check_shape(number, float, f"{owner}: {name}")
         if not all(math.isfinite(number) for number in given):
             raise InvalidMechanism(f"{owner}: {name} is {given}; numbers must be finite")
 

@@ -33,9 +33,11 @@ def runtime_folder() -> Iterator[Path]:
 
 def run(file: Path, folder: Path, runtime_folder: Path, *options: str) -> dict[str, Any]:
     """The summary of a run of the launch file, started from `folder`; the test fails on another exit code than 0."""
+    plan = load_plan(file)
+    duration_s = min(DURATION_S, plan.duration_s or DURATION_S)
     command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", str(file), "--json", "summary.json"]
     done = subprocess.run(
-        [*command, "--duration", str(DURATION_S), *options],
+        [*command, "--duration", str(duration_s), *options],
         cwd=folder,
         env=os.environ | {"XDG_RUNTIME_DIR": str(runtime_folder)},
         capture_output=True,
@@ -44,7 +46,8 @@ def run(file: Path, folder: Path, runtime_folder: Path, *options: str) -> dict[s
     )
     assert done.returncode == 0, done.stdout + done.stderr
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    assert summary["time"] == pytest.approx(DURATION_S)
+    assert summary["time"] == pytest.approx(duration_s)
+    assert summary["method"] == plan.sim.method_text()
     return summary
 
 
@@ -87,3 +90,15 @@ def test_the_lockstep_run_records_every_message_and_follows_the_reference(tmp_pa
     assert reference["timestamp"][1:] - reference["timestamp"][:-1] == pytest.approx(0.01)
     late = state["timestamp"] > 4.9
     assert state["position"][late, 0] == pytest.approx(reference["position"][-1, 0], abs=0.05)
+
+
+def test_the_squeezers_recording_ends_at_its_published_angles(tmp_path: Path, runtime_folder: Path) -> None:
+    run(ROOT / "launch/examples/squeezer.toml", tmp_path, runtime_folder)
+    state = read_recording(tmp_path / "squeezer.mcap")["andrews_squeezer/state"]
+    assert state["timestamp"][-1] == pytest.approx(0.03)
+    lines = (ROOT / "robots/benchmarks/SOURCES.md").read_text().splitlines()
+    _, what, values, *_ = next(line for line in lines if line.startswith("| angles after 30 ms: ")).split("|")
+    names = what.partition(": ")[2].strip().split(", ")
+    assert len(names) == 7
+    published = dict(zip(names, map(float, values.split(",")), strict=True))
+    assert {name: state[f"outputs.{name}"][-1] for name in names} == pytest.approx(published, rel=1e-9)

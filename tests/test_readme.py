@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import runpy
@@ -16,10 +17,14 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
+from nodes.runtime.plan import load_plan
 from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
 from sim_core.comparison import every_stabilizer
+from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
+from sim_core.stabilization.stabilizers import Baumgarte, stabilizers_by_name
 from sim_core.system import assemble
+from sim_core.typed import choices_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "launch/examples"
@@ -67,6 +72,36 @@ def test_the_linkage_shown_is_compared_under_every_stabilizer(capsys: pytest.Cap
     assert max(np.abs(phi).max(), np.abs(phidot).max()) <= 1e-15
     for label in every_stabilizer(system, 1e-3):
         assert label in printed
+
+
+def parameters_of(function: Any) -> str:
+    shown = []
+    for name, default in choices_of(function).items():
+        told = "" if default in (None, inspect.Parameter.empty) else f" = {getattr(default, 'kind', default)}"
+        shown.append(f"`{name}`{told}")
+    return ", ".join(shown) or "none"
+
+
+@pytest.mark.parametrize("kind", ["stabilizer", "stepper"])
+def test_the_tables_of_methods_are_those_that_can_be_asked_for(kind: str) -> None:
+    known = stabilizers_by_name() if kind == "stabilizer" else {n: ADJUSTABLE.get(n, lambda: None) for n in STEPPERS}
+    head, table = (
+        (ROOT / "README.md").read_text().partition(f"| {kind} | what it is | parameters and their defaults |\n")[::2]
+    )
+    assert head
+    rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()[1:]]
+    assert {name.strip("`"): parameters for name, _, parameters in rows} == {
+        name: parameters_of(function) for name, function in known.items()
+    }
+
+
+def test_the_launch_file_shown_chooses_its_methods(tmp_path: Path) -> None:
+    file = tmp_path / "chosen.toml"
+    file.write_text(block("[sim.stabilizer]", "toml"))
+    sim = load_plan(file).sim
+    assert sim.make_stabilizer() == Baumgarte(5.0, 12.0)
+    assert sim.make_stepper().options == (1e-9, 1e-12)
+    assert sim.parameters == {"start": "printed"}
 
 
 def test_a_recording_is_read_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

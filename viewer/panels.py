@@ -8,7 +8,7 @@ from itertools import groupby
 
 from viewer.signals import Signals
 
-NO_DRIVE = "nothing drives this robot"
+NO_DRIVE = "this robot has no actuators"
 NO_VIOLATION = "exactly 0 in every state: no constraints"
 
 

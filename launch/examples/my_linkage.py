@@ -5,7 +5,7 @@ from math import atan2, dist
 import rich
 
 from sim_core.comparison import compare, table
-from sim_core.mechanism import GROUND, Actuator, Body, Joint, Mechanism, X
+from sim_core.mechanism import GROUND, Actuator, Body, Joint, Mechanism, Spring, X
 from sim_core.system import assemble
 
 BASE = 0.6  # m between the axes of crank and rocker, both of which start upright
@@ -39,7 +39,9 @@ def my_linkage(speed=1.0, mass_per_length=2.0) -> Mechanism:
     for name, parent, along, child, far in PINS:
         points = {"parent_point": (along * lengths[parent], 0, 0), "child_point": (far * lengths[child], 0, 0)}
         joints.append(Joint(name=name, parent=parent, child=child, **points))
-    parts = {"bodies": tuple(bodies), "joints": tuple(joints), "actuators": (Actuator(name="rail", joint="rail"),)}
+    pull = Spring(name="pull", body_a=GROUND, point_a=(0, 0, 0), body_b="rod", point_b=(0, 0, 0), stiffness=20.0)
+    drive = Actuator(name="rail", joint="rail")
+    parts = {"bodies": tuple(bodies), "joints": tuple(joints), "springs": (pull,), "actuators": (drive,)}
     start = {"initial_q": tuple(q), "initial_v": tuple(v)}
     return Mechanism(name="my_linkage", coordinates="absolute", gravity=(0, -9.81, 0), **parts, **start)
 

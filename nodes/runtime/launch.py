@@ -66,7 +66,7 @@ class Launch:
 
     def __init__(self, plan: Plan, observer: Observer, display: Display, began: float) -> None:
         self.plan = plan
-        self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode)
+        self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode, method=plan.sim.method_text())
         self._observer = observer
         self._display = display
         self._began = began

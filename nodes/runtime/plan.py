@@ -10,7 +10,7 @@ import enum
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -33,6 +33,7 @@ class PlanError(ValueError):
 class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The simulation server.
 
+    stepper, stabilizer  a name, or a table of name and parameters
     watchdog_ms  silence of a commanding node before its actuators go into safe_mode, in simulation time, in the clock's
                  where that goes faster; 0 or false: never; None: 100 in realtime, otherwise never
     safe_mode    "zero_effort"; "hold": servos keep their joints where they are, other actuators their effort
@@ -45,8 +46,8 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     parameters: dict[str, float | str] = {}
     mode: Mode = "realtime"
     step_ms: float = 1.0
-    stepper: str = "rk4"
-    stabilizer: str = "sampled_fuzzy"
+    stepper: str | dict[str, Any] = "rk4"
+    stabilizer: str | dict[str, Any] = "sampled_fuzzy"
     watchdog_ms: float | bool | None = None
     safe_mode: Literal["zero_effort", "hold"] = "zero_effort"
     speed: float = 1.0
@@ -59,12 +60,41 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """The simulation step, seconds."""
         return self.step_ms * 1e-3
 
+    def method_text(self) -> str:
+        """Stepper, stabilizer and step, in words."""
+        return f"{_method_text(self.stepper)}, {_method_text(self.stabilizer)}, steps of {self.step_ms:g} ms"
+
+    def make_stepper(self) -> Any:
+        """The stepper asked for; InvalidRequest where there is none."""
+        from sim_core.integrators.steppers import stepper_named
+
+        return _made(stepper_named, self.stepper)
+
+    def make_stabilizer(self) -> Any:
+        """The stabilizer asked for; InvalidRequest where there is none."""
+        from sim_core.stabilization.stabilizers import stabilizer_named
+
+        return _made(stabilizer_named, self.stabilizer)
+
     @property
     def watchdog_s(self) -> float | None:
         """Seconds of silence before the safe mode, None for never."""
         if self.watchdog_ms is None:
             return WATCHDOG_S if self.mode == "realtime" else None
         return self.watchdog_ms * 1e-3 or None
+
+
+def _method_text(asked: str | dict[str, Any]) -> str:
+    """ "baumgarte (alpha = 5, beta = 12)"."""
+    if isinstance(asked, str):
+        return asked
+    rest = ", ".join(f"{key} = {value}" for key, value in asked.items() if key != "name")
+    return f"{asked['name']} ({rest})" if rest else str(asked["name"])
+
+
+def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
+    table = {"name": asked} if isinstance(asked, str) else dict(asked)
+    return named(str(table.pop("name")), **table)
 
 
 class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -18,6 +18,7 @@ from nodes.runtime.plan import (
     NodePlan,
     Plan,
     PlanError,
+    SimPlan,
     convert,
     positive,
     suggestion,
@@ -89,10 +90,7 @@ def _check_sim(plan: Plan, file: Path) -> None:
     if sim.watchdog_ms is True or (sim.watchdog_ms is not None and sim.watchdog_ms < 0.0):
         told = f"{str(sim.watchdog_ms).lower()} is no time; give ms, or 0 or false for none"
         raise PlanError(f"{file}: [sim]: key 'watchdog_ms': {told}")
-    for key, known in _methods().items():
-        if getattr(sim, key) not in known:
-            asked = getattr(sim, key)
-            raise PlanError(f"{file}: [sim]: key {key!r}: no {key} {asked!r}{suggestion(asked, known)}")
+    _check_methods(sim, file)
     if not SPEED_MIN <= sim.speed <= SPEED_MAX:
         raise PlanError(f"{file}: [sim]: key 'speed': {sim.speed:g} is not in {SPEED_MIN:g} .. {SPEED_MAX:g}")
     if not positive(plan.duration_s):
@@ -101,12 +99,26 @@ def _check_sim(plan: Plan, file: Path) -> None:
         raise PlanError(f"{file}: key 'domain': {plan.domain} is not in 0 .. 232")
 
 
-def _methods() -> dict[str, tuple[str, ...]]:
-    """{key of [sim]: the names it may have}."""
-    from sim_core.integrators.steppers import STEPPERS
-    from sim_core.stabilization.stabilizers import STABILIZERS
+def _check_methods(sim: SimPlan, file: Path) -> None:
+    """Stepper and stabilizer: names, keys of their tables, values."""
+    from sim_core.errors import InvalidRequest, UnknownName
 
-    return {"stepper": tuple(STEPPERS), "stabilizer": tuple(STABILIZERS)}
+    for key, make in (("stepper", sim.make_stepper), ("stabilizer", sim.make_stabilizer)):
+        asked = getattr(sim, key)
+        where = f"{file}: [sim]: key {key!r}" if isinstance(asked, str) else f"{file}: [sim.{key}]"
+        if isinstance(asked, dict) and not isinstance(asked.get("name"), str):
+            raise PlanError(f"{where}: key 'name' is missing, as in name = \"{_usual(key)}\"")
+        try:
+            make()
+        except UnknownName as error:
+            what = f"no {key}" if error.kind == key else "unknown key"
+            raise PlanError(f"{where}: {what} {error.name!r}{suggestion(error.name, error.available)}") from None
+        except InvalidRequest as error:
+            raise PlanError(f"{where}: {error}") from None
+
+
+def _usual(key: str) -> str:
+    return str(getattr(SimPlan(robot=""), key))
 
 
 def _check_robot(plan: Plan, file: Path) -> list[str]:

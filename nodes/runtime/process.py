@@ -12,8 +12,10 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from nodes.runtime.plan import Plan, PlanError, read_plan
 from nodes.wire.domain import DomainError
@@ -31,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, default=os.getppid(), help="the process whose end ends this one")
     given = parser.parse_args(arguments)
     die_with_parent(given.parent)
+    say_warnings_plainly()
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s", level=logging.INFO)
     try:
         run_node(read_plan(given.plan), given.node)
@@ -41,6 +44,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(told(error), file=sys.stderr)
         return 1
     return 0
+
+
+def say_warnings_plainly() -> None:
+    """Our own warnings are one line each, without the place in the code, and each text comes once."""
+    usual, said = warnings.showwarning, set()
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if category.__module__ != "sim_core.errors":
+            usual(message, category, *rest, **more)
+        elif str(message) not in said:
+            said.add(str(message))
+            print(f"warning: {message}", file=sys.stderr, flush=True)
+
+    warnings.showwarning = show
 
 
 def told(error: Exception) -> str:

@@ -63,6 +63,7 @@ class Summary(msgspec.Struct, kw_only=True):
     loads           {actuator: peak, rms, limit, unit of its effort}
     figures         {node: what it measured of its work, the unit in the name}
     nodes           {listener: what it lost}
+    method          stepper, stabilizer and step
     """
 
     plan: str
@@ -92,6 +93,7 @@ class Summary(msgspec.Struct, kw_only=True):
     nodes: dict[str, ListenerLoss] = {}
     refused_commands: dict[str, str] = {}
     files: list[FileWritten] = []
+    method: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -109,6 +111,8 @@ class Summary(msgspec.Struct, kw_only=True):
     def lines(self) -> Iterator[tuple[str, str]]:
         """(label, text) in reading order."""
         yield "robot", f"{self.robot}, {self.mode}, {self.time:.3f} s in {self.tick} steps"
+        if self.method:
+            yield "method", self.method
         for name, when in self.milestones.items():
             text = f"reached at t = {when:.2f} s" if when is not None else "not reached"
             yield name, text + (" (required)" if name in self.missed else "")

@@ -120,8 +120,27 @@ def sci(value: float) -> str:
 
 def violation_text(outcome: Any) -> str:
     """Peaks of an outcome, or when it was lost."""
-    peaks = f"|Φ| {sci(outcome.peak_phi)}, |dΦ/dt| {sci(outcome.peak_phidot)}"
-    return f"{peaks}" if outcome.held else f"lost at {sci(outcome.lost_at)} s"
+    peaks = f"peaks |Φ| {sci(outcome.peak_phi)}, |dΦ/dt| {sci(outcome.peak_phidot)}"
+    return peaks if outcome.held else loss_text(outcome)
+
+
+def loss_text(outcome: Any) -> str:
+    """When and by what a run was lost."""
+    return f"{LOSS.get(outcome.reason, 'lost')} at {sci(outcome.lost_at)} s"
+
+
+LOSS = {"not finite": "no longer finite", "step went to zero": "the solver's step went to zero"}
+LOSS |= {"solver did not converge": "the solver fails"}
+
+
+def growth_text(factor: float, needed: str) -> str:
+    """By what factor a violation grew, and what the rule asks for."""
+    return f"|Φ| {f'grows {sci(factor)}-fold' if factor >= 1.0 else f'shrinks to {sci(factor)}'} ({needed})"
+
+
+def share_text(share: float) -> str:
+    """When a series settles, as a share of the time."""
+    return "never settle" if share >= 1.0 else f"settle after {100 * share:.0f} % of the time"
 
 
 def bound_text(limit_s: float) -> str:

@@ -10,12 +10,14 @@ import numpy as np
 
 from nodes.studies.claims import at_common_times, sci
 from nodes.studies.runs import Outcome, Run
-from nodes.studies.style import INK, MUTED, appearance, legend_below, line, say_empty
+from nodes.studies.style import INK, LOST, MUTED, appearance, hidden_in, legend_below, line, say_empty
 
 BINS = 240
 FEW = 400
 FLOOR = 1e-17  # what a logarithmic axis shows for nothing
 CEILING = 1e3
+HIDDEN = 0.02  # decades between two curves of which one cannot be seen
+SHOWN_S = 30.0  # of a path: longer ones fill their circle
 PHI, PHIDOT = r"$|\Phi|_1$", r"$|\mathrm{d}\Phi/\mathrm{d}t|_1$"
 LEVELS = {"phi": PHI + " (m, rad, 1)", "phidot": PHIDOT + " (the same per s)"}
 
@@ -39,26 +41,39 @@ def _between_bounds(axes: Iterable[Any]) -> None:
     """Logarithmic axes that share their range show what lies between the floor and the ceiling."""
     for axis in axes:
         low, high = axis.get_ylim()
-        axis.set_ylim(max(low, FLOOR), min(high, 3 * CEILING))
+        axis.set_ylim(max(low, FLOOR), min(high, CEILING))
+
+
+def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outcome], label: str, shown: Any) -> None:
+    """A curve, with a cross where the first of the runs behind it was lost: at the ceiling where it blew up."""
+    there = np.clip(series, FLOOR, CEILING)
+    axis.plot(t, there, label=label, **shown)
+    lost = min((found.lost_at for found in outcomes if found.lost_at is not None), default=None)
+    if lost is not None:
+        axis.plot([lost], there[-1:], "x", color=shown["color"], markersize=8, mew=2, clip_on=False, label=f"_{LOST}")
+
+
+def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
+    """Have the legend name each curve that another one, drawn later, hides all along."""
+    names = list(curves)
+    for place, name in enumerate(names):
+        for other in names[place + 1 :]:
+            a, b = (np.clip(curves[n], FLOOR, None) for n in (name, other))
+            with np.errstate(invalid="ignore"):
+                if len(a) == len(b) and np.nanmax(np.abs(np.log10(a / b))) < HIDDEN:
+                    hidden_in(axis.figure)[name] = other
+                    break
 
 
 def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str) -> None:
     """|Phi| or |Phidot| of several runs over time; a cross marks where one was lost."""
+    curves = {}
     for index, (label, run) in enumerate(named):
         found: Outcome = results[run]
         t, series = envelope(found.t, getattr(found, level))
-        shown = line(label, index)
-        axis.plot(t, np.clip(series, FLOOR, CEILING), label=label, **shown)
-        if not found.held:
-            axis.plot(
-                t[-1:],
-                np.clip(series[-1:], FLOOR, CEILING),
-                "x",
-                color=shown["color"],
-                markersize=8,
-                mew=2,
-                clip_on=False,
-            )
+        _curve(axis, t, series, [found], label, line(label, index))
+        curves[label] = series
+    _note_hidden(axis, curves)
     _log_time_axis(axis, named, LEVELS[level])
     axis.set_xlabel("time (s)")
 
@@ -90,7 +105,7 @@ def watched_curves(
             for index, (method, run) in enumerate(named):
                 found: Outcome = results[run]
                 t, series = envelope(found.t, np.abs(found.watched[name][:, row]))
-                axis.plot(t, np.clip(series, FLOOR, CEILING), label=method, **line(method, index))
+                _curve(axis, t, series, [found], method, line(method, index))
             _log_time_axis(axis, named, label if column == 0 else "")
             if row == 0:
                 axis.set_title(title)
@@ -101,7 +116,7 @@ def watched_curves(
 
 
 def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float) -> None:
-    """Sampled places of the tip in its plane, one axis each, in the circle it cannot leave while the joints hold."""
+    """Paths of the tip in its plane, one axis each, in the circle it cannot leave while the joints hold."""
     axes = figure.subplots(1, len(named), sharex=True, sharey=True, squeeze=False)[0]
     angle = np.linspace(0, 2 * np.pi, 200)
     span = 1.25 * reach
@@ -110,10 +125,12 @@ def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float
         path = found.watched["outputs"]
         color = line(label)["color"]
         axis.plot(reach * np.cos(angle), reach * np.sin(angle), color=INK, lw=0.9, ls=(0, (4, 3)), label="reach")
-        axis.plot(path[:, 0], path[:, 1], color=color, ls="", marker=".", ms=2.2, mew=0, alpha=0.6)
+        drawn = path[found.t <= SHOWN_S]
+        axis.plot(drawn[:, 0], drawn[:, 1], color=color, ls="-", lw=0.6, alpha=0.75)
         axis.set(title=textwrap.fill(label, 26), xlabel="x (m)", xlim=(-span, span), ylim=(-span, span), aspect="equal")
         out = float(np.hypot(path[:, 0], path[:, 1]).max()) / reach - 1
-        note = "never leaves its reach" if out < 1e-3 else f"leaves its reach by {sci(100 * out)} %"
+        note = "stays within its reach" if out < 1e-3 else f"leaves its reach by {sci(100 * out)} %"
+        note += f" in {found.t[-1]:.3g} s"
         axis.text(0.5, 0.02, note, transform=axis.transAxes, ha="center", color=MUTED, fontsize=8.5)
     axes[0].set_ylabel("y (m)")
 
@@ -141,9 +158,8 @@ def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Ru
         a, b = results[one], results[other]
         t, first, second = at_common_times(a, b, name)
         t, series = envelope(t, np.abs(first - second).max(axis=1))
-        axis.plot(t, np.clip(series, FLOOR, CEILING), label=label, **line(f"pair {label}", index))
+        _curve(axis, t, series, [a, b], label, line(f"pair {label}", index))
     axis.set(yscale="log", xlabel="time (s)", ylabel=f"distance of the motions ({unit})")
-    axis.set_ylim(top=3 * CEILING)
     legend_below(axis.figure, [axis], 2)
 
 
@@ -166,12 +182,13 @@ def against(
     empty: str = "no run held at any step",
 ) -> None:
     """Points (x, y) joined by a curve per label, both axes logarithmic; points without a value are left out."""
-    drawn = False
+    drawn = {}
     for index, (name, points) in enumerate(named.items()):
         there = [(x, max(y, FLOOR)) for x, y in points if x is not None and y is not None]
         if there:
             axis.plot(*zip(*there, strict=True), label=name, **appearance(name, index))
-            drawn = True
+            drawn[name] = np.array(there).ravel()
+    _note_hidden(axis, drawn)
     if drawn:
         axis.set(xscale="log", yscale="log")
         axis.xaxis.set_major_formatter(plain_number)

@@ -44,6 +44,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
         claims=claims(runs),
         sections=sections(runs),
         measured=runs.measured,
+        longest=Runs(SPANS["full"]).all,
         quick=quick,
         **pace(quick, spans),
     )
@@ -130,8 +131,7 @@ def triple_section(runs: Runs) -> Section:
         (
             Plot(
                 "triple",
-                "Violations without stabilization and under each method (figure 6), both readings of h. A cross marks "
-                "where a run was lost.",
+                "Violations without stabilization and under each method (figure 6), both readings of h.",
                 lambda results, figure: figures.violations(results, figure, columns),
                 curves=tuple(pair for named in columns.values() for pair in named),
             ),
@@ -152,7 +152,7 @@ def triple_section(runs: Runs) -> Section:
             ),
             Plot(
                 "tips",
-                "Places of the tip, one adaptive call.",
+                "Path of the tip in the first 30 s, one adaptive call.",
                 lambda results, figure: figures.trajectories(results, figure, paths, REACH),
                 size=(10.5, 4.2),
             ),
@@ -203,8 +203,8 @@ def step_section(runs: Runs) -> Section:
             ),
             Plot(
                 "limits",
-                "Largest fixed step at which the linear bound allows stability, by integrator. At the right: no bound, "
-                "because the gains follow the step.",
+                "Largest fixed step at which the linear bound allows stability, by integrator. Hollow points stand at "
+                "the edge: no bound, because the gains follow the step.",
                 lambda results, figure: surfaces.stability_limits(figure.subplots(), limits()),
                 size=(9.0, 3.4),
             ),

@@ -9,6 +9,7 @@ import numpy as np
 
 from nodes.studies.claims import (
     ENOUGH,
+    LOSS,
     Claim,
     Finding,
     Verdict,
@@ -16,6 +17,8 @@ from nodes.studies.claims import (
     bound_text,
     first_above,
     growth,
+    growth_text,
+    loss_text,
     parting_time,
     sci,
     verdict_of,
@@ -50,7 +53,7 @@ def table_claim() -> Claim:
         from sim_core.stabilization.rules import RULES
 
         apart = float(np.abs(2 * RULES - np.array(TABLE)).max())
-        here = f"the largest difference of an entry is {sci(apart)}"
+        here = f"the largest difference of an entry is {sci(apart)} (0 needed)"
         return [Finding("rules in use", here, verdict_of(apart == 0.0), {"largest difference": apart})]
 
     return Claim(
@@ -72,7 +75,8 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
             outcome = results[runs.triple(NONE, reading)]
             factor = growth(outcome.phi)
             grown = not outcome.held or factor >= ENOUGH
-            found.append(Finding(reading, violation_text(outcome), verdict_of(grown), {"growth": factor}))
+            here = f"{growth_text(factor, '10 needed')}; {violation_text(outcome)}"
+            found.append(Finding(reading, here, verdict_of(grown), {"growth": factor}))
         return found
 
     def small(results: Results) -> list[Finding]:
@@ -82,7 +86,9 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
             passed = first_above(outcome.t, outcome.phi, ENOUGH * TINY_PHI)
             span = float(outcome.t[-1])
             when = f"at {sci(passed)} s" if passed is not None else f"never in {sci(span)} s"
-            here = f"|Φ|₁ passes {sci(ENOUGH * TINY_PHI)} {when}; {violation_text(outcome)}"
+            here = (
+                f"|Φ|₁ passes {sci(ENOUGH * TINY_PHI)} {when} (after more than 1 s needed); {violation_text(outcome)}"
+            )
             figures = {"peak |Φ|": outcome.peak_phi, "leaves the level at (s)": span if passed is None else passed}
             found.append(Finding(reading, here, verdict_of(passed is None or passed > 1.0), figures))
         return found
@@ -92,8 +98,11 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
         for reading in READINGS:
             fuzzy, bare = (results[runs.triple(method, reading)] for method in (CASE1, NONE))
             good = fuzzy.held and ENOUGH * fuzzy.peak_phi <= bare.peak_phi
-            here = f"case 1: {violation_text(fuzzy)}; none: {violation_text(bare)}"
-            here += f"; {bound_text(fuzzy.limit_s)}"
+            part = (
+                f"{sci(fuzzy.peak_phi / bare.peak_phi)} of that without stabilization" if fuzzy.held else "none, lost"
+            )
+            here = f"peak |Φ| under case 1: {part} (at most 0.1 of it needed); "
+            here += f"case 1: {violation_text(fuzzy)}; none: {violation_text(bare)}; {bound_text(fuzzy.limit_s)}"
             figures = {"case 1: peak |Φ|": fuzzy.peak_phi, "none: peak |Φ|": bare.peak_phi, "limit_s": fuzzy.limit_s}
             found.append(Finding(reading, here, verdict_of(good), figures))
         return found
@@ -149,6 +158,7 @@ def motion_claims(runs: Runs) -> tuple[Claim, ...]:
                 f"{name} leaves it " + (f"at {sci(when)} s" if when is not None else "never")
                 for name, when in zip(("case 1", "no stabilization"), times, strict=True)
             )
+            here += " (twice as late needed)"
             if horizon is not None:
                 here += f" (two references whose starts are {sci(NUDGE)} rad apart part at {sci(horizon)} s)"
             fuzzy, bare = (math.inf if when is None else when for when in times)
@@ -193,7 +203,8 @@ def crank_claims(runs: Runs) -> tuple[Claim, ...]:
             for name, printed in (("velocities as printed", True), ("consistent velocities", False)):
                 run = runs.crank(NONE, reading, printed)
                 outcome = results[run]
-                here = f"{violation_text(outcome)}; |dΦ/dt|₁ starts at {sci(float(outcome.phidot[0]))}"
+                here = loss_text(outcome) if not outcome.held else f"not lost; {violation_text(outcome)}"
+                here += f"; |dΦ/dt|₁ starts at {sci(float(outcome.phidot[0]))}"
                 figures = {"start |dΦ/dt|": float(outcome.phidot[0]), "peak |Φ|": outcome.peak_phi}
                 found.append(Finding(f"{reading}, {name}", here, verdict_of(not outcome.held), figures))
         return found
@@ -205,7 +216,8 @@ def crank_claims(runs: Runs) -> tuple[Claim, ...]:
             fuzzy, linear = (results[run] for run in named.values())
             good = fuzzy.held and fuzzy.peak_phi < linear.peak_phi
             figures = {f"{name}: peak |Φ|": results[run].peak_phi for name, run in named.items()}
-            found.append(Finding(reading, _text(results, named.items()), verdict_of(good), figures))
+            here = f"{_text(results, named.items())} (a smaller |Φ| of the first needed)"
+            found.append(Finding(reading, here, verdict_of(good), figures))
         return found
 
     def late(results: Results) -> list[Finding]:
@@ -214,10 +226,13 @@ def crank_claims(runs: Runs) -> tuple[Claim, ...]:
             named = {method.label: runs.crank(method, reading) for method in (case2(), B20)}
             ends = {name: _late(results, run) for name, run in named.items()}
             (a, x), (b, y) = ends.values()
-            here = "; ".join(f"{name}: |Φ| {sci(p)}, |dΦ/dt| {sci(v)}" for name, (p, v) in ends.items())
+            here = "; ".join(
+                f"{name}: "
+                + (f"|Φ| {sci(p)}, |dΦ/dt| {sci(v)}" if results[named[name]].held else "lost, no late figures")
+                for name, (p, v) in ends.items()
+            )
             good = results[next(iter(named.values()))].held and a < b and x < y
             figures = {f"{name}: late |Φ|": p for name, (p, _) in ends.items()}
-            here = here if results[next(iter(named.values()))].held else f"case 2 is lost; {here}"
             found.append(Finding(reading, here, verdict_of(good), figures))
         return found
 
@@ -252,6 +267,8 @@ def crank_claims(runs: Runs) -> tuple[Claim, ...]:
 def _late(results: Results, run: Run) -> tuple[float, float]:
     outcome = results[run]
     n = max(1, len(outcome.t) // 10)
+    if not outcome.held:
+        return math.inf, math.inf
     return float(np.median(outcome.phi[-n:])), float(np.median(outcome.phidot[-n:]))
 
 
@@ -266,8 +283,8 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
                     continue
                 bad = [run.dt for run in swept if not settles(results, run)]
                 limit = results[swept[0]].limit_s
-                here = f"fails from {sci(1e3 * min(bad))} ms on" if bad else "holds at every step"
-                here += f"; {bound_text(limit)}"
+                here = f"{_failing(results, swept)} from {sci(1e3 * min(bad))} ms on" if bad else "holds at every step"
+                here += f" (every step needed); {bound_text(limit)}"
                 found.append(Finding(f"{stepping.label}, {label}", here, verdict_of(not bad), {"limit_s": limit}))
         return found
 
@@ -280,7 +297,12 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
             ):
                 outcome = results[run]
                 figures = {"seconds": run.seconds, "peak |Φ|": outcome.peak_phi}
-                found.append(Finding(f"{reading}, {name}", violation_text(outcome), verdict_of(outcome.held), figures))
+                here = (
+                    f"holds for all {sci(run.seconds)} s; {violation_text(outcome)}"
+                    if outcome.held
+                    else loss_text(outcome)
+                )
+                found.append(Finding(f"{reading}, {name}", here, verdict_of(outcome.held), figures))
         return found
 
     return (
@@ -302,6 +324,13 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
             ("triple", "crank"),
         ),
     )
+
+
+def _failing(results: Results, swept: list[Run]) -> str:
+    """How the run of the smallest step that fails does so."""
+    run = min((run for run in swept if not settles(results, run)), key=lambda run: run.dt)
+    outcome = results[run]
+    return "chatters" if outcome.held else LOSS.get(outcome.reason, "lost")
 
 
 def settles(results: Results, run: Run) -> bool:

@@ -39,6 +39,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
         claims=claims(runs),
         sections=sections(runs),
         measured=runs.measured,
+        longest=Runs(SPANS["full"]).all,
         quick=quick,
         **pace(quick, spans),
     )
@@ -140,7 +141,7 @@ def triple_section(runs: Runs) -> Section:
         (
             Plot(
                 "tips",
-                "Places of the tip under RK4 at 1 ms (the paper's figures 14 and 15). Fixed-step reading.",
+                "Path of the tip in the first 30 s under RK4 at 1 ms (the paper's figures 14, 15). Fixed-step reading.",
                 lambda results, figure: figures.trajectories(results, figure, named, REACH),
                 size=(13.0, 3.9),
             ),
@@ -193,8 +194,7 @@ def rotary_section(runs: Runs) -> Section:
     return Section(
         "rotary",
         "Rotary pendulum",
-        "The pendulum is released at 170 degrees and swings about an arm that is free to turn. A cross marks where a "
-        "run was lost: |Φ|₁ above one characteristic length, or numbers no longer finite.",
+        "The pendulum is released at 170 degrees and swings about an arm that is free to turn.",
         (
             Plot(
                 "unstabilized",

@@ -14,15 +14,27 @@ from nodes.studies.claims import (
     Verdict,
     bound_text,
     growth,
+    growth_text,
     held_share,
     sci,
     settled_share,
+    share_text,
     verdict_of,
     violation_text,
 )
 from nodes.studies.methods import ABM4, ADAMS, B1, B2, DIRECT, DIRECT_INSIDE, FLC3, NONE, ODE45, RADAU, TR_BDF2, b3
 from nodes.studies.nada_fuzzy import fuzzy_claims
-from nodes.studies.nada_judging import READINGS, UNIVERSE_PHI, UNIVERSE_PHIDOT, peaks, stable, texts
+from nodes.studies.nada_judging import (
+    BELOW_TENFOLD,
+    READINGS,
+    TENFOLD,
+    UNIVERSE_PHI,
+    UNIVERSE_PHIDOT,
+    growths,
+    peaks,
+    stable,
+    texts,
+)
 from nodes.studies.nada_runs import (
     BOUND_PHI,
     BOUND_PHIDOT,
@@ -48,7 +60,8 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
         run = runs.triple_small(DIRECT)
         peak = results[run].peak_phi
         verdict = verdict_of(results[run].held and peak <= BOUND_PHI)
-        return [Finding("RK4, 1 ms, fed back", violation_text(results[run]), verdict, {"peak |Φ|": peak})]
+        here = f"{violation_text(results[run])} (|Φ| at most {sci(BOUND_PHI)} needed)"
+        return [Finding("RK4, 1 ms, fed back", here, verdict, {"peak |Φ|": peak})]
 
     def large(results: Results) -> list[Finding]:
         found = []
@@ -59,7 +72,8 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
             out = float(np.hypot(path[:, 0], path[:, 1]).max()) - REACH
             grown = growth(outcome.phi)
             verdict = verdict_of(grown >= ENOUGH and out > 1e-2 * REACH)
-            here = f"{violation_text(outcome)}; the tip is at most {sci(max(0.0, out))} m outside its reach"
+            here = f"{growth_text(grown, TENFOLD)}; the tip is at most {sci(max(0.0, out))} m outside its reach "
+            here += f"({sci(1e-2 * REACH)} m needed); {violation_text(outcome)}"
             found.append(Finding(reading, here, verdict, {"growth": grown, "outside the reach (m)": out}))
         return found
 
@@ -68,7 +82,8 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
         for reading, run in runs.bounded().items():
             outcome = results[run]
             inside = outcome.held and outcome.peak_phi <= BOUND_PHI and outcome.peak_phidot <= BOUND_PHIDOT
-            here = f"{violation_text(outcome)}; {bound_text(outcome.limit_s)}"
+            here = f"{violation_text(outcome)} ({sci(BOUND_PHI)} and {sci(BOUND_PHIDOT)} allowed); "
+            here += bound_text(outcome.limit_s)
             figures = {"peak |Φ|": outcome.peak_phi, "peak |dΦ/dt|": outcome.peak_phidot, "limit_s": outcome.limit_s}
             found.append(Finding(reading, here, verdict_of(inside), figures))
         return found
@@ -110,7 +125,8 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
             named = runs.unstabilized(reading)
             factors = {name: growth(results[run].phi) for name, run in named.items()}
             grows = all(not results[run].held or factors[name] > 1.0 for name, run in named.items())
-            found.append(Finding(reading, texts(results, named.items()), verdict_of(grows), factors))
+            here = growths(results, named.items(), "above 1 needed")
+            found.append(Finding(reading, here, verdict_of(grows), factors))
         return found
 
     def constants_fail(results: Results) -> list[Finding]:
@@ -118,7 +134,7 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
         for reading in READINGS:
             named = {method.label: runs.rotary(method, reading, LARGEST) for method in (B1, B2)}
             failed = all(not stable(results, run) for run in named.values())
-            text, figures = texts(results, named.items()), peaks(results, named.items())
+            text, figures = growths(results, named.items(), TENFOLD), peaks(results, named.items())
             found.append(Finding(reading, text, verdict_of(failed), figures))
         return found
 
@@ -127,13 +143,16 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
         for reading in READINGS:
             run = runs.rotary(b3(LARGEST), reading, LARGEST)
             figures = {"peak |Φ|": results[run].peak_phi, "growth": growth(results[run].phi)}
-            found.append(Finding(reading, violation_text(results[run]), verdict_of(stable(results, run)), figures))
+            grown = growth_text(figures["growth"], BELOW_TENFOLD) if results[run].held else "does not hold"
+            here = f"{grown}; {violation_text(results[run])}"
+            found.append(Finding(reading, here, verdict_of(stable(results, run)), figures))
         return found
 
     def dense(results: Results) -> list[Finding]:
         named = runs.baumgarte(FIXED, STEPS[0])
         good = all(stable(results, run) for run in named.values())
-        return [Finding(FIXED, texts(results, named.items()), verdict_of(good), peaks(results, named.items()))]
+        here = growths(results, named.items(), BELOW_TENFOLD)
+        return [Finding(FIXED, here, verdict_of(good), peaks(results, named.items()))]
 
     return (
         Claim(
@@ -184,6 +203,7 @@ def integrator_claims(runs: Runs) -> tuple[Claim, ...]:
                 continue
             best = min(named, key=lambda name: results[named[name]].peak_phi)
             text, figures = texts(results, named.items()), peaks(results, named.items())
+            text = f"the smallest peak |Φ| is that of {best}; {text}"
             found.append(Finding(reading, text, verdict_of(best == adams.label), figures))
         return found
 
@@ -193,7 +213,7 @@ def integrator_claims(runs: Runs) -> tuple[Claim, ...]:
             return [Finding(FIXED, f"there is no {TR_BDF2.label} to run", Verdict.OPEN)]
         run = named[TR_BDF2.label]
         share = held_share(results[run].lost_at, run.seconds)
-        here = f"{violation_text(results[run])}; it holds for {100 * share:.0f} % of the time"
+        here = f"holds for {100 * share:.0f} % of the time (less than 10 % needed); {violation_text(results[run])}"
         return [Finding(f"{FIXED}, 1 ms", here, verdict_of(share < 0.1), {"held share": share})]
 
     def radau_cost(results: Results) -> list[Finding]:
@@ -206,7 +226,8 @@ def integrator_claims(runs: Runs) -> tuple[Claim, ...]:
                 found.append(Finding(reading, "not both can be run", Verdict.OPEN))
                 continue
             here_ratio = counts[0] / counts[1]
-            here = f"{sci(here_ratio)} times the evaluations; the paper's times are {ratio:g} to 1"
+            here = f"{sci(here_ratio)} times the evaluations ({ratio / 2:.2g} to {2 * ratio:.2g} needed); "
+            here += f"the paper's times are {ratio:g} to 1"
             verdict = verdict_of(ratio / 2 <= here_ratio <= 2 * ratio)
             found.append(Finding(reading, here, verdict, {"ratio of evaluations": here_ratio}))
         return found
@@ -249,9 +270,7 @@ def gear_claims(runs: Runs) -> tuple[Claim, ...]:
             outcome = results[runs.gear(FLC3, reading)]
             share = settled_share(outcome.t, outcome.watched["unit rows"][:, 0])
             peak = float(np.abs(outcome.watched["unit rows"][:, 0]).max())
-            here = (
-                f"unit-norm rows peak at {sci(peak)} and stay below a tenth of it after {100 * share:.0f} % of the time"
-            )
+            here = f"they {share_text(share)} (at most 15 % needed); their peak is {sci(peak)}"
             found.append(Finding(reading, here, verdict_of(outcome.held and share <= 0.15), {"settled after": share}))
         return found
 
@@ -261,7 +280,9 @@ def gear_claims(runs: Runs) -> tuple[Claim, ...]:
             outcome = results[runs.gear(FLC3, reading)]
             peak = float(outcome.watched["rolling rows"].max())
             bare = float(results[runs.gear(NONE, reading)].watched["rolling rows"].max())
-            here = f"rolling rows peak at {sci(peak)} per s; without stabilization {sci(bare)}"
+            here = (
+                f"their peak is {sci(peak)} per s ({sci(UNIVERSE_PHIDOT)} allowed); without stabilization {sci(bare)}"
+            )
             figures = {"peak": peak, "without stabilization": bare}
             verdict = verdict_of(outcome.held and peak <= UNIVERSE_PHIDOT)
             found.append(Finding(reading, here, verdict, figures))
@@ -273,7 +294,9 @@ def gear_claims(runs: Runs) -> tuple[Claim, ...]:
             run = runs.gear(FLC3, reading)
             outcome = results[run]
             inside = outcome.held and outcome.peak_phi <= UNIVERSE_PHI and outcome.peak_phidot <= UNIVERSE_PHIDOT
-            found.append(Finding(reading, violation_text(outcome), verdict_of(inside), peaks(results, [("", run)])))
+            here = f"{violation_text(outcome)} ({sci(UNIVERSE_PHI)} and {sci(UNIVERSE_PHIDOT)} allowed)"
+            figures = {"peak |Φ|": outcome.peak_phi, "peak |dΦ/dt|": outcome.peak_phidot}
+            found.append(Finding(reading, here, verdict_of(inside), figures))
         return found
 
     return (

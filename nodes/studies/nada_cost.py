@@ -45,8 +45,9 @@ def cost_section(runs: Runs) -> Section:
             ),
             Plot(
                 "limits",
-                "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. At the "
-                "right: no bound, because the gains follow the step or the state is corrected. At the left: no step.",
+                "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. "
+                "Hollow points stand at the edges: no bound, because the gains follow the step or the state is "
+                "corrected; never stable, because nothing pulls back what is integrated.",
                 lambda r, f: surfaces.stability_limits(f.subplots(), limits()),
                 size=(9.5, 5.2),
             ),
@@ -85,8 +86,8 @@ def draw_cost(runs: Runs, results: Results, figure: Any) -> None:
         figures.against(axes[1, column], timed)
         axes[0, column].set_title(reading)
         axes[1, column].set_xlabel("δt (ms)")
-    axes[0, 0].set_ylabel("evaluations per simulated second")
-    axes[1, 0].set_ylabel("time per simulated second (ms)")
+    axes[0, 0].set_ylabel("evaluations\nper simulated second")
+    axes[1, 0].set_ylabel("time\nper simulated second (ms)")
     legend_below(figure, axes.flat)
 
 

@@ -17,14 +17,16 @@ from nodes.studies.claims import (
     at_common_times,
     bound_text,
     growth,
+    growth_text,
     held_share,
     sci,
     settled_share,
+    share_text,
     verdict_of,
     violation_text,
 )
 from nodes.studies.methods import DIRECT, DIRECT_INSIDE, FLC1, FLC2, FLC3, NONE, b3
-from nodes.studies.nada_judging import READINGS, peaks, stable, texts
+from nodes.studies.nada_judging import BELOW_TENFOLD, READINGS, TENFOLD, growths, peaks, stable, texts
 from nodes.studies.nada_runs import FIXED, FLC, LARGEST, ONE_CALL, STEPS, Runs
 from nodes.studies.runs import Run
 from nodes.studies.study import Results
@@ -40,7 +42,7 @@ def fuzzy_claims(runs: Runs) -> tuple[Claim, ...]:
         for reading in READINGS:
             named = {name: runs.rotary(method, reading, LARGEST) for name, method in FLC.items()}
             good = all(stable(results, run) for run in named.values())
-            text, figures = texts(results, named.items()), peaks(results, named.items())
+            text, figures = growths(results, named.items(), BELOW_TENFOLD), peaks(results, named.items())
             found.append(Finding(reading, text, verdict_of(good), figures))
         return found
 
@@ -54,9 +56,9 @@ def fuzzy_claims(runs: Runs) -> tuple[Claim, ...]:
                 largest = {name: float(getattr(outcome, f"peak_{level}")) for name, outcome in fuzzy.items()}
                 largest["(1/δt, √2/δt)"] = float(getattr(other, f"peak_{level}"))
                 lower = all(o.held and largest[name] < largest["(1/δt, √2/δt)"] for name, o in fuzzy.items())
-                here = f"peak {symbol}: " + ", ".join(
-                    f"{name} {sci(value)}" if name not in fuzzy or fuzzy[name].held else f"{name} lost"
-                    for name, value in largest.items()
+                held = {name: outcome.held for name, outcome in fuzzy.items()} | {"(1/δt, √2/δt)": other.held}
+                here = f"peak {symbol} (the last the largest needed): " + ", ".join(
+                    f"{name} {sci(value) if held[name] else 'lost'}" for name, value in largest.items()
                 )
                 found.append(Finding(reading, here, verdict_of(lower), largest))
             return found
@@ -70,7 +72,9 @@ def fuzzy_claims(runs: Runs) -> tuple[Claim, ...]:
             named = {name: runs.rotary(method, kind, dt) for name, method in FLC.items()}
             best = min(named, key=lambda name: results[named[name]].peak_phi)
             fastest = min(named, key=lambda name: results[named[name]].peak_phidot)
-            text, figures = texts(results, named.items()), peaks(results, named.items())
+            figures = peaks(results, named.items())
+            text = f"the smallest peak |Φ| is that of {best}, the smallest peak |dΦ/dt| that of {fastest}; "
+            text += texts(results, named.items())
             found.append(Finding(reading, text, verdict_of(best == fastest == "set III"), figures))
         return found
 
@@ -126,7 +130,8 @@ def _direct_long(runs: Runs, results: Results) -> list[Finding]:
             run = runs.rotary(method, reading, LARGEST)
             outcome = results[run]
             grown, share = growth(outcome.phi), held_share(outcome.lost_at, run.seconds)
-            here = f"{violation_text(outcome)}; holds for {100 * share:.0f} % of the time"
+            here = f"{growth_text(grown, TENFOLD)}; holds for {100 * share:.0f} % of the time (less than 10 % needed); "
+            here += violation_text(outcome)
             verdict = verdict_of(grown >= ENOUGH and share < 0.1)
             found.append(Finding(f"{reading}, {name}", here, verdict, {"growth": grown, "held share": share}))
     return found
@@ -151,7 +156,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
         found = []
         for reading in READINGS:
             share = shares(results, reading)[b3(LARGEST).label]
-            here = f"they stay below a tenth of their peak after {100 * share:.0f} % of the time"
+            here = f"they {share_text(share)} (after more than 50 % needed)"
             found.append(
                 Finding(f"{reading}, the joint's rows", here, verdict_of(share > 0.5), {"settled after": share})
             )
@@ -162,7 +167,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
         for reading in READINGS:
             settled = shares(results, reading)
             fuzzy = [settled[method.label] for method in (FLC1, FLC2, FLC3)]
-            here = "settled after " + ", ".join(f"{100 * share:.0f} % ({name})" for name, share in settled.items())
+            here = "; ".join(f"under {name} they {share_text(share)}" for name, share in settled.items())
             faster = max(fuzzy) < settled[b3(LARGEST).label]
             found.append(Finding(f"{reading}, the joint's rows", here, verdict_of(faster), settled))
         return [ninth_itself(results), *found]
@@ -175,7 +180,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
             limit = results[swept[0]].limit_s
             here = f"holds up to {sci(1e3 * max(good))} ms" if good else "holds at no step"
             here += f", lost from {sci(1e3 * min(bad))} ms on" if bad else ""
-            here += f"; {bound_text(limit)}"
+            here += f" (all up to {sci(1e3 * swept[-1].dt)} ms needed); {bound_text(limit)}"
             found.append(Finding(f"RK4, {label}", here, verdict_of(not bad), {"limit_s": limit}))
         return found
 
@@ -185,8 +190,8 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
         apart = np.abs(one - other).max(axis=1)
         span = float(np.ptp(reference.watched["joints"], axis=0).max())
         share = float(apart.max()) / span
-        here = f"angles differ by at most {sci(float(apart.max()))} rad in {sci(float(fuzzy.t[-1]))} s"
-        here += f", {100 * share:.2g} % of the range of motion"
+        here = f"they differ by at most {sci(100 * share)} % of the range of motion (1 % allowed), "
+        here += f"{sci(float(apart.max()))} rad in {sci(float(fuzzy.t[-1]))} s"
         return [Finding(ONE_CALL, here, verdict_of(share <= 0.01), {"share of the range": share})]
 
     return (
@@ -238,7 +243,8 @@ def cost_claims(runs: Runs) -> tuple[Claim, ...]:
         dense, wide = (evaluations(results, runs.rotary(b3(dt), ONE_CALL, dt)) for dt in (STEPS[0], LARGEST))
         if dense is None or wide is None:
             return [Finding(ONE_CALL, "a run was lost, or nothing counts the evaluations", Verdict.OPEN)]
-        here = f"{dense:.0f} evaluations with the gains of 1 ms, {wide:.0f} with those of 50 ms"
+        here = f"{sci(dense / wide)} times as many evaluations (3 needed): {dense:.0f} with the gains of 1 ms, "
+        here += f"{wide:.0f} with those of 50 ms"
         return [Finding(ONE_CALL, here, verdict_of(dense >= 3 * wide), {"1 ms": dense, "50 ms": wide})]
 
     def cheapest(results: Results) -> list[Finding]:
@@ -250,8 +256,9 @@ def cost_claims(runs: Runs) -> tuple[Claim, ...]:
             if FLC3.label not in costs or len(costs) < 2:
                 found.append(Finding(reading, "the run was lost, there is no time to compare", Verdict.OPEN))
                 continue
-            here = "per simulated second: " + ", ".join(f"{name} {sci(1e3 * c)} ms" for name, c in costs.items())
             best = min(costs, key=lambda name: costs[name])
+            here = f"the least time is that of {best}; per simulated second: "
+            here += ", ".join(f"{name} {sci(1e3 * c)} ms" for name, c in costs.items())
             found.append(Finding(reading, here, verdict_of(best == FLC3.label), costs))
         return found
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nodes.studies.claims import ENOUGH, growth, violation_text
+from nodes.studies.claims import ENOUGH, growth, loss_text, sci, violation_text
 from nodes.studies.nada_runs import FIXED, ONE_CALL
 from nodes.studies.runs import Run
 from nodes.studies.study import Results
 
 READINGS = (FIXED, ONE_CALL)
+TENFOLD, BELOW_TENFOLD = "10 needed", "below 10 needed"
 UNIVERSE_PHI, UNIVERSE_PHIDOT = 1e-2, 1e2  # 1/Kp and 1/Kd of the paper's scaling: where its controller saturates
 
 
@@ -23,6 +24,15 @@ def peaks(results: Results, named: Iterable[tuple[str, Run]]) -> dict[str, float
         found[f"{name}: peak |Φ|"] = results[run].peak_phi
         found[f"{name}: peak |dΦ/dt|"] = results[run].peak_phidot
     return found
+
+
+def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> str:
+    """By what factor each run's |Φ| grew, or when it was lost."""
+    each = []
+    for name, run in named:
+        found = results[run]
+        each.append(f"{name} {f'{sci(growth(found.phi))}-fold' if found.held else loss_text(found)}")
+    return f"|Φ| grows ({needed}): {'; '.join(each)}"
 
 
 def stable(results: Results, run: Run) -> bool:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,8 @@ from nodes.studies.crew import Report
 from nodes.studies.study import Plot, Results, Study
 from nodes.studies.style import settings
 
-MARKER = "study.json"  # names the files that a study has written
+MARKER = "study.json"  # says what a study has written, when and with what
+UNFINISHED = ".unfinished-"  # begins the name of the folder in which pictures wait for the others
 TABLES = ("runs", "claims", "timing", "timing_claims")
 
 
@@ -38,24 +44,46 @@ def files_of(study: Study) -> list[str]:
 
 def foreign_files(folder: Path, study: Study) -> list[str]:
     """Files in the folder that no study wrote and that stand in the way: all of them where there is no marker."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # also False for a name that no folder can have
         return []
-    there = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
-    try:
-        ours = json.loads((folder / MARKER).read_text())["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+    paths = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
+    there = sorted(str(path) for path in paths if not path.parts[0].startswith(UNFINISHED))
+    marker = marker_of(folder)
+    if marker is None:
         return there
-    return [name for name in there if name not in ours and name in files_of(study)]
+    return [name for name in there if name not in marker["files"] and name in files_of(study)]
+
+
+def marker_of(folder: Path) -> dict[str, Any] | None:
+    """What a study noted in its folder: {"study", "files", ...}. None where there is no such note."""
+    try:
+        marker = json.loads((folder / MARKER).read_text())
+        return {"study": str(marker["study"]), "files": list(marker["files"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def write(study: Study, results: Results, folder: Path, report: Report) -> None:
-    """Fill the folder. What an earlier study left and this one does not write is removed."""
-    _remove_earlier(folder, files_of(study))
+    """Fill the folder, all at once when everything is drawn. What an earlier study left there is removed."""
+    stage = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
+    try:
+        _write_all(study, results, stage, report)
+        earlier = marker_of(folder)
+        for name in set(earlier["files"] if earlier else ()) - set(files_of(study)):
+            path = folder / name
+            if path.resolve().is_relative_to(folder.resolve()):
+                path.unlink(missing_ok=True)
+        for name in files_of(study):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (stage / name).replace(folder / name)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _write_all(study: Study, results: Results, folder: Path, report: Report) -> None:
     for part in ("plots", "tables"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-    # first, so that a folder left half-way is known as ours
-    _write(folder / MARKER, json.dumps({"study": study.name, "files": files_of(study)}, indent=1) + "\n")
-    judged = results.judged(study.claims)
+        (folder / part).mkdir()
+    judged = results.judged(study)
     plots = [plot for section in study.sections for plot in section.plots]
     for done, plot in enumerate(plots):
         report("drawing", done, len(plots))
@@ -75,24 +103,24 @@ def write(study: Study, results: Results, folder: Path, report: Report) -> None:
         _write(folder / "tables" / f"{name}.csv", tables.as_csv(rows))
         _write(folder / "tables" / f"{name}.json", tables.as_json(rows))
     _write(folder / "index.html", page(study, results))
+    marker = {"study": study.name, **provenance(study), "files": files_of(study)}
+    _write(folder / MARKER, json.dumps(marker, indent=1) + "\n")
     report("drawing", len(plots), len(plots))
+
+
+def provenance(study: Study) -> dict[str, Any]:
+    """What the page and the marker say of the run itself; the tables, the same bytes on every run, do not."""
+    return {
+        "quick": study.quick,
+        "armswing": version("armswing"),
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }
 
 
 def verdicts(study: Study, results: Results) -> tables.Rows:
     """Every claim's verdicts, one row per reading."""
-    judged = results.judged(study.claims)
+    judged = results.judged(study)
     return tables.plain([*tables.claims_table(judged, timed=False), *tables.claims_table(judged, timed=True)])  # type: ignore[no-any-return]
-
-
-def _remove_earlier(folder: Path, names: list[str]) -> None:
-    try:
-        earlier = json.loads((folder / MARKER).read_text())["files"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    for name in set(earlier) - set(names):
-        path = folder / name
-        if path.resolve().is_relative_to(folder.resolve()):
-            path.unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:
@@ -120,19 +148,27 @@ def page(study: Study, results: Results) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    judged = results.judged(study.claims)
-    counts = Counter(finding.verdict for _, findings in judged for finding in findings)
+    judged = results.judged(study)
+    counts = Counter(finding.verdict for entry in judged for finding in entry.findings)
     filters: dict[str, Callable[..., Any]] = {"sci": _shown, "ms": _milliseconds}
     environment.filters.update(filters)
     return environment.get_template("page.html.j2").render(
         study=study,
         results=results,
         judged=judged,
+        spans={entry.claim.key: entry.span for entry in judged},
         counts=[(verdict, counts[verdict]) for verdict in Verdict],
+        lengths=lengths(study, results),
         runs=tables.runs_table(study, results),
         timing=tables.timing_table(study, results),
+        made=provenance(study),
         machine=f"{platform.machine()}, Python {platform.python_version()}",
     )
+
+
+def lengths(study: Study, results: Results) -> dict[str, float]:
+    """{robot: its characteristic length, m}."""
+    return {run.robot: results[run].length for run in study.runs}
 
 
 def _shown(value: float | None) -> str:

@@ -6,18 +6,18 @@ nothing that depends on the machine's speed, so that two executions give the sam
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-SAMPLES = 2400  # looks at the state per run
-RESTARTING_SAMPLES = 40
-LOST = 100.0  # characteristic lengths of |Phi|_1 at which a run is given up
+# Time between two looks at the state, s. It does not depend on how long a run is: a short run is the long one's begin.
+LOOK_S = 5e-3
+RESTARTING_LOOK_S = 0.5
 
 Options = tuple[tuple[str, Any], ...]
 
@@ -104,8 +104,10 @@ class Run:
 class Outcome:
     """What came out: series sampled at `t`, all of the same length, and figures of every step.
 
-    lost_at      when |Phi|_1 exceeded one characteristic length or the state was no longer finite; None: never
-    peak_*       largest 1-norms over all steps (or up to where the run was given up)
+    lost_at      time of the first step that leaves |Phi|_1 above one characteristic length, or of the last before the
+                 stepper could not go on; the series end there. None: never
+    reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty where it held
+    peak_*       largest 1-norms over all steps, up to where the run was lost
     evaluations  of the right-hand side, None where they are not counted
     limit_s      largest step the stabilizer's own linear bound allows, inf where there is none
     """
@@ -120,6 +122,7 @@ class Outcome:
     evaluations: int | None = None
     limit_s: float = math.inf
     length: float = 1.0
+    reason: str = ""
 
     @property
     def held(self) -> bool:
@@ -130,69 +133,60 @@ class Outcome:
 def simulation_of(run: Run) -> tuple[Any, float]:
     """The Simulation at its start, and its stabilizer's linear bound on the step, s."""
     from robots.registry import build
-    from sim_core.errors import StabilityWarning
+    from sim_core.errors import SimulationWarning
     from sim_core.simulation import Simulation
     from sim_core.system import assemble
 
     stepper, stabilizer = run.stepping.make(), run.method.make()
     system = assemble(build(run.robot, **dict(run.parameters)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StabilityWarning)  # the page shows the bound of every run
+        warnings.simplefilter("ignore", SimulationWarning)  # the page shows the bound and the start of every run
         sim = Simulation(system, step_s=run.step_s, stepper=stepper, stabilizer=stabilizer)
-    if run.start:
-        sim.reset(q=np.array(run.start))
+        if run.start:
+            sim.reset(q=np.array(run.start))
     return sim, float(stabilizer.stability_limit(stepper, run.step_s))
 
 
 def execute(run: Run) -> Outcome:
-    """Simulate one run and look at it SAMPLES times."""
-    from sim_core.errors import SimulationDiverged
+    """Simulate one run up to its end or to where it is lost, and look at it at equal times."""
+    from sim_core.loss import advance_or_lose
 
     sim, limit = simulation_of(run)
     length = sim.system.mechanism.characteristic_length
-    watchers = {name: watcher(name, sim) for name in run.watch}
+    looks = Looks(sim, run.watch)
     steps = round(run.seconds / run.step_s)
-    stride = max(1, math.ceil(steps / (RESTARTING_SAMPLES if run.stepping.restarts else SAMPLES)))
-    rows: list[tuple[float, float, float]] = []
-    seen: dict[str, list[Any]] = {name: [] for name in watchers}
-    lost_at: float | None = None
-    for done in dict.fromkeys([*range(0, steps, stride), steps]):
-        try:
-            sim.step(done - sim.tick)
-        except SimulationDiverged as error:
-            os.unlink(error.file)
-            lost_at = error.time if lost_at is None else lost_at
-            break
-        phi, phidot = sim.violation()
-        rows.append((sim.time, phi, phidot))
-        for name, look in watchers.items():
-            seen[name].append(look())
-        if lost_at is None and sim.peak_violation()[0] > length:
-            lost_at = sim.time
-        if not phi <= LOST * length:
-            break
-    t, phi_series, phidot_series = np.array(rows).T
+    stride = max(1, round((RESTARTING_LOOK_S if run.stepping.restarts else LOOK_S) / run.step_s))
+    reason, evaluations = "", 0
+    while sim.tick < steps and not reason:
+        tick, counted = sim.tick, sim.evaluations
+        reason = advance_or_lose(sim, min(stride, steps - sim.tick))
+        # of a lost run the steps that were taken a second time, to find the one, are not counted
+        evaluations += (sim.evaluations - counted) if not reason else (sim.tick - tick) * sim.stepper.evaluations
+        looks.look(blown_up=reason == "not finite")
+    t, phi, phidot = np.array(looks.rows).T
     peaks = sim.peak_violation()
-    return Outcome(
-        t,
-        phi_series,
-        phidot_series,
-        {name: np.array(values) for name, values in seen.items()},
-        peaks[0],
-        peaks[1],
-        lost_at,
-        evaluations_of(sim, run),
-        limit,
-        length,
-    )
+    lost_at = sim.time if reason else None
+    watched = {name: np.array(values) for name, values in looks.seen.items()}
+    found = Outcome(t, phi, phidot, watched, peaks[0], peaks[1], lost_at, evaluations, limit, length)
+    return dataclasses.replace(found, reason=reason)
 
 
-def evaluations_of(sim: Any, run: Run) -> int | None:
-    """Right-hand-side evaluations since the reset: counted by the simulation."""
-    counted = getattr(sim, "evaluations", None)
-    if counted is None and not run.stepping.adaptive:
-        return int(sim.tick * sim.stepper.stages)
-    return None if counted is None else int(counted)
+class Looks:
+    """What was seen of a simulation: (t, |Phi|, |Phidot|) and what is watched, from its start on."""
+
+    def __init__(self, sim: Any, watch: Sequence[str]) -> None:
+        self.sim = sim
+        self.rows: list[tuple[float, float, float]] = []
+        self.seen: dict[str, list[Any]] = {name: [] for name in watch}
+        self._watchers = {name: watcher(name, sim) for name in watch}
+        self.look()
+
+    def look(self, blown_up: bool = False) -> None:
+        """Note what there is now; of a state whose next one is not finite, that the violation is beyond all bounds."""
+        phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
+        self.rows.append((self.sim.time, phi, phidot))
+        for name, look in self._watchers.items():
+            self.seen[name].append(look())
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:

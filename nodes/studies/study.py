@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from nodes.studies.claims import Claim, Finding
 from nodes.studies.runs import Outcome, Run
@@ -64,6 +64,7 @@ class Study:
     """One paper: what is run, what is claimed, what is drawn.
 
     measured  runs whose time is measured too, one after the other, each for about trial_s
+    longest   the runs of the full study, which this one may cut short
     """
 
     name: str
@@ -76,6 +77,7 @@ class Study:
     claims: tuple[Claim, ...]
     sections: tuple[Section, ...]
     measured: tuple[Run, ...] = ()
+    longest: tuple[Run, ...] = ()
     parts: tuple[Part, ...] = ()
     quick: bool = False
     trial_s: float = 0.1
@@ -93,7 +95,7 @@ def pace(quick: bool, spans: str) -> dict[str, Any]:
 class Cost:
     """Time that a run takes on this machine: seconds of the processor per tick, and per simulated second."""
 
-    per_step: float
+    per_tick: float
     per_second: float
 
 
@@ -117,6 +119,48 @@ class Results:
         found = self.outcomes[run]
         return float(getattr(found, f"peak_{level}")) if found.held else None
 
-    def judged(self, claims: tuple[Claim, ...]) -> list[tuple[Claim, list[Finding]]]:
-        """Every claim with what came out."""
-        return [(claim, claim.judge(self)) for claim in claims]
+    def judged(self, study: Study) -> list[Judged]:
+        """Every claim with what came out, and the simulated times it stands on."""
+        spans: dict[Run, set[float]] = {}
+        for run in study.longest:
+            spans.setdefault(replace(run, seconds=0.0), set()).add(run.seconds)
+        found = []
+        for claim in study.claims:
+            seen = _Seen(self)
+            findings = claim.judge(seen)
+            seconds = tuple(sorted({run.seconds for run in seen.runs}))
+            short = [run for run in seen.runs if self.outcomes[run].held]
+            full = {run: spans.get(replace(run, seconds=0.0), {run.seconds}) for run in short}
+            cut = max((max(full[run]) for run in short if run.seconds not in full[run]), default=None)
+            found.append(Judged(claim, findings, seconds, cut))
+        return found
+
+
+class _Seen(Results):
+    """Results that note which runs are looked at."""
+
+    def __init__(self, results: Results) -> None:
+        super().__init__(results.outcomes, results.costs, results.parts)
+        self.runs: list[Run] = []
+
+    def __getitem__(self, run: Run) -> Outcome:
+        self.runs.append(run)
+        return super().__getitem__(run)
+
+
+class Judged(NamedTuple):
+    """A claim and what came out.
+
+    seconds  the simulated times of the runs it stands on
+    cut      s, where one of them held to its end and the full study goes on with it for so long; else None
+    """
+
+    claim: Claim
+    findings: list[Finding]
+    seconds: tuple[float, ...]
+    cut: float | None
+
+    @property
+    def span(self) -> str:
+        """Its simulated times in words."""
+        return " to ".join(f"{s:g}" for s in dict.fromkeys((self.seconds[0], self.seconds[-1]))) if self.seconds else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 INK, MUTED, FAINT, PAPER = "#1c2430", "#5c6773", "#d5dae0", "#ffffff"
 BLUE, VERMILION, GREEN, PINK, OCHRE, SKY, VIOLET, GREY = (
@@ -18,6 +20,7 @@ BLUE, VERMILION, GREEN, PINK, OCHRE, SKY, VIOLET, GREY = (
     "#4d4d4d",
 )
 BROWN = "#8a5a44"
+LOST = "lost"  # what a legend calls the crosses
 SOLID: Any = "-"
 DASHED: Any = (0, (5, 2))
 DOTTED: Any = (0, (1.2, 1.6))
@@ -35,8 +38,9 @@ APPEARANCE: tuple[tuple[str, tuple[str, Any, str]], ...] = (
     ("Baumgarte (20, 20)", (OCHRE, SOLID, ">")),
     ("Baumgarte (1/δt, √2/δt), δt = 1 ms", (PINK, DOTTED, "D")),
     ("Baumgarte (1/δt, √2/δt), δt = 10 ms", (PINK, DASHED, "D")),
+    ("Baumgarte (1/δt, √2/δt), δt = 50 ms", (PINK, DASH_DOT, "D")),
     ("Baumgarte", (PINK, SOLID, "D")),
-    ("PID", (PINK, DOTTED, "d")),
+    ("PID", (OCHRE, DOTTED, "d")),
     ("fuzzy, case 2", (BLUE, DASHED, "s")),
     ("fuzzy, set III", (BLUE, SOLID, "o")),
     ("fuzzy, set II", (VIOLET, DASH_DOT, "^")),
@@ -44,6 +48,16 @@ APPEARANCE: tuple[tuple[str, tuple[str, Any, str]], ...] = (
     ("fuzzy", (BLUE, SOLID, "o")),
     ("sampled fuzzy", (VERMILION, SOLID, "*")),
     ("projection", (GREEN, DASHED, "h")),
+    # steppers
+    ("RK4", (BLUE, SOLID, "o")),
+    ("Dormand–Prince 5, fixed", (VERMILION, DASHED, "s")),
+    ("semi-implicit", (GREEN, DASH_DOT, "^")),
+    ("Adams–Bashforth", (PINK, DOTTED, "D")),
+    ("TR-BDF2", (OCHRE, SOLID, "v")),
+    ("Radau IIA 5, fixed", (VIOLET, DASHED, "P")),
+    ("Dormand–Prince 5(4), adaptive", (INK, SOLID, "X")),
+    ("Adams, variable", (BROWN, DASHED, "h")),
+    ("Radau IIA 5, adaptive", (SKY, DASH_DOT, "d")),
 )
 OTHERS = (BLUE, VERMILION, GREEN, PINK, OCHRE, VIOLET, GREY)
 DASHES = (SOLID, DASHED, DASH_DOT, DOTTED)
@@ -107,12 +121,25 @@ def settings() -> Iterator[None]:
         yield
 
 
-def legend_below(figure: Any, axes: Sequence[Any], columns: int = 4) -> None:
-    """One legend for several axes, under them: every label once."""
+_hidden: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+
+
+def hidden_in(figure: Any) -> dict[str, str]:
+    """{curve: the one that hides it somewhere in the figure}, for the legend to say."""
+    return _hidden.setdefault(figure, {})
+
+
+def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4) -> None:
+    """One legend for several axes, under them: every label once, the crosses, and what cannot be seen."""
+    axes = list(axes)
     entries: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
+    if any(curve.get_label() == f"_{LOST}" for axis in axes for curve in axis.get_lines()):
+        from matplotlib.lines import Line2D
+
+        entries[LOST] = Line2D([], [], color=INK, ls="", marker="x", markersize=8, mew=2)
     if entries:
         figure.legend(
             list(entries.values()),
@@ -120,7 +147,23 @@ def legend_below(figure: Any, axes: Sequence[Any], columns: int = 4) -> None:
             loc="outside lower center",
             ncols=len(entries) if len(entries) <= columns + 1 else columns,
             handlelength=3.2,
+            title=textwrap.fill("; ".join(_hiding(hidden_in(figure), list(entries))), 130) or None,
+            title_fontsize=8,
         )
+
+
+def _hiding(hidden: dict[str, str], shown: list[str]) -> list[str]:
+    """What lies under what, all that lies under one curve together; a chain ends at the curve that is seen."""
+    under: dict[str, list[str]] = {}
+    for name in (name for name in shown if name in hidden):
+        above = hidden[name]
+        while above in hidden:
+            above = hidden[above]
+        under.setdefault(above, []).append(name)
+    return [
+        f"where missing, {' and '.join(f'“{name}”' for name in names)} {'lie' if names[1:] else 'lies'} under “{above}”"
+        for above, names in under.items()
+    ]
 
 
 def say_empty(axis: Any, text: str) -> None:

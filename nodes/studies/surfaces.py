@@ -52,8 +52,9 @@ def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
             axis = axes.reshape(len(CONJUNCTIONS), len(kinds))[row, column]
             U = surface(_with(SETS[kind], conjunction), x, x)
             filled = axis.contourf(x, x, U.T, levels=levels, cmap="PuOr")
-            axis.contour(x, x, U.T, levels=levels[::2], colors=INK, linewidths=0.5)
-            axis.set(aspect="equal", title=f"set {kind}, {conjunction}")
+            axis.contour(x, x, U.T, levels=levels[2:-2:2], colors=INK, linewidths=0.5, linestyles="-")
+            ticks = (-1, -0.5, 0, 0.5, 1)
+            axis.set(aspect="equal", title=f"set {kind}, {conjunction}", xticks=ticks, yticks=ticks)
             axis.grid(False)
     for axis in axes[-1]:
         axis.set_xlabel(POSITION)
@@ -89,16 +90,20 @@ def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> No
     for place, row in enumerate(limits.values()):
         for index, stepper in enumerate(steppers):
             limit = row[stepper]
-            shown = appearance(f"stepper {stepper}", index)
+            shown = appearance(stepper, index)
             inside = 0.0 < limit < math.inf
             x = limit * 1e3 if inside else never if limit == 0.0 else always
             y = place + 0.6 / len(steppers) * (index - (len(steppers) - 1) / 2)
             face = shown["color"] if inside else "none"
-            label = stepper if place == 0 else "_"
-            axis.plot([x], [y], marker=shown["marker"], ls="", color=shown["color"], mfc=face, label=label)
+            axis.plot([x], [y], marker=shown["marker"], ls="", color=shown["color"], mfc=face)
+    for index, stepper in enumerate(steppers):
+        shown = appearance(stepper, index)
+        axis.plot([], [], marker=shown["marker"], ls="", color=shown["color"], label=stepper)
     axis.set_yticks(range(len(limits)), list(limits))
     axis.set(xscale="log", xlabel="largest stable step of the linear bound (ms)")
-    for edge, words in ((never, "never stable"), (always, "no bound")):
+    edges = [(never, "never stable", 0.0), (always, "no bound", math.inf)]
+    used = [edge for edge in edges if any(edge[2] == limit for row in limits.values() for limit in row.values())]
+    for edge, words, _ in used:
         axis.axvline(edge, color=MUTED, lw=0.8, ls=(0, (2, 2)))
         axis.text(edge, -0.75, words, ha="center", va="center", color=MUTED, fontsize=8.5, backgroundcolor="white")
     axis.set_xlim(never / 4, always * 4)

@@ -9,9 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nodes.studies.claims import Claim, Finding
 from nodes.studies.figures import envelope
-from nodes.studies.study import Plot, Results, Study
+from nodes.studies.study import Judged, Plot, Results, Study
 
 Rows = list[dict[str, Any]]
 
@@ -32,6 +31,8 @@ def runs_table(study: Study, results: Results) -> Rows:
                 "seconds": run.seconds,
                 "held": found.held,
                 "lost_at_s": found.lost_at,
+                "reason": found.reason,
+                "characteristic_length_m": found.length,
                 "peak_phi": found.peak_phi,
                 "peak_phidot": found.peak_phidot,
                 "end_phi": float(found.phi[-1]),
@@ -43,8 +44,8 @@ def runs_table(study: Study, results: Results) -> Rows:
     return rows
 
 
-def claims_table(judged: Sequence[tuple[Claim, Sequence[Finding]]], timed: bool) -> Rows:
-    """One row per claim and reading."""
+def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
+    """One row per claim and reading; `full_study_s` where the full study simulates longer and may judge otherwise."""
     return [
         {
             "claim": claim.key,
@@ -54,9 +55,11 @@ def claims_table(judged: Sequence[tuple[Claim, Sequence[Finding]]], timed: bool)
             "reading": finding.reading,
             "here": finding.here,
             "verdict": str(finding.verdict),
+            "simulated_s": span,
+            "full_study_s": cut,
             "figures": dict(finding.figures),
         }
-        for claim, findings in judged
+        for claim, findings, span, cut in ((j.claim, j.findings, j.span, j.cut) for j in judged)
         if claim.timed == timed
         for finding in findings
     ]
@@ -70,7 +73,8 @@ def timing_table(study: Study, results: Results) -> Rows:
             "stepper": run.stepping.label,
             "stabilizer": run.method.label,
             "dt_s": run.dt,
-            "per_step_s": cost.per_step,
+            "tick_s": run.step_s,
+            "per_tick_s": cost.per_tick,
             "per_simulated_second_s": cost.per_second,
         }
         for run in study.measured

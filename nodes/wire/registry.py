@@ -97,7 +97,9 @@ class Registry:
         descriptor = lock(held)
         if descriptor is None:
             pid = lock_path(held).read_text().strip()
-            raise RegistryError(f"domain {self.domain} is live already (pid {pid}): stop it or choose another --domain")
+            raise RegistryError(
+                f"domain {self.domain} is live already (pid {pid}): stop it, or choose --domain or ARMSWING_DOMAIN"
+            )
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         self._lock, self._held = descriptor, held

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.errors import UnknownName
+from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.integrators.tableaus import (
     DORMAND_PRINCE,
     DORMAND_PRINCE_DENSE,
@@ -20,6 +20,7 @@ from sim_core.integrators.tableaus import (
     Tableau,
 )
 from sim_core.system import System
+from sim_core.typed import typed
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,15 @@ def adams_companion(z: complex) -> np.ndarray:
     return np.array([corrected, [z, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
 
 
+def _require_tolerances(owner: str, **tolerances: float) -> None:
+    for name, value in tolerances.items():
+        if not 0.0 < value < float("inf"):
+            raise InvalidRequest(f"{owner}: {name} is {value}; it must be finite and positive")
+
+
 def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Stepper:
     """An implicit Runge-Kutta method; `tolerance` on h K of Newton's method, over the largest velocity or 1."""
+    _require_tolerances(name, tolerance=tolerance)
     s, size = len(tableau.b), tableau.groups[-1]
 
     def extras(n: int) -> tuple[Any, ...]:
@@ -124,6 +132,7 @@ def radau5(tolerance: float = 1e-12) -> Stepper:
 
 
 def _controlled(name: str, loop_name: str, tableau: Tableau | None, rtol: float, atol: float, **more: Any) -> Stepper:
+    _require_tolerances(name, rtol=rtol, atol=atol)
     stages = len(tableau.b) if tableau is not None else 1
     options = (float(rtol), float(atol))
     return Stepper(name, 5, stages, 0, loop_name, tableau, options=options, adaptive=True, **more)
@@ -170,8 +179,17 @@ STEPPERS: dict[str, Stepper] = {
 }
 
 
-def stepper_named(name: str) -> Stepper:
-    """The stepper of that name; UnknownName otherwise."""
+# Those that take options, by name.
+ADJUSTABLE: dict[str, Callable[..., Stepper]] = {
+    maker.__name__: maker for maker in (tr_bdf2, radau5, dopri5_adaptive, dopri5_dense, adams_variable, radau_variable)
+}
+
+
+def stepper_named(name: str, **options: Any) -> Stepper:
+    """The stepper of that name; unknown names and options, and values of a wrong type, are refused in one line."""
     if name not in STEPPERS:
         raise UnknownName("sim_core", "stepper", name, STEPPERS)
-    return STEPPERS[name]
+    if not options:
+        return STEPPERS[name]
+    maker: Callable[..., Stepper] = ADJUSTABLE.get(name, lambda: STEPPERS[name])
+    return maker(**typed(f"stepper {name!r}", maker, options))

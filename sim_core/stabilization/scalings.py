@@ -5,6 +5,8 @@ All are on the universe [-1, 1]; Man's is [-2, 2] on both sides of the rules, so
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from sim_core.errors import InvalidRequest
@@ -68,3 +70,29 @@ def _require_positive(owner: str, **values: float) -> None:
     for name, value in values.items():
         if not 0.0 < value < float("inf"):
             raise InvalidRequest(f"{owner}: {name} is {value}; it must be positive")
+
+
+def man_case_1(conjunction: Literal["product", "minimum"] = "product", sigma: float = 0.2123) -> FuzzyPaper:
+    """`man` for starts at rest. [Man2025, sec. 4.4]"""
+    return man(1, conjunction=conjunction, sigma=sigma)
+
+
+def man_case_2(
+    phi: float,
+    phidot: float,
+    speed: float,
+    conjunction: Literal["product", "minimum"] = "product",
+    sigma: float = 0.2123,
+) -> FuzzyPaper:
+    """`man` for starts in motion, from what the first step leaves. [Man2025, sec. 4.4]"""
+    return man(2, phi, phidot, speed, conjunction, sigma)
+
+
+# The papers' controllers by the names that launch files and comparisons know.
+PAPERS: dict[str, Callable[..., FuzzyPaper]] = {
+    "nada_set_1": partial(nada, "I"),
+    "nada_set_2": partial(nada, "II"),
+    "nada_set_3": partial(nada, "III"),
+    "man_case_1": man_case_1,
+    "man_case_2": man_case_2,
+}

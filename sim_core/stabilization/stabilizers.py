@@ -5,7 +5,6 @@ A stabilizer turns (Phi, Phidot, h) into U of J a = gamma - U. `sampled` ones ar
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from sim_core.integrators.workspace import (
     VELOCITY_LEVEL,
 )
 from sim_core.stabilization.membership import FuzzySets
+from sim_core.typed import typed
 
 
 def largest_step(growth: Callable[[float], float]) -> float:
@@ -90,15 +90,24 @@ class Stabilizer:
 
 @dataclass(frozen=True)
 class Baumgarte(Stabilizer):
-    """U = 2 alpha Phidot + beta^2 Phi at every stage; by default alpha = 1/h, beta = sqrt2/h. [Baumgarte1972]"""
+    """U = 2 alpha Phidot + beta^2 Phi at every stage; by default alpha = 1/h, beta = sqrt2/h. [Baumgarte1972]
+
+    One gain alone gives the other its value, which damps critically.
+    """
 
     name: ClassVar[str] = "baumgarte"
     alpha: float | None = None
     beta: float | None = None
 
+    def __post_init__(self) -> None:
+        _require("baumgarte", 0.0, alpha=self.alpha, beta=self.beta)
+
     def _both(self, h: float) -> tuple[float, float]:
-        alpha = 1.0 / h if self.alpha is None else self.alpha
-        return alpha, math.sqrt(2.0) / h if self.beta is None else self.beta
+        alpha, beta = self.alpha, self.beta
+        if alpha is None and beta is None:
+            return 1.0 / h, math.sqrt(2.0) / h
+        one = alpha if alpha is not None else beta
+        return float(one if alpha is None else alpha), float(one if beta is None else beta)  # type: ignore[arg-type]
 
     def law_address(self) -> int:
         from sim_core.stabilization import laws
@@ -117,7 +126,8 @@ class Baumgarte(Stabilizer):
 class PID(Stabilizer):
     """U = Kp Phi + Ki integral(Phi dt) + Kd Phidot at every stage; the integral grows once per step. [LinChen2011]
 
-    Gains that are left out put the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 at -1 / (10 h).
+    Without gains the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 are put at -1 / (10 h). With Kp given,
+    Ki is 0 and Kd damps critically, 2 sqrt(Kp), unless they are given too.
     The integral is the law's memory: a snapshot holds it. Nonholonomic rows have Kd alone.
     """
 
@@ -127,11 +137,17 @@ class PID(Stabilizer):
     Ki: float | None = None
     Kd: float | None = None
 
+    def __post_init__(self) -> None:
+        _require("pid", 0.0, Kp=self.Kp, Ki=self.Ki, Kd=self.Kd)
+        if self.Kp is None and (self.Ki, self.Kd) != (None, None):
+            raise InvalidRequest(f"pid: Ki is {self.Ki} and Kd {self.Kd}, but there is no Kp; give it too, or none")
+
     def _all(self, h: float) -> tuple[float, float, float]:
-        w = 0.1 / h
-        given = ((self.Kp, 3 * w**2), (self.Ki, w**3), (self.Kd, 3 * w))
-        kp, ki, kd = (default if value is None else value for value, default in given)
-        return kp, ki, kd
+        if self.Kp is None:
+            w = 0.1 / h
+            return 3 * w**2, w**3, 3 * w
+        damping = 2.0 * math.sqrt(self.Kp) if self.Kd is None else self.Kd
+        return self.Kp, 0.0 if self.Ki is None else self.Ki, damping
 
     def law_address(self) -> int:
         from sim_core.stabilization import laws
@@ -182,6 +198,9 @@ class FuzzyPaper(Stabilizer):
     Ku: float = 1e4
     sets: FuzzySets = field(default_factory=lambda: FuzzySets("gaussian"))
 
+    def __post_init__(self) -> None:
+        _require("fuzzy_paper", 0.0, strict=True, Kp=self.Kp, Kd=self.Kd, Ku=self.Ku)
+
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
@@ -220,6 +239,11 @@ class SampledFuzzy(Stabilizer):
     pole: float | None = None
     sets: FuzzySets = field(default_factory=FuzzySets)
 
+    def __post_init__(self) -> None:
+        if self.pole is not None and not 0.0 <= self.pole < 1.0:
+            raise InvalidRequest(f"sampled_fuzzy: pole is {self.pole}; it must lie in [0, 1)")
+        _require("sampled_fuzzy", 0.0, strict=True, saturation=self.saturation)
+
     def law_address(self) -> int:
         from sim_core.stabilization import laws
 
@@ -227,12 +251,8 @@ class SampledFuzzy(Stabilizer):
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         rho = stepper.pole if self.pole is None else self.pole
-        if not 0.0 <= rho < 1.0:
-            raise InvalidRequest(f"sampled_fuzzy: pole is {rho}; it must lie in [0, 1)")
         disturbance = 2 * 9.81 * h * h / (1 - rho) ** 2
         eps = max(1e-2 * length, disturbance) if self.saturation is None else self.saturation
-        if not eps > 0.0:
-            raise InvalidRequest(f"sampled_fuzzy: saturation is {eps}; it must be positive")
         slope = 1.0
         if self.sets != FuzzySets():
             from sim_core.stabilization.rules import largest_slope
@@ -288,12 +308,35 @@ STABILIZERS: dict[str, Callable[..., Stabilizer]] = {
 }
 
 
+def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
+    """What is wrong with a step (s) that is larger than the stabilizer can bear; empty when it is not."""
+    limit = stabilizer.stability_limit(stepper, step_s)
+    if limit >= step_s * (1 - 1e-9):
+        return ""
+    return (
+        f"stabilizer {stabilizer.name!r} is stable under {stepper.name!r} up to a step of {limit * 1e3:.3g} ms; "
+        f"the step asked for is {step_s * 1e3:.3g} ms"
+    )
+
+
+def stabilizers_by_name() -> dict[str, Callable[..., Stabilizer]]:
+    """Every name that a stabilizer can be asked for by: the kinds, then the papers' controllers."""
+    from sim_core.stabilization.scalings import PAPERS
+
+    return STABILIZERS | PAPERS
+
+
 def stabilizer_named(name: str, **parameters: Any) -> Stabilizer:
-    """The stabilizer of that name; unknown names and parameters are refused with those that are known."""
-    if name not in STABILIZERS:
-        raise UnknownName("sim_core", "stabilizer", name, STABILIZERS)
-    known = inspect.signature(STABILIZERS[name]).parameters
-    for parameter in parameters:
-        if parameter not in known:
-            raise UnknownName(f"stabilizer {name!r}", "parameter", parameter, known)
-    return STABILIZERS[name](**parameters)
+    """The stabilizer of that name; unknown names and parameters, and wrong values, are refused in one line."""
+    known = stabilizers_by_name()
+    if name not in known:
+        raise UnknownName("sim_core", "stabilizer", name, known)
+    return known[name](**typed(f"stabilizer {name!r}", known[name], parameters))
+
+
+def _require(owner: str, lowest: float, strict: bool = False, **gains: float | None) -> None:
+    """Refuse gains that are no finite numbers from `lowest` (0) on; None is left to its default."""
+    for name, value in gains.items():
+        if value is not None and not (lowest <= value < math.inf and not (strict and value == lowest)):
+            words = "positive" if strict else "zero or positive"
+            raise InvalidRequest(f"{owner}: {name} is {value}; it must be finite and {words}")

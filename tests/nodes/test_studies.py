@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import importlib
 import json
 import math
 import re
+from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,10 @@ import numpy as np
 import pytest
 
 from nodes.runtime.cli.application import run as command
-from nodes.studies import claims, crew, report, tables
+from nodes.studies import claims, crew, figures, report, tables
 from nodes.studies.claims import Finding, Verdict
-from nodes.studies.methods import DOPRI5, NONE, RK4, SAMPLED
-from nodes.studies.runs import Method, Outcome, Run, execute
+from nodes.studies.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_BDF2
+from nodes.studies.runs import Method, Outcome, Run, execute, simulation_of
 from nodes.studies.study import Results, Study
 
 PAPERS = ("man", "nada")
@@ -39,7 +42,7 @@ def carried_out() -> dict[str, tuple[Study, Results]]:
     found = {}
     for paper in PAPERS:
         study = study_of(paper)
-        found[paper] = study, crew.carry_out(study, 1, quiet)
+        found[paper] = study, crew.carry_out(study, 0, quiet)
     return found
 
 
@@ -131,6 +134,57 @@ def test_a_run_is_looked_at_from_its_start_to_its_end() -> None:
     assert outcome.peak_phi >= outcome.phi.max()
 
 
+def test_a_loss_has_the_time_of_its_step_however_long_the_run_was_to_be() -> None:
+    wild = Method("gains that no step bears", "baumgarte", (("alpha", 1200.0), ("beta", 50.0)))
+    long, short = (execute(Run("wild", "triple_pendulum", RK4, wild, 1.25e-3, span)) for span in (20.0, 2.0))
+    assert long.lost_at == short.lost_at == long.t[-1]
+    assert (long.reason, long.peak_phi) == (short.reason, short.peak_phi)
+    sim, _ = simulation_of(Run("wild", "triple_pendulum", RK4, wild, 1.25e-3, 20.0))
+    while sim.peak_violation()[0] <= long.length:
+        sim.step()
+    assert sim.time == long.lost_at
+    assert long.reason == "violation"
+    assert long.peak_phi > long.length >= long.phi[:-1].max()
+
+
+def test_a_solver_that_fails_is_no_violation() -> None:
+    hard = Method("stiff", "baumgarte", (("alpha", 2e4), ("beta", 2e4)))
+    outcome = execute(Run("hard", "andrews_squeezer", TR_BDF2, hard, 1e-3, 0.1))
+    assert not outcome.held
+    assert outcome.reason == "solver did not converge"
+    assert outcome.peak_phi < outcome.length
+    assert outcome.t[-1] == outcome.lost_at
+
+
+def test_a_short_run_is_the_begin_of_a_long_one() -> None:
+    for stepping, step in ((RK4, 1e-3), (ODE45, 5e-2), (ADAMS, 5e-2)):
+        short, long = (execute(Run("falls", "triple_pendulum", stepping, NONE, step, span)) for span in (1.0, 2.0))
+        n = len(short.t)
+        assert n > 2
+        assert long.t[:n].tolist() == short.t.tolist()
+        assert long.phi[:n].tolist() == short.phi.tolist()
+
+
+def test_a_cross_stands_where_the_run_was_lost_and_the_curve_ends_there() -> None:
+    from matplotlib.figure import Figure
+
+    t = np.linspace(0.0, 0.3, 4)
+    blown = Outcome(t, np.array([1e-9, 1e-6, 1e-3, math.inf]), np.ones(4), {"x": np.ones((4, 1))}, lost_at=0.3)
+    found = Outcome(t, np.array([1e-9, 1e-6, 1e-3, 0.5]), np.ones(4), {"x": np.zeros((4, 1))}, lost_at=0.3)
+    runs = {Run(name, "robot", RK4, NONE, 0.1, 1.0): outcome for name, outcome in (("a", blown), ("b", found))}
+    named = [(run.case, run) for run in runs]
+    figure = Figure()
+    figures.violations(Results(runs), figure, {"column": named})
+    axis = figure.axes[0]
+    crosses = [line.get_xydata()[0].tolist() for line in axis.get_lines() if line.get_marker() == "x"]
+    assert crosses == [[0.3, axis.get_ylim()[1]], [0.3, 0.5]]
+    ends = [line.get_xydata()[-1].tolist() for line in axis.get_lines() if line.get_marker() != "x"]
+    assert ends == crosses
+    axis = Figure().subplots()
+    figures.separation(Results(runs), axis, "x", [("pair", *runs)], "rad")
+    assert [0.3, 1.0] in [line.get_xydata()[0].tolist() for line in axis.get_lines() if line.get_marker() == "x"]
+
+
 def test_what_cannot_be_watched_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot watch 'colour'"):
         execute(Run("falls", "triple_pendulum", RK4, NONE, 1e-2, 0.1, watch=("colour",)))
@@ -141,10 +195,11 @@ def test_numbers_do_not_depend_on_how_many_processes_there_are(
     paper: str, carried_out: dict[str, tuple[Study, Results]]
 ) -> None:
     study, first = carried_out[paper]
-    second = Results(crew.run_all(study.runs, 2, quiet))
+    with crew.crew_of(2) as workers:
+        second = Results(crew.run_all(study.runs, workers, quiet))
     for table in (
         lambda results: tables.runs_table(study, results),
-        lambda results: tables.claims_table(results.judged(study.claims), timed=False),
+        lambda results: tables.claims_table(results.judged(study), timed=False),
         lambda results: [row for s in study.sections for p in s.plots for row in tables.curves_table(p, results)],
     ):
         assert tables.as_json(table(first)) == tables.as_json(table(second))
@@ -165,6 +220,21 @@ def test_a_folder_holds_what_its_marker_names(paper: str, folders: dict[str, Pat
     folder = folders[paper]
     there = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert there == sorted(json.loads((folder / "study.json").read_text())["files"])
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_page_and_marker_say_when_with_what_and_how_long(paper: str, folders: dict[str, Path]) -> None:
+    marker = json.loads((folders[paper] / "study.json").read_text())
+    page = (folders[paper] / "index.html").read_text()
+    assert (marker["study"], marker["quick"]) == (paper, False)
+    assert marker["armswing"] == version("armswing")
+    assert datetime.fromisoformat(marker["date"]).tzinfo is not None
+    assert f"with armswing {marker['armswing']}" in page
+    assert "<code>--quick</code>" not in page
+    quick = dataclasses.replace(study_of(paper), quick=True)
+    assert report.provenance(quick)["quick"]
+    for table in (folders[paper] / "tables").iterdir():
+        assert marker["date"][:10] not in table.read_text(), table
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -224,13 +294,29 @@ def test_no_axis_is_crowded_and_every_axis_says_its_unit(
             assert len(shown) <= MOST_CURVES, (plot.file, shown)
         words = [text for axis in figure.axes for text in (axis.get_xlabel(), axis.get_ylabel()) if text]
         assert all("(" in text or "per simulated second" in text for text in words), (plot.file, words)
+        for legend in [*figure.legends, *(axis.get_legend() for axis in figure.axes if axis.get_legend())]:
+            looks = [(h.get_color(), h.get_linestyle(), h.get_marker(), h._dash_pattern) for h in legend.get_lines()]
+            assert len(set(map(str, looks))) == len(looks), plot.file
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_claim_says_what_was_simulated_and_what_a_short_study_leaves_open(
+    paper: str, carried_out: dict[str, tuple[Study, Results]]
+) -> None:
+    study, results = carried_out[paper]
+    for claim, findings, seconds, cut in results.judged(study):
+        assert seconds or claim.timed or claim.key == "table"
+        assert findings
+        if cut is not None:
+            assert cut > min(seconds)
+    full = dataclasses.replace(study, longest=study.runs)
+    assert all(entry.cut is None for entry in results.judged(full))
+    assert any(entry.cut is not None for entry in results.judged(study))
 
 
 def test_another_study_takes_its_predecessors_files_away(
     carried_out: dict[str, tuple[Study, Results]], tmp_path: Path
 ) -> None:
-    import dataclasses
-
     study, results = carried_out["man"]
     report.write(study, results, tmp_path, quiet)
     shorter = dataclasses.replace(study, sections=study.sections[:1])
@@ -239,21 +325,11 @@ def test_another_study_takes_its_predecessors_files_away(
     assert there == set(report.files_of(shorter))
 
 
-def test_a_folder_with_files_of_others_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    assert command(["reproduce", "man", "--output", str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "notes.txt" in error
-    assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
 def test_a_study_may_be_written_again_beside_notes(folders: dict[str, Path]) -> None:
     note = folders["man"] / "notes.txt"
     note.write_text("mine")
     try:
         assert report.foreign_files(folders["man"], study_of("man")) == []
-        assert report.foreign_files(folders["man"], study_of("nada")) == []
     finally:
         note.unlink()
 

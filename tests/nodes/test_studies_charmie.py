@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -32,7 +33,7 @@ def quiet(*_: object) -> None:
 @pytest.fixture(scope="module")
 def carried_out() -> tuple[Study, Results]:
     study = charmie.study(spans="tiny")
-    return study, crew.carry_out(study, 1, quiet)
+    return study, crew.carry_out(study, 0, quiet)
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +161,8 @@ def test_what_rests_on_no_time_is_the_same_on_every_run(carried_out: tuple[Study
         charmie.validation_rows,
         charmie.springs_rows,
         lambda results: charmie.loads_rows(results, results.parts["validation"].efforts),
-        lambda results: tables.claims_table(results.judged(study.claims[:5]), timed=False),
+        lambda results: tables.claims_table(
+            results.judged(dataclasses.replace(study, claims=study.claims[:5])), timed=False
+        ),
     ):
         assert tables.as_json(rows(first)) == tables.as_json(rows(second))

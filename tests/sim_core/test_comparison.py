@@ -9,7 +9,7 @@ import pytest
 import rich
 
 from robots.registry import build
-from sim_core.comparison import Comparison, compare, every_stabilizer, first_violation, label_of, table
+from sim_core.comparison import Comparison, compare, every_stabilizer, first_violation, label_of, limit_text, table
 from sim_core.errors import InvalidRequest
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import STABILIZERS, Baumgarte, DirectCorrection, SampledFuzzy
@@ -81,6 +81,34 @@ def test_the_table_shows_every_row(pendulum: System) -> None:
     assert "pendulum" in printed
     for row in rows:
         assert row.stabilizer.split("(")[0] in printed
+
+
+def test_the_table_fits_a_terminal_and_says_what_its_words_mean() -> None:
+    system = assemble(build("crank_slider", start="printed"))
+    rows = {row.stabilizer: row for row in compare(system, 0.1, 1e-2, stepper="dopri5")}
+    first = rows["man, case 2"]
+    assert (first.diverged_at, first.reason) == (pytest.approx(1e-2), "violation")
+    stream = io.StringIO()
+    rich.print(table(list(rows.values())), file=stream)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in stream.getvalue()
+    (lost,) = [line for line in lines if line.startswith("man, case 2")]
+    assert lost.split()[-6:] == ["-", "-", "-", "-", limit_text(first.stability_limit), "0.01"]
+    (inside,) = [line for line in lines if "inside rhs " in line and "e-" in line]
+    assert inside.split()[-1] == "none"
+    assert "none: no step is (inside rhs:" in " ".join(stream.getvalue().split())
+
+
+def test_a_loss_has_the_time_of_its_step(pendulum: System) -> None:
+    law = Baumgarte(1200.0, 50.0)
+    (row,) = compare(pendulum, 1.0, 1.25e-3, {"wild": law})
+    sim = Simulation(pendulum, step_s=1.25e-3, stabilizer=law)
+    while sim.peak_violation()[0] <= pendulum.mechanism.characteristic_length:
+        sim.step()
+    assert row.diverged_at == sim.time
+    assert row.reason == "violation"
+    assert row.peak_phi == sim.peak_violation()[0]
 
 
 def test_labels_say_what_differs_from_the_defaults() -> None:

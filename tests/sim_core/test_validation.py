@@ -53,6 +53,28 @@ def with_joint(**changes: Any) -> dict[str, Any]:
     return {"joints": (rail, dataclasses.replace(hinge, **changes))}
 
 
+def with_spring(**changes: Any) -> dict[str, Any]:
+    ends = {"body_a": "cart", "point_a": (0, 0, 0), "body_b": "pole", "point_b": (1, 0, 0)}
+    return {"springs": (Spring(name="coil", **{"stiffness": 1.0, **ends, **changes}),)}
+
+
+@pytest.mark.parametrize(
+    ("kept", "says"),
+    [
+        (("x", "y"), "body 'bob': mass is 0, and coordinate 'x' moves nothing else; it needs a mass"),
+        (("theta",), "body 'bob': inertia is 0, and coordinate 'theta' turns nothing else; it needs an inertia"),
+    ],
+)
+def test_a_coordinate_that_moves_no_mass_is_refused_with_its_body(kept: tuple[str, ...], says: str) -> None:
+    bob = Body(name="bob", mass=0.0, inertia=(0, 0, 0, 0, 0, 0), free=kept, placement=(0.0, 0.0, 0.0))
+    start = {"initial_q": (0.0,) * len(kept), "initial_v": (0.0,) * len(kept)}
+    bobbing = Mechanism(name="bob", coordinates="absolute", bodies=(bob,), **start)
+    with pytest.raises(InvalidRequest, match=says):
+        validate(bobbing)
+    heavy = dataclasses.replace(bob, mass=1.0, center_of_mass=(0.1, 0.0, 0.0))  # a lever is an inertia, too
+    validate(dataclasses.replace(bobbing, bodies=(heavy,)))
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -70,6 +92,19 @@ def with_joint(**changes: Any) -> dict[str, Any]:
         (with_joint(parent="cort"), "joint 'hinge' has no body 'cort'; its bodies are cart, pole"),
         (with_joint(parent="pole"), "parent and child are both 'pole'"),
         (with_joint(axis=(0.0, 0.0, 2.0)), r"axis is \(0.0, 0.0, 2.0\); it must have length 1"),
+        (with_body(mass="0.1"), "body 'pole': mass is '0.1'; it must be a number"),
+        (with_body(inertia=(0.1, 0.1, "0.1", 0.0, 0.0, 0.0)), "body 'pole': inertia is '0.1'; it must be a number"),
+        (
+            with_body(center_of_mass=(0.1, 0.0)),
+            r"body 'pole': center_of_mass is \(0.1, 0.0\); it must be three numbers",
+        ),
+        (with_body(mass=0.0, inertia=(0.0,) * 6), "body 'pole': inertia is 0, and joint 'hinge', with all that hangs"),
+        (with_joint(kind="prismatic") | with_body(mass=0.0), "body 'pole': mass is 0, and joint 'hinge'"),
+        (with_joint(child_point=(0.1, 0.0)), "joint 'hinge': child_point is .*; it must be three numbers"),
+        (with_joint(parent_point="abc"), "joint 'hinge': parent_point is 'abc'; it must be three numbers"),
+        (with_spring(stiffness=-1.0), "spring 'coil': stiffness is -1.0; it must not be negative"),
+        (with_spring(rest_length="1"), "spring 'coil': rest_length is '1'; it must be a number"),
+        ({"initial_q": ("0", 0.0)}, "initial_q is '0'; it must be a number"),
         (with_joint(damping=-0.1), "joint 'hinge': damping is -0.1 N m s; it must not be negative"),
         (with_joint(damping=Tunable("drag", -0.1)), r"joint 'hinge': damping \(drag\) is -0.1 N m s; it must not"),
         (

@@ -66,13 +66,13 @@ def test_what_leaves_no_pair_gives_the_energy_both_columns() -> None:
     panels, left_out = arrange(choose_fields([]), robot([TURNS], []), keep_empty=False)
     assert shown(panels)[2] == "energy J wide"
     assert [panel.wide for panel in panels] == [False, False, True, False, False]
-    assert left_out == "not plotted: effort (nothing drives this robot)"
+    assert left_out == "not plotted: effort (this robot has no actuators)"
 
 
 def test_fields_that_were_asked_for_stay_and_say_why_they_are_empty() -> None:
     panels, left_out = arrange(choose_fields(["effort", "phi"]), robot([TURNS], [], phi=0.0), keep_empty=True)
     assert [panel.remark for panel in panels] == [
-        "nothing drives this robot",
+        "this robot has no actuators",
         "exactly 0 in every state: no constraints",
     ]
     assert not any(panel.takes("pole") or panel.takes("phi") for panel in panels)

@@ -61,12 +61,18 @@ def show_robot(
     as_json: AsJson = False,
 ) -> None:
     """Bodies, joints, actuators and parameters of a robot."""
+    from sim_core.derivation.start import violated_at_start
+    from sim_core.start import start_line
+
     mechanism, choices = _built(name, param)
-    description = {**_plain(mechanism), "choices": choices}
+    violated = violated_at_start(mechanism)
+    description = {**_plain(mechanism), "choices": choices, "start_violates": violated}
     if as_json:
         say_json(description)
     else:
         _print(description)
+    if violated:
+        warn(f"warning: {start_line(mechanism, violated)}")
 
 
 @app.command("export", epilog="Example: armswing robot export rotary_pendulum --param coordinates=joint --format urdf")
@@ -136,7 +142,8 @@ def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
     try:
         return build(name, **parse_assignments(param or [], "--param")), _choices(builder(name))
     except (TypeError, ValueError) as error:
-        raise InputError(f"robot {name!r}: {error}") from error
+        owner = f"robot {name!r}"
+        raise InputError(str(error) if str(error).startswith(owner) else f"{owner}: {error}") from error
 
 
 def _choices(builder: Any) -> dict[str, Any]:

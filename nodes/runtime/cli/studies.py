@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, InputError, UnavailableError, nearest, say, say_json, say_table
+from nodes.runtime.cli.terminal import AsJson, InputError, UnavailableError, nearest, say, say_json, say_table, warn
 
 PAPERS = ("charmie", "man", "nada")
 LIBRARIES = ("matplotlib", "jinja2")
@@ -36,42 +42,100 @@ def reproduce(
     spans: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Run a paper's simulations again; a page with plots and tables says which of its claims come out."""
-    import importlib
-    import importlib.util
-
     if paper not in PAPERS:
         raise InputError(f"no study of {paper!r}; papers are {', '.join(PAPERS)}{nearest(paper, PAPERS)}")
-    missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
-    if missing:
-        raise UnavailableError(f"a study draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
-    # By name: studies stand above the runtime, which may not import them.
-    crew, report = (importlib.import_module(f"nodes.studies.{name}") for name in ("crew", "report"))
-    study = importlib.import_module(f"nodes.studies.{paper}").study(quick=quick, spans=spans)
-    folder = output if output is not None else Path(paper)
-    _refuse_foreign(folder, report.foreign_files(folder, study))
-    with Bar() as bar:
-        results = crew.carry_out(study, workers or os.cpu_count() or 1, bar.show)
-        report.write(study, results, folder, bar.show)
-    rows = report.verdicts(study, results)
+    try:
+        with interruptible():
+            rows, folder = _carry_out(paper, output or Path(paper), quick, workers, spans)
+    except Interrupted as end:
+        warn("armswing: interrupted; nothing written")
+        raise typer.Exit(128 + end.signal) from None
     if as_json:
         say_json(rows)
     else:
         _print(rows, folder)
 
 
-def _refuse_foreign(folder: Path, foreign: list[str]) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output {str(folder)!r} is a file; expected a folder")
-    if not folder.absolute().parent.is_dir():
+class Interrupted(KeyboardInterrupt):
+    """SIGINT or SIGTERM: `signal` is its number."""
+
+    def __init__(self, number: int) -> None:
+        self.signal = number
+        super().__init__(number)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """The first SIGINT or SIGTERM raises Interrupted; those that follow change nothing about how it ends."""
+
+    def raise_once(number: int, _frame: FrameType | None) -> None:
+        for kind in before:
+            signal.signal(kind, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
+    for kind in before:
+        signal.signal(kind, raise_once)
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            if signal.getsignal(kind) == raise_once:
+                signal.signal(kind, handler)
+
+
+def _carry_out(paper: str, folder: Path, quick: bool, workers: int | None, spans: str) -> tuple[list[Any], Path]:
+    import importlib
+    import importlib.util
+
+    missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
+    if missing:
+        raise UnavailableError(f"a study draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
+    # By name: studies stand above the runtime, which may not import them.
+    crew, report = (importlib.import_module(f"nodes.studies.{name}") for name in ("crew", "report"))
+    study = importlib.import_module(f"nodes.studies.{paper}").study(quick=quick, spans=spans)
+    _refuse_foreign(folder, report.marker_of(folder), report.foreign_files(folder, study), paper)
+    with _folder(folder), Bar() as bar:
+        try:
+            results = crew.carry_out(study, workers or os.cpu_count() or 1, bar.show)
+        except BrokenExecutor:
+            raise UnavailableError("a process of the study was ended from outside; nothing written") from None
+        report.write(study, results, folder, bar.show)
+    return report.verdicts(study, results), folder
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """A folder that can be written, made before anything is computed; taken away again when it stays empty."""
+    there = os.path.isdir(folder)
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        yield
+    except OSError as error:
+        why = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        raise InputError(f"--output {str(folder)!r} cannot be written: {why}") from None
+    finally:
+        if not there:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _refuse_foreign(folder: Path, marker: dict[str, Any] | None, foreign: list[str], paper: str) -> None:
+    for path in (folder, *folder.absolute().parents):
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise InputError(f"--output {str(folder)!r}: {str(path)!r} is a file; expected a folder")
+    if not os.path.isdir(folder.absolute().parent):
         raise InputError(f"--output {str(folder)!r}: there is no folder {str(folder.absolute().parent)!r}")
+    if marker is not None and marker["study"] != paper:
+        raise InputError(f"--output {str(folder)!r} holds the results of {marker['study']!r}; name another folder")
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
         raise InputError(
             f"--output {str(folder)!r} holds files that no study wrote: {foreign[0]}{more}; "
             "name an empty or a new folder"
         )
-    if not os.access(folder if folder.exists() else folder.absolute().parent, os.W_OK):
-        raise InputError(f"--output {str(folder)!r} cannot be written")
 
 
 def _print(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -79,7 +143,11 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
         ("claim", "reading", "verdict"),
         [(row["claim"], row["reading"], row["verdict"]) for row in rows],
     )
-    say(f"\nwrote {folder / 'index.html'}")
+    counts = Counter(row["verdict"] for row in rows)
+    claims = len({row["claim"] for row in rows})
+    parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    say(f"\n{len(rows)} readings of {claims} claims: {parts}")
+    say(f"wrote {folder / 'index.html'}")
 
 
 class Bar:

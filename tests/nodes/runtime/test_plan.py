@@ -120,6 +120,7 @@ def test_a_plan_survives_being_saved(write: Path) -> None:
     assert load_node_class(plan.node("damp").run, plan.folder).__name__ == "Damp"
 
 
+ROTARY = 'robot = "rotary_pendulum"\n'
 PART_NODE = '[[nodes]]\nname = "part"\nrun = "tuned.py:Part"\n'
 TUNED_NODE = '[[nodes]]\nname = "tuned"\nrun = "tuned.py:Tuned"\n'
 
@@ -164,6 +165,22 @@ def test_every_stepper_may_be_asked_for(stepper: str, write: Path) -> None:
         ("", 'robot = "rotary_pendulum"\nstep_ms = 0', ["[sim]", "'step_ms'", "above zero"]),
         ("", 'robot = "rotary_pendulum"\nstepper = "rk5"', ["[sim]", "'stepper'", "did you mean 'rk4'"]),
         ("", 'robot = "rotary_pendulum"\nstabilizer = "fuzy"', ["[sim]", "'stabilizer'", "sampled_fuzzy"]),
+        ("", ROTARY + '[sim.stabilizer]\nname = "baumgart"', ["[sim.stabilizer]", "no stabilizer", "mean 'baumgarte'"]),
+        ("", ROTARY + '[sim.stabilizer]\nname = "pid"\nkp = 1', ["[sim.stabilizer]", "unknown key 'kp'", "Kd, Ki, Kp"]),
+        ("", ROTARY + '[sim.stabilizer]\nname = "pid"\nKp = "1"', ["[sim.stabilizer]", "Kp is '1'", "a finite number"]),
+        (
+            "",
+            ROTARY + '[sim.stabilizer]\nname = "pid"\nKp = -1',
+            ["[sim.stabilizer]", "Kp is -1.0", "zero or positive"],
+        ),
+        ("", ROTARY + "[sim.stabilizer]\nalpha = 1", ["[sim.stabilizer]", "key 'name' is missing", "sampled_fuzzy"]),
+        ("", ROTARY + '[sim.stepper]\nname = "rk4"\nrtol = 1e-3', ["[sim.stepper]", "unknown key 'rtol'"]),
+        ("", ROTARY + '[sim.stepper]\nname = "radau5"\ntolerance = 0', ["[sim.stepper]", "tolerance is 0"]),
+        (
+            "",
+            'robot = "crank_slider"\nparameters = { start = "prnted" }',
+            ["'parameters'", "start is 'prnted'", "printed"],
+        ),
         ("", 'robot = "rotary_pendulum"\nspeed = 1e308', ["[sim]", "'speed'", "1e+308 is not in 0.001 .. 1000"]),
         ("", 'robot = "rotary_pendulum"\nspeed = "quick"', ["[sim]", "'speed'"]),
         ("", 'robot = "rotary_pendulum"\nparameters = { masss = 1.0 }', ["[sim]", "'parameters'", "masss"]),

@@ -6,14 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from nodes.runtime.plan import Plan
+from nodes.runtime.process import say_warnings_plainly
 from nodes.wire.registry import Registry, is_alive
 from nodes.wire.service import ServiceError
+from sim_core.errors import StabilityWarning
 
 MakePlan = Callable[..., Plan]
 Until = Callable[..., Any]
@@ -35,6 +38,15 @@ def test_a_controller_steers_the_robot_in_realtime(make_plan: MakePlan, run: Any
         running.call(name, "shutdown")
     assert [process.wait(5.0) for process in running.processes.values()] == [0, 0, 0]
     assert running.client.nodes() == []
+
+
+def test_our_own_warnings_are_one_line_each_without_a_place_in_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        say_warnings_plainly()
+        for step in (5, 5, 6):
+            warnings.warn(f"the step asked for is {step} ms", StabilityWarning, stacklevel=1)
+    assert capsys.readouterr().err == ("warning: the step asked for is 5 ms\nwarning: the step asked for is 6 ms\n")
 
 
 def test_pause_step_speed_reset_snapshot_and_restore(make_plan: MakePlan, run: Any, until: Until) -> None:

@@ -1,0 +1,45 @@
+"""Whether a start satisfies the constraints, in words: one that does not is simulated as it is, but not in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sim_core.mechanism import Coincidence, Distance, Mechanism, Slider
+
+ROUNDING = 1e-9  # of the characteristic length, or of its multiple per second: below, numbers were merely rounded
+NAMED = 4  # constraints that are named, the most violated first
+
+
+def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float], phidot: Iterable[float]) -> str:
+    """Which constraints a state violates and by how much: "'wrist' by 0.02 m, 'rail' by 0.1 m/s"; empty when none.
+
+    names        of the rows, holonomic first; rows of one name are added up
+    phi, phidot  of the holonomic rows, of all rows
+    """
+    allowed = ROUNDING * max(1.0, mechanism.characteristic_length)
+    found = []
+    for values, per_second in ((phi, ""), (phidot, "/s")):
+        sums: dict[str, float] = {}
+        for name, value in zip(names, values, strict=False):
+            sums[name] = sums.get(name, 0.0) + abs(float(value))
+        violated = sorted(((size, name) for name, size in sums.items() if not size <= allowed), reverse=True)
+        found += [f"{name!r} by {size:.3g}{_unit(mechanism, name, per_second)}" for size, name in violated[:NAMED]]
+        if len(violated) > NAMED:
+            found.append(f"{len(violated) - NAMED} more{' in velocity' if per_second else ''}")
+    return ", ".join(found)
+
+
+def start_line(mechanism: Mechanism, violated: str) -> str:
+    """The whole sentence."""
+    return f"the start of {mechanism.name!r} violates {violated}; constraint rows should be zero, rates too"
+
+
+def _unit(mechanism: Mechanism, name: str, per_second: str) -> str:
+    """Metres where all rows of that name are lengths; otherwise a rate is per second and a position is bare."""
+    owners = [item for item in (*mechanism.joints, *mechanism.constraints) if item.name == name]
+    planar = all(body.orientation == "planar" for body in mechanism.bodies)
+    lengths = [
+        isinstance(item, Coincidence | Distance | Slider) or (planar and getattr(item, "kind", "") == "revolute")
+        for item in owners
+    ]
+    return f" m{per_second}" if owners and all(lengths) else " per s" if per_second else ""
