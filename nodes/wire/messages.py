@@ -183,3 +183,19 @@ class Status(Message, kw_only=True):
     detail: str = ""
     refusal: str = ""
     figures: dict[str, float] = {}
+
+
+class Residual(Message, kw_only=True):
+    """Measured less predicted at the instant of one measured state, the joints that both have.
+
+    name      joints
+    position  rad or m, one per name
+    velocity  rad/s or m/s, effort in N m or N: one per name, or none where one of the two says none
+    answers   seq of the measured state
+    """
+
+    name: list[str] = []
+    position: list[float] = []
+    velocity: list[float] = []
+    effort: list[float] = []
+    answers: int | None = None

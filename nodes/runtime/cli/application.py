@@ -12,6 +12,7 @@ from nodes.runtime.cli import (
     controller,
     doctor,
     graph,
+    hil,
     launching,
     parameters,
     recordings,
@@ -68,6 +69,7 @@ app.add_typer(parameters.app, name="param")
 recordings.add_to(app)
 view.add_to(app)
 studies.add_to(app)
+app.add_typer(hil.app, name="hil")
 app.add_typer(controller.app, name="new")
 doctor.add_to(app)
 
