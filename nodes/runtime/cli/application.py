@@ -16,6 +16,7 @@ from nodes.runtime.cli import (
     launching,
     parameters,
     recordings,
+    replaying,
     robots,
     simulation,
     studies,
@@ -67,6 +68,7 @@ app.add_typer(graph.app, name="node")
 app.add_typer(simulation.app, name="sim")
 app.add_typer(parameters.app, name="param")
 recordings.add_to(app)
+replaying.add_to(app)
 view.add_to(app)
 studies.add_to(app)
 app.add_typer(hil.app, name="hil")
