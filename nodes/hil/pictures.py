@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodes.hil.comparison import JointComparison
-from nodes.hil.diagnosis import angle_text
+from nodes.hil.limits import angle_text
 from nodes.studies.style import BLUE, INK, MUTED, VERMILION, settings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.hil.diagnosis import Limits
+from nodes.hil.limits import Limits
 from nodes.hil.streams import Stream, StreamError, stream_of
 from nodes.wire.recording import Recording, read_recording
 

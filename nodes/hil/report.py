@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from nodes.hil.comparison import Comparison, JointComparison, compare
-from nodes.hil.diagnosis import Diagnosis, Excess, Finding, Limits, angle_text, diagnose
+from nodes.hil.diagnosis import Diagnosis, Excess, Finding, diagnose
 from nodes.hil.hints import Applied, Hints, hints
+from nodes.hil.limits import Limits, angle_text
 from nodes.hil.model import Efforts, NoModelError, model_of
 from nodes.hil.reading import Case, Source
 from nodes.hil.streams import Gap

@@ -32,6 +32,7 @@ VIEWER = (
 GATHER_S = 0.7  # of the 5 s in which a launch ends
 ANSWER_S = 0.5
 MILESTONE_MISSED = 1
+VERDICT_FAILED = 1
 
 
 def process_began() -> float:
@@ -187,6 +188,8 @@ class Launch:
                     self._note_losses(name, answer["counters"], answer["refusal"])
                     if answer["figures"]:
                         summary.figures[name] = answer["figures"]
+                    if answer["verdict"]:
+                        summary.verdicts[name] = answer["verdict"]
 
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         self.summary.nodes[name] = ListenerLoss(
@@ -213,6 +216,9 @@ class Launch:
         elif summary.missed:
             summary.exit_code = MILESTONE_MISSED
             summary.ended = f"missed: {', '.join(summary.missed)}"
+        elif failed := [name for name, verdict in summary.verdicts.items() if verdict.startswith("failed")]:
+            summary.exit_code = VERDICT_FAILED
+            summary.ended = f"beyond limits: {', '.join(failed)}"
 
     def show_failure(self) -> None:
         """Say what failed, with its last lines."""

@@ -174,6 +174,7 @@ class Status(Message, kw_only=True):
     detail    one line for a person
     refusal   topic and reason of what it refused last
     figures   what the node measured of its work, e.g. a tracking error; the unit is in the name
+    verdict   one line that begins with "passed" or "failed", of a node that judges the run; "" of all others
     """
 
     node: str = ""
@@ -183,6 +184,7 @@ class Status(Message, kw_only=True):
     detail: str = ""
     refusal: str = ""
     figures: dict[str, float] = {}
+    verdict: str = ""
 
 
 class Residual(Message, kw_only=True):

@@ -16,7 +16,7 @@ from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from robots import registry
 from sim_core.mechanism import Mechanism
 
-HEAVY = "link_11"
+HEAVY = "link_10"
 SENSORS = '''
 """A robot's sensors, with faults: each speaks for a robot of its own."""
 
@@ -84,13 +84,9 @@ def plan(file: Path, *nodes: NodePlan) -> Plan:
 def heavier() -> Mechanism:
     """The arm with one link 5 % heavier."""
     mechanism = registry.chain.arm_2dof()
-    bodies = tuple(
-        dataclasses.replace(body, mass=1.05 * body.mass, inertia=tuple(1.05 * each for each in body.inertia))
-        if body.name == HEAVY
-        else body
-        for body in mechanism.bodies
-    )
-    return dataclasses.replace(mechanism, bodies=bodies)
+    link = mechanism.body(HEAVY)
+    heavy = dataclasses.replace(link, mass=1.05 * link.mass, inertia=tuple(1.05 * each for each in link.inertia))
+    return dataclasses.replace(mechanism, bodies=tuple(heavy if body is link else body for body in mechanism.bodies))
 
 
 @pytest.fixture(scope="module")
