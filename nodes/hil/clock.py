@@ -107,9 +107,7 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     recent = [each for each in exchanges if each.time >= start]
     quick = quickest(recent, window)
     if len(quick) < FEWEST:
-        raise ValueError(
-            f"{len(recent)} exchanges since the last step; an offset and a drift take {FEWEST * window}"
-        )
+        raise ValueError(f"{len(recent)} exchanges since the last step; an offset and a drift take {FEWEST * window}")
     time = np.array([each.time for each in quick])
     offset = np.array([each.offset for each in quick])
     ways = np.array([each.way for each in quick])

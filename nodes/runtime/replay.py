@@ -24,6 +24,7 @@ from nodes.runtime.replay_stream import Stream
 from nodes.wire.codec import decode, encode
 from nodes.wire.messages import Event, JointCommand
 from nodes.wire.recording import RecordingFile
+from nodes.wire.topics import resolve
 
 JUMPS = ("reset", "restore")
 LAST = 64  # messages at the end of a recording that may be of its last tick
@@ -86,31 +87,56 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
     """Feed the recorded run to the node and compare; PlanError where it cannot be replayed."""
     cls: type[Node] = load_class(node_plan.run, Path.cwd())
     mode = plan.sim.mode
-    hosted = HostedNode(cls(), plan, node_plan, _nobody, wall_clock=False)
-    spoken = {topic for topic, _ in hosted.speaks.values()}
-    if not spoken:
+    topics = {resolve(name, plan.sim.robot) for name in cls.speaks}
+    if not topics:
         raise PlanError(f"node {node_plan.name!r} speaks on no topic, so there is nothing to compare")
-    recorded = [line for line in lines if line.topic in spoken]
-    if not recorded:
-        raise PlanError(f"the recording holds nothing of what {cls.__name__} speaks: {', '.join(sorted(spoken))}")
+    ours = {_speech(line) for line in lines if line.topic in topics}
+    if not ours:
+        raise PlanError(f"the recording holds nothing of what {cls.__name__} speaks: {', '.join(sorted(topics))}")
     if mode != "lockstep" and cls.rate_hz is not None:
         raise PlanError(
             f"{cls.__name__} acts on its clock (rate_hz = {cls.rate_hz:g}), which a recording in mode {mode!r} does "
             "not hold; record in lockstep to replay it"
         )
-    others = [line for line in lines if line.topic not in spoken and "/" in line.topic]
     outcome = Outcome(node=node_plan.name, run=node_plan.run, mode=mode)
-    outcome.heard = sum(hosted.wants(line.topic) for line in others)
-    if mode == "lockstep":
-        said = _in_lockstep(lines, spoken, plan, hosted)
-    else:
-        answers = {line.message.answers: line for line in recorded if isinstance(line.message, JointCommand)}
-        stream = Stream(hosted, answers, lambda old, new: not any(differences(old, new, tolerances)))  # type: ignore[arg-type]
-        stream.tell(others)
-        said, outcome.crossed = stream.said, stream.crossed
+    if len(ours) > len({topic for topic, _ in ours}):  # other nodes command too: a first run says what is ours
+        ours = {_speech(line) for line in _said(lines, ours, plan, HostedNode(cls(), plan, node_plan, _nobody), None)}
+    hosted = HostedNode(cls(), plan, node_plan, _nobody, wall_clock=False)
+    said = _said(lines, ours, plan, hosted, tolerances, outcome)
+    outcome.heard = sum(hosted.wants(line.topic) and _speech(line) not in ours for line in lines)
     outcome.refused = hosted.refusals.count
-    compare(recorded, said, outcome, tolerances, strict=mode == "lockstep")
+    compare([line for line in lines if _speech(line) in ours], said, outcome, tolerances, strict=mode == "lockstep")
     return outcome
+
+
+Speech = tuple[str, tuple[str, ...]]  # topic, and the actuators of a command: several nodes may command
+
+
+def _speech(line: Line) -> Speech:
+    return line.topic, tuple(line.message.name) if isinstance(line.message, JointCommand) else ()
+
+
+def _said(
+    lines: Sequence[Line],
+    ours: set[Speech],
+    plan: Plan,
+    hosted: HostedNode,
+    tolerances: Tolerances | None,
+    outcome: Outcome | None = None,
+) -> list[Line]:
+    """What the node says to all that is not ours; without tolerances, in the file's order whatever was answered."""
+    if plan.sim.mode == "lockstep":
+        return _in_lockstep(lines, ours, plan, hosted)
+    answers: dict[int, Line] = {}
+    for line in lines if tolerances is not None else ():
+        if _speech(line) in ours and isinstance(line.message, JointCommand) and line.message.answers is not None:
+            answers[line.message.answers] = line
+    known = tolerances or Tolerances()
+    stream = Stream(hosted, answers, lambda old, new: not any(differences(old, new, known)))
+    stream.tell(line for line in lines if _speech(line) not in ours and "/" in line.topic)
+    if outcome is not None:
+        outcome.crossed = stream.crossed
+    return stream.said
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
@@ -190,22 +216,22 @@ class _Others:
         return []
 
 
-def _in_lockstep(lines: Sequence[Line], spoken: set[str], plan: Plan, hosted: HostedNode) -> list[Line]:
+def _in_lockstep(lines: Sequence[Line], ours: set[Speech], plan: Plan, hosted: HostedNode) -> list[Line]:
     server, before, after = _Recorded(hosted.robot, plan.sim.step_s), _Others("before"), _Others("after")
-    ours = LocalPort(hosted)
-
+    ports: list[Port] = [before, LocalPort(hosted), after]
+    scheduler = Scheduler(server, ports)
     kinds = dict(hosted.speaks.values())
     said: list[Line] = []
+    pass_on = hosted.out
 
-    def carry(topic: str, payload: bytes) -> None:
-        if topic in spoken:
-            message = decode(topic, payload, kinds[topic])
-            said.append(Line(topic, message, message.timestamp))
+    def take(topic: str, payload: bytes) -> None:
+        message = decode(topic, payload, kinds[topic])
+        said.append(Line(topic, message, message.timestamp))
+        pass_on(topic, payload)
 
-    ports: list[Port] = [before, ours, after]
-    scheduler = Scheduler(server, ports, carry)
+    hosted.out = take
     hosted.start()
-    for now in _ticks(lines, spoken, plan):
+    for now in _ticks(lines, ours, plan):
         if now.jump:
             scheduler.forget()
         server.tick, server.next = now.tick, now.server
@@ -216,9 +242,9 @@ def _in_lockstep(lines: Sequence[Line], spoken: set[str], plan: Plan, hosted: Ho
     return said
 
 
-def _ticks(lines: Sequence[Line], spoken: set[str], plan: Plan) -> Iterator[_Tick]:
+def _ticks(lines: Sequence[Line], ours: set[Speech], plan: Plan) -> Iterator[_Tick]:
     """The run, tick by tick. Who spoke before our node is learnt from the ticks in which both spoke."""
-    later = _later_topics(lines, spoken, plan.sim.robot)
+    later = _later(lines, ours, plan.sim.robot)
     served = {f"{plan.sim.robot}/{name}" for name in SERVER}
     step_s = plan.sim.step_s
     now = _Tick(0)
@@ -238,22 +264,22 @@ def _ticks(lines: Sequence[Line], spoken: set[str], plan: Plan) -> Iterator[_Tic
             now = _Tick(tick)
         if not from_server:
             now.turns = True
-        if line.topic not in spoken:
-            part = now.server if from_server else now.after if line.topic in later else now.before
+        if _speech(line) not in ours:
+            part = now.server if from_server else now.after if _speech(line) in later else now.before
             part.append((line.topic, encode(line.message, line.topic)))
-    now.turns = any(line.topic in spoken and round(line.time / step_s) == now.tick for line in lines[-LAST:])
+    now.turns = any(_speech(line) in ours and round(line.time / step_s) == now.tick for line in lines[-LAST:])
     yield now
 
 
-def _later_topics(lines: Sequence[Line], spoken: set[str], robot: str) -> set[str]:
-    """Topics of nodes whose turn comes after ours: in some tick they stand behind what ours said in it."""
-    later: set[str] = set()
+def _later(lines: Sequence[Line], ours: set[Speech], robot: str) -> set[Speech]:
+    """What nodes say whose turn comes after ours: in some tick it stands behind what ours said in it."""
+    later: set[Speech] = set()
     we_spoke = False
     for line in lines:
         if line.topic in (f"{robot}/{name}" for name in SERVER):
             we_spoke = False
-        elif line.topic in spoken:
+        elif _speech(line) in ours:
             we_spoke = True
         elif we_spoke and "/" in line.topic:
-            later.add(line.topic)
+            later.add(_speech(line))
     return later

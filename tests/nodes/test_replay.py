@@ -124,6 +124,35 @@ def test_a_lockstep_run_is_repeated_bit_by_bit(nodes: Sequence[str], every: int,
         assert set(outcome.worst.values()) == {0.0}
 
 
+@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+@pytest.mark.parametrize("order", [("shoulder", "elbow"), ("elbow", "shoulder")], ids=" then ".join)
+def test_of_two_nodes_that_command_each_is_set_beside_its_own_words(
+    order: Sequence[str], mode: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "two.mcap"
+    joints = {"shoulder": "joint_2", "elbow": "joint_4"}
+    nodes = [
+        NodePlan(
+            name=name,
+            run="nodes/controllers/pd.py:JointPD",
+            params={"joints": [joints[name]], "stiffness": [100.0], "damping": [10.0]},
+        )
+        for name in order
+    ]
+    recorder = NodePlan(name="recorder", run="nodes/recorder.py:Recorder", params={"file": str(file)})
+    sim = SimPlan(robot="arm_2dof", mode="lockstep")
+    with compose(Plan(name="two", folder=str(tmp_path), duration_s=0.3, sim=sim, nodes=[*nodes, recorder])) as run:
+        run.run()
+    lines, metadata = read_lines(file)
+    plan = plan_of(metadata, file)
+    plan.sim.mode = mode  # type: ignore[assignment]
+    for name in order:
+        outcome = replay(lines, plan, node_of(plan, "nodes/controllers/pd.py:JointPD", name, {}), Tolerances())
+        assert (outcome.compared, outcome.differing) == (300, 0)
+        stiffer = node_of(plan, "nodes/controllers/pd.py:JointPD", name, {"stiffness": [101.0]})
+        assert replay(lines, plan, stiffer, Tolerances()).differing > 200
+
+
 def test_states_that_are_said_less_often_than_steps_are_taken_are_repeated_too(tmp_path: Path) -> None:
     file = recorded(tmp_path, ("Wave", "Filter"), rate_hz=100.0)
     assert [replayed(file, cls).differing for cls in ("Wave", "Filter")] == [0, 0]
