@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -75,8 +75,9 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Motion:
-    """Samples of a measured motion between its stamps: q, v, a, effort (n, k), and where stretches are cut."""
+    """A measured motion between its stamps: time (n,), q, v, a, effort (n, k), and where stretches are cut."""
 
+    time: Floats
     q: Floats
     v: Floats
     a: Floats
@@ -134,12 +135,13 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
     if stream.velocity is None:
         raise NoModelError("the measurement says no velocities, from which accelerations are taken")
     mean_effort = applied.between(stream)
-    q, v, a, effort, parts, start = [], [], [], [], [], 0
+    time, q, v, a, effort, parts, start = [], [], [], [], [], [], 0
     for part in segments(stream.time):
         steps = np.diff(stream.time[part])[:, None]
         if len(steps) < 32:
             continue
         position, velocity = stream.position[part], stream.velocity[part]
+        time.append(stream.time[part][:-1] + steps[:, 0] / 2.0)
         q.append((position[1:] + position[:-1]) / 2.0)
         v.append((velocity[1:] + velocity[:-1]) / 2.0)
         a.append(np.diff(velocity, axis=0) / steps)
@@ -149,28 +151,48 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
     if not q:
         raise NoModelError("the measurement has no stretch of 33 samples without a gap")
     joined = [np.concatenate(each) for each in (q, v, a, effort)]
-    return Motion(joined[0], joined[1], joined[2], joined[3], parts, 1.0 / stream.period_s)
+    return Motion(np.concatenate(time), joined[0], joined[1], joined[2], joined[3], parts, 1.0 / stream.period_s)
 
 
-def hints(efforts: Efforts, measured: Stream, applied: Applied | None = None) -> Hints:
-    """The causes that explain the effort residual, the strongest first; `why_not` where none can be had."""
+@dataclass(frozen=True)
+class Explanation:
+    """The hints, and the curves they stand on: below 10 Hz and thinned, N m or N.
+
+    time      (n,) s
+    effort    (n, k) measured; `residual` the model's less that; `left` of it when the causes are taken out
+    """
+
+    hints: Hints
+    names: tuple[str, ...] = ()
+    time: Floats = field(default_factory=lambda: np.zeros(0))
+    effort: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    residual: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    left: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+def explain(efforts: Efforts, measured: Stream, applied: Applied | None = None) -> Explanation:
+    """The causes that explain the effort residual, the strongest first; `hints.why_not` where none can be had."""
     try:
         motion = motion_of(measured, efforts.names, applied or Applied())
     except NoModelError as error:
-        return Hints(why_not=str(error))
+        return Explanation(Hints(why_not=str(error)))
     band = _Band(motion)
     effort = band(motion.effort)
     residual = band(efforts.along(motion.q, motion.v, motion.a)) - effort
     size = _rms(effort)
     if size == 0.0:
-        return Hints(why_not="no effort was measured, so there is nothing to explain")
+        return Explanation(Hints(why_not="no effort was measured, so there is nothing to explain"))
     share = _rms(residual) / size
-    if share < QUIET:
-        return Hints(residual=share)
-    columns = {key: band(values).ravel() for key, values in _regressors(efforts, motion)}
-    search = _Search(residual.ravel(), columns, motion.independent * residual.shape[1])
-    causes, explained = search.causes(size * np.sqrt(residual.size))
-    return Hints(causes=causes, residual=share, explained=explained)
+    causes: list[Hint] = []
+    explained, left = None, residual
+    if share >= QUIET:
+        columns = {key: band(values).ravel() for key, values in _regressors(efforts, motion)}
+        search = _Search(residual.ravel(), columns, motion.independent * residual.shape[1])
+        causes, explained = search.causes(size * math.sqrt(residual.size))
+        for cause in causes:
+            left = left - cause.value * columns[cause.kind, cause.of].reshape(residual.shape)
+    found = Hints(causes=causes, residual=share, explained=explained)
+    return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, left)
 
 
 def _rms(values: Floats) -> float:
@@ -194,6 +216,10 @@ class _Band:
         if self._filter is not None:
             parts = [signal.sosfiltfilt(self._filter, values[part], axis=0) for part in self._parts]
             values = np.concatenate(parts)
+        return self.thinned(values)
+
+    def thinned(self, values: Floats) -> Floats:
+        """The samples that are kept."""
         return values[:: self._every]
 
 

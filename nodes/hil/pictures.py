@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodes.hil.comparison import JointComparison
+from nodes.hil.hints import QUIET
 from nodes.hil.limits import angle_text
-from nodes.studies.style import BLUE, INK, MUTED, VERMILION, settings
+from nodes.studies.style import BLUE, GREEN, INK, MUTED, VERMILION, settings
 
 if TYPE_CHECKING:
     from nodes.hil.report import Compared
 
 MOST_POINTS = 3000
+MOST_EFFORTS = 4
 DPI = 110
 
 
@@ -28,6 +30,51 @@ def draw_all(compared: Compared, folder: Path) -> list[tuple[str, str]]:
             _save(_joint_figure(compared, index, joint), folder / file)
         drawn.append((file, _caption(joint, joint.name in compared.case.sliding)))
     return drawn
+
+
+def draw_efforts(compared: Compared, folder: Path) -> list[tuple[str, str]]:
+    """Efforts of the joints that the model explains worst; (file, caption) of each, none where all is explained."""
+    found = compared.explanation
+    if found.hints.residual is None or found.hints.residual < QUIET:
+        return []
+    sizes = np.sqrt((found.residual**2).mean(axis=0))
+    worst = [index for index in np.argsort(-sizes)[:MOST_EFFORTS] if sizes[index] > 0.1 * sizes.max()]
+    drawn = []
+    for index in worst:
+        file = f"effort_{index + 1:02d}.png"
+        with settings():
+            _save(_effort_figure(compared, int(index)), folder / file)
+        left = float(np.sqrt((found.left[:, index] ** 2).mean()))
+        text = f"{found.names[index]}: the model asks for efforts that are {sizes[index]:.3g} off (RMS)"
+        drawn.append((file, f"{text}, {left:.3g} with the changes above." if found.hints.causes else f"{text}."))
+    return drawn
+
+
+def _effort_figure(compared: Compared, index: int) -> Any:
+    from matplotlib.figure import Figure
+
+    found = compared.explanation
+    name = found.names[index]
+    unit = "N" if name in compared.case.sliding else "N m"
+    breaks = _breaks(found.time)
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+
+    def line(axis: Any, values: Any, label: str, **look: Any) -> None:
+        axis.plot(found.time, np.where(breaks, np.nan, values[:, index]), label=label, **look)
+
+    line(upper, found.effort + found.residual, "by the model", color=BLUE, lw=2.4)
+    line(upper, found.effort, "measured", color=VERMILION, lw=1.1)
+    line(lower, found.residual, "model less measured", color=INK, lw=1.1)
+    if found.hints.causes:
+        line(lower, found.left, "with the changes", color=GREEN, lw=1.1, ls=(0, (5, 2)))
+    upper.set_title(f"Effort of {name}")
+    upper.set_ylabel(f"effort ({unit})")
+    lower.set_ylabel(f"difference ({unit})")
+    lower.set_xlabel("time (s)")
+    for axis in (upper, lower):
+        axis.legend(loc="upper right", ncols=2)
+    return figure
 
 
 def _save(figure: Any, file: Path) -> None:

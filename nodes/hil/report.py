@@ -11,7 +11,7 @@ import msgspec
 
 from nodes.hil.comparison import Comparison, JointComparison, compare
 from nodes.hil.diagnosis import Diagnosis, Excess, Finding, diagnose
-from nodes.hil.hints import Applied, Hints, hints
+from nodes.hil.hints import Applied, Explanation, Hints, explain
 from nodes.hil.limits import Limits, angle_text
 from nodes.hil.model import Efforts, NoModelError, model_of
 from nodes.hil.reading import Case, Source
@@ -64,15 +64,15 @@ class Compared:
     def __init__(self, case: Case, limits: Limits) -> None:
         self.case = case
         self.comparison: Comparison = compare(case.measured.stream, case.predicted.stream)
-        self.hints = _hints(case, self.comparison)
-        found: Diagnosis = diagnose(self.comparison, self.hints, limits, case.sliding)
+        self.explanation = _explanation(case, self.comparison)
+        found: Diagnosis = diagnose(self.comparison, self.explanation.hints, limits, case.sliding)
         self.verdict = Verdict(
             passed=found.passed,
             findings=found.findings,
             exceeded=found.exceeded,
             delay_s=self.comparison.delay_s,
             joints=self.comparison.joints,
-            hints=self.hints,
+            hints=self.explanation.hints,
             limits=limits,
             measured=_note(case.measured, self.comparison.measured_gaps),
             predicted=_note(case.predicted, self.comparison.predicted_gaps),
@@ -97,19 +97,23 @@ def _note(source: Source, found: list[Gap]) -> SourceNote:
     )
 
 
-def _hints(case: Case, comparison: Comparison) -> Hints:
+def _explanation(case: Case, comparison: Comparison) -> Explanation:
     dead = [joint.name for joint in comparison.joints if joint.dead]
     if dead:
-        return Hints(why_not=f"the encoder of {dead[0]} is dead, and the model's efforts need every joint")
+        return _silent(f"the encoder of {dead[0]} is dead, and the model's efforts need every joint")
     if not case.robot:
-        return Hints(why_not="the predicted recording holds no plan, so its model is not known")
+        return _silent("the predicted recording holds no plan, so its model is not known")
     predicted = case.predicted.stream
     same_run = case.measured.file == case.predicted.file
     applied = Applied(case.hold_s, predicted if same_run else None, comparison.delay_s)
     try:
-        return hints(Efforts(model_of(case.robot, case.parameters)), case.measured.stream, applied)
+        return explain(Efforts(model_of(case.robot, case.parameters)), case.measured.stream, applied)
     except NoModelError as error:
-        return Hints(why_not=str(error))
+        return _silent(str(error))
+
+
+def _silent(why: str) -> Explanation:
+    return Explanation(Hints(why_not=why))
 
 
 def limits_of(case: Case, overrides: Mapping[str, Any]) -> Limits:
@@ -131,15 +135,15 @@ def foreign_file(folder: Path) -> str:
 
 def write(compared: Compared, folder: Path) -> None:
     """Fill the folder: index.html, verdict.json, plots/."""
-    from nodes.hil.pictures import draw_all
+    from nodes.hil.pictures import draw_all, draw_efforts
 
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     (folder / VERDICT).write_bytes(as_json(compared.verdict))
     for old in plots.glob("*.png"):
         old.unlink()
-    pictures = draw_all(compared, plots)
-    (folder / "index.html").write_text(page(compared, pictures), encoding="utf-8", newline="\n")
+    pictures, efforts = draw_all(compared, plots), draw_efforts(compared, plots)
+    (folder / "index.html").write_text(page(compared, pictures, efforts), encoding="utf-8", newline="\n")
 
 
 def as_json(verdict: Verdict) -> bytes:
@@ -147,8 +151,8 @@ def as_json(verdict: Verdict) -> bytes:
     return msgspec.json.format(msgspec.json.encode(verdict), indent=1) + b"\n"
 
 
-def page(compared: Compared, pictures: list[tuple[str, str]]) -> str:
-    """index.html; `pictures` are (file below plots/, caption)."""
+def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tuple[str, str]]) -> str:
+    """index.html; pictures of positions and of efforts are (file below plots/, caption)."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     here = Path(__file__).parent
@@ -170,6 +174,7 @@ def page(compared: Compared, pictures: list[tuple[str, str]]) -> str:
         verdict=compared.verdict,
         exceeded=exceeded,
         pictures=pictures,
+        efforts=efforts,
         quantities=_quantities(compared.verdict.hints),
         limit_rows=[(name, getattr(compared.verdict.limits, name)) for name in Limits.__struct_fields__],
     )
