@@ -32,7 +32,7 @@ VIEWER = (
 )
 GATHER_S = 0.7  # of the 5 s in which a launch ends
 ANSWER_S = 0.5
-MILESTONE_MISSED = ALL_REFUSED = 1
+MILESTONE_MISSED = ALL_REFUSED = VERDICT_FAILED = 1
 
 
 def process_began() -> float:
@@ -192,6 +192,8 @@ class Launch:
                     self._note_losses(name, answer["counters"], answer["refusal"])
                     if answer["figures"]:
                         summary.figures[name] = answer["figures"]
+                    if answer["verdict"]:
+                        summary.verdicts[name] = answer["verdict"]
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
         """Note the nodes of the plan of whose commands none was taken."""
@@ -232,6 +234,9 @@ class Launch:
             name, reason = next(iter(summary.refused_commands.items()))
             summary.exit_code = ALL_REFUSED
             summary.ended = f"every command of {name!r} was refused: {reason}"
+        elif failed := [name for name, verdict in summary.verdicts.items() if verdict.startswith("failed")]:
+            summary.exit_code = VERDICT_FAILED
+            summary.ended = f"beyond limits: {', '.join(failed)}"
 
     def show_failure(self) -> None:
         """Say what failed, with its last lines."""

@@ -85,6 +85,11 @@ class Node:
         return {}
 
     @property
+    def verdict(self) -> str:
+        """One line that begins with "passed" or "failed", of a node that judges the run: a launch fails with it."""
+        return ""
+
+    @property
     def counters(self) -> Mapping[str, int]:
         """Whole numbers that only grow, shown in the node's status beside the runner's own."""
         return {}

@@ -230,6 +230,7 @@ class Runner:
             **self._hosted.node.counters,
         }
         self._place.status.figures = dict(self._hosted.node.figures)
+        self._place.status.verdict = self._hosted.node.verdict
 
     def _say_status(self) -> None:
         self._measure()

@@ -62,6 +62,7 @@ class Summary(msgspec.Struct, kw_only=True):
     first_state_s   wall time from the start of the program to the first state after the simulation began
     loads           {actuator: peak, rms, limit, unit of its effort}
     figures         {node: what it measured of its work, the unit in the name}
+    verdicts        {node that judges the run: "passed ..." or "failed ..."}
     nodes           {listener: what it lost}
     method          stepper, stabilizer and step
     """
@@ -90,6 +91,7 @@ class Summary(msgspec.Struct, kw_only=True):
     energy_drift: float | None = None
     loads: dict[str, Load] = {}
     figures: dict[str, dict[str, float]] = {}
+    verdicts: dict[str, str] = {}
     nodes: dict[str, ListenerLoss] = {}
     refused_commands: dict[str, str] = {}
     files: list[FileWritten] = []
@@ -141,6 +143,7 @@ class Summary(msgspec.Struct, kw_only=True):
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():
             yield name, ", ".join(f"{key} {value:.3g}" for key, value in figures.items())
+        yield from self.verdicts.items()
         yield from self._node_lines()
         for file in self.files:
             yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"

@@ -188,6 +188,7 @@ class Status(Message, kw_only=True):
     detail    one line for a person
     refusal   topic and reason of what it refused last
     figures   what the node measured of its work, e.g. a tracking error; the unit is in the name
+    verdict   one line that begins with "passed" or "failed", of a node that judges the run; "" of all others
     """
 
     node: str = ""
@@ -197,3 +198,20 @@ class Status(Message, kw_only=True):
     detail: str = ""
     refusal: str = ""
     figures: dict[str, float] = {}
+    verdict: str = ""
+
+
+class Residual(Message, kw_only=True):
+    """Measured less predicted at the instant of one measured state, the joints that both have.
+
+    name      joints
+    position  rad or m, one per name
+    velocity  rad/s or m/s, effort in N m or N: one per name, or none where one of the two says none
+    answers   seq of the measured state
+    """
+
+    name: list[str] = []
+    position: list[float] = []
+    velocity: list[float] = []
+    effort: list[float] = []
+    answers: int | None = None

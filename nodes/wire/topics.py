@@ -16,6 +16,7 @@ from nodes.wire.messages import (
     JointCommand,
     Message,
     Reference,
+    Residual,
     RobotState,
     Status,
     Twist,
@@ -42,6 +43,8 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("event", Event),
         Topic("cmd_vel", Twist),
         Topic("encoders", Encoders),
+        Topic("measured", RobotState),
+        Topic("residual", Residual),
     )
 }
 GLOBAL_TOPICS: dict[str, Topic] = {"status": Topic("status", Status, latched=True)}

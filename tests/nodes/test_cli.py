@@ -59,7 +59,7 @@ def test_every_command_and_group_has_help_with_an_example(command: str, capsys: 
 def test_the_commands_are_those_of_the_design() -> None:
     assert set(commands()) == {
         *("launch", "run", "record", "play", "info", "export", "view", "doctor", "new controller"),
-        *("reproduce", "compare", "message list", "message show"),
+        *("reproduce", "compare", "message list", "message show", "hil report", "replay"),
         *("robot list", "robot show", "robot export", "node list", "node info", "param list", "param get", "param set"),
         *("topic list", "topic echo", "topic hz", "topic bw", "topic delay", "topic pub"),
         *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed"),

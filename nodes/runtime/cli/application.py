@@ -13,9 +13,11 @@ from nodes.runtime.cli import (
     controller,
     doctor,
     graph,
+    hil,
     launching,
     parameters,
     recordings,
+    replaying,
     robots,
     simulation,
     studies,
@@ -71,8 +73,10 @@ app.add_typer(simulation.app, name="sim")
 app.add_typer(parameters.app, name="param")
 recordings.add_to(app)
 comparing.add_to(app)
+replaying.add_to(app)
 view.add_to(app)
 studies.add_to(app)
+app.add_typer(hil.app, name="hil")
 app.add_typer(controller.app, name="new")
 doctor.add_to(app)
 

@@ -1,0 +1,245 @@
+"""Measured beside predicted, joint by joint: bias, RMS, maximum, delay, coherence, and encoders that are dead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from nodes.hil.streams import Floats, Gap, Pairing, Pairs, Stream, StreamError, gaps
+
+MAX_DELAY_S = 0.2
+LAGS = 41  # delays tried at a time; each of the two rounds after the first looks closer
+MOST_PAIRS = 4000  # in the search of the delay
+MOVES = 1e-4  # rad or m: a joint that stays within this does not move
+DEAD_FOR_S = 0.25  # a position that is the same for this long, while the joint was predicted to move, is dead
+DEAD_MOVE = 0.02  # share of its range that the joint was to move meanwhile, and 3 steps of the encoder
+FEWEST_PAIRS = 16
+COHERENCE_WINDOW = 1024
+
+
+class DeadStretch(msgspec.Struct, frozen=True, kw_only=True):
+    """A measured position that did not change from `start_s` to `end_s` though the joint was predicted to move."""
+
+    start_s: float
+    end_s: float
+    value: float
+    predicted_move: float
+
+
+class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One joint; rad or m, s. None where a figure cannot be had: a joint at rest has neither range nor delay.
+
+    bias, rms, max    of measured less predicted, with the common delay taken out; `max` is the largest absolute value
+    rms_around_bias   what is left of the RMS without the bias
+    rms_by_stamps     with the delay left in
+    range             of the predicted position
+    relative          rms / range
+    delay_s           of this joint alone; positive: the measurement is late; `delay_sigma_s` its standard deviation
+    coherence         0 .. 1, mean over the frequencies, weighted by the predicted power
+    """
+
+    name: str
+    bias: float
+    rms: float
+    max: float
+    rms_around_bias: float
+    rms_by_stamps: float
+    range: float
+    relative: float | None
+    delay_s: float | None
+    delay_sigma_s: float | None
+    coherence: float | None
+    dead: list[DeadStretch]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both streams, compared.
+
+    delay_s   the common delay that was taken out, s: 0 where none is certain
+    pairs     the aligned positions of `names`
+    unpaired  instants of the slower stream without a partner: outside of the other's time, or in its gaps
+    left_out  joints that only one of the two streams has
+    """
+
+    names: tuple[str, ...]
+    joints: list[JointComparison]
+    delay_s: float
+    pairs: Pairs
+    unpaired: int
+    measured_gaps: list[Gap]
+    predicted_gaps: list[Gap]
+    left_out: list[str]
+
+
+def compare(measured: Stream, predicted: Stream, max_delay_s: float = MAX_DELAY_S) -> Comparison:
+    """Align by stamps, then by the delay that cross-correlation finds, and compare joint by joint.
+
+    StreamError where the two share no joints or no time.
+    """
+    names = [name for name in predicted.names if name in measured.names]
+    if not names:
+        raise StreamError(f"no joint in common: measured has {list(measured.names)}, predicted {list(predicted.names)}")
+    left_out = sorted(set(measured.names) ^ set(predicted.names))
+    measured, predicted = measured.only(names), predicted.only(names)
+    pairing = Pairing(measured, predicted)
+    by_stamps = pairing(0.0)
+    if len(by_stamps.time) < FEWEST_PAIRS:
+        raise StreamError(f"only {len(by_stamps.time)} instants can be paired; at least {FEWEST_PAIRS} are needed")
+    dead = [dead_stretches(by_stamps, index) for index in range(len(names))]
+    delays = _delays(pairing, [not stretches for stretches in dead], max_delay_s)
+    common = _common_delay(pairing, by_stamps, delays)
+    pairs = pairing(common) if common else by_stamps
+    joints = [_joint(name, index, pairs, by_stamps, delays[index], dead[index]) for index, name in enumerate(names)]
+    return Comparison(
+        names=tuple(names),
+        joints=joints,
+        delay_s=common,
+        pairs=pairs,
+        unpaired=pairing.instants - len(by_stamps.time),
+        measured_gaps=gaps(measured.time),
+        predicted_gaps=gaps(predicted.time),
+        left_out=left_out,
+    )
+
+
+def _joint(
+    name: str, index: int, pairs: Pairs, by_stamps: Pairs, delay: tuple[float, float] | None, dead: list[DeadStretch]
+) -> JointComparison:
+    residual, predicted = pairs.residual[:, index], pairs.predicted[:, index]
+    rms, span = _rms(residual), float(np.ptp(predicted))
+    return JointComparison(
+        name=name,
+        bias=float(residual.mean()),
+        rms=rms,
+        max=float(np.abs(residual).max()),
+        rms_around_bias=float(residual.std()),
+        rms_by_stamps=_rms(by_stamps.residual[:, index]),
+        range=span,
+        relative=rms / span if span > MOVES else None,
+        delay_s=None if delay is None else delay[0],
+        delay_sigma_s=None if delay is None else delay[1],
+        coherence=coherence(pairs, index),
+        dead=dead,
+    )
+
+
+def _rms(values: Floats) -> float:
+    return float(np.sqrt(np.mean(values * values)))
+
+
+# -- delay
+
+
+def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[tuple[float, float] | None]:
+    """(delay, standard deviation) of each joint, s; None for one that is dead or at rest."""
+    every = max(1, pairing.instants // MOST_PAIRS)
+    found: list[tuple[float, float] | None] = []
+    for index, alive in enumerate(live):
+        found.append(delay_of(pairing, index, max_delay_s, every) if alive else None)
+    return found
+
+
+def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -> tuple[float, float] | None:
+    """The delay of largest correlation and its standard deviation, s; None for a joint at rest.
+
+    Three rounds of lags, each closer around the best of the last; then the top of the parabola through the best three.
+    """
+    centre, reach = 0.0, max_delay_s
+    for _ in range(3):
+        lags = centre + np.linspace(-reach, reach, LAGS)
+        scores = np.array([_correlation(pairing(lag, every), joint) for lag in lags])
+        if not np.isfinite(scores).any():
+            return None
+        best = int(np.nanargmax(scores))
+        centre, step = float(lags[best]), float(lags[1] - lags[0])
+        reach = 1.5 * step
+    delay = centre + step * _top(scores, best)
+    pairs = pairing(delay, every)
+    rate = np.gradient(pairs.predicted[:, joint], pairs.time)
+    left = pairs.residual[:, joint]
+    sigma = float(left.std() / (rate.std() * np.sqrt(len(left)))) if rate.std() > 0.0 else float("inf")
+    return delay, sigma
+
+
+def _correlation(pairs: Pairs, joint: int) -> float:
+    """Correlation coefficient of one joint's pairs, NaN where one of the two is at rest."""
+    if len(pairs.time) < FEWEST_PAIRS:
+        return float("nan")
+    m, p = pairs.measured[:, joint], pairs.predicted[:, joint]
+    m, p = m - m.mean(), p - p.mean()
+    if min(np.ptp(m), np.ptp(p)) <= MOVES:
+        return float("nan")
+    return float(m @ p / np.sqrt((m @ m) * (p @ p)))
+
+
+def _top(scores: Floats, best: int) -> float:
+    """Where the parabola through the best score and its neighbours is largest, in lags from the best."""
+    if not 0 < best < len(scores) - 1 or not np.isfinite(scores[best - 1 : best + 2]).all():
+        return 0.0
+    left, top, right = scores[best - 1 : best + 2]
+    bend = left - 2.0 * top + right
+    return float(np.clip(0.5 * (left - right) / bend, -1.0, 1.0)) if bend < 0.0 else 0.0
+
+
+def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[float, float] | None]) -> float:
+    """The median delay of the moving joints, 0 unless it is certain and taking it out lowers what varies by a fifth."""
+    known = [delay for delay in delays if delay is not None]
+    if not known:
+        return 0.0
+    delay = float(np.median([value for value, _ in known]))
+    sigma = float(np.median([sigma for _, sigma in known]))
+    if abs(delay) <= 3.0 * sigma:
+        return 0.0
+    moving = [index for index, value in enumerate(delays) if value is not None]
+    before = by_stamps.residual[:, moving].std(axis=0)
+    after = pairing(delay).residual[:, moving].std(axis=0)
+    return delay if float(np.median(after / np.maximum(before, 1e-300))) < 0.8 else 0.0
+
+
+# -- encoders and coherence
+
+
+def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
+    """Where one joint's measured position stands still though the predicted one moves clearly."""
+    m, p, t = pairs.measured[:, joint], pairs.predicted[:, joint], pairs.time
+    changes = np.abs(np.diff(m))
+    resolution = float(changes[changes > 0.0].min()) if (changes > 0.0).any() else 0.0
+    clear = max(DEAD_MOVE * float(np.ptp(p)), 3.0 * resolution, 10.0 * MOVES)
+    edges = [0, *(np.flatnonzero(changes > 0.0) + 1).tolist(), len(m)]
+    found = []
+    for first, after in pairwise(edges):
+        last = after - 1
+        if t[last] - t[first] < DEAD_FOR_S:
+            continue
+        move = float(np.ptp(p[first:after]))
+        if move > clear:
+            start_s, end_s = float(t[first]), float(t[last])
+            found.append(DeadStretch(start_s=start_s, end_s=end_s, value=float(m[first]), predicted_move=move))
+    return found
+
+
+def coherence(pairs: Pairs, joint: int) -> float | None:
+    """Mean coherence of a joint, weighted by the predicted power; None for too few samples or a joint at rest.
+
+    From the longest stretch without a gap, by Welch's method.
+    """
+    from scipy import signal
+
+    from nodes.hil.streams import segments
+
+    longest = max(segments(pairs.time), key=lambda part: part.stop - part.start)
+    m, p = pairs.measured[longest, joint], pairs.predicted[longest, joint]
+    window = min(COHERENCE_WINDOW, len(m) // 4)
+    if window < FEWEST_PAIRS or min(np.ptp(m), np.ptp(p)) <= MOVES:
+        return None
+    rate = 1.0 / float(np.median(np.diff(pairs.time[longest])))
+    _, power = signal.welch(p, rate, nperseg=window)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        _, found = signal.coherence(m, p, rate, nperseg=window)
+    known = np.isfinite(found)
+    return float(np.average(found[known], weights=power[known])) if power[known].sum() > 0.0 else None

@@ -1,0 +1,145 @@
+"""From figures to words: which figures are beyond their limits, and what would explain them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from nodes.hil.comparison import Comparison, JointComparison
+from nodes.hil.hints import KINDS, Hint, Hints
+from nodes.hil.limits import Limits, angle_text
+
+SMALLEST_DELAY_S = 0.5e-3  # a shorter one is not worth a line
+EVEN = 0.5  # a bias explains a position error when what varies around it is less than this share of it
+MODEL = ("mass", "gain", "friction", "dry_friction")
+
+
+class Excess(msgspec.Struct, frozen=True, kw_only=True):
+    """A joint's figure beyond its limit, rad or m."""
+
+    joint: str
+    figure: str
+    value: float
+    limit: float
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is wrong, or different, in one line.
+
+    kind    dead_encoder, delay, bias, mass, gain, friction, dry_friction or position_error
+    of      the joint or body; "" where it concerns all
+    value   in `unit`
+    failed  it is beyond its limit
+    """
+
+    kind: str
+    of: str
+    value: float
+    unit: str
+    text: str
+    failed: bool
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """`passed` when no figure and no finding is beyond its limit."""
+
+    passed: bool
+    findings: list[Finding]
+    exceeded: list[Excess]
+
+
+def diagnose(comparison: Comparison, hints: Hints, limits: Limits, sliding: Iterable[str] = ()) -> Diagnosis:
+    """What the comparison and the model's hints come to. `sliding` names the joints whose positions are metres."""
+    slides = set(sliding)
+    exceeded = [each for joint in comparison.joints for each in _excess(joint, limits, joint.name in slides)]
+    findings = [*_dead(comparison), *_delays(comparison, limits), *_causes(hints, limits)]
+    findings += _biases(comparison, hints, findings, limits, slides)
+    explained = {finding.of for finding in findings if finding.failed and finding.kind in ("dead_encoder", "bias")}
+    model = any(finding.kind in MODEL for finding in findings)
+    for name in dict.fromkeys(each.joint for each in exceeded):
+        if name not in explained and not model:
+            findings.append(_unexplained(name, exceeded, name in slides))
+    failed = bool(exceeded) or any(finding.failed for finding in findings)
+    return Diagnosis(passed=not failed, findings=findings, exceeded=exceeded)
+
+
+def _excess(joint: JointComparison, limits: Limits, slides: bool) -> Iterator[Excess]:
+    if joint.dead:  # its position says nothing, and that is said already
+        return
+    for figure, value in (("bias", abs(joint.bias)), ("rms", joint.rms), ("max", joint.max)):
+        if value > (limit := limits.of(figure, slides)):
+            yield Excess(joint=joint.name, figure=figure, value=value, limit=limit)
+
+
+def _dead(comparison: Comparison) -> Iterator[Finding]:
+    for joint in comparison.joints:
+        if joint.dead:
+            total = sum(each.end_s - each.start_s for each in joint.dead)
+            first = joint.dead[0]
+            times = "" if len(joint.dead) == 1 else f", {len(joint.dead)} times"
+            text = (
+                f"the encoder of {joint.name} is dead: it says {first.value:.6g} from t = {first.start_s:.3f} s "
+                f"to {first.end_s:.3f} s{times}"
+            )
+            yield Finding(kind="dead_encoder", of=joint.name, value=total, unit="s", text=text, failed=True)
+
+
+def _delays(comparison: Comparison, limits: Limits) -> Iterator[Finding]:
+    limit = limits.delay_ms * 1e-3
+    common = comparison.delay_s
+    if abs(common) >= SMALLEST_DELAY_S:
+        way = "late" if common > 0.0 else "early"
+        text = f"the measurement is {abs(common) * 1e3:.2f} ms {way}"
+        yield Finding(kind="delay", of="", value=common, unit="s", text=text, failed=abs(common) > limit)
+    for joint in comparison.joints:
+        if joint.delay_s is None or joint.delay_sigma_s is None:
+            continue
+        own = joint.delay_s - common
+        if abs(own) > limit and abs(own) > 3.0 * joint.delay_sigma_s:
+            way = "later" if own > 0.0 else "earlier"
+            text = f"the measurement of {joint.name} is {abs(own) * 1e3:.2f} ms {way} than the others"
+            yield Finding(kind="delay", of=joint.name, value=own, unit="s", text=text, failed=True)
+
+
+def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
+    for hint in hints.causes:
+        if hint.kind not in MODEL:
+            continue
+        size = abs(hint.value) if hint.unit == "relative" else hint.share
+        amount = f"{hint.value:+.2%}" if hint.unit == "relative" else f"{hint.value:+.4g} {hint.unit}"
+        text = f"{KINDS[hint.kind][1].format(of=hint.of)} is {amount} against the model{_alike(hint)}"
+        failed = 100.0 * size > limits.parameter_percent
+        yield Finding(kind=hint.kind, of=hint.of, value=hint.value, unit=hint.unit, text=text, failed=failed)
+
+
+def _alike(hint: Hint) -> str:
+    return f" (this motion does not tell it from {', '.join(hint.alike)})" if hint.alike else ""
+
+
+def _biases(
+    comparison: Comparison, hints: Hints, found: list[Finding], limits: Limits, slides: set[str]
+) -> Iterator[Finding]:
+    """Constant position errors. One that a model's fault brings about is that fault's, unless efforts say otherwise."""
+    zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
+    model = any(finding.kind in MODEL for finding in found)
+    for joint in comparison.joints:
+        limit = limits.of("bias", joint.name in slides)
+        even = joint.rms_around_bias < EVEN * abs(joint.bias)
+        if joint.dead or not even or abs(joint.bias) <= limit or (model and joint.name not in zeros):
+            continue
+        text = f"the encoder of {joint.name} reads {angle_text(joint.bias, joint.name in slides)} too much"
+        if joint.bias < 0.0:
+            text = f"the encoder of {joint.name} reads {angle_text(-joint.bias, joint.name in slides)} too little"
+        unit = "m" if joint.name in slides else "rad"
+        yield Finding(kind="bias", of=joint.name, value=joint.bias, unit=unit, text=text, failed=True)
+
+
+def _unexplained(name: str, exceeded: list[Excess], slides: bool) -> Finding:
+    worst = max((each for each in exceeded if each.joint == name), key=lambda each: each.value / each.limit)
+    text = (
+        f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}, "
+        f"at most {angle_text(worst.limit, slides)}; no single cause explains it"
+    )
+    unit = "m" if slides else "rad"
+    return Finding(kind="position_error", of=name, value=worst.value, unit=unit, text=text, failed=True)

@@ -1,0 +1,145 @@
+"""Pairs two streams of states while they come, and keeps what a verdict needs of their differences."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from nodes.wire.messages import Residual, RobotState
+
+HISTORY_S = 2.0  # predicted states are kept this long; a measurement older than that has no partner
+MOST_WAITING = 4096  # measured states that wait for a predicted one
+
+
+class LivePairs:
+    """Sets each measured state beside the prediction of its instant, between two predicted states where it must.
+
+    gap_s    predicted states further apart than this are not interpolated between
+    delay_s  by which the measurement is known to be late
+    unpaired, paired  measured states without and with a prediction of their instant
+    """
+
+    def __init__(self, gap_s: float, delay_s: float = 0.0) -> None:
+        self.paired = self.unpaired = 0
+        self._gap_s, self._delay_s = gap_s, delay_s
+        self._times: list[float] = []
+        self._predicted: list[RobotState] = []
+        self._waiting: deque[RobotState] = deque()
+
+    def predict(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
+        """Take a predicted state; the residuals, and the predicted velocities, that it makes possible."""
+        if self._times and state.timestamp <= self._times[-1]:
+            if state.timestamp == self._times[-1]:
+                return
+            self.forget()
+        self._times.append(state.timestamp)
+        self._predicted.append(state)
+        if self._times[-1] - self._times[0] > 2.0 * HISTORY_S:
+            old = bisect_left(self._times, self._times[-1] - HISTORY_S)
+            del self._times[:old], self._predicted[:old]
+        yield from self._pair()
+
+    def measure(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
+        """Take a measured state; its residual, if its instant is predicted already."""
+        self._waiting.append(state)
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.popleft()
+            self.unpaired += 1
+        yield from self._pair()
+
+    def forget(self) -> None:
+        """Time was put back: what waits will find no partner."""
+        self.unpaired += len(self._waiting)
+        self._waiting.clear()
+        self._times.clear()
+        self._predicted.clear()
+
+    @property
+    def waiting(self) -> int:
+        """Measured states whose instant is not predicted yet."""
+        return len(self._waiting)
+
+    def _pair(self) -> Iterator[tuple[Residual, list[float]]]:
+        while self._waiting and self._times and self._waiting[0].timestamp - self._delay_s <= self._times[-1]:
+            measured = self._waiting.popleft()
+            found = self._between(measured.timestamp - self._delay_s)
+            names = [] if found is None else [name for name in measured.name if name in found[0].name]
+            if found is None or not names:
+                self.unpaired += 1
+                continue
+            self.paired += 1
+            yield _residual(measured, names, *found)
+
+    def _between(self, time: float) -> tuple[RobotState, RobotState, float] | None:
+        """The predicted states around an instant and the share of the way between them; None for an unknown one."""
+        after = bisect_left(self._times, time)
+        if self._times[after] == time:
+            return self._predicted[after], self._predicted[after], 0.0
+        if after == 0 or self._times[after] - self._times[after - 1] > self._gap_s:
+            return None
+        before = after - 1
+        share = (time - self._times[before]) / (self._times[after] - self._times[before])
+        return self._predicted[before], self._predicted[after], share
+
+
+def _residual(
+    measured: RobotState, names: list[str], before: RobotState, after: RobotState, share: float
+) -> tuple[Residual, list[float]]:
+    here = [measured.name.index(name) for name in names]
+    there = [before.name.index(name) for name in names]
+
+    def predicted(first: Sequence[float], second: Sequence[float]) -> list[float]:
+        return [(1.0 - share) * first[i] + share * second[i] for i in there]
+
+    def less(values: Sequence[float], known: list[float]) -> list[float]:
+        return [values[i] - value for i, value in zip(here, known, strict=True)]
+
+    rates = predicted(before.velocity, after.velocity)
+    residual = Residual(timestamp=measured.timestamp, name=names, answers=measured.seq)
+    residual.position = less(measured.position, predicted(before.position, after.position))
+    if measured.velocity:
+        residual.velocity = less(measured.velocity, rates)
+    if measured.effort and after.effort:
+        residual.effort = less(measured.effort, [after.effort[i] for i in there])  # held since the one before
+    return residual, rates
+
+
+class JointSums:
+    """Running sums of one joint's differences r (rad or m) and predicted velocities v."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.largest = 0.0
+        self._r = self._rr = self._v = self._vv = self._rv = 0.0
+
+    def add(self, r: float, v: float) -> None:
+        """Take one pair."""
+        self.n += 1
+        self.largest = max(self.largest, abs(r))
+        self._r += r
+        self._rr += r * r
+        self._v += v
+        self._vv += v * v
+        self._rv += r * v
+
+    @property
+    def bias(self) -> float:
+        """Mean difference."""
+        return self._r / self.n
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of the difference."""
+        return math.sqrt(self._rr / self.n)
+
+    @property
+    def delay_s(self) -> float | None:
+        """The delay that explains at least half of what varies, r = -delay v, s; None where none does."""
+        n = self.n
+        var_r, var_v = self._rr / n - self.bias**2, self._vv / n - (self._v / n) ** 2
+        cov = self._rv / n - self.bias * self._v / n
+        if var_v <= 1e-9 or var_r <= 0.0 or cov * cov < 0.5 * var_r * var_v:
+            return None
+        return -cov / var_v

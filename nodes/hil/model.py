@@ -1,0 +1,110 @@
+"""A robot's model with its masses left open, and the efforts that its inverse dynamics asks for along a motion."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nodes.hil.streams import Floats
+from sim_core.mechanism import Body, Mechanism, Number, Tunable
+from sim_core.system import System, assemble
+
+INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+MASS_STEP = 1e-3  # share of a mass, for differences: the efforts are linear in it
+ANGLE_STEP = 1e-5  # rad or m, for central differences over positions
+
+
+class NoModelError(ValueError):
+    """A model that gives no efforts along a motion; the only argument says why in one line."""
+
+
+def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
+    """The robot's mechanism in joint coordinates. NoModelError for one unknown, with loops or with planar joints."""
+    from robots.registry import build, builder
+
+    try:
+        chosen = dict(parameters)
+        if "coordinates" in inspect.signature(builder(robot)).parameters:
+            chosen["coordinates"] = "joint"
+        mechanism = build(robot, **chosen)
+    except ValueError as error:
+        raise NoModelError(str(error)) from None
+    if mechanism.coordinates != "joint" or mechanism.constraints:
+        raise NoModelError(f"robot {robot!r} is no tree of joints: its loops or absolute coordinates hide the efforts")
+    if any(joint.kind == "planar" for joint in mechanism.moving_joints):
+        raise NoModelError(f"robot {robot!r} has a planar joint, whose efforts are three")
+    return mechanism
+
+
+def _value(number: Number) -> float:
+    return number.value if isinstance(number, Tunable) else number
+
+
+def _with_open_mass(body: Body) -> Body:
+    inertia: Any = tuple(
+        Tunable(f"{body.name}/{axis}", _value(number)) for axis, number in zip(INERTIA, body.inertia, strict=True)
+    )
+    return dataclasses.replace(body, mass=Tunable(f"{body.name}/mass", _value(body.mass)), inertia=inertia)
+
+
+class Efforts:
+    """Inverse dynamics of a model over many samples, and its sensitivities by finite differences of the kernel.
+
+    Samples are q, v, a (n, k), rad or m and their rates; efforts (n, k) in N m or N, along the joints.
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+        bodies = tuple(_with_open_mass(body) for body in mechanism.bodies)
+        self.system: System = assemble(dataclasses.replace(mechanism, bodies=bodies))
+        self._q, self._v, self._a, self._tau = (np.zeros(self.system.n_q) for _ in range(4))
+        self._p = self.system.default_parameters()
+        inputs = [np.zeros(1), self._q, self._v, self._a, self._p]
+        self._kernel = self.system.bind("inverse_dynamics", inputs, [self._tau])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The joints, in the order of the columns."""
+        return self.system.joint_names
+
+    @property
+    def bodies(self) -> list[str]:
+        """The bodies that weigh something."""
+        return [body.name for body in self.mechanism.bodies if _value(body.mass) > 0.0]
+
+    def along(self, q: Floats, v: Floats, a: Floats) -> Floats:
+        """The efforts (n, k) of this motion."""
+        found = np.empty_like(q)
+        for row in range(len(q)):
+            self._q[:], self._v[:], self._a[:] = q[row], v[row], a[row]
+            self._kernel()
+            found[row] = self._tau
+        return found
+
+    def per_mass(self, body: str, q: Floats, v: Floats, a: Floats) -> Floats:
+        """d effort / d (relative mass) (n, k): the body's inertia grows with its mass, its centre stays."""
+        names = self.system.tunable_names
+        places = [names.index(f"{body}/{each}") for each in ("mass", *INERTIA)]
+        before = self.along(q, v, a)
+        kept = self._p.copy()
+        self._p[places] *= 1.0 + MASS_STEP
+        try:
+            return (self.along(q, v, a) - before) / MASS_STEP
+        finally:
+            self._p[:] = kept
+
+    def per_position(self, joint: int, q: Floats, v: Floats, a: Floats) -> Floats:
+        """d effort / d position of one joint (n, k), the rates unchanged: what a false zero of its encoder does."""
+        step = np.zeros(q.shape[1])
+        step[joint] = ANGLE_STEP
+        return (self.along(q + step, v, a) - self.along(q - step, v, a)) / (2.0 * ANGLE_STEP)
+
+
+def actuated(mechanism: Mechanism, names: Sequence[str]) -> list[int]:
+    """Which of these joints have an actuator."""
+    driven = {actuator.joint for actuator in mechanism.actuators}
+    return [index for index, name in enumerate(names) if name in driven]

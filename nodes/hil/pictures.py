@@ -1,0 +1,135 @@
+"""The pictures of a report: each joint's two positions and their difference, and efforts beside the model's."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nodes.hil.comparison import JointComparison
+from nodes.hil.hints import QUIET
+from nodes.hil.limits import angle_text
+from nodes.studies.style import BLUE, GREEN, INK, MUTED, VERMILION, settings
+
+if TYPE_CHECKING:
+    from nodes.hil.report import Compared
+
+MOST_POINTS = 3000
+MOST_EFFORTS = 4
+DPI = 110
+
+
+def draw_all(compared: Compared, folder: Path) -> list[tuple[str, str]]:
+    """Draw into the folder; (file, caption) of each picture, in the page's order."""
+    drawn = []
+    for index, joint in enumerate(compared.comparison.joints):
+        file = f"joint_{index + 1:02d}.png"
+        with settings():
+            _save(_joint_figure(compared, index, joint), folder / file)
+        drawn.append((file, _caption(joint, joint.name in compared.case.sliding)))
+    return drawn
+
+
+def draw_efforts(compared: Compared, folder: Path) -> list[tuple[str, str]]:
+    """Efforts of the joints that the model explains worst; (file, caption) of each, none where all is explained."""
+    found = compared.explanation
+    if found.hints.residual is None or found.hints.residual < QUIET:
+        return []
+    sizes = np.sqrt((found.residual**2).mean(axis=0))
+    worst = [index for index in np.argsort(-sizes)[:MOST_EFFORTS] if sizes[index] > 0.1 * sizes.max()]
+    drawn = []
+    for index in worst:
+        file = f"effort_{index + 1:02d}.png"
+        with settings():
+            _save(_effort_figure(compared, int(index)), folder / file)
+        left = float(np.sqrt((found.left[:, index] ** 2).mean()))
+        text = f"{found.names[index]}: the model asks for efforts that are {sizes[index]:.3g} off (RMS)"
+        drawn.append((file, f"{text}, {left:.3g} with the changes above." if found.hints.causes else f"{text}."))
+    return drawn
+
+
+def _effort_figure(compared: Compared, index: int) -> Any:
+    from matplotlib.figure import Figure
+
+    found = compared.explanation
+    name = found.names[index]
+    unit = "N" if name in compared.case.sliding else "N m"
+    breaks = _breaks(found.time)
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+
+    def line(axis: Any, values: Any, label: str, **look: Any) -> None:
+        axis.plot(found.time, np.where(breaks, np.nan, values[:, index]), label=label, **look)
+
+    line(upper, found.effort + found.residual, "by the model", color=BLUE, lw=2.4)
+    line(upper, found.effort, "measured", color=VERMILION, lw=1.1)
+    line(lower, found.residual, "model less measured", color=INK, lw=1.1)
+    if found.hints.causes:
+        line(lower, found.left, "with the changes", color=GREEN, lw=1.1, ls=(0, (5, 2)))
+    upper.set_title(f"Effort of {name}")
+    upper.set_ylabel(f"effort ({unit})")
+    lower.set_ylabel(f"difference ({unit})")
+    lower.set_xlabel("time (s)")
+    for axis in (upper, lower):
+        axis.legend(loc="upper right", ncols=2)
+    return figure
+
+
+def _save(figure: Any, file: Path) -> None:
+    figure.savefig(file, dpi=DPI, metadata={"Software": None})
+
+
+def _joint_figure(compared: Compared, index: int, joint: JointComparison) -> Any:
+    from matplotlib.figure import Figure
+
+    pairs = compared.comparison.pairs
+    slides = joint.name in compared.case.sliding
+    factor, unit = (1e3, "mm") if slides else (math.degrees(1.0), "deg")
+    every = max(1, len(pairs.time) // MOST_POINTS)
+    t = pairs.time[::every]
+    breaks = _breaks(t)
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    for values, label, color, width in (
+        (pairs.predicted, "predicted", BLUE, 2.4),
+        (pairs.measured, "measured", VERMILION, 1.1),
+    ):
+        upper.plot(t, np.where(breaks, np.nan, factor * values[::every, index]), color=color, label=label, lw=width)
+    lower.plot(t, np.where(breaks, np.nan, factor * pairs.residual[::every, index]), color=INK, lw=1.1)
+    if not joint.dead:
+        lower.axhline(factor * joint.bias, color=MUTED, ls=(0, (5, 2)), lw=1.0, label="bias")
+        limit = factor * compared.verdict.limits.of("max", slides)
+        reach = factor * max(joint.max, 1e-12)
+        if reach > 0.3 * limit:
+            for sign in (-1.0, 1.0):
+                lower.axhline(sign * limit, color=VERMILION, lw=0.9, ls=(0, (1.2, 1.6)))
+    for axis in (upper, lower):
+        _shade(axis, compared, joint)
+    upper.set_title(joint.name)
+    upper.set_ylabel(f"position ({unit})")
+    lower.set_ylabel(f"difference ({unit})")
+    lower.set_xlabel("time (s)")
+    upper.legend(loc="upper right", ncols=3)
+    return figure
+
+
+def _breaks(t: Any) -> Any:
+    """True at the first sample after a gap, so that no line is drawn across it."""
+    steps = np.diff(t)
+    return np.r_[False, steps > 3.5 * np.median(steps)]
+
+
+def _shade(axis: Any, compared: Compared, joint: JointComparison) -> None:
+    for gap in [*compared.comparison.measured_gaps, *compared.comparison.predicted_gaps]:
+        axis.axvspan(gap.start_s, gap.end_s, color=MUTED, alpha=0.15, lw=0)
+    for stretch in joint.dead:
+        axis.axvspan(stretch.start_s, stretch.end_s, color=VERMILION, alpha=0.10, lw=0, label="encoder dead")
+
+
+def _caption(joint: JointComparison, slides: bool) -> str:
+    if joint.dead:
+        return f"{joint.name}: the encoder is dead where the picture is tinted."
+    text = f"{joint.name}: bias {angle_text(joint.bias, slides)}, RMS {angle_text(joint.rms, slides)}"
+    return f"{text}, at most {angle_text(joint.max, slides)} (the delay taken out)."

@@ -1,0 +1,116 @@
+"""What a report needs of one or two recordings: the two streams, the model, the limits of the launch file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nodes.hil.limits import Limits
+from nodes.hil.streams import Stream, StreamError, stream_of
+from nodes.wire.recording import Recording, read_recording
+
+COMPARER = "hil_compare.py:HilCompare"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a stream was read: file, topic."""
+
+    file: str
+    topic: str
+    stream: Stream
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two streams to compare.
+
+    robot, parameters  of the model that predicted, from its plan; robot is "" where none was recorded
+    sliding            joints whose positions are metres
+    hold_s             how long an effort is held, the step of the measured run; infinite where it is not known
+    limits             what the launch file's hil_compare node was given, as far as it says
+    """
+
+    measured: Source
+    predicted: Source
+    robot: str
+    parameters: Mapping[str, Any]
+    sliding: frozenset[str]
+    hold_s: float
+    limits: Mapping[str, Any]
+
+
+def read_case(
+    recording: Path, second: Path | None, measured_topic: str | None = None, predicted_topic: str | None = None
+) -> Case:
+    """The streams of a comparison. StreamError and RecordingError are one line for a person.
+
+    One recording holds both: `<robot>/measured` and `<robot>/state`. With two, the first is measured (its
+    `<robot>/measured`, else its `<robot>/state`) and the second predicted (its `<robot>/state`).
+    """
+    first = read_recording(recording)
+    other = first if second is None else read_recording(second)
+    measured = measured_topic or _topic(first, ("measured",) if second is None else ("measured", "state"))
+    predicted = predicted_topic or _topic(other, ("state",))
+    if other is first and measured == predicted:
+        raise StreamError(
+            f"{recording}: {measured!r} would be compared with itself; name two topics, or two recordings"
+        )
+    plan = _plan(other)
+    sim = plan.get("sim", {})
+    described = other.description or first.description
+    sliding = [joint.name for joint in described.joints if joint.unit == "m"] if described is not None else []
+    return Case(
+        _source(first, measured),
+        _source(other, predicted),
+        str(sim.get("robot", "")),
+        sim.get("parameters", {}),
+        frozenset(sliding),
+        (first.description.step_s if first.description is not None else 0.0) or math.inf,
+        _limits(_plan(first)) or _limits(plan),
+    )
+
+
+def _source(recording: Recording, topic: str) -> Source:
+    if topic not in recording.topics:
+        raise StreamError(f"{recording.path} has no topic {topic!r}; its topics are {', '.join(recording.topics)}")
+    columns = recording[topic]
+    if "name" not in columns or "position" not in columns:
+        raise StreamError(f"{recording.path}: {topic!r} carries no joint states; it has {', '.join(columns)}")
+    what = f"{recording.path.name} {topic}"
+    return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
+
+
+def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
+    """The first topic of the recorded robot with one of these names, in their order; of any robot otherwise."""
+    robot = recording.metadata.get("robot", "")
+    for leaf in leaves:
+        found = [topic for topic in recording.topics if topic.rpartition("/")[2] == leaf]
+        if f"{robot}/{leaf}" in found:
+            return f"{robot}/{leaf}"
+        if len(found) == 1:
+            return found[0]
+    wanted = " or ".join(f"'<robot>/{leaf}'" for leaf in leaves)
+    there = ", ".join(recording.topics) or "none"
+    hint = "; give a second recording to compare with, or name the topic" if leaves == ("measured",) else ""
+    raise StreamError(f"{recording.path} has no single topic {wanted}; its topics are {there}{hint}")
+
+
+def _plan(recording: Recording) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(recording.metadata.get("plan", "{}"), type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}
+
+
+def _limits(plan: Mapping[str, Any]) -> dict[str, Any]:
+    for node in plan.get("nodes", []):
+        if str(node.get("run", "")).endswith(COMPARER):
+            return {key: value for key, value in node.get("params", {}).items() if key in Limits.__struct_fields__}
+    return {}

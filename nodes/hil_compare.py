@@ -1,0 +1,103 @@
+"""Sets what the robot measured beside what the model predicted, while both run, and judges it at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from nodes.hil.limits import Limits, angle_text
+from nodes.hil.live import JointSums, LivePairs
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import Description, Message, Residual, RobotState
+
+
+class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
+    """The limits, and how the two streams meet."""
+
+    gap_ms: float = 100.0  # predicted states further apart than this are not interpolated between
+    known_delay_ms: float = 0.0  # by which the measurement is late, and may be
+    settle_s: float = 0.0  # s of simulation time at the start that are not judged
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(self.gap_ms) and self.gap_ms > 0.0):
+            raise ValueError(f"gap_ms is {self.gap_ms}; it must be a number above 0")
+        for name in ("known_delay_ms", "settle_s"):
+            if not (math.isfinite(value := getattr(self, name)) and value >= 0.0):
+                raise ValueError(f"{name} is {value}; it must be a number of at least 0")
+
+
+class HilCompare(Node):
+    """Publishes measured less predicted at the instant of every measured state, and says whether limits were kept.
+
+    `state` is the prediction, `measured` the robot's. What has no partner is counted. RMS and maximum are judged as
+    they are, with a delay left in; `armswing hil report` takes it out, and looks for causes.
+    """
+
+    listens = {"state": RobotState, "measured": RobotState, "description": Description}
+    speaks = {"residual": Residual}
+    Params = HilCompareParams
+
+    def on_start(self, context: Context) -> Outgoing:
+        """Nothing is known yet."""
+        self._params: HilCompareParams = context.params
+        self._pairs = LivePairs(self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3)
+        self._sums: dict[str, JointSums] = {}
+        self._sliding: set[str] = set()
+        return None
+
+    def on_parameters(self, params: HilCompareParams) -> Outgoing:
+        """Limits may change while running; how the streams meet is settled at the start."""
+        self._params = params
+        return None
+
+    def on_message(self, name: str, message: Message) -> Iterator[tuple[str, Message]]:
+        """Pair what came."""
+        if isinstance(message, Description):
+            self._sliding = {joint.name for joint in message.joints if joint.unit == "m"}
+        elif isinstance(message, RobotState):
+            pairs = self._pairs.measure(message) if name == "measured" else self._pairs.predict(message)
+            for residual, rates in pairs:
+                if residual.timestamp >= self._params.settle_s:
+                    for joint, r, v in zip(residual.name, residual.position, rates, strict=True):
+                        self._sums.setdefault(joint, JointSums()).add(r, v)
+                yield "residual", residual
+
+    def on_reset(self, time: float) -> Outgoing:
+        """Time was put back: what waited is left without a partner, what was judged stays judged."""
+        self._pairs.forget()
+        return None
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Measured states with a prediction of their instant, and those without."""
+        return {"paired": self._pairs.paired, "unpaired": self._pairs.unpaired, "waiting": self._pairs.waiting}
+
+    @property
+    def verdict(self) -> str:
+        """Whether every joint kept its limits; the first that did not, and how many more."""
+        counted = (
+            f"{self._pairs.paired} states compared, {self._pairs.unpaired + self._pairs.waiting} without a partner"
+        )
+        if not self._sums:
+            return f"failed: {counted}; is there a node that speaks `measured`?"
+        beyond = [line for joint, sums in self._sums.items() for line in self._beyond(joint, sums)]
+        if beyond:
+            more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
+            return f"failed: {beyond[0]}{more}; {counted}"
+        worst = max(self._sums, key=lambda joint: self._sums[joint].rms / self._limit("rms", joint))
+        rms = angle_text(self._sums[worst].rms, worst in self._sliding)
+        return f"passed: {worst} comes nearest to its limits, with an RMS of {rms}; {counted}"
+
+    def _limit(self, figure: str, joint: str) -> float:
+        return self._params.of(figure, joint in self._sliding)
+
+    def _beyond(self, joint: str, sums: JointSums) -> Iterator[str]:
+        for figure, value in (("bias", sums.bias), ("rms", sums.rms), ("max", sums.largest)):
+            limit = self._limit(figure, joint)
+            if abs(value) > limit:
+                texts = [angle_text(each, joint in self._sliding) for each in (value, limit)]
+                yield f"{figure} of {joint} is {texts[0]}, at most {texts[1]}"
+        delay = sums.delay_s
+        if delay is not None and abs(delay) * 1e3 > self._params.delay_ms:
+            yield f"{joint} is {delay * 1e3:.1f} ms late, at most {self._params.delay_ms:g} ms"

@@ -1,0 +1,129 @@
+"""`armswing hil`: the real robot, or one that stands in for it, beside the model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import (
+    AsJson,
+    InputError,
+    UnavailableError,
+    nearest,
+    parse_assignments,
+    say,
+    say_json,
+    say_table,
+)
+
+LIBRARIES = ("matplotlib", "jinja2")
+
+app = typer.Typer(
+    help="Hardware beside the model: what was measured, set beside what was predicted.",
+    epilog="Example: armswing hil report measured.mcap predicted.mcap",
+    no_args_is_help=True,
+)
+
+
+@app.command(epilog="Example: armswing hil report measured.mcap predicted.mcap --limit rms_deg=0.3 --output compared")
+def report(
+    recording: Annotated[
+        Path, typer.Argument(help="What was measured; alone, it holds both streams.", show_default=False)
+    ],
+    second: Annotated[
+        Path | None, typer.Argument(metavar="[RECORDING2]", help="What was predicted.", show_default=False)
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the page and its pictures.")] = Path(
+        "hil_report"
+    ),
+    limit: Annotated[
+        list[str] | None,
+        typer.Option("--limit", help="name=value, above which a figure fails; more than once.", show_default=False),
+    ] = None,
+    measured: Annotated[
+        str | None, typer.Option("--measured", help="Topic that was measured.", show_default="<robot>/measured")
+    ] = None,
+    predicted: Annotated[
+        str | None, typer.Option("--predicted", help="Topic that was predicted.", show_default="<robot>/state")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two streams of joint states; a page with plots, a verdict as JSON, exit code 1 beyond a limit.
+
+    Aligned in time, then joint by joint: bias, RMS, maximum, delay, coherence, dead encoders, and which change of the
+    model's masses, frictions and gains would explain the efforts.
+    """
+    import importlib
+    import importlib.util
+
+    for file in (recording, second):
+        if file is not None and not file.is_file():
+            raise InputError(f"no recording {str(file)!r}")
+    missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
+    if missing:
+        raise UnavailableError(f"a report draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
+    # By name: reports share the look of studies, which stand above the runtime.
+    reports, reading, streams = (
+        importlib.import_module(f"nodes.hil.{name}") for name in ("report", "reading", "streams")
+    )
+    _refuse_foreign(output, reports.foreign_file(output))
+    try:
+        case = reading.read_case(recording, second, measured, predicted)
+        compared = reports.Compared(case, _limits(reports, case, limit or []))
+    except streams.StreamError as error:
+        raise InputError(str(error)) from None
+    reports.write(compared, output)
+    if as_json:
+        say_json(compared.verdict)
+    else:
+        _print(compared.verdict, reports, case.sliding)
+        say(f"\nwrote {output / 'index.html'}")
+    raise typer.Exit(0 if compared.verdict.passed else 1)
+
+
+def _limits(reports: Any, case: Any, texts: list[str]) -> Any:
+    overrides = parse_assignments(texts, "--limit")
+    known = reports.Limits.__struct_fields__
+    for name in overrides:
+        if name not in known:
+            raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{nearest(name, known)}")
+    try:
+        return reports.limits_of(case, overrides)
+    except ValueError as error:
+        raise InputError(f"--limit: {error}") from None
+
+
+def _refuse_foreign(folder: Path, foreign: str) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--output {str(folder)!r} is a file; expected a folder")
+    parent = folder.absolute().parent
+    if not parent.is_dir():
+        raise InputError(f"--output {str(folder)!r}: there is no folder {str(parent)!r}")
+    if foreign:
+        raise InputError(
+            f"--output {str(folder)!r} holds {foreign!r}, which no report wrote; name an empty or a new folder"
+        )
+    if not os.access(folder if folder.exists() else parent, os.W_OK):
+        raise InputError(f"--output {str(folder)!r} cannot be written")
+
+
+def _print(verdict: Any, reports: Any, sliding: Any) -> None:
+    rows = []
+    for joint in verdict.joints:
+        figures = [reports.angle_text(value, joint.name in sliding) for value in (joint.bias, joint.rms, joint.max)]
+        delay = "-" if joint.delay_s is None else f"{1e3 * joint.delay_s:.2f} ms"
+        rows.append((joint.name, *figures, delay, "dead" if joint.dead else "alive"))
+    say_table(("joint", "bias", "RMS", "maximum", "delay", "encoder"), rows)
+    say()
+    for finding in verdict.findings:
+        say(f"{'beyond' if finding.failed else 'within'} limits: {finding.text}")
+    for each in verdict.exceeded:
+        value, limit = (reports.angle_text(number, each.joint in sliding) for number in (each.value, each.limit))
+        say(f"beyond limits: {each.figure} of {each.joint} is {value}, at most {limit}")
+    if not verdict.findings and not verdict.exceeded:
+        say("measured and predicted agree: nothing is beyond its limit")
+    if verdict.hints.why_not:
+        say(f"no hints on parameters: {verdict.hints.why_not}")

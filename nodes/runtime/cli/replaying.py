@@ -1,0 +1,107 @@
+"""`armswing replay`: a recorded run fed to one node, and what it says set beside what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, InputError, parse_assignments, say, say_json
+
+EPILOG = "Example: armswing replay demo.mcap --node nodes/controllers/swing_up.py:SwingUp --tolerance value=1e-9"
+SHOWN = 8  # fields of the first difference
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(replay)
+
+
+def replay(
+    recording: Annotated[Path, typer.Argument(help="A recording of a launch (.mcap).", show_default=False)],
+    node: Annotated[str, typer.Option("--node", help="The node: path/to/file.py:Class.", show_default=False)],
+    name: Annotated[
+        str | None,
+        typer.Option("--as", help="The node of the recorded plan it stands in for.", show_default="of its class"),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", help="key=value in place of the recorded one; more than once.", show_default=False),
+    ] = None,
+    tolerance: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tolerance", help="How far numbers may be apart, as 1e-9 or value=1e-9; 0: not at all.", show_default="0"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Feed a recorded run to one node, without sockets, and compare what it says with what was recorded.
+
+    Exit code 1 when something differs; the first difference is named. A tolerance is relative for numbers above 1. A
+    lockstep run is repeated turn by turn, any other in the order of the file.
+    """
+    from nodes.runtime import replay as replays
+
+    if not recording.is_file():
+        raise InputError(f"no recording {str(recording)!r}")
+    tolerances = _tolerances(tolerance or [])
+    lines, metadata = replays.read_lines(recording)
+    plan = replays.plan_of(metadata, recording)
+    node_plan = replays.node_of(plan, node, name, parse_assignments(param or [], "--param"))
+    outcome = replays.replay(lines, plan, node_plan, tolerances)
+    if as_json:
+        say_json({"same": outcome.same, **_plain(outcome)})
+    else:
+        _print(outcome)
+    raise typer.Exit(0 if outcome.same else 1)
+
+
+def _tolerances(texts: list[str]) -> Any:
+    from nodes.runtime.replay_comparison import Tolerances
+
+    default, fields = 0.0, {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if not 0.0 <= value < float("inf") or (equals and not name):
+            raise InputError(f"--tolerance {text!r}: expected a number of at least 0, as 1e-9 or value=1e-9")
+        if name:
+            fields[name] = value
+        else:
+            default = value
+    return Tolerances(default, fields)
+
+
+def _plain(outcome: Any) -> dict[str, Any]:
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(outcome)
+    return plain
+
+
+def _print(outcome: Any) -> None:
+    say(f"{outcome.node} ({outcome.run}), {outcome.mode}: heard {outcome.heard} messages")
+    if outcome.compared == 0:
+        say("nothing could be compared: it said none of the recorded messages")
+    elif outcome.same:
+        say(f"{outcome.compared} messages compared, none differs")
+    if outcome.differing:
+        say(f"{outcome.compared} messages compared, {outcome.differing} differ; the first:")
+        for difference in outcome.first[:SHOWN]:
+            say(f"  {difference.text}")
+        if len(outcome.first) > SHOWN:
+            say(f"  and {len(outcome.first) - SHOWN} more fields of it")
+    apart = {name: value for name, value in outcome.worst.items() if value > 0.0}
+    if apart:
+        say("largest differences: " + ", ".join(f"{name} {value:.3g}" for name, value in sorted(apart.items())))
+    if outcome.unanswered:
+        say(f"{outcome.unanswered} messages were said in the replay alone: in real time a node may miss what it hears")
+    if outcome.crossed:
+        say(f"{outcome.crossed} times it must have heard messages in another order than the recorder")
+    if outcome.refused:
+        say(f"{outcome.refused} messages were refused, being none")

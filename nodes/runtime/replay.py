@@ -1,0 +1,285 @@
+"""Replay: a recorded run fed to one node without sockets, and what it says set beside what was recorded.
+
+A lockstep recording holds every message in the one order of the run, so the schedule that made it is run again: the
+node has its turns at the same ticks and hears the same in each. In realtime and fast the node's own order of hearing
+was not recorded; it is told each message in the order of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nodes.runtime.hosted import Envelope, HostedNode, Out
+from nodes.runtime.loading import load_class
+from nodes.runtime.lockstep import LocalPort, Port, Scheduler
+from nodes.runtime.node import Node
+from nodes.runtime.plan import NodePlan, Plan, PlanError, SimPlan, convert, suggestion
+from nodes.runtime.replay_comparison import Line, Outcome, Tolerances, compare, differences
+from nodes.runtime.replay_stream import Stream
+from nodes.wire.codec import decode, encode
+from nodes.wire.messages import Event, JointCommand
+from nodes.wire.recording import RecordingFile
+from nodes.wire.topics import resolve
+
+JUMPS = ("reset", "restore")
+LAST = 64  # messages at the end of a recording that may be of its last tick
+SERVER = ("description", "state", "body_poses", "event")
+
+
+# -- the recording
+
+
+def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
+    """Every message of the recording that is one of ours, in the file's order, and the metadata."""
+    file = RecordingFile(path)
+    lines = []
+    for recorded in file:
+        message = recorded.message()
+        if message is not None:
+            lines.append(Line(recorded.topic, message, recorded.time_ns / 1e9))
+    return lines, file.metadata
+
+
+def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
+    """The plan that the recording was made with; PlanError where it holds none."""
+    if "plan" not in metadata:
+        raise PlanError(f"{path} holds no plan, so how its nodes ran is not known; recordings of a launch hold one")
+    try:
+        plain = msgspec.json.decode(metadata["plan"], type=dict[str, Any])
+        plain["sim"] = convert(plain.get("sim", {}), SimPlan, f"{path}: plan")
+        plain["nodes"] = [convert(node, NodePlan, f"{path}: plan") for node in plain.get("nodes", [])]
+        plain.pop("milestones", None)
+        return convert(plain, Plan, f"{path}: plan")
+    except msgspec.DecodeError as error:
+        raise PlanError(f"{path}: its plan cannot be read: {error}") from None
+
+
+def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -> NodePlan:
+    """The node of the plan that `run` stands in for: the one called `name`, else the one of the same class name.
+
+    Its recorded parameters hold, with `params` in their place where given.
+    """
+    there = [node.name for node in plan.nodes]
+    if name is not None:
+        chosen = plan.node(name)
+    else:
+        wanted = run.rpartition(":")[2]
+        same = [node for node in plan.nodes if node.run.rpartition(":")[2] == wanted]
+        if len(same) != 1:
+            many = "no node" if not same else f"{len(same)} nodes"
+            raise PlanError(
+                f"the recorded plan has {many} of a class {wanted!r}; say which one it stands in for with --as"
+                f"{suggestion(wanted, there) if there else ': it has none'}"
+            )
+        chosen = same[0]
+    return NodePlan(name=chosen.name, run=run, every=chosen.every, params={**chosen.params, **params})
+
+
+# -- the replay
+
+
+def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: Tolerances) -> Outcome:
+    """Feed the recorded run to the node and compare; PlanError where it cannot be replayed."""
+    cls: type[Node] = load_class(node_plan.run, Path.cwd())
+    mode = plan.sim.mode
+    topics = {resolve(name, plan.sim.robot) for name in cls.speaks}
+    if not topics:
+        raise PlanError(f"node {node_plan.name!r} speaks on no topic, so there is nothing to compare")
+    ours = {_speech(line) for line in lines if line.topic in topics}
+    if not ours:
+        raise PlanError(f"the recording holds nothing of what {cls.__name__} speaks: {', '.join(sorted(topics))}")
+    if mode != "lockstep" and cls.rate_hz is not None:
+        raise PlanError(
+            f"{cls.__name__} acts on its clock (rate_hz = {cls.rate_hz:g}), which a recording in mode {mode!r} does "
+            "not hold; record in lockstep to replay it"
+        )
+    outcome = Outcome(node=node_plan.name, run=node_plan.run, mode=mode)
+    if len(ours) > len({topic for topic, _ in ours}):  # other nodes command too: a first run says what is ours
+        ours = {_speech(line) for line in _said(lines, ours, plan, HostedNode(cls(), plan, node_plan, _nobody), None)}
+    hosted = HostedNode(cls(), plan, node_plan, _nobody, wall_clock=False)
+    said = _said(lines, ours, plan, hosted, tolerances, outcome)
+    outcome.heard = sum(hosted.wants(line.topic) and _speech(line) not in ours for line in lines)
+    outcome.refused = hosted.refusals.count
+    compare([line for line in lines if _speech(line) in ours], said, outcome, tolerances, strict=mode == "lockstep")
+    return outcome
+
+
+Speech = tuple[str, tuple[str, ...]]  # topic, and the actuators of a command: several nodes may command
+
+
+def _speech(line: Line) -> Speech:
+    return line.topic, tuple(line.message.name) if isinstance(line.message, JointCommand) else ()
+
+
+def _said(
+    lines: Sequence[Line],
+    ours: set[Speech],
+    plan: Plan,
+    hosted: HostedNode,
+    tolerances: Tolerances | None,
+    outcome: Outcome | None = None,
+) -> list[Line]:
+    """What the node says to all that is not ours; without tolerances, in the file's order whatever was answered."""
+    if plan.sim.mode == "lockstep":
+        return _in_lockstep(lines, ours, plan, hosted)
+    answers: dict[int, Line] = {}
+    for line in lines if tolerances is not None else ():
+        if _speech(line) in ours and isinstance(line.message, JointCommand) and line.message.answers is not None:
+            answers[line.message.answers] = line
+    known = tolerances or Tolerances()
+    stream = Stream(hosted, answers, lambda old, new: not any(differences(old, new, known)))
+    stream.tell(line for line in lines if _speech(line) not in ours and "/" in line.topic)
+    if outcome is not None:
+        outcome.crossed = stream.crossed
+    return stream.said
+
+
+def _nobody(_topic: str, _payload: bytes) -> None:
+    """Replaced before the node says anything."""
+
+
+@dataclass
+class _Tick:
+    """What was said at one tick: by the server before anyone's turn, and by other nodes around our own turn.
+
+    turns  whether the nodes had their turns, or the run ended or was put elsewhere before
+    jump   the simulation was put elsewhere: what waited for the nodes is forgotten
+    """
+
+    tick: int
+    turns: bool = False
+    jump: bool = False
+    server: list[Envelope] = field(default_factory=list)
+    before: list[Envelope] = field(default_factory=list)
+    after: list[Envelope] = field(default_factory=list)
+
+
+class _Recorded:
+    """Stands in for the simulation server: its step says what the recorded one said."""
+
+    def __init__(self, robot: str, step_s: float) -> None:
+        self.robot = robot
+        self.out: Out = _nobody
+        self.tick = 0
+        self._step_s = step_s
+        self.next: list[Envelope] = []
+
+    @property
+    def time(self) -> float:
+        """Simulation time, s."""
+        return self.tick * self._step_s
+
+    def start(self) -> None:
+        """All that was said is said by `step`."""
+
+    def step(self) -> None:
+        """Say what was said at this tick."""
+        for topic, payload in self.next:
+            self.out(topic, payload)
+
+    def command(self, source: str, command: JointCommand) -> None:
+        """Commands change nothing: what came of them is recorded."""
+
+    def refuse(self, topic: str, reason: str) -> None:
+        """Nor do refused ones."""
+
+    def request(self, name: str, args: dict[str, Any]) -> Any:
+        """Nobody asks."""
+        raise ValueError(f"a replay has no service {name!r}")
+
+
+class _Others:
+    """Stands in for the other nodes: its turn says what they said at this tick."""
+
+    every = 1
+    lossless = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.next: list[Envelope] = []
+
+    def wants(self, topic: str) -> bool:
+        """It listens to nothing."""
+        return False
+
+    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+        """What was said at this tick."""
+        return self.next
+
+    def settle(self) -> list[Envelope]:
+        """Nothing is ever on its way."""
+        return []
+
+
+def _in_lockstep(lines: Sequence[Line], ours: set[Speech], plan: Plan, hosted: HostedNode) -> list[Line]:
+    server, before, after = _Recorded(hosted.robot, plan.sim.step_s), _Others("before"), _Others("after")
+    ports: list[Port] = [before, LocalPort(hosted), after]
+    scheduler = Scheduler(server, ports)
+    kinds = dict(hosted.speaks.values())
+    said: list[Line] = []
+    pass_on = hosted.out
+
+    def take(topic: str, payload: bytes) -> None:
+        message = decode(topic, payload, kinds[topic])
+        said.append(Line(topic, message, message.timestamp))
+        pass_on(topic, payload)
+
+    hosted.out = take
+    hosted.start()
+    for now in _ticks(lines, ours, plan):
+        if now.jump:
+            scheduler.forget()
+        server.tick, server.next = now.tick, now.server
+        server.step()
+        if now.turns:
+            server.next, before.next, after.next = [], now.before, now.after
+            scheduler.step()
+    return said
+
+
+def _ticks(lines: Sequence[Line], ours: set[Speech], plan: Plan) -> Iterator[_Tick]:
+    """The run, tick by tick. Who spoke before our node is learnt from the ticks in which both spoke."""
+    later = _later(lines, ours, plan.sim.robot)
+    served = {f"{plan.sim.robot}/{name}" for name in SERVER}
+    step_s = plan.sim.step_s
+    now = _Tick(0)
+    for line in lines:
+        if "/" not in line.topic:  # what nodes say of themselves is no part of the schedule
+            continue
+        from_server = line.topic in served
+        tick = round(line.time / step_s)
+        jump = isinstance(line.message, Event) and line.message.kind in JUMPS
+        if jump:
+            yield now
+            now = _Tick(tick, jump=True)
+        elif tick > now.tick:
+            now.turns = True
+            yield now
+            yield from (_Tick(between, turns=True) for between in range(now.tick + 1, tick))
+            now = _Tick(tick)
+        if not from_server:
+            now.turns = True
+        if _speech(line) not in ours:
+            part = now.server if from_server else now.after if _speech(line) in later else now.before
+            part.append((line.topic, encode(line.message, line.topic)))
+    now.turns = any(_speech(line) in ours and round(line.time / step_s) == now.tick for line in lines[-LAST:])
+    yield now
+
+
+def _later(lines: Sequence[Line], ours: set[Speech], robot: str) -> set[Speech]:
+    """What nodes say whose turn comes after ours: in some tick it stands behind what ours said in it."""
+    later: set[Speech] = set()
+    we_spoke = False
+    for line in lines:
+        if line.topic in (f"{robot}/{name}" for name in SERVER):
+            we_spoke = False
+        elif _speech(line) in ours:
+            we_spoke = True
+        elif we_spoke and "/" in line.topic:
+            later.add(_speech(line))
+    return later

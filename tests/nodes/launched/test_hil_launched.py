@@ -1,0 +1,74 @@
+"""A launch with hil_compare ends with its verdict: in the summary, and in the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PLAN = """
+duration_s = 0.5
+[sim]
+robot = "rotary_pendulum"
+mode = "{mode}"
+[[nodes]]
+name = "sensors"
+run = "sensors.py:Sensors"
+params = {{ bias_deg = {bias_deg} }}
+[[nodes]]
+name = "compare"
+run = "nodes/hil_compare.py:HilCompare"
+params = {{ bias_deg = 0.4 }}
+"""
+SENSORS = """
+import math
+import msgspec
+from nodes.runtime.node import Node
+from nodes.wire.messages import RobotState
+
+
+class Sensors(Node):
+    listens = {"state": RobotState}
+    speaks = {"measured": RobotState}
+
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        bias_deg: float = 0.0
+
+    def on_start(self, context):
+        self.bias = math.radians(context.params.bias_deg)
+
+    def on_message(self, name, state):
+        position = [value + self.bias for value in state.position]
+        yield "measured", RobotState(
+            timestamp=state.timestamp, name=state.name, position=position, velocity=state.velocity
+        )
+"""
+
+
+@pytest.mark.parametrize(("mode", "bias_deg"), [("lockstep", 0.5), ("realtime", 0.3)])
+def test_the_verdict_is_in_the_summary_and_in_the_exit_code(
+    mode: str, bias_deg: float, domain: int, tmp_path: Path
+) -> None:
+    (tmp_path / "sensors.py").write_text(SENSORS)
+    (tmp_path / "plan.toml").write_text(PLAN.format(mode=mode, bias_deg=bias_deg))
+    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", "plan.toml", "--json", "summary.json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    fails = bias_deg > 0.4
+    assert (done.returncode, summary["exit_code"]) == (int(fails), int(fails)), done.stdout + done.stderr
+    verdict = summary["verdicts"]["compare"]
+    assert verdict in " ".join((done.stdout + done.stderr).split())
+    if fails:
+        assert verdict.startswith("failed: bias of arm is 0.5 deg, at most 0.4 deg")
+        assert summary["ended"] == "beyond limits: compare"
+    else:
+        assert verdict.startswith("passed: ")
+        assert "RMS of 0.3 deg" in verdict

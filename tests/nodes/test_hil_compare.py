@@ -1,0 +1,149 @@
+"""hil_compare pairs what comes in any order, counts what it cannot pair, and judges by the launch file's limits."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.hil_compare import HilCompare
+from nodes.runtime.compose import compose
+from nodes.runtime.node import Context
+from nodes.runtime.plan import NodePlan, Plan, PlanError, SimPlan, load_plan
+from nodes.wire.messages import Description, JointDescription, Residual, RobotState
+from nodes.wire.recording import read_recording
+
+LATE = '''
+import math
+from collections import deque
+from nodes.runtime.node import Node
+from nodes.wire.messages import RobotState
+
+
+class Late(Node):
+    """Measures every 4 ms what was 8 ms ago, half a degree too high."""
+
+    listens = {"state": RobotState}
+    speaks = {"measured": RobotState}
+
+    def on_start(self, context):
+        self.past = deque(maxlen=9)
+
+    def on_message(self, name, state):
+        self.past.append(state)
+        if state.seq % 4 == 0 and len(self.past) == 9:
+            old = self.past[0]
+            position = [value + math.radians(0.5) for value in old.position]
+            yield "measured", RobotState(name=old.name, position=position, velocity=old.velocity)
+'''
+
+
+def started(**params: Any) -> HilCompare:
+    node = HilCompare()
+    node.on_start(Context("hil", "arm", 1e-3, HilCompare.Params(**params), np.random.default_rng(0)))
+    return node
+
+
+def state(t: float, *position: float, seq: int = 0, **more: Any) -> RobotState:
+    names = ["a", "b"][: len(position)]
+    return RobotState(timestamp=t, seq=seq, name=names, position=list(position), velocity=[1.0] * len(names), **more)
+
+
+def said(node: HilCompare, name: str, message: Any) -> list[Residual]:
+    return [residual for _, residual in node.on_message(name, message)]
+
+
+def test_a_measurement_between_two_predictions_is_set_beside_the_line_through_them() -> None:
+    node = started()
+    assert said(node, "state", state(0.0, 0.0, 5.0)) == []
+    assert said(node, "measured", state(0.04, 0.5, seq=9)) == []  # what comes next is not known yet
+    assert node.counters == {"paired": 0, "unpaired": 0, "waiting": 1}
+    (residual,) = said(node, "state", state(0.1, 1.0, 6.0))
+    assert (residual.name, residual.answers, residual.timestamp) == (["a"], 9, 0.04)
+    assert residual.position == pytest.approx([0.1])
+    assert residual.velocity == pytest.approx([0.0])
+    assert residual.effort == []
+
+
+def test_what_has_no_partner_is_counted_and_nothing_is_invented_in_a_gap() -> None:
+    node = started(gap_ms=50.0)
+    said(node, "state", state(1.0, 0.0))
+    assert said(node, "measured", state(0.5, 0.0)) == []  # before all predictions
+    said(node, "state", state(1.2, 0.0))
+    assert said(node, "measured", state(1.1, 0.0)) == []  # in the gap
+    assert len(said(node, "measured", state(1.2, 0.0))) == 1  # the instant itself is known
+    said(node, "measured", state(1.3, 0.0))
+    assert node.counters == {"paired": 1, "unpaired": 2, "waiting": 1}
+    node.on_reset(0.0)
+    assert node.counters == {"paired": 1, "unpaired": 3, "waiting": 0}
+
+
+def test_a_known_delay_is_taken_out() -> None:
+    node = started(known_delay_ms=20.0)
+    for k in range(11):
+        said(node, "state", state(0.01 * k, 0.01 * k))
+    (residual,) = said(node, "measured", state(0.06, 0.04))
+    assert residual.position == pytest.approx([0.0], abs=1e-12)
+
+
+def test_the_verdict_names_the_first_joint_beyond_its_limit() -> None:
+    node = started(rms_deg=1.0, bias_deg=1.0, max_deg=3.0)
+    assert node.verdict.startswith("failed: 0 states compared")
+    for k in range(5):
+        said(node, "state", state(0.01 * k, 0.0, 0.0))
+        said(node, "measured", state(0.01 * k, math.radians(0.5), 0.0))
+    assert node.verdict == (
+        "passed: a comes nearest to its limits, with an RMS of 0.5 deg; 5 states compared, 0 without a partner"
+    )
+    said(node, "state", state(0.1, 0.0, 0.0))
+    said(node, "measured", state(0.1, math.radians(0.5), math.radians(4.0)))
+    assert node.verdict == (
+        "failed: rms of b is 1.63 deg, at most 1 deg and 1 more; 6 states compared, 0 without a partner"
+    )
+
+
+def test_joints_that_slide_are_judged_in_millimetres() -> None:
+    node = started()
+    said(node, "description", Description(joints=[JointDescription(name="a", kind="prismatic", unit="m")]))
+    said(node, "state", state(0.0, 0.0))
+    said(node, "measured", state(0.0, 0.0025))
+    assert node.verdict.startswith("failed: bias of a is 2.5 mm, at most 1 mm and 1 more")
+
+
+def test_residuals_are_recorded_and_the_delay_and_the_bias_are_found(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(LATE)
+    loose = {"bias_deg": 5.0, "rms_deg": 20.0, "max_deg": 90.0}
+    nodes = [
+        NodePlan(name="late", run="late.py:Late"),
+        NodePlan(name="compare", run="nodes/hil_compare.py:HilCompare", params=loose),
+        NodePlan(name="recorder", run="nodes/recorder.py:Recorder", params={"file": str(tmp_path / "run.mcap")}),
+    ]
+    sim = SimPlan(robot="rotary_pendulum", mode="lockstep", parameters={"start_deg": 60.0})
+    with compose(Plan(name="late", folder=str(tmp_path), duration_s=2.0, sim=sim, nodes=nodes)) as composition:
+        composition.run()
+        node = composition.nodes["compare"].node
+    assert isinstance(node, HilCompare)
+    assert node.counters == {"paired": 498, "unpaired": 0, "waiting": 0}
+    assert node.verdict.startswith("failed: arm is 8.0 ms late, at most 5 ms and 1 more;")
+    recording = read_recording(tmp_path / "run.mcap")
+    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
+    assert residual["answers"].tolist() == measured["seq"].tolist()[: len(residual["answers"])]
+    states = recording["rotary_pendulum/state"]
+    at = {round(t, 6): p for t, p in zip(states["timestamp"].tolist(), states["position"], strict=True)}
+    expected = [p - at[round(t, 6)] for t, p in zip(measured["timestamp"].tolist(), measured["position"], strict=True)]
+    assert residual["position"] == pytest.approx(np.array(expected)[: len(residual["position"])], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [("rms_deg", -1, "rms_deg is -1.0; it must be a number above 0"), ("rms_dg", 1, "did you mean 'rms_deg'?")],
+)
+def test_wrong_limits_are_refused_before_anything_starts(key: str, value: float, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    node = f'[[nodes]]\nname = "compare"\nrun = "nodes/hil_compare.py:HilCompare"\nparams = {{ {key} = {value} }}\n'
+    file.write_text(f'[sim]\nrobot = "rotary_pendulum"\n{node}')
+    with pytest.raises(PlanError, match=says.replace("?", r"\?")):
+        load_plan(file)

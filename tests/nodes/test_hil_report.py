@@ -1,0 +1,209 @@
+"""Planted errors are found and named in real simulated recordings, and nothing is named where nothing is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.runtime.cli.application import run as armswing
+from nodes.runtime.compose import compose
+from nodes.runtime.plan import NodePlan, Plan, SimPlan
+from robots import registry
+from sim_core.mechanism import Mechanism
+
+HEAVY = "link_10"
+SENSORS = '''
+"""A robot's sensors, with faults: each speaks for a robot of its own."""
+
+import math
+from collections import deque
+
+from nodes.runtime.node import Node
+from nodes.wire.messages import RobotState
+
+FAULTS = ("biased", "late", "dead", "coarse")
+
+
+class Sensors(Node):
+    listens = {"state": RobotState}
+    speaks = {"measured": RobotState} | {f"/{fault}/measured": RobotState for fault in FAULTS}
+
+    def on_start(self, context):
+        self.past = deque(maxlen=13)
+        self.random = context.random
+
+    def on_message(self, name, state):
+        self.past.append(state)
+        yield "measured", self.said(state)
+        yield "/biased/measured", self.said(state, zero=math.radians(0.5))
+        if len(self.past) == 13:  # what was 12 ms ago
+            yield "/late/measured", self.said(self.past[0])
+        frozen = {} if state.timestamp < 1.0 else {"elbow": 0.25}
+        yield "/dead/measured", self.said(state, **frozen)
+        if state.seq % 10 == 1 and not 1.2 < state.timestamp < 1.5 and self.random.random() > 0.05:
+            yield "/coarse/measured", self.coarse(state)
+
+    def said(self, state, zero=0.0, elbow=None):
+        shoulder, turned = state.position
+        position = [shoulder, turned + zero if elbow is None else elbow]
+        return RobotState(name=state.name, position=position, velocity=state.velocity, effort=state.effort)
+
+    def coarse(self, state):
+        step = math.tau / 2**14
+        position = [step * round(value / step) for value in state.position]
+        velocity = [value + self.random.normal(0.0, 1e-3) for value in state.velocity]
+        return RobotState(name=state.name, position=position, velocity=velocity, effort=state.effort)
+'''
+
+
+def plan(file: Path, *nodes: NodePlan) -> Plan:
+    """The arm of two joints follows waypoints for 4 s."""
+    joints = ["joint_2", "joint_4"]
+    waypoints = [[0.1, 0, 0], [1.0, 40, -50], [2.0, 10, 60], [3.0, -30, 30], [3.9, 20, -20]]
+    moves = {"joints": joints, "kind": "minimum_jerk", "waypoints": waypoints}
+    gains = {"joints": joints, "stiffness": [400.0, 200.0], "damping": [40.0, 15.0]}
+    return Plan(
+        name="arm",
+        folder=str(file.parent),
+        duration_s=4.0,
+        sim=SimPlan(robot="arm_2dof", mode="lockstep"),
+        nodes=[
+            NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", every=10, params=moves),
+            NodePlan(name="pd", run="nodes/controllers/pd.py:JointPD", params=gains),
+            *nodes,
+            NodePlan(name="recorder", run="nodes/recorder.py:Recorder", params={"file": str(file)}),
+        ],
+    )
+
+
+def heavier() -> Mechanism:
+    """The arm with one link 5 % heavier."""
+    mechanism = registry.chain.arm_2dof()
+    link = mechanism.body(HEAVY)
+    heavy = dataclasses.replace(link, mass=1.05 * link.mass, inertia=tuple(1.05 * each for each in link.inertia))
+    return dataclasses.replace(mechanism, bodies=tuple(heavy if body is link else body for body in mechanism.bodies))
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with model.mcap (the model under its controller, and its sensors) and heavy.mcap (the other arm)."""
+    folder = tmp_path_factory.mktemp("recordings")
+    (folder / "sensors.py").write_text(SENSORS)
+    with compose(plan(folder / "model.mcap", NodePlan(name="sensors", run="sensors.py:Sensors"))) as composition:
+        composition.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(registry.OURS, "arm_2dof", heavier)
+        with compose(plan(folder / "heavy.mcap")) as composition:
+            composition.run()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def report(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, dict[str, Any]]:
+    code = armswing(["hil", "report", "--json", *map(str, arguments)])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def named(verdict: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(finding["kind"], finding["of"]) for finding in verdict["findings"]]
+
+
+def test_a_mass_of_5_percent_too_much_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, verdict = report(capsys, recordings / "heavy.mcap", recordings / "model.mcap")
+    assert (code, named(verdict)) == (1, [("mass", HEAVY)])
+    assert verdict["findings"][0]["value"] == pytest.approx(0.05, abs=1e-4)
+
+
+def test_a_delay_of_12_ms_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "late/measured")
+    assert (code, named(verdict)) == (1, [("delay", "")])
+    assert verdict["findings"][0]["value"] == pytest.approx(0.012, abs=1e-6)
+    assert max(joint["max"] for joint in verdict["joints"]) < 1e-5  # with the delay taken out nothing is left
+
+
+def test_a_bias_of_half_a_degree_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "biased/measured")
+    assert (code, named(verdict)) == (1, [("bias", "joint_4")])
+    assert math.degrees(verdict["findings"][0]["value"]) == pytest.approx(0.5, abs=1e-6)
+    assert [cause["kind"] for cause in verdict["hints"]["causes"]] == ["encoder_zero"]
+
+
+def test_a_dead_encoder_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "dead/measured")
+    assert (code, named(verdict)) == (1, [("dead_encoder", "joint_4")])
+    (stretch,) = verdict["joints"][1]["dead"]
+    assert (stretch["start_s"], stretch["end_s"]) == pytest.approx((1.0, 4.0), abs=2e-3)
+    assert verdict["joints"][0]["dead"] == []
+    assert not verdict["exceeded"]
+
+
+def test_nothing_is_wrong_where_nothing_is(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, verdict = report(capsys, recordings / "model.mcap")
+    assert (code, verdict["passed"], verdict["findings"], verdict["exceeded"]) == (0, True, [], [])
+    assert verdict["delay_s"] == 0.0
+    assert [joint["max"] for joint in verdict["joints"]] == [0.0, 0.0]
+
+
+def test_coarse_encoders_lost_samples_and_a_gap_are_no_error(
+    recordings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "coarse/measured")
+    assert (code, named(verdict)) == (0, [])
+    (gap,) = verdict["measured"]["gaps"]
+    assert gap["start_s"] <= 1.2 + 1e-9
+    assert gap["end_s"] >= 1.5 - 1e-9
+    assert max(joint["max"] for joint in verdict["joints"]) <= math.tau / 2**15 * 1.01  # half a step of the encoder
+
+
+def test_limits_are_the_launch_files_then_the_command_lines(
+    recordings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = (recordings / "model.mcap", "--measured", "late/measured")
+    code, verdict = report(capsys, *late, "--limit", "delay_ms=15")
+    assert code == 0
+    assert [(finding["kind"], finding["failed"]) for finding in verdict["findings"]] == [("delay", False)]
+
+
+def test_the_page_shows_each_joint_and_names_the_fault(recordings: Path, tmp_path: Path) -> None:
+    assert armswing(["hil", "report", str(recordings / "heavy.mcap"), str(recordings / "model.mcap"), "-o", "out"]) == 1
+    page = (tmp_path / "out/index.html").read_text()
+    assert f"mass of {HEAVY} is +5.00% against the model" in page
+    for file in ("joint_01.png", "joint_02.png"):
+        assert f"plots/{file}" in page
+        assert (tmp_path / "out/plots" / file).read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "out/verdict.json").read_text())["passed"] is False
+
+
+BAD = {
+    "no.mcap": "no recording 'no.mcap'",
+    "MODEL --measured arm_2dof/state": "would be compared with itself",
+    "MODEL --measured arm_2dof/stat": "has no topic 'arm_2dof/stat'",
+    "MODEL --measured arm_2dof/command": "carries no joint states",
+    "HEAVY": "give a second recording to compare with",
+    "MODEL --limit rms=1": "no such limit; limits are bias_deg",
+    "MODEL --limit rms_deg=-1": "rms_deg is -1.0; it must be a number above 0",
+    "MODEL --output taken": "holds 'mine.txt', which no report wrote",
+    "MODEL --output no/folder": "there is no folder",
+}
+
+
+@pytest.mark.parametrize("arguments", list(BAD))
+def test_bad_input_is_one_line(
+    arguments: str, recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine.txt").touch()
+    files = {"MODEL": str(recordings / "model.mcap"), "HEAVY": str(recordings / "heavy.mcap")}
+    assert armswing(["hil", "report", *(files.get(word, word) for word in arguments.split())]) == 2
+    error = capsys.readouterr().err
+    assert BAD[arguments] in error
+    assert error.count("\n") == 1
