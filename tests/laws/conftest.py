@@ -35,6 +35,11 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "crank_slider": [{}, {"start": "printed"}],
     "epicyclic_gear_train": [{}, {"torque": 0.0}],
     "four_bar_chain": [{}, {"loops": 1}],
+    "lipinski_pendulum": [
+        {},
+        {"formulation": "schur", "elements": 8, "modes": 0, "tension": 500.0},
+        {"formulation": "augmented", "supports": "simple", "modes": 6, "damping_ratio": 0.0},
+    ],
     "rotary_pendulum": [{}, {"variant": "qnet"}, {"coordinates": "joint"}],
     "triple_pendulum": [{}, {"variant": "man"}, {"coordinates": "joint"}, {"shift": 0.05}],
 }
