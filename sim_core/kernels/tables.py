@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 
 import casadi as ca
@@ -12,19 +11,22 @@ from sim_core.kernels.emit import module_of
 from sim_core.kernels.native import symbol_name
 from sim_core.kernels.pairing import Twins
 from sim_core.kernels.program import LIFTED
+from sim_core.kernels.sincos import double
 
 
 def table_ir(symbol: str, table: np.ndarray) -> str:
-    """A constant table, row by row, and its address: code reaches the address wherever the table is loaded."""
-    numbers = ", ".join(f"double 0x{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}" for x in table.ravel().tolist())
-    values = f"@{symbol}_values = private constant [{table.size} x double] [{numbers}], align 64"
+    """A constant table, row by row, then a row of NaN, and its address, by which code reaches it wherever it is."""
+    beyond = np.full((1, table.shape[1]), np.nan)
+    numbers = [f"double {double(x)}" for x in np.vstack([table, beyond]).ravel().tolist()]
+    values = f"@{symbol}_values = private constant [{len(numbers)} x double] [{', '.join(numbers)}], align 64"
     return f"{values}\n@{symbol} = private global ptr @{symbol}_values"
 
 
 def wrapper_ir(symbol: str, inner: str, n_inputs: int, lookups: Sequence[tuple[str, str, tuple[int, int]]]) -> str:
     """`symbol`(in, out) calls `inner` with its n_inputs and a row of each table: (place kernel, table, its shape).
 
-    A place kernel gives the row's number from the same inputs; it is rounded down and held inside the table.
+    A place kernel gives the row's number from the same inputs, to be rounded down; outside the table it is the row of
+    NaN, so that whoever leaves a beam does not go on along a shape that is not there.
     """
     count = n_inputs + len(lookups)
     lines = [
@@ -42,14 +44,17 @@ def wrapper_ir(symbol: str, inner: str, n_inputs: int, lookups: Sequence[tuple[s
             f"  store ptr %value{k}, ptr %to{k}",
         ]
     for k, (place, table, (rows, width)) in enumerate(lookups):
-        last = f"0x{struct.unpack('<Q', struct.pack('<d', float(rows - 1)))[0]:016X}"
         lines += [
             f"  call void @{place}(ptr %in, ptr %places)",
             f"  %x{k} = load double, ptr %place",
             f"  %low{k} = call double @llvm.maxnum.f64(double %x{k}, double 0.0)",
-            f"  %held{k} = call double @llvm.minnum.f64(double %low{k}, double {last})",
+            f"  %held{k} = call double @llvm.minnum.f64(double %low{k}, double {double(rows - 1.0)})",
             f"  %row{k} = fptosi double %held{k} to i64",
-            f"  %offset{k} = mul i64 %row{k}, {width}",
+            f"  %after{k} = fcmp oge double %x{k}, 0.0",
+            f"  %before{k} = fcmp ole double %x{k}, {double(rows)}",
+            f"  %inside{k} = and i1 %after{k}, %before{k}",
+            f"  %taken{k} = select i1 %inside{k}, i64 %row{k}, i64 {rows}",
+            f"  %offset{k} = mul i64 %taken{k}, {width}",
             f"  %table{k} = load volatile ptr, ptr @{table}",
             f"  %found{k} = getelementptr double, ptr %table{k}, i64 %offset{k}",
             f"  %slot{k} = getelementptr ptr, ptr %all, i64 {n_inputs + k}",

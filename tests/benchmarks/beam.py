@@ -2,13 +2,15 @@
 
     python tests/benchmarks/beam.py [bench.json]
 
-Both are pinned to one core and measured in turn, so that the machine's moods meet both. Ours are linear beam elements in 20 modes,
-Exudyn's ANCF cables in absolute coordinates: the same arms on a beam of the same numbers, started in the same shape.
+Both are pinned to one core and measured in turn, so that the machine's moods meet both. Ours are linear beam elements
+in 20 modes, Exudyn's ANCF cables in absolute coordinates: the same arms on a beam of the same numbers, started in the
+same shape.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import statistics
@@ -36,7 +38,7 @@ FORMS = {
 
 def exudyn_model(exu: Any) -> Any:
     """The assembled system: arms of 1.5 m and 1 m on a clamped beam whose right end may slide along it."""
-    from exudyn import itemInterface as items
+    items = importlib.import_module("exudyn.itemInterface")
 
     mechanism = build("lipinski_pendulum", modes=0, formulation="schur")
     beam, gravity = mechanism.beams[0], mechanism.parameters["gravity"]
@@ -51,7 +53,7 @@ def exudyn_model(exu: Any) -> Any:
         node = items.NodePoint2DSlope1(referenceCoordinates=[length * k, 0.0, 1.0, 0.0], initialCoordinates=moved)
         ends.append(mbs.AddNode(node))
     cables = []
-    for left, right in zip(ends, ends[1:], strict=False):
+    for left, right in itertools.pairwise(ends):
         cable = items.ObjectANCFCable2D(
             length=length,
             massPerLength=beam.mass_per_length,

@@ -20,7 +20,7 @@ from nodes.studies.methods import DOPRI5, NONE, RK4, SAMPLED
 from nodes.studies.runs import Method, Outcome, Run, execute
 from nodes.studies.study import Results, Study
 
-PAPERS = ("man", "nada")
+PAPERS = ("lipinski", "man", "nada")
 MOST_CURVES = 7
 pytestmark = pytest.mark.timeout(600)  # a loaded machine runs every simulation and draws every picture
 

@@ -12,7 +12,7 @@ from robots.benchmarks.lipinski import lipinski_pendulum
 from robots.registry import build
 from sim_core import reference
 from sim_core.derivation.beams import with_beams
-from sim_core.errors import InvalidRequest
+from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.integrators.workspace import RELAXED
 from sim_core.mechanism import Mechanism
 from sim_core.simulation import Simulation
@@ -135,6 +135,20 @@ def test_the_linear_part_changes_no_result(stabilizer: str) -> None:
     for sim in sims:
         sim.advance(0.05)
     np.testing.assert_allclose(sims[0].state.q, sims[1].state.q, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("formulation", ["partitioned", "schur"])
+def test_a_point_that_slides_off_the_beam_ends_the_run(formulation: str) -> None:
+    system = assemble(build("lipinski_pendulum", elements=6, modes=2, formulation=formulation))
+    sim = Simulation(system, step_s=1e-3, stepper="implicit_midpoint")
+    q, v = np.array(system.mechanism.initial_q), np.array(system.mechanism.initial_v)
+    v[0] = 6.0
+    sim.reset(q, v)
+    with pytest.raises(SimulationDiverged) as caught:
+        sim.advance(1.5)
+    caught.value.file.unlink()
+    positions = caught.value.history[:, 1]
+    assert 4.9 < positions[-1] < 5.1
 
 
 @pytest.mark.parametrize("supports", ["clamped", "simple"])
