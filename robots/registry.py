@@ -12,7 +12,16 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from robots.arms import chain
-from robots.benchmarks import crank_slider, four_bar, gear_train, iftomm, rotary_pendulum, squeezer, triple_pendulum
+from robots.benchmarks import (
+    crank_slider,
+    four_bar,
+    gear_train,
+    iftomm,
+    lipinski,
+    rotary_pendulum,
+    squeezer,
+    triple_pendulum,
+)
 from robots.charmie import mechanism as charmie
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
@@ -30,6 +39,7 @@ OURS: dict[str, Builder] = {
     "epicyclic_gear_train": gear_train.epicyclic_gear_train,
     "equal_crank_slider": crank_slider.equal_crank_slider,
     "four_bar_chain": iftomm.four_bar_chain,
+    "lipinski_pendulum": lipinski.lipinski_pendulum,
     "parallelogram_four_bar": four_bar.parallelogram_four_bar,
     "rotary_pendulum": rotary_pendulum.rotary_pendulum,
     "simple_pendulum": iftomm.simple_pendulum,

@@ -45,6 +45,10 @@ class Batch:
     def __init__(self, system: System, lanes: int) -> None:
         if lanes not in LANES:
             raise InvalidRequest(f"a batch of {lanes} lanes was asked for; there are {', '.join(map(str, LANES))}")
+        if system.mechanism.beams:
+            raise InvalidRequest(
+                f"{system.mechanism.name!r} has beams; a batch takes mechanisms of rigid bodies, a Simulation these too"
+            )
         self.system, self.lanes = system, lanes
         key = f"{system.code_hash}-{lanes}"
         library = native.load(key)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Literal
 
 from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
 
 Vector3 = tuple[float, float, float]
 Matrix3 = tuple[Vector3, Vector3, Vector3]
@@ -172,7 +173,7 @@ class SpinRelation:
     terms: tuple[tuple[str, Vector3, float], ...]
 
 
-Constraint = Coincidence | Perpendicular | Slider | Distance | UnitNorm | SpinRelation
+Constraint = Coincidence | Perpendicular | Slider | Distance | UnitNorm | SpinRelation | BeamContact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +240,7 @@ class JointOutput:
     joint: str
 
 
-Output = PointOutput | JointOutput
+Output = PointOutput | JointOutput | DeflectionOutput | ContactForceOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,8 +274,11 @@ class Crossing:
 class Mechanism:
     """A whole mechanism and the state it starts from.
 
+    formulation           how the constrained equations are solved: "schur" eliminates a, then solves for lam;
+                          "augmented" solves for both at once; "partitioned" eliminates lam and the dependent coordinate
+                          of a beam contact in closed form, "partitioned_as_printed" with the force of the paper
     initial_q, initial_v  in the order of the coordinates of the derivation: bodies in order for "absolute", joints in
-                          order for "joint"
+                          order for "joint"; then those of the beams
     parameters            the numbers it was built from, for people and recordings
     """
 
@@ -284,11 +288,13 @@ class Mechanism:
     joints: tuple[Joint, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     springs: tuple[Spring, ...] = ()
+    beams: tuple[Beam, ...] = ()
     actuators: tuple[Actuator, ...] = ()
     outputs: tuple[Output, ...] = ()
     configurations: tuple[Configuration, ...] = (Configuration(),)
     guards: tuple[Crossing, ...] = ()
     gravity: Vector3 = (0.0, 0.0, -9.81)
+    formulation: Literal["schur", "augmented", "partitioned", "partitioned_as_printed"] = "schur"
     initial_q: tuple[float, ...] = ()
     initial_v: tuple[float, ...] = ()
     parameters: dict[str, float] = field(default_factory=dict, hash=False)

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sim_core.flexible.description import BeamContact
+from sim_core.flexible.elements import beam_model
 from sim_core.mechanism import (
     COORDINATES,
     GROUND,
@@ -107,10 +109,38 @@ def _quaternion_rate(e: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> dict[str, MovingFrame]:
-    """The frames of all bodies at q, moving along `direction`."""
+    """The frames of all bodies at q, moving along `direction`; under a beam's name its coordinates as a position."""
     line = [Jet(x, d, 0.0) for x, d in zip(q, direction, strict=True)]
     build = _absolute_frames if mechanism.coordinates == "absolute" else _joint_frames
-    return build(mechanism, line)
+    first = len(line) - sum(beam.n_coordinates for beam in mechanism.beams)
+    beams, start = {}, first
+    for beam in mechanism.beams:
+        beams[beam.name] = MovingFrame(_stack(line[start : start + beam.n_coordinates]), constant(np.eye(3)))
+        start += beam.n_coordinates
+    if "partitioned" in mechanism.formulation:
+        _add_dependent(mechanism, line, beams)
+    return build(mechanism, line) | beams
+
+
+def _add_dependent(mechanism: Mechanism, line: list[Jet], beams: dict[str, MovingFrame]) -> None:
+    """Put the coordinate that the contact's row gives into the line: w - p = 0 solved for it."""
+    contact = next(c for c in mechanism.constraints if isinstance(c, BeamContact))
+    place = [joint.name for joint in mechanism.moving_joints].index(contact.dependent)
+    line.insert(place, constant(0.0))
+    (zero,) = _contact_rows(mechanism, contact, _joint_frames(mechanism, line) | beams)
+    line[place] = constant(1.0)
+    (one,) = _contact_rows(mechanism, contact, _joint_frames(mechanism, line) | beams)
+    line[place] = zero.scaled(1.0 / (zero.x - one.x))
+
+
+def _contact_rows(mechanism: Mechanism, contact: BeamContact, frames: dict[str, MovingFrame]) -> list[Jet]:
+    """w - p of a contact."""
+    beam = next(beam for beam in mechanism.beams if beam.name == contact.beam)
+    offset = frames[contact.body].point(contact.point) - constant(beam.origin)
+    x, p, q = constant(beam.axis) @ offset, constant(beam.direction) @ offset, frames[beam.name].p
+    N, slope, bend = (beam_model(beam).shape(float(x.x), k) for k in range(3))
+    row = Jet(N, slope * x.d, bend * x.d**2 + slope * x.dd)
+    return [row @ q - p]
 
 
 def _absolute_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFrame]:
@@ -181,7 +211,10 @@ def rows_along(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> Jet:
             if b.orientation == "euler_parameters"
         ]
     for constraint in mechanism.constraints:
-        jets += _rows(constraint, frames)
+        if not isinstance(constraint, BeamContact):
+            jets += _rows(constraint, frames)
+        elif "partitioned" not in mechanism.formulation:
+            jets += _contact_rows(mechanism, constraint, frames)
     return _stack(jets) if jets else constant(np.zeros(0))
 
 
@@ -257,6 +290,13 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
         f += rate * (_number(joint.load) - _number(joint.damping) * (rate @ v))
     for spring in mechanism.springs:
         f += _spring_force(spring, axes, along)
+    start = len(q) - sum(beam.n_coordinates for beam in mechanism.beams)
+    for model in map(beam_model, mechanism.beams):
+        block = slice(start, start + model.n)
+        M[block, block] += model.M
+        weight = model.beam.mass_per_length * np.dot(mechanism.gravity, model.beam.direction)
+        f[block] += weight * model.uniform - model.K @ q[block] - model.C @ v[block]
+        start += model.n
     phi = rows_along(mechanism, along)
     J = np.array([rows_along(mechanism, frames).d for frames in axes]).T.reshape(len(phi.x), len(q))
     moving = np.array([row for row in range(len(J)) if np.abs(J[row]).max() > 0], dtype=int)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sim_core.batch import Batch
 
 CONFIGURED_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm")
+LINEAR_KERNELS = ("relaxed",)  # of systems with a linear part
 SHARED_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards")
 
 
@@ -64,7 +65,10 @@ class System:
         self.configurations = tuple(
             ConfigurationKernels(
                 configuration.name,
-                {name: library.addresses[native.symbol_name(configuration.name, name)] for name in CONFIGURED_KERNELS},
+                {
+                    name: library.addresses[native.symbol_name(configuration.name, name)]
+                    for name in (*CONFIGURED_KERNELS, *(LINEAR_KERNELS if mechanism.beams else ()))
+                },
                 tuple(facts["row_names"][index]),
                 facts["n_holonomic"][index],
                 facts["factor_sizes"][index],
@@ -108,7 +112,8 @@ class System:
         self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray], configuration: int = 0
     ) -> BoundKernel:
         """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
-        owner = self.configurations[configuration].addresses if name in CONFIGURED_KERNELS else self.addresses
+        configured = name in CONFIGURED_KERNELS or name in LINEAR_KERNELS
+        owner = self.configurations[configuration].addresses if configured else self.addresses
         return BoundKernel(owner[name], inputs, outputs, self._library)
 
     def bind_inverse_dynamics(self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> BoundKernel:
@@ -245,12 +250,11 @@ def assemble(mechanism: Mechanism) -> System:
     library = native.load(key)
     if library is None:
         from sim_core.derivation.equations import derive
-        from sim_core.kernels.emit import module_of
+        from sim_core.kernels.tables import module_with_tables
 
         derivation = derive(mechanism)
         symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
         manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": derivation.facts}
-        library = native.compile_module(
-            module_of(derivation.functions, derivation.twins), cast(dict[str, Any], manifest), key
-        )
+        ir = module_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
+        library = native.compile_module(ir, cast(dict[str, Any], manifest), key)
     return System(mechanism, library)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.flexible.validation import check_beams
 from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation, Tunable, Vector3
 
 NAMED = {
@@ -16,6 +17,7 @@ NAMED = {
     "joints": "joint",
     "constraints": "constraint",
     "springs": "spring",
+    "beams": "beam",
     "actuators": "actuator",
     "guards": "guard",
 }
@@ -44,14 +46,16 @@ def validate(mechanism: Mechanism) -> None:
     for spring in mechanism.springs:
         _check_damping(spring.damping, "N s/m", f"{owner}: spring {spring.name!r}")
     _check_configurations(mechanism, owner)
+    check_beams(mechanism, owner)
     _check_start(mechanism, owner)
 
 
 def coordinate_count(mechanism: Mechanism) -> int:
     """How many coordinates the derivation will give it."""
+    beams = sum(beam.n_coordinates for beam in mechanism.beams) - int("partitioned" in mechanism.formulation)
     if mechanism.coordinates == "absolute":
-        return sum(len(body.free_coordinates) for body in mechanism.bodies)
-    return sum(3 if joint.kind == "planar" else 1 for joint in mechanism.moving_joints)
+        return beams + sum(len(body.free_coordinates) for body in mechanism.bodies)
+    return beams + sum(3 if joint.kind == "planar" else 1 for joint in mechanism.moving_joints)
 
 
 def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:

@@ -192,8 +192,8 @@ class Looks:
 def watcher(name: str, sim: Any) -> Callable[[], Any]:
     """A function that looks at one thing of a simulation.
 
-    "outputs", "joints" (positions), "bars" (angles), "energy"; |Phi| and |Phidot| of "row N" (from 1, with
-    sign), "rows JOINT", the "unit rows" of Euler parameters; |Phidot| of the "rolling rows", the nonholonomic ones.
+    "outputs", "joints" (positions), "bars" (angles), "coordinates", "energy"; |Phi| and |Phidot| of "row N" (from 1,
+    with sign), "rows JOINT", the "unit rows" of Euler parameters; |Phidot| of the nonholonomic "rolling rows".
     """
     if name == "outputs":
         return lambda: list(sim.outputs().values())
@@ -201,6 +201,8 @@ def watcher(name: str, sim: Any) -> Callable[[], Any]:
         return lambda: sim.joints()[0]
     if name == "bars":  # angles from the x axis, of bars in a row
         return lambda: np.cumsum(sim.joints()[0])
+    if name == "coordinates":
+        return lambda: sim.state.q
     if name == "energy":
         return lambda: sim.energy()
     kernels = sim.system.configurations[0]

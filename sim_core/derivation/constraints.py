@@ -10,6 +10,7 @@ import casadi as ca
 from sim_core import spatial
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.errors import InvalidMechanism
+from sim_core.flexible.description import BeamContact
 from sim_core.mechanism import (
     GROUND,
     Coincidence,
@@ -68,6 +69,12 @@ def _(constraint: UnitNorm, frames: Frames, symbols: Symbols) -> ca.SX:
 @rows_of.register
 def _(constraint: SpinRelation, frames: Frames, symbols: Symbols) -> ca.SX:
     return sum((factor * ca.dot(frames[body].w, ca.DM(axis)) for body, axis, factor in constraint.terms), ca.SX(0))
+
+
+@rows_of.register
+def _(constraint: BeamContact, frames: Frames, symbols: Symbols) -> ca.SX:
+    contact, _ = symbols.contacts[constraint.name]
+    return contact.deflection - contact.across
 
 
 def is_nonholonomic(constraint: Constraint) -> bool:

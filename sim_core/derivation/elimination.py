@@ -85,9 +85,9 @@ class Factor:
         return {self.order[k]: value for k, value in x.items()}
 
 
-def factorize(A: Entries, n: int, last_first: bool = False) -> Factor:
-    """LDL' of a symmetric positive definite matrix given by its entries."""
-    order = minimum_degree(set(A), n, last_first)
+def factorize(A: Entries, n: int, last_first: bool = False, order: list[int] | None = None) -> Factor:
+    """LDL' of a symmetric matrix given by its entries: positive definite, or with an order that meets no zero pivot."""
+    order = minimum_degree(set(A), n, last_first) if order is None else order
     position = {index: k for k, index in enumerate(order)}
     work = {(position[i], position[j]): value for (i, j), value in A.items() if position[i] >= position[j]}
     columns: list[dict[int, ca.SX]] = []

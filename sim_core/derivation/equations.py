@@ -9,13 +9,15 @@ import numpy as np
 
 from sim_core import spatial
 from sim_core.derivation import absolute, recursive, tree
-from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
-from sim_core.derivation.constraints import Rows, all_constraints, rows_for
+from sim_core.derivation.beams import with_beams
+from sim_core.derivation.making import KernelMaker, arguments
+from sim_core.derivation.solutions import Solution, solutions_of
 from sim_core.derivation.springs import spring_energy, spring_forces
-from sim_core.derivation.symbols import Frame, Lifted, Motion, Symbols
+from sim_core.derivation.symbols import Frame, Motion, Symbols
+from sim_core.flexible.description import ContactForceOutput, DeflectionOutput
+from sim_core.flexible.elements import beam_model
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
-from sim_core.mechanism import GROUND, Joint, JointOutput, Mechanism, SpinRelation, UnitNorm
-from sim_core.solve import regularization_for
+from sim_core.mechanism import GROUND, Joint, JointOutput, Mechanism, PointOutput
 from sim_core.validation import validate
 
 FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
@@ -25,12 +27,16 @@ FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
 class Derivation:
     """The symbolic functions of a mechanism, by kernel name, and the facts that the compiled system keeps.
 
-    facts  plain data: coordinate names, row names per configuration, which joint angles wrap, ...
-    twins  argument name -> pairs of its elements that correspond in alike branches
+    facts   plain data: coordinate names, row names per configuration, which joint angles wrap, ...
+    uses    names of the tables whose rows are a function's last inputs
+    tables  by name: the function of a row's number, and the numbers
+    twins   argument name -> pairs of its elements that correspond in alike branches
     """
 
     functions: dict[str, ca.Function]
     facts: dict[str, object]
+    uses: dict[str, tuple[str, ...]]
+    tables: dict[str, tuple[ca.Function, np.ndarray]]
     twins: dict[str, list[tuple[int, int]]]
 
 
@@ -40,46 +46,38 @@ def derive(mechanism: Mechanism) -> Derivation:
     `inverse_dynamics` takes a in the place of u, `forward_dynamics` the generalized forces tau.
     """
     validate(mechanism)
-    symbols, motion = FAMILIES[mechanism.coordinates](mechanism)
+    symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
     applied = _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
-    f = motion.f + applied
-    arguments = _arguments(symbols)
-    functions: dict[str, ca.Function] = {}
-    row_names: list[tuple[str, ...]] = []
-    n_holonomic: list[int] = []
-    factor_sizes: list[int] = []
-    constraints = all_constraints(mechanism)
-    for configuration in mechanism.configurations:
-        active = [c for c in constraints if configuration.constraints is None or c.name in configuration.constraints]
-        rows = rows_for(active, motion.frames, symbols)
-        closed = len(active) > 0 and _has_loops(mechanism)
-        factor, least_norm = _factors(mechanism, motion, symbols, rows, closed)
-        kernels = _kernels_of(motion.M, f, rows, factor, least_norm, symbols)
-        functions |= {f"{configuration.name}.{name}": function for name, function in kernels.items()}
-        row_names.append(rows.names)
-        n_holonomic.append(rows.Phi.numel())
-        factor_sizes.append(factor.parts().numel())
-    a = ca.SX.sym("a", symbols.q.numel())
-    needed = ca.substitute(motion.inertial(a) - applied, symbols.u, ca.SX.zeros(symbols.u.shape))
-    functions["inverse_dynamics"] = _kernel("inverse_dynamics", _arguments(symbols, a=a), [needed], symbols.lifted)
-    functions["joints"] = _kernel("joints", arguments, [positions, rates], symbols.lifted)
-    functions["wrapping"] = _kernel("wrapping", arguments, [_selected(positions, wraps)], symbols.lifted)
-    functions["energy"] = _kernel("energy", arguments, [_energy(mechanism, motion, symbols)], symbols.lifted)
-    output_names, outputs = _outputs(mechanism, motion, positions)
-    functions["outputs"] = _kernel("outputs", arguments, [outputs], symbols.lifted)
-    functions["poses"] = _kernel("poses", arguments, list(_poses(mechanism, motion)), symbols.lifted)
-    functions["guards"] = _kernel("guards", arguments, [_guards(mechanism, motion)], symbols.lifted)
+    solutions = solutions_of(mechanism, motion, motion.f + applied, symbols)
+    first = solutions[0]
+    maker = KernelMaker(first.symbols, first.seen)
+    for configuration, solution in zip(mechanism.configurations, solutions, strict=True):
+        maker.add_all(configuration.name, _kernels_of(solution))
+    a = ca.SX.sym("a", len(first.coordinate_names))
+    needed = ca.substitute(first.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
+    maker.add("inverse_dynamics", arguments(first.symbols, a=a), [needed])
+    output_names, outputs = _outputs(mechanism, motion, symbols, positions, first)
+    shared = {
+        "joints": [positions, rates],
+        "wrapping": [_selected(positions, wraps)],
+        "energy": [_energy(mechanism, motion, symbols)],
+        "outputs": [outputs],
+        "poses": list(_poses(mechanism, motion)),
+        "guards": [_guards(mechanism, motion)],
+    }
+    for name, results in shared.items():
+        maker.add(name, arguments(first.symbols), results)
     facts: dict[str, object] = {
-        "coordinate_names": motion.coordinate_names,
-        "row_names": row_names,
-        "n_holonomic": n_holonomic,
-        "factor_sizes": factor_sizes,
+        "coordinate_names": first.coordinate_names,
+        "row_names": [solution.rows.names for solution in solutions],
+        "n_holonomic": [solution.rows.Phi.numel() for solution in solutions],
+        "factor_sizes": [solution.factor.parts().numel() for solution in solutions],
         "wraps": wraps,
         "output_names": output_names,
         "output_wraps": _output_wraps(mechanism, output_names, wraps),
     }
-    return Derivation(functions, facts, _twins(mechanism, motion, symbols))
+    return Derivation(maker.functions, facts, maker.uses, maker.tables(), _twins(mechanism, motion, symbols))
 
 
 def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
@@ -100,28 +98,6 @@ def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
     }
 
 
-def _arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
-    """t, q, v, u, p by name; another vector may stand in the place of u."""
-    fourth = in_place_of_u or {"u": symbols.u}
-    return {"t": symbols.t, "q": symbols.q, "v": symbols.v, **fourth, "p": symbols.p}
-
-
-def _kernel(name: str, inputs: dict[str, ca.SX], results: list[ca.SX], lifted: Lifted) -> ca.Function:
-    """A function whose results are dense, as kernels write them; the lifted values it needs come last."""
-    results, names = [ca.densify(result) for result in results], [f"result_{k}" for k in range(len(results))]
-    places = lifted.needed_by(results)
-    if places:
-        values = ca.SX.zeros(len(lifted.values))
-        for place in places:
-            values[place] = lifted.values[place]
-        inputs, results, names = (
-            inputs | {LIFTED: ca.vertcat(*lifted.symbols)},
-            [*results, values],
-            [*names, LIFTED_VALUES],
-        )
-    return ca.Function(name, list(inputs.values()), results, list(inputs), names)
-
-
 def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:
     """Pairs of corresponding elements of every argument that has some."""
     if not motion.twins:
@@ -133,11 +109,15 @@ def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, 
     return alike | {"u": efforts, LIFTED: symbols.lifted.twins}
 
 
-def _kernels_of(
-    M: ca.SX, f: ca.SX, rows: Rows, factor: ConstrainedFactor, least_norm: ConstrainedFactor, symbols: Symbols
-) -> dict[str, ca.Function]:
-    """The kernels of one configuration; `acceleration` takes U too, `apply` factor, r1, r2, `least_norm` r2 too."""
-    arguments, lifted = _arguments(symbols), symbols.lifted
+def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]:
+    """Inputs and results of one configuration's kernels.
+
+    `acceleration` takes U too, `apply` factor, r1, r2, `least_norm` r2 too. `relaxed` takes U, an acceleration g so far
+    and weights w_v, w_q: (M + W) a + J' lam = f + W g, J a = gamma - U, W = w_v D0 + w_q K0 of the linear part. Where
+    q and v are q* + w_q g and v* + w_v g, that is an iteration with the linear part implicit.
+    """
+    symbols, M, f, rows, factor = solution.symbols, solution.M, solution.f, solution.rows, solution.factor
+    usual = arguments(symbols)
     n_q, n_rows = M.shape[0], rows.J.shape[0]
     U = ca.SX.sym("U", n_rows)
     a, lam = factor.solve(f, rows.gamma - U)
@@ -148,58 +128,21 @@ def _kernels_of(
     stored = ca.SX.sym("factor", parts.numel())
     r1, r2 = ca.SX.sym("r1", n_q), ca.SX.sym("r2", n_rows)
     x, y = factor.with_parts(stored).solve(r1, r2)
-    whole = [M, f, rows.J, rows.gamma]
-    rhs = least_norm.solve(ca.SX(n_q, 1), r2)[0]
-    parts_of: dict[str, tuple[dict[str, ca.SX], list[ca.SX]]] = {
-        "terms": (arguments, whole),
-        "acceleration": (arguments | {"U": U}, [a, lam, parts]),
-        "forward_dynamics": (_arguments(symbols, tau=tau), [driven, forces]),
+    least = solution.least_norm.solve(ca.SX(n_q, 1), r2)[0]
+    kernels = {
+        "terms": (usual, [M, f, rows.J, rows.gamma]),
+        "acceleration": (usual | {"U": U}, [a, lam, parts]),
+        "forward_dynamics": (arguments(symbols, tau=tau), [driven, forces]),
         "apply": ({"factor": stored, "r1": r1, "r2": r2}, [x, y]),
-        "residual": (arguments, [rows.Phi, rows.Phidot]),
-        "least_norm": (arguments | {"r2": r2}, [rhs]),
+        "residual": (usual, [rows.Phi, rows.Phidot]),
+        "least_norm": (usual | {"r2": r2}, [least]),
     }
-    return {name: _kernel(name, inputs, results, lifted) for name, (inputs, results) in parts_of.items()}
-
-
-def _factors(
-    mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
-) -> tuple[ConstrainedFactor, ConstrainedFactor]:
-    """The factor of the constrained solve, and the same with the identity for M, which gives least-norm solutions.
-
-    Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers.
-    """
-    inputs = {"t": symbols.t, "q": symbols.q, "v": symbols.v, "p": symbols.p}
-    start = [0.0, mechanism.initial_q, mechanism.initial_v, [tunable.value for tunable in mechanism.tunables]]
-    at_start = [symbols.lifted.written_out(motion.M), rows.J]
-    M, J = (np.array(value) for value in _kernel("start", inputs, at_start, Lifted())(*start))
-    norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
-    penalty_rows = [index for index, name in enumerate(rows.names) if name in norms]
-    regularization = regularization_for(M, J, penalty_rows, closed)
-    identity, least = ca.SX.eye(len(M)), regularization_for(np.eye(len(M)), J, [], closed)
-    return (
-        factorize_constrained(motion.M, rows.J, regularization, penalty_rows),
-        factorize_constrained(identity, rows.J, least, []),
-    )
-
-
-def _has_loops(mechanism: Mechanism) -> bool:
-    """Whether bodies and constraints between them form a cycle: only then can rows of sound joints lose rank."""
-    if mechanism.coordinates == "joint":
-        return True
-    leader = {name: name for name in [GROUND, *[body.name for body in mechanism.bodies]]}
-
-    def find(name: str) -> str:
-        while leader[name] != name:
-            name = leader[name]
-        return name
-
-    edges = [(joint.parent, joint.child) for joint in mechanism.joints]
-    edges += [(c.body_a, c.body_b) for c in mechanism.constraints if not isinstance(c, UnitNorm | SpinRelation)]
-    for a, b in edges:
-        if find(a) == find(b):
-            return True
-        leader[find(a)] = find(b)
-    return False
+    if solution.relaxed is not None:
+        guess, weights = ca.SX.sym("guess", n_q), ca.SX.sym("weights", 2)
+        added, implicit = solution.relaxed(weights)
+        better = implicit.solve(f + added @ guess, rows.gamma - U)
+        kernels["relaxed"] = (usual | {"U": U, "guess": guess, "weights": weights}, list(better))
+    return kernels
 
 
 def _joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
@@ -267,25 +210,34 @@ def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX
 
 def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
     kinetic = 0.5 * ca.dot(symbols.v, motion.M @ symbols.v)
-    potential = spring_energy(mechanism, motion.frames, symbols)
+    potential = motion.potential + spring_energy(mechanism, motion.frames, symbols)
     for body in mechanism.bodies:
         center = motion.frames[body.name].point(body.center_of_mass)
         potential -= symbols.number(body.mass) * ca.dot(ca.DM(mechanism.gravity), center)
     return ca.vertcat(kinetic, potential)
 
 
-def _outputs(mechanism: Mechanism, motion: Motion, positions: ca.SX) -> tuple[list[str], ca.SX]:
+def _outputs(
+    mechanism: Mechanism, motion: Motion, symbols: Symbols, positions: ca.SX, solution: Solution
+) -> tuple[list[str], ca.SX]:
     names, values = [], []
     joints = [joint.name for joint in mechanism.moving_joints]
+    beams = {beam.name: beam_model(beam) for beam in mechanism.beams}
     for output in mechanism.outputs:
-        if isinstance(output, JointOutput):
+        if not isinstance(output, PointOutput):
             names.append(output.name)
+        if isinstance(output, JointOutput):
             values.append(positions[joints.index(output.joint)])
-            continue
-        point = motion.frames[output.body].point(output.point)
-        for axis in output.axes:
-            names.append(f"{output.name}_{axis}")
-            values.append(point["xyz".index(axis)])
+        elif isinstance(output, DeflectionOutput):
+            shape = ca.SX(ca.DM(beams[output.beam].shape(output.x)))
+            values.append(ca.dot(shape, symbols.beams[output.beam]))
+        elif isinstance(output, ContactForceOutput):
+            values.append(-solution.multiplier(output.contact))
+        else:
+            point = motion.frames[output.body].point(output.point)
+            for axis in output.axes:
+                names.append(f"{output.name}_{axis}")
+                values.append(point["xyz".index(axis)])
     return names, _column(values)
 
 

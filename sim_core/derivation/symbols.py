@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import casadi as ca
 
@@ -59,7 +60,10 @@ class Lifted:
 
 @dataclass(frozen=True)
 class Symbols:
-    """t, q, v, u, p as SX; `tunable_names` gives the order of p."""
+    """t, q, v, u, p as SX; `tunable_names` gives the order of p.
+
+    beams, contacts  coordinates of each beam; contact and lookup of each point on one, as derivation/beams.py has them
+    """
 
     t: ca.SX
     q: ca.SX
@@ -68,6 +72,8 @@ class Symbols:
     p: ca.SX
     tunable_names: tuple[str, ...]
     lifted: Lifted = field(default_factory=Lifted)
+    beams: Mapping[str, ca.SX] = field(default_factory=dict)
+    contacts: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def number(self, value: Number) -> float | ca.SX:
         """A number of the description: folded in, or the symbol of its tunable."""
@@ -122,8 +128,9 @@ def ground_frame() -> dict[str, Frame]:
 class Motion:
     """What a coordinate family gives: names, frames, and the unconstrained equations M a = f (without u in f).
 
-    inertial  M a - f for an acceleration a (n_q,), in the cheapest form the family has
-    twins     pairs of coordinates that correspond in alike branches
+    inertial   M a - f for an acceleration a (n_q,), in the cheapest form the family has
+    twins      pairs of coordinates that correspond in alike branches
+    potential  what the beams store, J
     """
 
     coordinate_names: tuple[str, ...]
@@ -132,3 +139,4 @@ class Motion:
     f: ca.SX
     inertial: Callable[[ca.SX], ca.SX]
     twins: list[tuple[int, int]] = field(default_factory=list)
+    potential: ca.SX = field(default_factory=lambda: ca.SX(0))

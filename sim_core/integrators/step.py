@@ -110,6 +110,12 @@ def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
 
     It is counted. Where a correction stays inside the right-hand side, dq/dt and a are those of the corrected q and v.
     """
+    evaluate(m, calls, law, h, ACCELERATION)
+
+
+@inner
+def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
+    """`accelerate` by that kernel: ACCELERATION, or RELAXED, which takes state[X] as the acceleration so far."""
     m.scalars[EVALUATIONS] += 1.0
     if law[LAW_MODE] == EVERY_STAGE:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
@@ -120,7 +126,7 @@ def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
         project(m, calls, law)
     for i in range(m.state.shape[1]):
         m.state[DQDT, i] = m.state[V, i]
-    call_kernel(calls[ACCELERATION, 0], calls[ACCELERATION, 1], calls[ACCELERATION, 2])
+    call_kernel(calls[kernel, 0], calls[kernel, 1], calls[kernel, 2])
     if law[LAW_MODE] == CORRECTING_STAGES:
         for i in range(m.state.shape[1]):
             m.state[Q, i], m.state[V, i] = m.state[Q_KEPT, i], m.state[V_KEPT, i]
@@ -133,6 +139,8 @@ def project(m, calls, law):  # type: ignore[no-untyped-def]
     x is the least in the metric of M, by the step's factor or by one made here, or the least in norm. Nonholonomic rows
     have no position: q moves along them.
     """
+    if law[LAW_ROWS] == 0:
+        return
     for level in (POSITION_LEVEL, VELOCITY_LEVEL):
         if not law[LAW_LEVELS] & level:
             continue

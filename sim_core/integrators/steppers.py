@@ -14,6 +14,7 @@ from sim_core.integrators.tableaus import (
     DORMAND_PRINCE,
     DORMAND_PRINCE_DENSE,
     DORMAND_PRINCE_FIXED,
+    MIDPOINT,
     RADAU_IIA_5,
     RK4,
     TR_BDF2,
@@ -32,6 +33,7 @@ class Stepper:
     evaluations   of the acceleration per step, 0 where it depends on the motion
     loop          "module:function" of sim_core.integrators
     tableau       of the method, or of the one that starts it
+    amplification what a step makes of e, e' and memory when e'' = -kp e - kd e', where no tableau says so
     companion     multistep methods: growth per step of y' = lambda y as a function of z = h lambda
     held_lever    how far a U held over a step moves the position: -held_lever h^2 U (1/2 for one-step methods)
     pole          where the sampled law puts its poles under this stepper
@@ -56,6 +58,7 @@ class Stepper:
     options: tuple[float, ...] = ()
     extras: Callable[[int], tuple[Any, ...]] | None = field(default=None, repr=False)
     needs: tuple[str, ...] = ()
+    amplification: Callable[[float, float, float], np.ndarray] | None = field(default=None, repr=False)
 
     def loop(self) -> Any:
         """The stepping loop, compiled when it is first called."""
@@ -81,6 +84,8 @@ class Stepper:
         """Largest growth per step of e'' = -kp e - kd e' when U acts at every stage: at most 1 where it is stable."""
         if self.adaptive:
             return 0.0
+        if self.amplification is not None:
+            return _spectral_radius(self.amplification(kp, kd, h))
         z = h * np.roots([1.0, kd, kp]).astype(complex)
         if self.companion is not None:
             return max(_spectral_radius(self.companion(pole)) for pole in z)
@@ -119,6 +124,48 @@ def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Step
         return (rows, np.array(tableau.groups), tolerance, *scratch)
 
     return Stepper(name, order, s, 0, "implicit:advance_implicit", tableau, memory=(3, s, 2), extras=extras)
+
+
+def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any) -> Stepper:
+    """A method with one unknown acceleration per step; constants as the loop has them."""
+    rows = np.array(constants)[:, None]
+
+    def extras(n: int) -> tuple[Any, ...]:
+        scratch = np.zeros((n, n)), np.zeros(n, dtype=np.int64), np.zeros(n), np.zeros(1 + 2 * n * n)
+        return (rows, tolerance, *scratch)
+
+    loop_name = "one_stage:advance_one_stage"
+    return Stepper(name, 2, 2, 0, loop_name, MIDPOINT, memory=(3, 1, 2), extras=extras, **more)
+
+
+def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
+    """The implicit midpoint rule: order 2, no step makes an oscillation grow or fade. [HairerWanner1996, ch. IV.8]
+
+    tolerance  on h a of its iteration, over the largest velocity or 1
+    """
+    return _one_stage("implicit_midpoint", [1 / 2, 1 / 4, 1 / 2], tolerance)
+
+
+def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
+    """Generalized-alpha, order 2: the fastest vibrations shrink by rho per step. [ArnoldBruls2007]"""
+    if not 0.0 <= rho <= 1.0:
+        raise InvalidRequest(f"generalized_alpha: rho is {rho}; it must lie in [0, 1]")
+    alpha_m, alpha_f = (2 * rho - 1) / (rho + 1), rho / (rho + 1)
+    gamma = 1 / 2 + alpha_f - alpha_m
+    beta = (gamma + 1 / 2) ** 2 / 4
+    share, start, old = (x / (1 - alpha_m) for x in (1 - alpha_f, alpha_f, alpha_m))
+
+    def amplification(kp: float, kd: float, h: float) -> np.ndarray:
+        """(3, 3): what a step makes of e, e' and A when e'' = -kp e - kd e'."""
+        known = np.array([-start * kp, -start * kd, -old])
+        e, v, A = np.eye(3)
+        e_star = e + h * v + h * h * ((1 / 2 - beta) * A + beta * known)
+        v_star = v + h * ((1 - gamma) * A + gamma * known)
+        a = -(kp * e_star + kd * v_star) / (1 + share * h * (kd * gamma + kp * h * beta))
+        return np.array([e_star + h * h * beta * share * a, v_star + h * gamma * share * a, share * a + known])
+
+    constants = [gamma * share, beta * share, 1.0, share, start, old, beta, gamma]
+    return _one_stage("generalized_alpha", constants, tolerance, amplification=amplification)
 
 
 def tr_bdf2(tolerance: float = 1e-12) -> Stepper:
@@ -169,6 +216,8 @@ STEPPERS: dict[str, Stepper] = {
         Stepper("semi_implicit", 1, 1, 1, "semi_implicit:advance_semi_implicit", held_lever=1.0),
         Stepper("dopri5", 5, 6, 6, "runge_kutta:advance_explicit", DORMAND_PRINCE_FIXED),
         Stepper("abm4", 4, 4, 2, "multistep:advance_multistep", RK4, adams_companion, 0.5, pole=0.8, memory=(2, 6)),
+        implicit_midpoint(),
+        generalized_alpha(),
         tr_bdf2(),
         radau5(),
         dopri5_adaptive(),

@@ -76,6 +76,9 @@ DORMAND_PRINCE_DENSE = replace(
 # Without its embedded error the last stage of Dormand-Prince has no use.
 DORMAND_PRINCE_FIXED = Tableau(A=DORMAND_PRINCE.A[:6], b=DORMAND_PRINCE.b[:6])
 
+# One stage in the middle of the step: Gauss of order 2, which neither damps nor drives an oscillation.
+MIDPOINT = Tableau(A=((1 / 2,),), b=(1.0,), groups=(1,))
+
 # Trapezoidal rule to t + (2 - sqrt2) h, BDF2 over the rest: one diagonal for both. [HoseaShampine1996, table 1]
 _D, _W = 1 - math.sqrt(2) / 2, math.sqrt(2) / 4
 TR_BDF2 = Tableau(A=((), (_D, _D), (_W, _W, _D)), b=(_W, _W, _D), groups=(1, 1, 1))

@@ -12,7 +12,7 @@ from sim_core.system import System
 HISTORY = 100
 
 # rows of `calls`
-ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM = range(6)
+ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED = range(7)
 # entries of `law`
 LAW, LAW_PHI, LAW_PHIDOT, LAW_GAINS, LAW_MEMORY, LAW_U, LAW_HOLONOMIC, LAW_ROWS, LAW_MODE = range(9)
 LAW_REMEMBERS, LAW_LEVELS, LAW_SOLVE = range(9, 12)
@@ -28,7 +28,7 @@ DONE, DIVERGED, EVENT, STEP_TOO_SMALL, NOT_CONVERGED = range(5)
 # rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards
 Q, V, DVDT, Q0, V0, R1, X, DQDT, Q_KEPT, V_KEPT = range(10)
 PHI, PHIDOT, HELD, LAM, R2, Y = range(6)
-TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS = range(4)
+TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 
@@ -39,7 +39,7 @@ class Memory(NamedTuple):
     state: np.ndarray  # (10, n_q)
     rows: np.ndarray  # (6, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (4,)
+    scalars: np.ndarray  # (6,)
     angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
     guards: np.ndarray  # (3, n_guards): values now and before, direction (2: not watched)
     stepper: np.ndarray  # the stepper's memory
@@ -55,7 +55,7 @@ class Workspace:
             np.zeros((10, n_q)),
             np.zeros((6, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(4),
+            np.zeros(6),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),
@@ -64,7 +64,8 @@ class Workspace:
         self.q, self.v, self.a, _, _, self.r1, self.x, *_ = self.memory.state
         self.phi, self.phidot, self.U, self.lam, self.r2, self.y = self.memory.rows
         scalars = self.memory.scalars
-        self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:]
+        self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:4]
+        self.weights = scalars[4:]
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
         self.stepper_memory, self.history = self.memory.stepper, self.memory.history
@@ -74,7 +75,10 @@ class Workspace:
 
 
 class Calls:
-    """The kernels of one configuration, bound to a workspace: `table` (6, 3) holds address, inputs, outputs."""
+    """The kernels of one configuration, bound to a workspace: `table` (7, 3) holds address, inputs, outputs.
+
+    An address is 0 where the system does not have the kernel.
+    """
 
     def __init__(self, system: System, w: Workspace, configuration: int) -> None:
         kernels = system.configurations[configuration]
@@ -85,6 +89,7 @@ class Calls:
             APPLY: (kernels.addresses["apply"], [w.factor, w.r1, w.r2], [w.x, w.y]),
             WRAPPING: (system.addresses["wrapping"], state, [w.angles]),
             LEAST_NORM: (kernels.addresses["least_norm"], [*state, w.r2], [w.x]),
+            RELAXED: (kernels.addresses.get("relaxed", 0), [*state, w.U, w.x, w.weights], [w.a, w.lam]),
             GUARDS: (system.addresses["guards"], state, [w.guards]),
         }
         self.table = np.zeros((len(bindings), 3), dtype=np.int64)

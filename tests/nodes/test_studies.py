@@ -23,7 +23,7 @@ from nodes.studies.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_B
 from nodes.studies.runs import Method, Outcome, Run, execute, simulation_of
 from nodes.studies.study import Results, Study
 
-PAPERS = ("man", "nada")
+PAPERS = ("lipinski", "man", "nada")
 MOST_CURVES = 7
 pytestmark = pytest.mark.timeout(600)  # a loaded machine runs every simulation and draws every picture
 

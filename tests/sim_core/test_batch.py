@@ -25,7 +25,10 @@ def close(ours: np.ndarray, theirs: np.ndarray, tolerance: float) -> None:
     assert np.abs(ours - theirs).max(initial=0.0) <= tolerance * max(1.0, np.abs(theirs).max(initial=0.0))
 
 
-@pytest.mark.parametrize("name", names())
+RIGID = [name for name in names() if not build(name).beams]
+
+
+@pytest.mark.parametrize("name", RIGID)
 def test_dynamics_of_every_row_are_those_of_one_system(name: str) -> None:
     """11 rows in lanes of 4: two full vectors and one that is filled up."""
     system = assemble(build(name))
@@ -35,6 +38,12 @@ def test_dynamics_of_every_row_are_those_of_one_system(name: str) -> None:
     for row in range(11):
         close(tau[row], sim_core.inverse_dynamics(system, q[row], v[row], a[row]), 1e-12)
         close(back[row], sim_core.forward_dynamics(system, q[row], v[row], a[row]), 1e-12)
+
+
+def test_a_mechanism_with_beams_is_refused_in_one_line() -> None:
+    system = assemble(build("lipinski_pendulum", elements=4, modes=2))
+    with pytest.raises(InvalidRequest, match="'lipinski_pendulum' has beams; a batch takes mechanisms of rigid bodies"):
+        system.batch()
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8])

@@ -112,7 +112,7 @@ def test_pairs_and_lanes_give_what_single_numbers_give(name: str) -> None:
         states = np.array(mechanism.initial_q) + 0.1 * random.normal(size=(8, len(mechanism.initial_q)))
         inputs = [random.normal(size=(8, size)) for size in sizes]
         inputs[1] = states
-        inputs[-1] = np.tile([tunable.value for tunable in mechanism.tunables], (8, 1))
+        inputs[function.name_in().index("p")] = np.tile([tunable.value for tunable in mechanism.tunables], (8, 1))
         together = run(function, [value.T.copy() for value in inputs], lanes=8)
         for lane in (0, 3, 7):
             one = [value[lane].copy() for value in inputs]

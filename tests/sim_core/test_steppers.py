@@ -70,6 +70,7 @@ ORDER_CASES: dict[str, tuple[dict[str, str], str]] = {
 }
 # fine enough for the slope, coarse enough for rounding
 COARSE = {"semi_implicit": 0.001, "rk4": 0.01, "dopri5": 0.0025, "abm4": 0.0025, "tr_bdf2": 0.0025, "radau5": 0.01}
+COARSE |= {"implicit_midpoint": 0.0025, "generalized_alpha": 0.0025}
 
 
 @pytest.mark.parametrize("robot", ORDER_CASES)

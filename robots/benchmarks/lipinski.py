@@ -1,0 +1,146 @@
+"""A double pendulum that slides without friction on a beam of finite elements. [Lipinski2023]
+
+World x runs along the beam, z up; the paper's z points down, so joint 2 and the deflection are positive downwards, and
+its joint coordinates q1 ... q4 are those of `slide`, `drop`, `upper` and `lower`.
+
+Where the numbers are from: SOURCES.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from robots.parameters import require_choice, require_finite_number, require_positive
+from sim_core.errors import InvalidRequest
+from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.flexible.elements import beam_model
+from sim_core.flexible.validation import check_beams
+from sim_core.mechanism import Body, Joint, JointOutput, Mechanism, Shape, X, Y
+
+UPPER_LENGTH, LOWER_LENGTH = 1.5, 1.0
+ARM_MASS, ARM_INERTIA = 20.0, 2.0
+BEAM_LENGTH, AREA, AREA_MOMENT = 5.0, 1.5e-4, 2.81e-9
+DENSITY, YOUNG = 7.86e3, 2.1e11
+FORMULATIONS = ("partitioned", "schur", "augmented", "partitioned_as_printed")
+SUPPORTS = ("clamped", "simple")
+DOWN = (0.0, 0.0, -1.0)
+
+
+def lipinski_pendulum(
+    gravity: float = 10.0,
+    preload_torque: float = 100.0,
+    supports: Literal["clamped", "simple"] = "clamped",
+    elements: int = 50,
+    modes: int = 20,
+    formulation: Literal["partitioned", "schur", "augmented", "partitioned_as_printed"] = "partitioned",
+    tension: float = 0.0,
+    damping_ratio: float = 0.0,
+) -> Mechanism:
+    """Arms 1.5 m and 1 m, 20 kg each, hang on a beam of 5 m; outputs midspan (down), contact_position, contact_force.
+
+    It starts at rest in the equilibrium that `preload_torque` (N m) between the arms holds at mid-span, and the torque
+    is let go. modes: of the beam, 0 for the displacement and slope of every node; gravity m/s2, tension N. With 20
+    modes take steps of 0.5 ms under RK4, or of 1 ms under implicit_midpoint or generalized_alpha.
+    [Lipinski2023, sec. 5]
+    """
+    name = "lipinski_pendulum"
+    require_positive(name, gravity=gravity, elements=elements)
+    require_finite_number(name, preload_torque=preload_torque, modes=modes)
+    require_choice(name, "supports", supports, SUPPORTS)
+    require_choice(name, "formulation", formulation, FORMULATIONS)
+    beam = Beam(
+        name="beam",
+        length=BEAM_LENGTH,
+        elements=elements,
+        mass_per_length=DENSITY * AREA,
+        bending_stiffness=YOUNG * AREA_MOMENT,
+        tension=tension,
+        supports=supports,
+        modes=modes,
+        damping_ratio=damping_ratio,
+    )
+    angles = preloaded_angles(gravity, preload_torque)
+    described: dict[str, Any] = {
+        "name": name,
+        "coordinates": "joint",
+        "bodies": _bodies(),
+        "joints": _joints(),
+        "constraints": (BeamContact(name="contact", beam="beam", body="hook", dependent="drop"),),
+        "beams": (beam,),
+        "outputs": (
+            DeflectionOutput(name="midspan", beam="beam", x=BEAM_LENGTH / 2),
+            JointOutput(name="contact_position", joint="slide"),
+            ContactForceOutput(name="contact_force", contact="contact"),
+        ),
+        "gravity": (0.0, 0.0, -gravity),
+        "formulation": formulation,
+        "parameters": {
+            "gravity": gravity,
+            "preload_torque": preload_torque,
+            "elements": elements,
+            "modes": modes,
+            "tension": tension,
+            "damping_ratio": damping_ratio,
+        },
+    }
+    check_beams(Mechanism(**{**described, "formulation": "schur"}), f"robot {name!r}")
+    q = _start(beam, gravity, angles, formulation.startswith("partitioned"))
+    return Mechanism(**described, initial_q=q, initial_v=(0.0,) * len(q))
+
+
+def preloaded_angles(gravity: float, torque: float) -> tuple[float, float]:
+    """Angles of the joints `upper` and `lower` at rest under a torque between the arms, N m, N m.
+
+    InvalidRequest with the largest torque that has an equilibrium.
+    """
+    lower = gravity * ARM_MASS * LOWER_LENGTH / 2
+    upper = gravity * ARM_MASS * (UPPER_LENGTH / 2 + UPPER_LENGTH)
+    most = min(lower, upper)
+    if abs(torque) > most * (1 + 1e-12):
+        raise InvalidRequest(
+            f"robot 'lipinski_pendulum': preload_torque is {torque} N m; at gravity {gravity} m/s2 the arms are in "
+            f"equilibrium up to {most:.6g} N m"
+        )
+    q3 = -math.asin(max(-1.0, min(1.0, torque / upper)))
+    return q3, math.asin(max(-1.0, min(1.0, torque / lower))) - q3
+
+
+def _start(beam: Beam, gravity: float, angles: tuple[float, float], partitioned: bool) -> tuple[float, ...]:
+    model, middle = beam_model(beam), beam.length / 2
+    q = model.equilibrium(beam.mass_per_length * gravity, [(middle, 2 * ARM_MASS * gravity)])
+    drop = float(model.shape(middle) @ q)
+    rigid = (middle, *angles) if partitioned else (middle, drop, *angles)
+    return (*rigid, *q.tolist())
+
+
+def _bodies() -> tuple[Body, ...]:
+
+    def massless(name: str) -> Body:
+        sphere = Shape(kind="sphere", size=(0.03,))
+        return Body(name=name, mass=0.0, inertia=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0), shapes=(sphere,))
+
+    def arm(name: str, length: float) -> Body:
+        return Body(
+            name=name,
+            mass=ARM_MASS,
+            inertia=(ARM_INERTIA, ARM_INERTIA, 0.0, 0.0, 0.0, 0.0),
+            center_of_mass=(0.0, 0.0, -length / 2),
+            shapes=(Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, 0.0, -length)),),
+        )
+
+    return (
+        massless("trolley"),
+        massless("hook"),
+        arm("upper_arm", UPPER_LENGTH),
+        arm("lower_arm", LOWER_LENGTH),
+    )
+
+
+def _joints() -> tuple[Joint, ...]:
+    return (
+        Joint(name="slide", kind="prismatic", child="trolley", axis=X),
+        Joint(name="drop", kind="prismatic", parent="trolley", child="hook", axis=DOWN),
+        Joint(name="upper", parent="hook", child="upper_arm", axis=Y),
+        Joint(name="lower", parent="upper_arm", child="lower_arm", axis=Y, parent_point=(0.0, 0.0, -UPPER_LENGTH)),
+    )

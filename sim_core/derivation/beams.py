@@ -1,0 +1,116 @@
+"""Beams in the equations: their coordinates beside the bodies', and points that slide from element to element.
+
+The shapes along a beam are cubic in each element. A kernel sees the element that the point is on as numbers looked up
+in a table, so that it stays straight-line code, and everything is differentiated as if the element never changed: w
+and dw/dx pass its ends without a jump.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from sim_core.derivation.symbols import Frames, Lifted, Motion, Symbols
+from sim_core.flexible.description import Beam, BeamContact
+from sim_core.flexible.elements import BeamModel, beam_model
+from sim_core.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Numbers that a kernel takes from a table, by a row that it computes.
+
+    row    symbols (width,) that stand for them in the kernel's equations
+    place  the row's number as an expression of q, to be rounded down and held inside the table
+    table  (rows, width)
+    """
+
+    row: ca.SX
+    place: ca.SX
+    table: np.ndarray
+
+    def at(self, place: float) -> np.ndarray:
+        """The row that a kernel would take."""
+        return np.asarray(self.table[int(min(max(place // 1, 0), len(self.table) - 1))])
+
+
+@dataclass(frozen=True)
+class Contact:
+    """Where a contact's point is along its beam and across it, and the deflection there, m."""
+
+    along: ca.SX
+    across: ca.SX
+    deflection: ca.SX
+
+
+def with_beams(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[Symbols, Motion]:
+    """The same with the beams' coordinates after the bodies'. [Lipinski2023, eq. 18]"""
+    if not mechanism.beams:
+        return symbols, motion
+    n, lifted = symbols.q.numel(), symbols.lifted
+    names, M, f = list(motion.coordinate_names), lifted.written_out(motion.M), lifted.written_out(motion.f)
+    potential, blocks, slices = ca.SX(0), [], {}
+    for beam in mechanism.beams:
+        model = beam_model(beam)
+        q, v = ca.SX.sym(f"q_{beam.name}", model.n), ca.SX.sym(f"v_{beam.name}", model.n)
+        weight = beam.mass_per_length * float(np.dot(mechanism.gravity, beam.direction)) * model.uniform
+        names += model.coordinate_names
+        M = ca.diagcat(M, _sparse(model.M))
+        f = ca.vertcat(f, ca.SX(weight) - _sparse(model.K) @ q - _sparse(model.C) @ v)
+        potential += 0.5 * ca.dot(q, _sparse(model.K) @ q) - ca.dot(ca.SX(weight), q)
+        blocks.append((q, v))
+        slices[beam.name] = q
+    extended = replace(
+        symbols,
+        q=ca.vertcat(symbols.q, *[q for q, _ in blocks]),
+        v=ca.vertcat(symbols.v, *[v for _, v in blocks]),
+        beams=slices,
+        lifted=Lifted(),
+    )
+    extended = replace(extended, contacts=_contacts(mechanism, motion.frames, extended))
+
+    def inertial(a: ca.SX) -> ca.SX:
+        return ca.vertcat(lifted.written_out(motion.inertial(a[:n])), M[n:, n:] @ a[n:] - f[n:])
+
+    potential += motion.potential
+    return extended, Motion(tuple(names), motion.frames, M, f, inertial, potential=potential)
+
+
+def _sparse(A: np.ndarray) -> ca.SX:
+    return ca.SX(ca.sparsify(ca.DM(A)))
+
+
+def _contacts(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> dict[str, tuple[Contact, Lookup]]:
+    beams = {beam.name: beam for beam in mechanism.beams}
+    return {
+        c.name: _contact(c, beams[c.beam], frames, symbols.beams[c.beam])
+        for c in mechanism.constraints
+        if isinstance(c, BeamContact)
+    }
+
+
+def _contact(contact: BeamContact, beam: Beam, frames: Frames, q: ca.SX) -> tuple[Contact, Lookup]:
+    model = beam_model(beam)
+    offset = frames[contact.body].point(contact.point) - ca.DM(beam.origin)
+    along, across = ca.dot(ca.DM(beam.axis), offset), ca.dot(ca.DM(beam.direction), offset)
+    row = ca.SX.sym(f"row_{contact.name}", 1 + 4 * model.n)
+    z = along / model.element_length - row[0]
+    sums = [ca.dot(row[1 + j * model.n : 1 + (j + 1) * model.n], q) for j in range(4)]
+    deflection = sums[0] + z * (sums[1] + z * (sums[2] + z * sums[3]))
+    return Contact(along, across, deflection), Lookup(row, along / model.element_length, _table(model))
+
+
+def _table(model: BeamModel) -> np.ndarray:
+    """(elements, 1 + 4 n): the element's number, then its coefficients of 1, z, z^2, z^3."""
+    elements = model.beam.elements
+    return np.column_stack([np.arange(elements, dtype=float), model.coefficients().reshape(elements, -1)])
+
+
+def weighted_linear_part(mechanism: Mechanism, weights: ca.SX, n: int) -> ca.SX:
+    """W (n, n) = w_v D0 + w_q K0: damping and stiffness of the beams, whose coordinates are the last of n."""
+    models = [beam_model(beam) for beam in mechanism.beams]
+    blocks = [weights[0] * _sparse(model.C) + weights[1] * _sparse(model.K) for model in models]
+    rest = n - sum(model.n for model in models)
+    return ca.diagcat(ca.SX(rest, rest), *blocks)

@@ -1,0 +1,75 @@
+"""Expressions -> functions with dense results; those that look numbers up get the rows of tables as further inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import casadi as ca
+import numpy as np
+
+from sim_core.derivation.beams import Lookup
+from sim_core.derivation.symbols import Lifted, Symbols
+from sim_core.kernels.program import LIFTED, LIFTED_VALUES
+
+
+def dense_function(
+    name: str, inputs: dict[str, ca.SX], results: list[ca.SX], lifted: Lifted | None = None
+) -> ca.Function:
+    """A function whose results are dense, as kernels write them; the lifted values it needs come last."""
+    results, names = [ca.densify(result) for result in results], [f"result_{k}" for k in range(len(results))]
+    places = lifted.needed_by(results) if lifted is not None else []
+    if lifted is not None and places:
+        values = ca.SX.zeros(len(lifted.values))
+        for place in places:
+            values[place] = lifted.values[place]
+        inputs = inputs | {LIFTED: ca.vertcat(*lifted.symbols)}
+        results, names = [*results, values], [*names, LIFTED_VALUES]
+    return ca.Function(name, list(inputs.values()), results, list(inputs), names)
+
+
+def arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
+    """t, q, v, u, p by name, the inputs of most kernels; another vector may stand in the place of u."""
+    fourth = in_place_of_u or {"u": symbols.u}
+    return {"t": symbols.t, "q": symbols.q, "v": symbols.v, **fourth, "p": symbols.p}
+
+
+@dataclass
+class KernelMaker:
+    """Collects the functions of one mechanism.
+
+    seen  writes an expression in the coordinates that the formulation keeps
+    uses  which lookups' rows follow the other inputs, by function
+    """
+
+    symbols: Symbols
+    seen: Callable[[ca.SX], ca.SX]
+    functions: dict[str, ca.Function] = field(default_factory=dict)
+    uses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def lookups(self) -> dict[str, Lookup]:
+        """The lookups of the mechanism's contacts by name."""
+        return {name: lookup for name, (_, lookup) in self.symbols.contacts.items()}
+
+    def add(self, name: str, inputs: dict[str, ca.SX], results: list[ca.SX]) -> None:
+        """A function of that name."""
+        results = [self.seen(result) for result in results]
+        needed = tuple(x for x, lookup in self.lookups.items() if ca.depends_on(ca.veccat(*results), lookup.row))
+        inputs = inputs | {f"row_{x}": self.lookups[x].row for x in needed}
+        self.functions[name] = dense_function(name.rpartition(".")[2], inputs, results, self.symbols.lifted)
+        if needed:
+            self.uses[name] = needed
+
+    def add_all(self, prefix: str, kernels: dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]) -> None:
+        """The functions of one configuration."""
+        for name, (inputs, results) in kernels.items():
+            self.add(f"{prefix}.{name}", inputs, results)
+
+    def tables(self) -> dict[str, tuple[ca.Function, np.ndarray]]:
+        """Place functions and tables of the lookups."""
+        inputs = {"t": self.symbols.t, "q": self.symbols.q}
+        return {
+            name: (dense_function("place", inputs, [self.seen(lookup.place)]), lookup.table)
+            for name, lookup in self.lookups.items()
+        }

@@ -1,0 +1,204 @@
+"""Coordinate partitioning in closed form, for one point that slides on a beam.
+
+The contact's row Phi = w - p = 0 gives one of the bodies' coordinates, d, from all others: its multiplier and its
+acceleration are eliminated, what stays are the bodies' other coordinates u and the beam's, c:
+
+    M11 u'' + M12 c'' = f1      M12 = b1 N           M22 = M_c + alpha N' N
+    M21 u'' + M22 c'' = f2      M21 = N' b2'
+
+[Lipinski2023, eqs. 24-31] with lam from the row of d, where J_bd can be inverted (as printed it is taken from those
+of u), and with J_b = J_R: a force without friction acts across the deflected beam (as printed, eq. 23, it is vertical,
+and energy is not kept).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import casadi as ca
+
+from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
+from sim_core.derivation.constraints import Rows
+from sim_core.derivation.elimination import Factor, dense, entries_of, factorize, sparse
+from sim_core.derivation.symbols import Symbols
+from sim_core.errors import InvalidMechanism
+from sim_core.flexible.description import BeamContact
+from sim_core.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class PartitionedFactor:
+    """Solves with the partitioned mass matrix: one banded or diagonal solve with the constant M_c, one small solve.
+
+    mass   factor of M_c
+    N, y   (n_c,): the contact's row, and M_c^-1 N'
+    b1, b2 (n_u,), alpha: what couples u and c
+    small  factor of what is left for u
+    """
+
+    mass: Factor
+    N: ca.SX
+    y: ca.SX
+    b1: ca.SX
+    b2: ca.SX
+    alpha: ca.SX
+    small: ca.SX
+
+    def parts(self) -> ca.SX:
+        """Every number that `solve` needs, as one column."""
+        return ca.vertcat(self.N, self.y, self.b1, self.b2, self.alpha, ca.vec(self.small))
+
+    def with_parts(self, parts: ca.SX) -> PartitionedFactor:
+        """The same structure around a stored column of numbers."""
+        n_c, n_u = self.N.numel(), self.b1.numel()
+        ends = [n_c, 2 * n_c, 2 * n_c + n_u, 2 * n_c + 2 * n_u, 2 * n_c + 2 * n_u + 1]
+        pieces = ca.vertsplit(parts[: ends[-1] + n_u * n_u], [0, *ends, ends[-1] + n_u * n_u])
+        N, y, b1, b2, alpha, small = pieces
+        return PartitionedFactor(self.mass, N, y, b1, b2, alpha, ca.reshape(small, n_u, n_u))
+
+    def times(self, M11: ca.SX, M_c: ca.SX, a: ca.SX) -> ca.SX:
+        """M a without the dense M22."""
+        n_u = self.b1.numel()
+        along = ca.dot(self.N, a[n_u:])
+        below = M_c @ a[n_u:] + self.N * (ca.dot(self.b2, a[:n_u]) + self.alpha * along)
+        return ca.vertcat(M11 @ a[:n_u] + self.b1 * along, below)
+
+    def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """x for a right-hand side r1 (n_u + n_c); there are no rows, so r2 and y are empty."""
+        n_u, n_c = self.b1.numel(), self.N.numel()
+        g = _solve_mass(self.mass, r1[n_u:], n_c)
+        t, s = ca.dot(self.N, g), ca.dot(self.N, self.y)
+        whole = 1 + self.alpha * s
+        u = _solve_small(self.small, r1[:n_u] - self.b1 * (t / whole))
+        push = ca.dot(self.b2, u)
+        along = (t - s * push) / whole
+        return ca.vertcat(u, g - self.y * (push + self.alpha * along)), ca.SX(0, 1)
+
+
+def _solve_mass(mass: Factor, b: ca.SX, n: int) -> ca.SX:
+    return dense(mass.backward(mass.forward(sparse(b))), n)
+
+
+def _triangles(A: ca.SX) -> ca.SX:
+    """L U = A without pivoting, L below the diagonal of what comes out (its own is 1)."""
+    n, work = A.shape[0], ca.densify(ca.SX(A))
+    for k in range(n):
+        for i in range(k + 1, n):
+            work[i, k] = work[i, k] / work[k, k]
+            for j in range(k + 1, n):
+                work[i, j] = work[i, j] - work[i, k] * work[k, j]
+    return work
+
+
+def _solve_small(triangles: ca.SX, b: ca.SX) -> ca.SX:
+    n, x = triangles.shape[0], ca.densify(ca.SX(b))
+    for i in range(n):
+        for j in range(i):
+            x[i] -= triangles[i, j] * x[j]
+    for i in reversed(range(n)):
+        for j in range(i + 1, n):
+            x[i] -= triangles[i, j] * x[j]
+        x[i] = x[i] / triangles[i, i]
+    return x
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The reduced equations M a = f, and `seen`, which writes any expression in the coordinates that stay."""
+
+    symbols: Symbols
+    coordinate_names: tuple[str, ...]
+    seen: Callable[[ca.SX], ca.SX]
+    M: ca.SX
+    f: ca.SX
+    factor: PartitionedFactor
+    least_norm: ConstrainedFactor
+    times: Callable[[ca.SX], ca.SX]
+    lam: ca.SX
+    relaxed: Callable[[ca.SX], PartitionedFactor]
+
+
+def partition(
+    mechanism: Mechanism, names: tuple[str, ...], symbols: Symbols, M: ca.SX, f: ca.SX, rows: Rows
+) -> Partition:
+    """Reduce M a + J' lam = f, J a = gamma of a contact. InvalidMechanism where its row gives no such coordinate."""
+    contact = next(c for c in mechanism.constraints if isinstance(c, BeamContact))
+    d, first = names.index(contact.dependent), len(names) - sum(beam.n_coordinates for beam in mechanism.beams)
+    u, c = [i for i in range(first) if i != d], list(range(first, len(names)))
+    Phi, J = rows.Phi, rows.J
+    if not J[0, d].is_constant() or J[0, d].is_zero():
+        raise InvalidMechanism(
+            f"mechanism {mechanism.name!r}: contact {contact.name!r} cannot be solved for {contact.dependent!r}; a "
+            "partitioned formulation needs a coordinate that moves the point across the beam and not along it"
+        )
+    printed = mechanism.formulation == "partitioned_as_printed"
+    J_b = ca.jacobian(-symbols.contacts[contact.name][0].across, symbols.q) if printed else J
+    kept = [*u, *c]
+    q_d, v_d, J_d = symbols.q[d], symbols.v[d], J[0, d]
+    found_q = ca.substitute(-Phi / J_d, q_d, 0)
+    found_v = -(J[0, kept] @ symbols.v[kept]) / J_d
+    old, new = ca.vertcat(q_d, v_d), ca.vertcat(found_q, found_v)
+
+    def seen(expression: ca.SX) -> ca.SX:
+        return ca.substitute(expression, old, new)
+
+    blocks = _Blocks(M, f, J, J_b, -rows.gamma, d, u, c)
+    M_small, f_small, factor = blocks.reduced()
+
+    def relaxed(W: ca.SX) -> PartitionedFactor:
+        stiffened = M + ca.diagcat(ca.SX(first, first), W[len(u) :, len(u) :])
+        return replace(blocks, M=stiffened).reduced()[2]
+
+    reduced = replace(symbols, q=symbols.q[kept], v=symbols.v[kept])
+    a, _ = factor.solve(f_small, ca.SX(0, 1))
+    identity = factorize_constrained(ca.SX.eye(len(kept)), ca.SX(0, len(kept)), 0.0, [])
+    coordinates = tuple(names[i] for i in kept)
+
+    def times(a: ca.SX) -> ca.SX:
+        return factor.times(M_small[: len(u), : len(u)], M[c, c], a)
+
+    lam = blocks.multiplier(a)
+    return Partition(reduced, coordinates, seen, M_small, f_small, factor, identity, times, lam, relaxed)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """M, f and the row in parts: d dependent, u the bodies' other coordinates, c the beam's; b = -gamma."""
+
+    M: ca.SX
+    f: ca.SX
+    J: ca.SX
+    J_b: ca.SX
+    b: ca.SX
+    d: int
+    u: list[int]
+    c: list[int]
+
+    def reduced(self) -> tuple[ca.SX, ca.SX, PartitionedFactor]:
+        """M, f and a factor of the equations that are left. [Lipinski2023, eqs. 28-31, u and v exchanged]"""
+        M, f, d, u, c = self.M, self.f, self.d, self.u, self.c
+        J_Ru, J_Rd, N = self.J[0, u], self.J[0, d], ca.densify(self.J[0, c])
+        J_bu, J_bd = self.J_b[0, u], self.J_b[0, d]
+        turned = J_bu.T / J_bd
+        coupling = M[u, d] - turned * M[d, d]
+        b1 = ca.densify(-coupling / J_Rd)
+        b2 = ca.densify(-(M[d, u] - M[d, d] / J_Rd * J_Ru).T / J_bd)
+        alpha = ca.densify(M[d, d] / (J_bd * J_Rd))
+        M11 = ca.densify(M[u, u] - turned @ M[d, u] - coupling @ J_Ru / J_Rd)
+        f1 = f[u] - turned * f[d] + coupling * self.b / J_Rd
+        f2 = f[c] - N.T * (f[d] / J_bd + alpha * self.b)
+        whole = ca.blockcat([[M11, b1 @ N], [N.T @ b2.T, M[c, c] + alpha * (N.T @ N)]])
+        mass = factorize(entries_of(M[c, c]), len(c))
+        y = _solve_mass(mass, N.T, len(c))
+        s = ca.dot(N.T, y)
+        small = _triangles(M11 - b1 @ b2.T * (s / (1 + alpha * s)))
+        return whole, ca.vertcat(f1, f2), PartitionedFactor(mass, N.T, y, b1, b2, alpha, small)
+
+    def multiplier(self, a: ca.SX) -> ca.SX:
+        """lam from the row of d, by the accelerations of the others. [Lipinski2023, eqs. 26, 27, as above]"""
+        n_u = len(self.u)
+        others = ca.vertcat(*[a[i] for i in range(a.numel())])
+        a_d = -(self.J[0, self.u] @ others[:n_u] + self.J[0, self.c] @ others[n_u:] + self.b) / self.J[0, self.d]
+        left = self.f[self.d] - self.M[self.d, self.u] @ others[:n_u] - self.M[self.d, self.d] * a_d
+        return left / self.J_b[0, self.d]

@@ -1,0 +1,161 @@
+"""Beam elements with cubic shape functions (Hermite): matrices, modes, static equilibrium, shapes along the beam.
+
+Slow and plain numpy; the derivation folds what comes out of it into kernels. Deflection w is positive along the beam's
+`direction`, the slope is dw/dx. [Lipinski2023, secs. 3, 6]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from sim_core.flexible.description import Beam
+
+# columns: coefficients of 1, z, z^2, z^3 of the shapes of (w_i, l slope_i, w_j, l slope_j), z = x / l in the element
+HERMITE = np.array([[1, 0, -3, 2], [0, 1, -2, 1], [0, 0, 3, -2], [0, 0, -1, 1]], dtype=float)
+
+
+def element_mass(mass: float, l: float) -> np.ndarray:
+    """Consistent mass matrix (4, 4) of an element of that mass, kg, and length l, m. [Lipinski2023, eq. 33]"""
+    return (mass / 420) * np.array(
+        [
+            [156, 22 * l, 54, -13 * l],
+            [22 * l, 4 * l**2, 13 * l, -3 * l**2],
+            [54, 13 * l, 156, -22 * l],
+            [-13 * l, -3 * l**2, -22 * l, 4 * l**2],
+        ]
+    )
+
+
+def element_stiffness(bending: float, tension: float, l: float) -> np.ndarray:
+    """Stiffness (4, 4) by bending, EI in N m2, and by tension, N: elastic and geometric. [Lipinski2023, eq. 33]"""
+    bent = np.array(
+        [
+            [12, 6 * l, -12, 6 * l],
+            [6 * l, 4 * l**2, -6 * l, 2 * l**2],
+            [-12, -6 * l, 12, -6 * l],
+            [6 * l, 2 * l**2, -6 * l, 4 * l**2],
+        ]
+    )
+    taut = np.array(
+        [
+            [36, 3 * l, -36, 3 * l],
+            [3 * l, 4 * l**2, -3 * l, -(l**2)],
+            [-36, -3 * l, 36, -3 * l],
+            [3 * l, -(l**2), -3 * l, 4 * l**2],
+        ]
+    )
+    return bending / l**3 * bent + tension / (30 * l) * taut
+
+
+@dataclass(frozen=True)
+class BeamModel:
+    """A beam in its coordinates: free displacements and slopes of the nodes, or the amplitudes of its lowest modes.
+
+    M, C, K      (n, n): M a + C v + K q = loads; modes have M = 1, K = diag(frequencies^2)
+    uniform      (n,): generalized forces of 1 N/m along the whole beam
+    basis        (2 elements + 2, n): displacement and slope of every node from the coordinates
+    frequencies  rad/s of the modes, empty for nodal coordinates
+    """
+
+    beam: Beam
+    M: np.ndarray
+    C: np.ndarray
+    K: np.ndarray
+    uniform: np.ndarray
+    basis: np.ndarray
+    frequencies: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """Number of coordinates."""
+        return int(self.basis.shape[1])
+
+    @property
+    def element_length(self) -> float:
+        """m, all alike."""
+        return self.beam.length / self.beam.elements
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """`beam.mode1`, ..., or `beam.w1`, `beam.slope1`, ... of the free nodes."""
+        name = self.beam.name
+        if self.beam.modes:
+            return tuple(f"{name}.mode{k + 1}" for k in range(self.n))
+        kinds = ("w", "slope")
+        return tuple(f"{name}.{kinds[i % 2]}{i // 2}" for i in free_entries(self.beam))
+
+    def coefficients(self) -> np.ndarray:
+        """(elements, 4, n): in element e the shapes are sum_j coefficients[e, j] z^j, z from 0 to 1 along it."""
+        lever = np.array([1.0, self.element_length, 1.0, self.element_length])
+        ends = np.stack([self.basis[2 * e : 2 * e + 4] for e in range(self.beam.elements)])
+        found: np.ndarray = np.einsum("kj,k,ekn->ejn", HERMITE, lever, ends)
+        return found
+
+    def shape(self, x: float, derivative: int = 0) -> np.ndarray:
+        """N (n,) at x, or its first or second derivative by x: w = N q there. [Lipinski2023, eqs. 20, 32]"""
+        l = self.element_length
+        e = int(min(max(x // l, 0), self.beam.elements - 1))
+        powers = np.polynomial.Polynomial.basis
+        z = x / l - e
+        weights = np.array([powers(j).deriv(derivative)(z) if derivative else z**j for j in range(4)])
+        row: np.ndarray = weights @ self.coefficients()[e] / l**derivative
+        return row
+
+    def equilibrium(self, uniform: float, forces: Sequence[tuple[float, float]] = ()) -> np.ndarray:
+        """Coordinates (n,) at rest under a uniform load, N/m, and forces (x in m, N along the direction)."""
+        load = uniform * self.uniform
+        for x, force in forces:
+            load = load + force * self.shape(x)
+        return np.linalg.solve(self.K, load)
+
+
+def free_entries(beam: Beam) -> list[int]:
+    """Which of the nodes' displacements and slopes the supports leave free."""
+    last = 2 * beam.elements
+    held = {0, 1, last, last + 1} if beam.supports == "clamped" else {0, last}
+    return [i for i in range(last + 2) if i not in held]
+
+
+@cache
+def beam_model(beam: Beam) -> BeamModel:
+    """The matrices of a beam, in the coordinates its description asks for. Raises nothing: `validate` has looked."""
+    l, size = beam.length / beam.elements, 2 * beam.elements + 2
+    M, K, uniform = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
+    for e in range(beam.elements):
+        block = slice(2 * e, 2 * e + 4)
+        M[block, block] += element_mass(beam.mass_per_length * l, l)
+        K[block, block] += element_stiffness(beam.bending_stiffness, beam.tension, l)
+        uniform[block] += l * np.array([1 / 2, l / 12, 1 / 2, -l / 12])
+    free = free_entries(beam)
+    basis = np.eye(size)[:, free]
+    M, K, uniform = M[np.ix_(free, free)], K[np.ix_(free, free)], uniform[free]
+    frequencies, shapes = modes_of(M, K)
+    C = beam.mass_damping * M + beam.stiffness_damping * K
+    if beam.damping_ratio:
+        weighted = M @ shapes
+        C = C + weighted @ np.diag(2 * beam.damping_ratio * frequencies) @ weighted.T
+    if not beam.modes:
+        return BeamModel(beam, M, C, K, uniform, basis, np.zeros(0))
+    shapes, frequencies = shapes[:, : beam.modes], frequencies[: beam.modes]
+    rates = beam.mass_damping + beam.stiffness_damping * frequencies**2 + 2 * beam.damping_ratio * frequencies
+    squares = np.diag(frequencies**2)
+    return BeamModel(beam, np.eye(beam.modes), np.diag(rates), squares, shapes.T @ uniform, basis @ shapes, frequencies)
+
+
+def modes_of(M: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies (n,), rad/s, rising, and shapes (n, n) by columns with shapes' M shapes = 1.
+
+    Each shape's sign is such that it rises from the beam's start. Solved for the inverse squares, whose largest, those
+    of the lowest modes, are the exact ones.
+    """
+    L = np.linalg.cholesky(K)
+    half = np.linalg.solve(L, M)
+    A = np.linalg.solve(L, half.T)
+    inverse_squares, vectors = np.linalg.eigh((A + A.T) / 2)
+    shapes = np.linalg.solve(L.T, vectors) / np.sqrt(inverse_squares)
+    shapes = shapes * np.where(shapes[0] < 0.0, -1.0, 1.0)
+    return 1.0 / np.sqrt(inverse_squares[::-1]), np.ascontiguousarray(shapes[:, ::-1])

@@ -1,0 +1,64 @@
+"""What a description's beams and the points on them must satisfy: each thing that is wrong is named in one line."""
+
+from __future__ import annotations
+
+from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism import Mechanism
+
+POSITIVE = ("length", "elements", "mass_per_length", "bending_stiffness")
+NOT_NEGATIVE = ("modes", "mass_damping", "stiffness_damping", "damping_ratio", "tension")
+
+
+def check_beams(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism, in one line, for what no beam or contact could be."""
+    beams = {beam.name: beam for beam in mechanism.beams}
+    for beam in mechanism.beams:
+        _check_beam(beam, f"{owner}: beam {beam.name!r}")
+    contacts = [c for c in mechanism.constraints if isinstance(c, BeamContact)]
+    for contact in contacts:
+        if contact.beam not in beams:
+            raise UnknownName(f"{owner}: contact {contact.name!r}", "beam", contact.beam, beams)
+    for output in mechanism.outputs:
+        where = f"{owner}: output {output.name!r}"
+        if isinstance(output, ContactForceOutput) and output.contact not in [c.name for c in contacts]:
+            raise UnknownName(where, "contact", output.contact, [c.name for c in contacts])
+        if isinstance(output, DeflectionOutput):
+            if output.beam not in beams:
+                raise UnknownName(where, "beam", output.beam, beams)
+            if not 0.0 <= output.x <= beams[output.beam].length:
+                raise InvalidMechanism(f"{where}: x is {output.x} m; the beam is {beams[output.beam].length} m long")
+    if "partitioned" in mechanism.formulation:
+        _check_partition(mechanism, contacts, owner)
+
+
+def _check_beam(beam: Beam, where: str) -> None:
+    for name in (*POSITIVE, *NOT_NEGATIVE):
+        value = getattr(beam, name)
+        if value < 0 or (name in POSITIVE and value == 0):
+            what = "be positive" if name in POSITIVE else "not be negative"
+            raise InvalidMechanism(f"{where}: {name} is {value}; it must {what}")
+    for name in ("elements", "modes"):
+        if not isinstance(getattr(beam, name), int):
+            raise InvalidMechanism(f"{where}: {name} is {getattr(beam, name)!r}; it must be a whole number")
+    most = 2 * beam.elements - (2 if beam.supports == "clamped" else 0)
+    if not most > 0 or beam.modes > most:
+        raise InvalidMechanism(f"{where}: {beam.elements} elements have {most} modes; {beam.modes} were asked for")
+    for name in ("axis", "direction"):
+        if abs(sum(c * c for c in getattr(beam, name)) - 1.0) > 1e-12:
+            raise InvalidMechanism(f"{where}: {name} is {getattr(beam, name)}; it must have length 1")
+    if abs(sum(a * b for a, b in zip(beam.axis, beam.direction, strict=True))) > 1e-12:
+        raise InvalidMechanism(f"{where}: axis and direction must be at right angles; they are not")
+
+
+def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: str) -> None:
+    rest = len(mechanism.constraints) - len(contacts)
+    if mechanism.coordinates != "joint" or len(contacts) != 1 or rest or len(mechanism.configurations) != 1:
+        raise InvalidMechanism(
+            f"{owner}: formulation {mechanism.formulation!r} takes joint coordinates, one configuration and one beam "
+            f"contact alone; there are {mechanism.coordinates} coordinates, {len(mechanism.configurations)} "
+            f"configurations, {len(contacts)} beam contacts and {rest} other constraints"
+        )
+    joints = [joint.name for joint in mechanism.moving_joints if joint.kind != "planar"]
+    if contacts[0].dependent not in joints:
+        raise UnknownName(f"{owner}: contact {contacts[0].name!r}", "dependent joint", contacts[0].dependent, joints)

@@ -1,0 +1,218 @@
+"""Implicit methods with one unknown acceleration per step: the midpoint rule and generalized-alpha.
+
+At a stage  q = q* + w_q a,  v = v* + w_v a,  a = acceleration(t, q, v).  A system with a linear part has a kernel that
+holds it implicit, so that its stiffest vibration does not slow the iteration down; otherwise, or where a law acts at
+every stage, it is Newton's method with the tangent of implicit.py.
+
+Memory: [a_q and a_v are there, their step, A is there, then A (n): the last acceleration, a_q, a_v (n, n)].
+Stage memory: q*, v*; then a, and generalized-alpha's acceleration at the start.
+"""
+
+from __future__ import annotations
+
+from sim_core.integrators.implicit import (
+    HAS_STAGES,
+    HAS_TANGENT,
+    KEPT,
+    MOST_ITERATIONS,
+    ROUNDING,
+    SLOW,
+    STEP,
+    drift,
+    factorize_newton,
+    is_factored,
+    take_tangent,
+)
+from sim_core.integrators.linear import solve_factorized
+from sim_core.integrators.step import accelerate, begin_step, end_step, evaluate, measure, remember
+from sim_core.integrators.workspace import (
+    ACCELERATION,
+    CORRECTING_STAGES,
+    DONE,
+    DVDT,
+    EVENT,
+    EVERY_STAGE,
+    LAW_MODE,
+    NOT_CONVERGED,
+    PROJECTING,
+    Q0,
+    RELAXED,
+    TIME,
+    V0,
+    WEIGHT_Q,
+    WEIGHT_V,
+    Q,
+    V,
+    X,
+)
+from sim_core.kernels.compiled import inner, loop
+
+
+@inner
+def correction(state, stages, h, right):  # type: ignore[no-untyped-def]
+    """Add `right` to the unknown; the largest h |right| over the largest velocity or 1, -1 when not finite."""
+    scale, change = 1.0, 0.0
+    for k in range(state.shape[1]):
+        scale = max(scale, abs(state[V0, k]))
+        stages[1, 0, k] += right[k]
+    for k in range(state.shape[1]):
+        change = max(change, h * abs(right[k]) / scale)
+        if not abs(right[k]) < 1e300:
+            return -1.0
+    return change
+
+
+@inner
+def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):  # type: ignore[no-untyped-def]
+    """The stage's acceleration, from what the stage memory holds on. Gives iterations taken, 0 for failure."""
+    state, stages, n, before = m.state, m.stages, m.state.shape[1], 0.0
+    w_v, w_q = h * rows[0, 0], h * h * rows[1, 0]
+    m.scalars[WEIGHT_V], m.scalars[WEIGHT_Q], m.scalars[TIME] = w_v, w_q, time
+    for iteration in range(MOST_ITERATIONS):
+        for k in range(n):
+            a = stages[1, 0, k]
+            state[X, k] = a
+            state[Q, k], state[V, k] = stages[0, 0, k] + w_q * a, stages[0, 1, k] + w_v * a
+        evaluate(m, calls, law, h, kernel)
+        for k in range(n):
+            right[k] = state[DVDT, k] - stages[1, 0, k]
+        if kernel == ACCELERATION:
+            solve_factorized(lu, pivots, right)
+        change = correction(state, stages, h, right)
+        if change < 0.0:
+            return 0
+        ratio = change / before if iteration > 0 else 1.0
+        if change <= tolerance or (ratio < 1.0 and change * ratio / (1.0 - ratio) <= tolerance):
+            return iteration + 1
+        if iteration > 0 and ratio >= 1.0:
+            return iteration + 1 if change <= ROUNDING else 0
+        before = change
+    return 0
+
+
+@inner
+def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
+    """The acceleration of a stage at `time` of the step from `begin`: DONE or NOT_CONVERGED.
+
+    The first guess is the last step's; a failure is tried again with a new tangent, then from the start's acceleration.
+    """
+    memory, stages, n = m.stepper, m.stages, m.state.shape[1]
+    at_stages = law[LAW_MODE] == EVERY_STAGE or law[LAW_MODE] == CORRECTING_STAGES
+    if memory[HAS_STAGES] == 0.0:
+        guess_afresh(m, calls, law, begin, h)
+    else:
+        for k in range(n):
+            stages[1, 0, k] = memory[KEPT + k]
+    taken = 0
+    if calls[RELAXED, 0] != 0 and not at_stages:
+        taken = iterate(m, calls, law, time, h, rows, tolerance, RELAXED, lu, pivots, right)
+    if taken > 0:
+        if law[LAW_MODE] == PROJECTING:  # which wants the factor of M alone
+            accelerate(m, calls, law, h)
+        return DONE
+    if memory[STEP] != h:
+        memory[HAS_TANGENT] = 0.0
+    for attempt in range(3):
+        if attempt == 1 or memory[HAS_TANGENT] == 0.0:
+            take_tangent(m, calls, law, begin, h, right)
+        if not is_factored(memory, h, factored) and not factorize_newton(memory, n, h, rows, lu, pivots, factored):
+            break
+        if attempt > 0:
+            guess_afresh(m, calls, law, begin, h)
+        taken = iterate(m, calls, law, time, h, rows, tolerance, ACCELERATION, lu, pivots, right)
+        if taken > SLOW:
+            memory[HAS_TANGENT] = 0.0
+        if taken > 0:
+            return DONE
+    drift(m.state, m.scalars, begin, 0.0)
+    return NOT_CONVERGED
+
+
+@inner
+def guess_afresh(m, calls, law, begin, h):  # type: ignore[no-untyped-def]
+    """The acceleration at the step's start as the first guess."""
+    drift(m.state, m.scalars, begin, 0.0)
+    accelerate(m, calls, law, h)
+    for k in range(m.state.shape[1]):
+        m.stages[1, 0, k] = m.state[DVDT, k]
+
+
+@inner
+def open_midpoint(state, stages, h):  # type: ignore[no-untyped-def]
+    """q*, v* of the middle of the step."""
+    for k in range(state.shape[1]):
+        stages[0, 0, k], stages[0, 1, k] = state[Q0, k] + h / 2 * state[V0, k], state[V0, k]
+
+
+@inner
+def close_midpoint(state, stages, memory, h):  # type: ignore[no-untyped-def]
+    """q, v at the end of the step; the acceleration into the memory."""
+    for k in range(state.shape[1]):
+        a = stages[1, 0, k]
+        memory[KEPT + k] = a
+        state[Q, k], state[V, k] = state[Q0, k] + h * (state[V0, k] + h / 2 * a), state[V0, k] + h * a
+
+
+@inner
+def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
+    """q*, v* of generalized-alpha's end of the step, from the acceleration at its start, which sees what is new."""
+    state, stages, memory = m.state, m.stages, m.stepper
+    m.scalars[TIME] = time
+    accelerate(m, calls, law, h)
+    for k in range(state.shape[1]):
+        a0 = state[DVDT, k]
+        stages[1, 1, k] = a0
+        if memory[HAS_STAGES] == 0.0:
+            memory[KEPT + k] = a0
+        # A at the end is share * a + known
+        A0 = memory[KEPT + k]
+        known = rows[4, 0] * a0 - rows[5, 0] * A0
+        q, v = state[Q0, k], state[V0, k]
+        stages[0, 0, k] = q + h * v + h * h * ((0.5 - rows[6, 0]) * A0 + rows[6, 0] * known)
+        stages[0, 1, k] = v + h * ((1.0 - rows[7, 0]) * A0 + rows[7, 0] * known)
+
+
+@inner
+def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
+    """q, v at the end of the step, and A there into the memory."""
+    for k in range(state.shape[1]):
+        a = stages[1, 0, k]
+        state[Q, k] = stages[0, 0, k] + h * h * rows[1, 0] * a
+        state[V, k] = stages[0, 1, k] + h * rows[0, 0] * a
+        memory[KEPT + k] = rows[3, 0] * a + rows[4, 0] * stages[1, 1, k] - rows[5, 0] * memory[KEPT + k]
+
+
+@loop
+def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
+    """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired or -1.
+
+    rows (k, 1): w_v / h, w_q / h^2, place of the stage in the step; generalized-alpha has five more: shares of a, of
+    the start's a and of A, then beta and gamma. lu, pivots, right, factored are scratch.
+    """
+    alpha = rows.shape[0] > 3
+    for step in range(n_steps):
+        time = (tick + step) * h
+        m.scalars[TIME] = time
+        remember(m, tick + step)
+        begin_step(m, calls, law, h)
+        for k in range(m.state.shape[1]):
+            m.state[Q0, k], m.state[V0, k] = m.state[Q, k], m.state[V, k]
+        if alpha:
+            open_alpha(m, calls, law, time, h, rows)
+        else:
+            open_midpoint(m.state, m.stages, h)
+        stage = time + rows[2, 0] * h
+        status = solve_stage(m, calls, law, time, stage, h, rows, tolerance, lu, pivots, right, factored)
+        if status != DONE:
+            return status, step, -1
+        if alpha:
+            close_alpha(m.state, m.stages, m.stepper, h, rows)
+        else:
+            close_midpoint(m.state, m.stages, m.stepper, h)
+        m.stepper[HAS_STAGES] = 1.0
+        m.scalars[TIME] = (tick + step + 1) * h
+        status, guard = end_step(m, calls, law)
+        if status != DONE:
+            return status, step + (status == EVENT), guard
+    measure(m, calls, law)
+    return DONE, n_steps, -1
