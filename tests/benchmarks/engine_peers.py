@@ -185,11 +185,14 @@ class MuJoCo:
 
         return turn
 
-    def rolled_out(self, q: np.ndarray, v: np.ndarray, steps: int) -> Timed:
-        """mujoco.rollout from q, v (n, n_q) in this thread, on arrays made before, per step of one system."""
+    def rolled_out(self, q: np.ndarray, v: np.ndarray, steps: int) -> tuple[Timed, np.ndarray]:
+        """mujoco.rollout from q, v (n, n_q) in this thread, per step of one system; and where it ends, q (n, n_q).
+
+        Every state is kept, on arrays made before.
+        """
         from mujoco import rollout
 
-        kind = self.mujoco.mjtState.mjSTATE_FULLPHYSICS
+        kind = self.mujoco.mjtState.mjSTATE_FULLPHYSICS  # time, positions, velocities
         starts = np.zeros((len(q), self.mujoco.mj_stateSize(self.model, kind)))
         for start, q_start, v_start in zip(starts, q, v, strict=True):
             self.reset(q_start, v_start)
@@ -204,4 +207,5 @@ class MuJoCo:
                 runner.rollout(self.model, self.data, starts, nstep=steps, state=states)
             return (time.thread_time_ns() - begin) / (times * together) * 1e-3
 
-        return turn
+        turn(1)
+        return turn, states[:, -1, 1:][:, self.at_q].copy()
