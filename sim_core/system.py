@@ -249,12 +249,18 @@ def assemble(mechanism: Mechanism) -> System:
     key = hashlib.sha256(identity.encode()).hexdigest()[:32]
     library = native.load(key)
     if library is None:
-        from sim_core.derivation.equations import derive
-        from sim_core.kernels.tables import module_with_tables
-
-        derivation = derive(mechanism)
-        symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
-        manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": derivation.facts}
-        ir = module_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
-        library = native.compile_module(ir, cast(dict[str, Any], manifest), key)
+        with native.sole_compiler(key):
+            library = native.load(key) or _compiled(mechanism, key)
     return System(mechanism, library)
+
+
+def _compiled(mechanism: Mechanism, key: str) -> Library:
+    """The kernels of a mechanism, derived and compiled, and kept under `key`."""
+    from sim_core.derivation.equations import derive
+    from sim_core.kernels.tables import module_with_tables
+
+    derivation = derive(mechanism)
+    symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
+    manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": derivation.facts}
+    ir = module_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
+    return native.compile_module(ir, cast(dict[str, Any], manifest), key)

@@ -20,6 +20,7 @@ from viewer.titles import Title, compose
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
 OFF_PAPER = 10.0  # times the height of the axis: where a curve that leaves it is cut
+SMALLEST = 1e-17  # what a logarithmic axis shows of anything smaller: rounding, and exact zeros
 ROOMY = 0.6  # of its axis a curve must fill, or the axis is drawn closer
 
 
@@ -142,8 +143,8 @@ class FieldPlot:
         if not self.field.log:
             return values
         positive = values[values > 0.0]
-        floor = float(positive.min()) if len(positive) else 1e-16
-        scaled: Floats = np.log10(np.where(values <= 0.0, floor, values))
+        floor = max(float(positive.min()), SMALLEST) if len(positive) else SMALLEST
+        scaled: Floats = np.log10(np.maximum(values, floor))
         return scaled
 
     def _pen(self, role: str, place: int) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -123,6 +126,24 @@ def object_code(ir: str, machine: Any) -> bytes:
 def linked(ir: str, symbols: list[str]) -> Library:
     """Compiled and loaded, and not stored."""
     return _link(object_code(ir, _new_target()), {"symbols": symbols}, from_cache=False)
+
+
+@contextmanager
+def sole_compiler(key: str) -> Iterator[None]:
+    """Held by one process at a time per key: nodes that start together need not all compile the same kernels.
+
+    The lock ends with its process, however that ends. Where the cache cannot be written nobody waits.
+    """
+    path = cache_folder() / "kernels" / f"{key}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("w")
+    except OSError:
+        yield
+        return
+    with stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -80,6 +80,18 @@ def test_a_warm_start_derives_nothing_and_an_edited_law_is_seen(tmp_path: Path) 
     assert "SimulationDiverged" in environment_refuses.stderr
 
 
+def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    program = "from robots.registry import build\nfrom sim_core.system import assemble\n"
+    program += "print(assemble(build('rotary_pendulum')).from_cache)"
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    answers = [process.communicate(timeout=100)[0].strip() for process in started]
+    assert sorted(answers) == ["False", "True", "True"]
+
+
 def test_a_damaged_object_is_compiled_anew(tmp_path: Path) -> None:
     sources, cache = copy_of_the_sources(tmp_path / "sources"), tmp_path / "cache"
     cache.mkdir()
