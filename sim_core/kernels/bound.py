@@ -67,7 +67,7 @@ _rows: list[native.Library] = []
 def _add_row() -> None:
     """Another row of slots, from the cache after the first time on this machine."""
     symbols = ["slots", *[f"slot_{k}" for k in range(ROW)]]
-    key = f"slots-{native.short_hash(native.source_hash(), native.machine_key())}"
+    key = f"slots/{native.short_hash(native.source_hash(), native.machine_key())}"
     library = native.load(key) or native.compile_module(_module(), {"key": key, "symbols": symbols}, key)
     _rows.append(library)
     table = np.ctypeslib.as_array((ctypes.c_int64 * (3 * ROW)).from_address(library.addresses["slots"]))
