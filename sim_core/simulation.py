@@ -395,6 +395,5 @@ class Simulation:
 
     def multipliers(self) -> np.ndarray:
         """lam (n_r,) of M a + J' lam = f at the present state, with the U that held over the last step."""
-        w = self._w
-        kernels = self.system.configurations[self._configuration]
-        return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U[: kernels.n_rows], self._configuration)[1]
+        w, n_rows = self._w, self.system.configurations[self._configuration].n_rows
+        return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U[:n_rows], self._configuration)[1]

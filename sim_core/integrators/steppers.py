@@ -128,6 +128,7 @@ def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Step
 
 def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any) -> Stepper:
     """A method with one unknown acceleration per step; constants as the loop has them."""
+    _require_tolerances(name, tolerance=tolerance)
     rows = np.array(constants)[:, None]
 
     def extras(n: int) -> tuple[Any, ...]:
@@ -230,7 +231,17 @@ STEPPERS: dict[str, Stepper] = {
 
 # Those that take options, by name.
 ADJUSTABLE: dict[str, Callable[..., Stepper]] = {
-    maker.__name__: maker for maker in (tr_bdf2, radau5, dopri5_adaptive, dopri5_dense, adams_variable, radau_variable)
+    maker.__name__: maker
+    for maker in (
+        implicit_midpoint,
+        generalized_alpha,
+        tr_bdf2,
+        radau5,
+        dopri5_adaptive,
+        dopri5_dense,
+        adams_variable,
+        radau_variable,
+    )
 }
 
 

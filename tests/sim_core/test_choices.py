@@ -72,6 +72,8 @@ def test_plain_values_become_what_a_stabilizer_wants() -> None:
         (("direct_correction", {"inside_rhs": 1}), "inside_rhs is 1; it must be true or false"),
         (("nada_set_1", {"permitted": 1e-6}), "permitted is 1e-06; it must be 2 numbers"),
         (("dopri5_adaptive", {"rtol": 0.0}), "dopri5_adaptive: rtol is 0.0; it must be finite and positive"),
+        (("implicit_midpoint", {"tolerance": 0.0}), "implicit_midpoint: tolerance is 0.0; it must be finite"),
+        (("generalized_alpha", {"rho": 1.5}), r"generalized_alpha: rho is 1.5; it must lie in \[0, 1\]"),
         (("rk4", {"rtol": 1e-3}), "stepper 'rk4' has no parameter 'rtol'"),
     ],
 )
