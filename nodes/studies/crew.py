@@ -47,18 +47,17 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
             report("measuring times", done, len(held))
             results.costs[run] = _submit(crew, cost_of, run, study.trial_s).result()
         report("measuring times", len(held), len(held))
-    results.parts = work_out(study.parts, report)
+        results.parts = work_out(study.parts, crew, report)
     return results
 
 
-def work_out(parts: Sequence[Part], report: Report) -> dict[str, Any]:
-    """What a study works out besides runs, by name, one after the other."""
+def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
+    """What a study works out besides runs, by name, one after the other, so that times are taken alone."""
     found = {}
     for done, part in enumerate(parts):
         report("working out", done, len(parts))
-        found[part.name] = part.make()
-    if parts:
-        report("working out", len(parts), len(parts))
+        found[part.name] = _submit(crew, part.make).result()
+    report("working out", len(parts), len(parts))
     return found
 
 

@@ -175,7 +175,9 @@ class Bar:
             self._progress.stop()
 
     def show(self, what: str, done: int, of: int) -> None:
-        """How much of a kind of work is done."""
+        """How much of a kind of work is done; nothing of a kind that a study does not have."""
+        if of == 0:
+            return
         if self._progress is None:
             if what not in self._tasks:
                 self._tasks[what] = None
