@@ -11,7 +11,7 @@ that were already accepted. Causes are of the real robot against the model: +0.0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,10 +20,12 @@ import numpy as np
 from nodes.hil.model import Efforts, NoModelError, actuated
 from nodes.hil.streams import Floats, Stream, at_times, segments
 
-CUTOFF_HZ = 10.0  # residual and regressors are low-passed alike: differentiated positions are noise above
-MOST_SAMPLES = 4000
+CUTOFF_HZ = 10.0  # residual and motion are low-passed: differentiated positions are noise above
+KEPT_HZ = 100.0  # of the low-passed samples
 QUIET = 0.001  # share of the measured efforts: a residual below it needs no explanation
-MATTERS = 0.1  # share of the power still unexplained that a cause must explain to be named
+MATTERS = 0.02  # share of the power still unexplained that a cause must explain to be named
+CLEAR = 30.0  # twice the logarithm of the likelihood ratio from which a cause is better than none
+FLOOR = 1e-3  # share of a joint's efforts below which nothing counts as noise
 APART = 10.0  # twice the logarithm of the likelihood ratio from which the motion tells two causes apart
 CERTAIN = 5.0  # standard deviations that a cause must be away from none
 ENOUGH = 0.02  # share of the residual's power that may stay unexplained before another cause is looked for
@@ -44,8 +46,8 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
               sliding joints
     of        the body or joint
     value     of the real robot less the model's; `sigma` its standard deviation, 20 independent samples a second
-    share     rms of the efforts that it makes up / rms of the measured efforts
-    explains  share of the residual's power, this cause alone
+    share     rms of the efforts that it makes up / rms of the measured efforts, in the joint where that is largest
+    explains  share of the residual's power, each joint's against its noise, this cause alone
     alike     other causes that explain it as well: this motion does not tell them apart
     """
 
@@ -62,8 +64,8 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
     """What would explain the effort residual.
 
-    residual   rms of the residual / rms of the measured efforts, in the band below 10 Hz
-    explained  share of the residual's power that `causes` explain together
+    residual   rms of the residual / rms of the measured efforts below 10 Hz, in the joint where that is largest
+    explained  share of the residual's power that `causes` explain together, each joint's against its noise
     why_not    one line where no hint can be had, else ""
     """
 
@@ -178,25 +180,31 @@ def explain(efforts: Efforts, measured: Stream, applied: Applied | None = None) 
         return Explanation(Hints(why_not=str(error)))
     band = _Band(motion)
     effort = band(motion.effort)
-    residual = band(efforts.along(motion.q, motion.v, motion.a)) - effort
-    size = _rms(effort)
-    if size == 0.0:
+    off = efforts.along(motion.q, motion.v, motion.a) - motion.effort
+    residual = band(off)
+    sizes = _rms(effort)
+    if sizes.max() == 0.0:
         return Explanation(Hints(why_not="no effort was measured, so there is nothing to explain"))
-    share = _rms(residual) / size
+    sizes = np.maximum(sizes, 0.01 * sizes.max())  # a joint without an actuator has no efforts of its own
+    share = float((_rms(residual) / sizes).max())
     causes: list[Hint] = []
     explained, left = None, residual
     if share >= QUIET:
-        columns = {key: band(values).ravel() for key, values in _regressors(efforts, motion)}
-        search = _Search(residual.ravel(), columns, motion.independent * residual.shape[1])
-        causes, explained = search.causes(size * math.sqrt(residual.size))
+        weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
+        columns = dict(_regressors(efforts, [band(each) for each in (motion.q, motion.v, motion.a)], effort))
+        _drop_noisy_gains(columns, residual, effort)
+        search = _Search(residual, columns, weights, motion.independent * residual.shape[1])
+        causes, explained = search.causes(sizes)
         for cause in causes:
-            left = left - cause.value * columns[cause.kind, cause.of].reshape(residual.shape)
+            left = left - cause.value * columns[cause.kind, cause.of]
     found = Hints(causes=causes, residual=share, explained=explained)
     return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, left)
 
 
-def _rms(values: Floats) -> float:
-    return float(np.sqrt(np.mean(values * values)))
+def _rms(values: Floats) -> Floats:
+    """Of each joint."""
+    found: Floats = np.sqrt(np.mean(values * values, axis=0))
+    return found
 
 
 class _Band:
@@ -208,15 +216,21 @@ class _Band:
         self._parts = motion.parts
         share = CUTOFF_HZ / (motion.rate_hz / 2.0)
         self._filter = signal.butter(2, share, output="sos") if share < 0.9 else None
-        self._every = max(1, len(motion.q) // MOST_SAMPLES)
+        self._every = max(1, int(motion.rate_hz / KEPT_HZ)) if self._filter is not None else 1
 
     def __call__(self, values: Floats) -> Floats:
+        return self.thinned(self._smooth(values))
+
+    def noise(self, values: Floats) -> Floats:
+        """RMS (k,) of what is above the band: what is noise there is noise in the band too."""
+        return _rms(values - self._smooth(values))
+
+    def _smooth(self, values: Floats) -> Floats:
         from scipy import signal
 
-        if self._filter is not None:
-            parts = [signal.sosfiltfilt(self._filter, values[part], axis=0) for part in self._parts]
-            values = np.concatenate(parts)
-        return self.thinned(values)
+        if self._filter is None:
+            return values
+        return np.concatenate([signal.sosfiltfilt(self._filter, values[part], axis=0) for part in self._parts])
 
     def thinned(self, values: Floats) -> Floats:
         """The samples that are kept."""
@@ -226,18 +240,38 @@ class _Band:
 Key = tuple[str, str]  # kind, body or joint
 
 
-def _regressors(efforts: Efforts, motion: Motion) -> Iterator[tuple[Key, Floats]]:
-    """d r / d cause of every cause (n, k)."""
-    q, v, a = motion.q, motion.v, motion.a
+def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> Iterator[tuple[Key, Floats]]:
+    """d r / d cause of every cause (n, k) along the low-passed motion q, v, a."""
+    q, v, a = motion
     for body in efforts.bodies:
         yield ("mass", body), -efforts.per_mass(body, q, v, a)
     for joint in actuated(efforts.mechanism, efforts.names):
-        yield ("gain", efforts.names[joint]), _alone(motion.effort, joint)
+        yield ("gain", efforts.names[joint]), _alone(effort, joint)
     for joint, name in enumerate(efforts.names):
         yield ("friction", name), -_alone(v, joint)
         scale = max(0.02 * float(np.abs(v[:, joint]).max()), 1e-9)  # rad/s or m/s: below it dry friction fades
         yield ("dry_friction", name), -_alone(np.tanh(v / scale), joint)
         yield ("encoder_zero", name), efforts.per_position(joint, q, v, a)
+
+
+def _drop_noisy_gains(columns: dict[Key, Floats], residual: Floats, effort: Floats) -> None:
+    """Take out gains that only the noise of the measured effort makes up.
+
+    Noise is in the effort and, turned round, in the residual: it looks like a gain below 1. Against the model's own
+    efforts it does not, so a gain must come out alike against both.
+    """
+    for key, column in list(columns.items()):
+        if key[0] != "gain":
+            continue
+        joint = int(np.argmax((column * column).sum(axis=0)))
+        r, e = residual[:, joint], effort[:, joint]
+        model = r + e
+        if not (e @ e > 0.0 and model @ model > 0.0):
+            continue
+        against_effort, share = float(r @ e / (e @ e)), float(r @ model / (model @ model))
+        against_model = share / (1.0 - share) if share < 1.0 else math.inf
+        if abs(against_effort - against_model) > 0.5 * max(abs(against_effort), abs(against_model)):
+            del columns[key]
 
 
 def _alone(values: Floats, joint: int) -> Floats:
@@ -249,36 +283,40 @@ def _alone(values: Floats, joint: int) -> Floats:
 class _Search:
     """Forward selection of causes.
 
-    residual     (m,) what is to be explained
-    columns      {cause: (m,)}
-    independent  how many of the m samples count as independent
+    residual     (n, k) what is to be explained
+    columns      {cause: (n, k)}
+    weights      (k,) one over the noise of each joint's efforts
+    independent  how many of the n k samples count as independent
     """
 
-    def __init__(self, residual: Floats, columns: dict[Key, Floats], independent: float) -> None:
-        self._residual = residual
-        self._power = float(residual @ residual)
-        self._columns = {key: each for key, each in columns.items() if float(each @ each) > 1e-24 * self._power}
+    def __init__(self, residual: Floats, columns: dict[Key, Floats], weights: Floats, independent: float) -> None:
+        self._residual = (residual * weights).ravel()
+        self._power = float(self._residual @ self._residual)
+        self._plain = columns
+        weighted = {key: (each * weights).ravel() for key, each in columns.items()}
+        self._columns = {key: each for key, each in weighted.items() if float(each @ each) > 1e-24 * self._power}
         self._independent = max(independent, 2.0)
 
-    def causes(self, size: float) -> tuple[list[Hint], float]:
-        """The causes, and the share of the residual's power they explain together; `size` is the efforts' norm."""
+    def causes(self, sizes: Floats) -> tuple[list[Hint], float]:
+        """The causes, and the share of the residual's power they explain together; `sizes` (k,) of the efforts."""
         chosen: list[Key] = []
         alike: dict[Key, list[str]] = {}
         left = 1.0  # share of the power
         while len(chosen) < MOST_CAUSES and left > ENOUGH:
             rest = {key: self._left([*chosen, key]) for key in self._columns if key not in chosen}
             best = min(rest, key=lambda key: rest[key], default=None)
-            if best is None or left - rest[best] < max(MATTERS * left, ENOUGH):
+            if best is None or left - rest[best] < MATTERS * left or self._evidence(left, rest[best]) < CLEAR:
                 break
-            near = [key for key in rest if key != best and not self._tells_apart(rest[key], rest[best])]
+            near = [key for key in rest if key != best and self._evidence(rest[key], rest[best]) < APART]
             alike[best] = [KINDS[kind][1].format(of=of) for kind, of in near]
             chosen.append(best)
             left = rest[best]
-        found = self._fitted(chosen, alike, size) if chosen else []
+        found = self._fitted(chosen, alike, sizes) if chosen else []
         return [hint for hint in found if abs(hint.value) > CERTAIN * hint.sigma], 1.0 - left
 
-    def _tells_apart(self, worse: float, best: float) -> bool:
-        return self._independent * math.log(max(worse, 1e-300) / max(best, 1e-300)) > APART
+    def _evidence(self, worse: float, better: float) -> float:
+        """Twice the logarithm of the likelihood ratio of two fits that leave these shares of the power."""
+        return self._independent * math.log(max(worse, 1e-300) / max(better, 1e-300))
 
     def _left(self, keys: list[Key]) -> float:
         """Share of the power that these causes leave unexplained."""
@@ -288,7 +326,7 @@ class _Search:
         left = self._residual - A @ values
         return float(left @ left) / self._power
 
-    def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], size: float) -> list[Hint]:
+    def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], sizes: Floats) -> list[Hint]:
         A = np.stack([self._columns[key] for key in keys], axis=1)
         values, *_ = np.linalg.lstsq(A, self._residual, rcond=None)
         left = self._residual - A @ values
@@ -301,7 +339,7 @@ class _Search:
                 value=float(value),
                 sigma=float(sigma),
                 unit=KINDS[kind][0],
-                share=float(abs(value) * np.linalg.norm(self._columns[kind, of]) / size),
+                share=float((abs(value) * _rms(self._plain[kind, of]) / sizes).max()),
                 explains=1.0 - self._left([(kind, of)]),
                 alike=alike[kind, of],
             )

@@ -45,7 +45,8 @@ def draw_efforts(compared: Compared, folder: Path) -> list[tuple[str, str]]:
         with settings():
             _save(_effort_figure(compared, int(index)), folder / file)
         left = float(np.sqrt((found.left[:, index] ** 2).mean()))
-        text = f"{found.names[index]}: the model asks for efforts that are {sizes[index]:.3g} off (RMS)"
+        unit = "N" if found.names[index] in compared.case.sliding else "N m"
+        text = f"{found.names[index]}: the model asks for efforts that are {sizes[index]:.3g} {unit} off (RMS)"
         drawn.append((file, f"{text}, {left:.3g} with the changes above." if found.hints.causes else f"{text}."))
     return drawn
 
@@ -73,7 +74,7 @@ def _effort_figure(compared: Compared, index: int) -> Any:
     lower.set_ylabel(f"difference ({unit})")
     lower.set_xlabel("time (s)")
     for axis in (upper, lower):
-        axis.legend(loc="upper right", ncols=2)
+        _legend(axis)
     return figure
 
 
@@ -111,8 +112,13 @@ def _joint_figure(compared: Compared, index: int, joint: JointComparison) -> Any
     upper.set_ylabel(f"position ({unit})")
     lower.set_ylabel(f"difference ({unit})")
     lower.set_xlabel("time (s)")
-    upper.legend(loc="upper right", ncols=3)
+    _legend(upper)
     return figure
+
+
+def _legend(axis: Any) -> None:
+    """Above the axis, where no curve is."""
+    axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2)
 
 
 def _breaks(t: Any) -> Any:

@@ -191,7 +191,7 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _milliseconds(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{1e3 * seconds:.2f}"
+    return "–" if seconds is None else f"{round(1e3 * seconds, 2) + 0.0:.2f}"
 
 
 def _share(value: float | None) -> str:

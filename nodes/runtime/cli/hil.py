@@ -114,7 +114,7 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
     rows = []
     for joint in verdict.joints:
         figures = [reports.angle_text(value, joint.name in sliding) for value in (joint.bias, joint.rms, joint.max)]
-        delay = "-" if joint.delay_s is None else f"{1e3 * joint.delay_s:.2f} ms"
+        delay = "-" if joint.delay_s is None else f"{round(1e3 * joint.delay_s, 2) + 0.0:.2f} ms"
         rows.append((joint.name, *figures, delay, "dead" if joint.dead else "alive"))
     say_table(("joint", "bias", "RMS", "maximum", "delay", "encoder"), rows)
     say()
