@@ -162,17 +162,20 @@ def impossible_inertia(body: Body) -> str | None:
 
 
 def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: bool, language: str) -> list[str]:
-    """A line about the constraints left out of an open tree. Raises where they may not be left out."""
-    left_out = [constraint for constraint in mechanism.constraints if constraint not in expressible]
-    if not left_out:
-        return []
-    named = ", ".join(f"{constraint.name!r} ({type(constraint).__name__})" for constraint in left_out)
-    if not open_tree:
+    """A line about the constraints and beams left out of an open tree. Raises where they may not be left out."""
+    closures = [constraint for constraint in mechanism.constraints if constraint not in expressible]
+    left_out = {"constraints": closures, "beams": mechanism.beams}
+    lines = [
+        f"{kind} {', '.join(f'{item.name!r} ({type(item).__name__})' for item in items)}"
+        for kind, items in left_out.items()
+        if items
+    ]
+    if lines and not open_tree:
         raise InvalidRequest(
-            f"robot {mechanism.name!r} has constraints that {language} cannot say: {named}; "
+            f"robot {mechanism.name!r} has what {language} cannot say, {' and '.join(lines)}; "
             "--open-tree exports the tree without them"
         )
-    return [f"the tree is open: left out are the constraints {named}"]
+    return [f"the tree is open: left out are the {' and '.join(lines)}"] * bool(lines)
 
 
 def effort_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
