@@ -3,8 +3,8 @@
     python tests/benchmarks/beam.py [bench.json]
 
 Both are pinned to one core and measured in turn, in time of the processor: wall time of a loaded machine charges the
-longer one more. Ours are linear beam elements in 20 modes, Exudyn's ANCF cables in absolute coordinates: the same arms on
-a beam of the same numbers, started in the same shape.
+longer one more. Ours are linear beam elements in 20 modes, Exudyn's ANCF cables in absolute coordinates: the same arms
+on a beam of the same numbers, started in the same shape.
 """
 
 from __future__ import annotations
