@@ -26,6 +26,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
         claims=claims(runs),
         sections=sections(runs),
         measured=runs.measured,
+        longest=Runs(SPANS["full"]).all,
         quick=quick,
         **pace(quick, spans),
     )
