@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import casadi as ca
 import numpy as np
@@ -18,6 +22,7 @@ from sim_core.kernels.order import units_of
 from sim_core.kernels.pairing import paired
 from sim_core.kernels.program import LIFTED, program_of
 
+ROOT = Path(__file__).resolve().parents[2]
 PI_2 = math.pi / 2
 
 
@@ -173,3 +178,26 @@ def test_a_bound_kernel_takes_contiguous_numbers_and_no_arguments() -> None:
         BoundKernel(address, [np.zeros(4)[::2]], [np.zeros(2), np.zeros(2)])
     with pytest.raises(ValueError, match="contiguous float64"):
         BoundKernel(address, [np.zeros(2, dtype=np.float32)], [np.zeros(2), np.zeros(2)])
+
+
+EMITTED = """
+import hashlib
+from robots.registry import build
+from sim_core.derivation.equations import derive
+from sim_core.kernels.emit import module_of
+derivation = derive(build("charmie"))
+print(hashlib.sha256(module_of(derivation.functions, derivation.twins).encode()).hexdigest())
+"""
+
+
+def test_the_code_of_a_mechanism_is_the_same_text_in_every_process() -> None:
+    """Also where Python hashes strings otherwise: the same mechanism on the same machine has the same bytes."""
+    said = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", EMITTED], env=environment, capture_output=True, text=True, timeout=100
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0] == said[1]
