@@ -24,9 +24,9 @@ from nodes.runtime.replay_stream import Stream
 from nodes.wire.codec import decode, encode
 from nodes.wire.messages import Event, JointCommand
 from nodes.wire.recording import RecordingFile
+from nodes.wire.recording_runs import PUT_BACK
 from nodes.wire.topics import resolve
 
-JUMPS = ("reset", "restore")
 LAST = 64  # messages at the end of a recording that may be of its last tick
 SERVER = ("description", "state", "body_poses", "event")
 
@@ -253,7 +253,8 @@ def _ticks(lines: Sequence[Line], ours: set[Speech], plan: Plan) -> Iterator[_Ti
             continue
         from_server = line.topic in served
         tick = round(line.time / step_s)
-        jump = isinstance(line.message, Event) and line.message.kind in JUMPS
+        jump = isinstance(line.message, Event) and line.message.kind in PUT_BACK
+        jump = jump or (from_server and tick < now.tick)  # the server was started anew
         if jump:
             yield now
             now = _Tick(tick, jump=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.hil.reading import read_case
 from nodes.hil_compare import HilCompare
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
@@ -128,6 +129,7 @@ def test_residuals_are_recorded_and_the_delay_and_the_bias_are_found(tmp_path: P
     assert isinstance(node, HilCompare)
     assert node.counters == {"paired": 498, "unpaired": 0, "waiting": 0}
     assert node.verdict.startswith("failed: arm is 8.0 ms late, at most 5 ms and 1 more;")
+    assert read_case(tmp_path / "run.mcap", None).limits == loose  # the report judges by the launch file too
     recording = read_recording(tmp_path / "run.mcap")
     residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
     assert residual["answers"].tolist() == measured["seq"].tolist()[: len(residual["answers"])]

@@ -164,9 +164,7 @@ def test_coarse_encoders_lost_samples_and_a_gap_are_no_error(
     assert max(joint["max"] for joint in verdict["joints"]) <= math.tau / 2**15 * 1.01  # half a step of the encoder
 
 
-def test_limits_are_the_launch_files_then_the_command_lines(
-    recordings: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_of_the_command_line_holds(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     late = (recordings / "model.mcap", "--measured", "late/measured")
     code, verdict = report(capsys, *late, "--limit", "delay_ms=15")
     assert code == 0

@@ -39,8 +39,9 @@ def replay(
 ) -> None:
     """Feed a recorded run to one node, without sockets, and compare what it says with what was recorded.
 
-    Exit code 1 when something differs; the first difference is named. A tolerance is relative for numbers above 1. A
-    lockstep run is repeated turn by turn, any other in the order of the file.
+    Exit code 1 when something differs; the first difference is named. A tolerance is relative for numbers above 1.
+
+    A lockstep run is repeated turn by turn, any other in the order of the file.
     """
     from nodes.runtime import replay as replays
 

@@ -1,0 +1,191 @@
+"""Streams are aligned, resampled and compared by rules whose results are known; causes are found from exact efforts."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodes.hil.comparison import compare
+from nodes.hil.diagnosis import diagnose
+from nodes.hil.hints import Applied, Hints, explain
+from nodes.hil.limits import Limits
+from nodes.hil.model import Efforts, NoModelError, model_of
+from nodes.hil.streams import Gap, Pairing, Resampled, Stream, StreamError, gaps, segments, stream_of
+
+
+def wave(t: np.ndarray, late: float = 0.0) -> np.ndarray:
+    """Two joints that move at three frequencies, rad."""
+    t = t - late
+    first = 0.6 * np.sin(2.1 * t) + 0.2 * np.sin(6.7 * t + 1.0)
+    return np.stack([first, 0.4 * np.cos(3.3 * t) - 0.1 * np.sin(9.1 * t)], axis=1)
+
+
+def stream(t: np.ndarray, position: np.ndarray) -> Stream:
+    return Stream(t, ("a", "b"), position)
+
+
+def test_a_gap_is_named_and_nothing_is_known_inside() -> None:
+    t = np.r_[np.arange(0.0, 1.0, 0.01), np.arange(1.5, 2.0, 0.01)]
+    assert gaps(t) == [Gap(pytest.approx(0.99), pytest.approx(1.5))]
+    assert [part.stop - part.start for part in segments(t)] == [100, 50]
+    at = np.array([-0.1, 0.5, 1.2, 1.7, 2.5])
+    found = Resampled(t, wave(t))(at)
+    assert np.isnan(found).all(axis=1).tolist() == [True, False, True, False, True]
+    assert found[[1, 3]] == pytest.approx(wave(at)[[1, 3]], abs=1e-6)
+
+
+def test_two_lost_samples_in_a_row_are_no_gap() -> None:
+    t = np.delete(np.arange(0.0, 1.0, 0.01), [40, 41])
+    assert gaps(t) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(-0.15, 0.15), st.sampled_from([0.002, 0.01, 0.05]), st.sampled_from([0.002, 0.01, 0.05]))
+def test_a_delay_is_found_to_a_fraction_of_a_sample(delay: float, period: float, other: float) -> None:
+    t, s = np.arange(0.0, 8.0, period), np.arange(0.003, 8.0, other)
+    found = compare(stream(t, wave(t, delay)), stream(s, wave(s)))
+    for joint in found.joints:
+        assert joint.delay_s == pytest.approx(delay, abs=0.01 * max(period, other) + 2e-4)
+
+
+def test_a_negative_delay_is_a_measurement_that_is_early_whichever_stream_is_slower() -> None:
+    fast, slow = np.arange(0.0, 5.0, 0.002), np.arange(0.0, 5.0, 0.02)
+    for t, s in ((fast, slow), (slow, fast)):
+        found = compare(stream(t, wave(t, -0.03)), stream(s, wave(s)))
+        assert found.delay_s == pytest.approx(-0.03, abs=1e-4)
+        assert max(joint.max for joint in found.joints) < 1e-3
+
+
+def test_figures_are_those_of_their_definitions() -> None:
+    t = np.arange(0.0, 10.0, 0.01)
+    noise = np.random.default_rng(0).normal(0.0, 1e-3, (len(t), 2))
+    found = compare(stream(t, wave(t) + noise + [0.01, 0.0]), stream(t, wave(t)))
+    first = found.joints[0]
+    assert found.delay_s == 0.0
+    assert first.bias == pytest.approx(0.01, abs=1e-4)
+    assert first.rms == pytest.approx(math.hypot(0.01, 1e-3), rel=0.02)
+    assert first.max == pytest.approx(np.abs(noise[:, 0] + 0.01).max())
+    assert first.relative == pytest.approx(first.rms / np.ptp(wave(t)[:, 0]))
+    assert first.coherence is not None
+    assert first.coherence > 0.99
+    unrelated = compare(stream(t, np.cumsum(noise, axis=0)), stream(t, wave(t))).joints[0]
+    assert unrelated.coherence is not None
+    assert unrelated.coherence < 0.9
+
+
+def test_a_joint_at_rest_has_neither_delay_nor_coherence_and_is_not_dead() -> None:
+    t = np.arange(0.0, 2.0, 0.01)
+    (joint, _) = compare(stream(t, 0.0 * wave(t)), stream(t, 0.0 * wave(t) + 1e-5)).joints
+    assert (joint.delay_s, joint.coherence, joint.relative, joint.dead) == (None, None, None, [])
+
+
+def test_a_coarse_encoder_of_a_slow_joint_is_not_dead() -> None:
+    t = np.arange(0.0, 20.0, 0.01)
+    slow = np.stack([0.002 * t, 0.01 * np.sin(0.3 * t)], axis=1)
+    found = compare(stream(t, np.round(slow / 2e-3) * 2e-3), stream(t, slow))
+    assert [joint.dead for joint in found.joints] == [[], []]
+
+
+def test_one_late_joint_is_named_and_the_others_are_not() -> None:
+    t = np.arange(0.0, 8.0, 0.002)
+    position = np.stack([wave(t)[:, 0], wave(t, 0.02)[:, 1], wave(t)[:, 0]], axis=1)
+    names = ("a", "b", "c")
+    three = np.stack([wave(t)[:, 0], wave(t)[:, 1], wave(t)[:, 0]], axis=1)
+    found = diagnose(
+        compare(Stream(t, names, position), Stream(t, names, three)), Hints(), Limits(max_deg=90, rms_deg=9)
+    )
+    assert [(finding.kind, finding.of) for finding in found.findings] == [("delay", "b")]
+    assert found.findings[0].value == pytest.approx(0.02, abs=1e-4)
+
+
+def test_an_error_without_a_cause_is_called_that() -> None:
+    t = np.arange(0.0, 8.0, 0.01)
+    off = wave(t) + np.stack([0.0 * t, 0.05 * np.sin(17.0 * t)], axis=1)
+    found = diagnose(compare(stream(t, off), stream(t, wave(t))), Hints(), Limits())
+    assert not found.passed
+    assert [(finding.kind, finding.of) for finding in found.findings] == [("position_error", "b")]
+
+
+def test_streams_that_cannot_be_compared_are_refused() -> None:
+    t = np.arange(0.0, 1.0, 0.01)
+    with pytest.raises(StreamError, match=r"share no time: measured has stamps 5 \.\. 5\.99 s"):
+        Pairing(stream(t + 5.0, wave(t)), stream(t, wave(t)))
+    with pytest.raises(StreamError, match="no joint in common"):
+        compare(Stream(t, ("x", "y"), wave(t)), stream(t, wave(t)))
+    with pytest.raises(StreamError, match="has 1 samples"):
+        stream_of({"timestamp": t[:1], "name": np.array([["a"]]), "position": np.zeros((1, 1))}, "it")
+
+
+def test_what_came_before_time_fell_back_is_left_out_and_said() -> None:
+    t = np.r_[np.arange(0.0, 1.0, 0.1), np.arange(0.0, 0.5, 0.1), 0.4]
+    names = np.broadcast_to(np.array(["a", "b"]), (len(t), 2))
+    found = stream_of({"timestamp": t, "name": names, "position": np.zeros((len(t), 2))}, "it")
+    assert found.time.tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+    assert found.notes == (
+        "it: time fell back at 0.9 s; the 10 samples before are left out",
+        "it: 1 samples repeat a stamp and are left out",
+    )
+
+
+# -- causes
+
+
+@cache
+def arm() -> Efforts:
+    return Efforts(model_of("arm_2dof", {}))
+
+
+def moving(kind: str) -> Stream:
+    """The arm on a smooth motion of 6 s, with the efforts of one that differs from the model by one cause."""
+    t = np.arange(0.0, 6.0, 0.002)
+    w = np.array([2.1, 3.4])
+    q = 0.7 * np.sin(w * t[:, None]) + np.array([0.2, -0.3])
+    v = 0.7 * w * np.cos(w * t[:, None])
+    effort = arm().along(q, v, -0.7 * w * w * np.sin(w * t[:, None]))
+    if kind == "gain":
+        effort[:, 1] /= 1.08
+    elif kind == "friction":
+        effort[:, 0] += 0.4 * v[:, 0]
+    elif kind == "dry_friction":
+        effort[:, 1] += 0.3 * np.tanh(v[:, 1] / (0.02 * np.abs(v[:, 1]).max()))
+    elif kind == "mass":
+        effort += 0.05 * arm().per_mass("link_10", q, v, -0.7 * w * w * np.sin(w * t[:, None]))
+    return Stream(t, arm().names, q, v, effort)
+
+
+@pytest.mark.parametrize(
+    ("kind", "of", "value"),
+    [
+        ("gain", "joint_4", 0.08),
+        ("friction", "joint_2", 0.4),
+        ("dry_friction", "joint_4", 0.3),
+        ("mass", "link_10", 0.05),
+    ],
+)
+def test_each_cause_is_named_with_its_size(kind: str, of: str, value: float) -> None:
+    found = explain(arm(), moving(kind), Applied(hold_s=0.0)).hints
+    assert [(cause.kind, cause.of) for cause in found.causes] == [(kind, of)]
+    assert found.causes[0].value == pytest.approx(value, rel=0.02)
+    assert found.explained == pytest.approx(1.0, abs=0.02)
+
+
+def test_no_cause_is_named_where_the_model_is_right() -> None:
+    found = explain(arm(), moving("none"), Applied(hold_s=0.0)).hints
+    assert found.causes == []
+    assert found.residual is not None
+    assert found.residual < 1e-3
+
+
+def test_a_model_without_efforts_of_its_own_says_why() -> None:
+    with pytest.raises(NoModelError, match="is no tree of joints"):
+        model_of("andrews_squeezer", {})
+    with pytest.raises(NoModelError, match="armm_2dof"):
+        model_of("armm_2dof", {})
+    quiet = moving("none")
+    silent = Stream(quiet.time, quiet.names, quiet.position, quiet.velocity)
+    assert explain(arm(), silent).hints.why_not == "the measurement says no efforts, which the model's are set beside"
