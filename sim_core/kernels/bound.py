@@ -24,6 +24,10 @@ def pointer_table(arrays: list[np.ndarray]) -> np.ndarray:
     return np.array([array.ctypes.data for array in arrays] or [0], dtype=np.int64)
 
 
+# (address of the function, its three numbers: kernel, inputs, outputs)
+_free: list[tuple[int, np.ndarray]] = []
+
+
 class BoundKernel(_WithoutArguments):  # type: ignore[misc]
     """A kernel called from Python on arrays that the caller owns: `kernel()` reads and writes them where they are.
 
@@ -55,12 +59,11 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
         """All is done by then."""
 
     def __del__(self) -> None:
-        if self._slot is not None:
+        # when the interpreter ends, the names of the module may have gone before the kernels
+        if self._slot is not None and _free is not None:
             _free.append(self._slot)
 
 
-# (address of the function, its three numbers: kernel, inputs, outputs)
-_free: list[tuple[int, np.ndarray]] = []
 _rows: list[native.Library] = []
 
 
