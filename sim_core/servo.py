@@ -20,6 +20,7 @@ MODES = ("effort", "velocity", "position")
 EFFORT, VELOCITY, POSITION = range(3)
 KEYS = ("mode", "value", "target")
 MOST_KNOWN = 64  # lists of names whose places are remembered
+Known = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Servos:
@@ -59,7 +60,7 @@ class Servos:
             (-self._velocity_limit, self._velocity_limit),
             (self._lower, self._upper),
         )
-        self._known: dict[tuple[str, ...], np.ndarray] = {}
+        self._known: dict[tuple[str, ...], Known] = {}
         self.busy = False
 
     def objection(self, mode: str, names: Any) -> str:
@@ -79,27 +80,26 @@ class Servos:
         `position` (n_joints,) is where the joints are. InvalidRequest for a mode or name that is not, or a number that
         is not finite; then nothing changes.
         """
-        if reason := self.objection(mode, names):
-            raise InvalidRequest(reason)
+        index, lower, upper = self._known.get((mode, *names)) or self._recognized(mode, names)
         if len(names) != len(values):
             raise InvalidRequest(f"{self._robot}: {len(names)} names for {len(values)} values")
         require_finite(self._robot, mode, values)
-        index, which = self._indices(names), MODES.index(mode)
-        if which != EFFORT:
+        if mode != "effort":
             self._begin(index[self._mode[index] == EFFORT], np.asarray(position))
-        lower, upper = self._ranges[which]
-        self._mode[index] = which
-        self._value[index] = _clip(np.array(values, dtype=float), lower[index], upper[index])
-        self.busy = bool(self._mode.any())
+        self._value[index] = _clip(np.array(values, dtype=float), lower, upper)
+        if mode != "effort" or self.busy:
+            self._mode[index] = MODES.index(mode)
+            self.busy = bool(self._mode.any())
 
-    def _indices(self, names: Sequence[str]) -> np.ndarray:
-        """Where the actuators are; a controller names the same ones again and again."""
-        key = tuple(names)
-        found = self._known.get(key)
-        if found is None:
-            found = np.array([self.names.index(name) for name in names], dtype=int)
-            if len(self._known) < MOST_KNOWN:
-                self._known[key] = found
+    def _recognized(self, mode: str, names: Sequence[str]) -> Known:
+        """Where the actuators are, and between what their commands lie; a controller names the same again and again."""
+        if reason := self.objection(mode, names):
+            raise InvalidRequest(reason)
+        index = np.array([self.names.index(name) for name in names], dtype=int)
+        lower, upper = self._ranges[MODES.index(mode)]
+        found = index, lower[index], upper[index]
+        if len(self._known) < MOST_KNOWN:
+            self._known[mode, *names] = found
         return found
 
     def rest(self, names: Any, position: Any = None) -> None:

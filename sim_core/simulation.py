@@ -304,20 +304,19 @@ class Simulation:
 
         Clipped to each actuator's limit. Non-finite efforts are refused.
         """
-        values = self._w.u.copy()
         if isinstance(effort, Mapping):
+            values = self._w.u.copy()
             names = [actuator.name for actuator in self.system.mechanism.actuators]
             for name, value in effort.items():
                 if name not in names:
                     raise UnknownName(f"robot {self.system.mechanism.name!r}", "actuator", name, names)
                 values[names.index(name)] = value
         else:
-            given = np.asarray(effort, dtype=float).reshape(-1)
-            if given.size != values.size:
+            values = np.asarray(effort, dtype=float).reshape(-1)
+            if values.size != self.system.n_u:
                 raise InvalidRequest(
-                    f"{given.size} efforts given; {self.system.mechanism.name!r} has {values.size} actuators"
+                    f"{values.size} efforts given; {self.system.mechanism.name!r} has {self.system.n_u} actuators"
                 )
-            values[:] = given
         require_finite(self.system.mechanism.name, "effort", values.tolist())
         self._change(self._w.u, np.minimum(np.maximum(values, -self._effort_limit), self._effort_limit))
 

@@ -139,12 +139,14 @@ class Loads:
     def clear(self, effort: np.ndarray) -> None:
         """Count from here; `effort` holds until another is set."""
         self.effort = np.array(effort, dtype=float)
-        self._peak, self._squares, self._steps = np.zeros_like(self.effort), np.zeros_like(self.effort), 0
+        self._largest_square, self._squares = np.zeros_like(self.effort), np.zeros_like(self.effort)
+        self._square, self._steps = np.empty_like(self.effort), 0
 
     def step(self) -> None:
         """One step with the present effort."""
-        np.maximum(self._peak, np.abs(self.effort), out=self._peak)
-        self._squares += self.effort * self.effort
+        square = np.multiply(self.effort, self.effort, out=self._square)
+        np.maximum(self._largest_square, square, out=self._largest_square)
+        self._squares += square
         self._steps += 1
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
@@ -157,5 +159,5 @@ class Loads:
                 "limit": actuator.effort_limit,
                 "unit": actuator.unit,
             }
-            for actuator, peak, mean in zip(self._actuators, self._peak, rms, strict=True)
+            for actuator, peak, mean in zip(self._actuators, np.sqrt(self._largest_square), rms, strict=True)
         }
