@@ -29,12 +29,13 @@ from sim_core.stabilization.stabilizers import (
     Projection,
     SampledFuzzy,
     Stabilizer,
+    stabilizer_named,
 )
 from sim_core.system import System
 
 SAMPLE_S = 0.01  # the energy is looked at this often, and whether the mechanism is still in one piece
 
-Choice = str | Stabilizer
+Choice = str | Mapping[str, Any] | Stabilizer  # a table is as in a launch file: its name and parameters
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def compare(
 ) -> list[Comparison]:
     """A row for each stabilizer, from the mechanism's start; a run that diverges ends there and is a row as well.
 
-    stabilizers  {label: stabilizer or its name}, or a sequence of them; None: `every_stabilizer`
+    stabilizers  {label: choice}, or a sequence of choices; None: `every_stabilizer`. A choice is a stabilizer, its
+                 name, or a table as in a launch file: {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
     Warns (StartWarning) when the start violates the constraints; what a stabilizer cannot bear is in its row.
     """
     steps = seconds / step_s if step_s > 0.0 else math.nan
@@ -81,9 +83,12 @@ def compare(
     Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")  # says what is wrong with the start, once
     if stabilizers is None:
         stabilizers = every_stabilizer(system, step_s, stepper)
+    if isinstance(stabilizers, str):
+        raise InvalidRequest(f"stabilizers is {stabilizers!r}; it must be a sequence of choices, or {{label: choice}}")
     if not isinstance(stabilizers, Mapping):
-        stabilizers = {label_of(choice): choice for choice in stabilizers}
-    return [_run(system, round(steps), step_s, label, choice, stepper) for label, choice in stabilizers.items()]
+        stabilizers = {label_of(choice): choice for choice in map(stabilizer_of, stabilizers)}
+    chosen = {label: stabilizer_of(choice) for label, choice in stabilizers.items()}
+    return [_run(system, round(steps), step_s, label, choice, stepper) for label, choice in chosen.items()]
 
 
 def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk4") -> dict[str, Stabilizer]:
@@ -121,7 +126,16 @@ def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4
     return (*sim.violation(), float(np.linalg.norm(system.mechanism.initial_v)))
 
 
-def label_of(choice: Choice) -> str:
+def stabilizer_of(choice: Choice) -> str | Stabilizer:
+    """The stabilizer that a table describes; InvalidRequest for one without a name, and for what the name refuses."""
+    if not isinstance(choice, Mapping):
+        return choice
+    if "name" not in choice:
+        raise InvalidRequest(f"stabilizer {dict(choice)!r} has no name; write {{'name': 'baumgarte', 'alpha': 5.0}}")
+    return stabilizer_named(**choice)
+
+
+def label_of(choice: str | Stabilizer) -> str:
     """Its name, and what differs from the defaults: direct_correction(weight='mass')."""
     if isinstance(choice, str):
         return choice
@@ -131,7 +145,9 @@ def label_of(choice: Choice) -> str:
     return f"{choice.name}({', '.join(own)})" if own else choice.name
 
 
-def _run(system: System, steps: int, step_s: float, label: str, choice: Choice, stepper: str | Stepper) -> Comparison:
+def _run(
+    system: System, steps: int, step_s: float, label: str, choice: str | Stabilizer, stepper: str | Stepper
+) -> Comparison:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)  # the row says the limit, the call what the start is
         sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer=choice)
@@ -188,6 +204,6 @@ def limit_text(limit: float) -> str:
 CAPTION = """|Phi|: sum over the rows, of m, rad or 1; |Phidot|: the same per s. energy: its largest change, by
 dampers and actuators too. limit: the largest step that the method's linear theory calls stable;
 any: every step is; none: no step is (inside rhs: nothing pulls back what is integrated, errors pile up, maybe slowly).
-lost: |Phi| exceeded the longest lever, or there was no next state; figures are of the time before.""".replace(
+lost: |Phi| exceeded the longest lever, or there was no next state; figures hold through the lost step.""".replace(
     "\n", " "
 )

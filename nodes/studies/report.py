@@ -68,6 +68,8 @@ def write(study: Study, results: Results, folder: Path, report: Report) -> None:
     stage = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
     try:
         _write_all(study, results, stage, report)
+        drawn = sum(len(section.plots) for section in study.sections)
+        report("drawing", drawn, drawn)  # the last call that may stop it: from here on the folder changes
         earlier = marker_of(folder)
         for name in set(earlier["files"] if earlier else ()) - set(files_of(study)):
             path = folder / name

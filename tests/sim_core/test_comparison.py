@@ -47,6 +47,19 @@ def test_a_row_holds_what_a_simulation_of_its_own_gives(pendulum: System) -> Non
     assert row.diverged_at is None
 
 
+def test_choices_are_tables_too_and_what_is_none_is_refused(pendulum: System) -> None:
+    table, made = (
+        compare(pendulum, 0.1, 1e-3, [{"name": "baumgarte", "alpha": 3.0, "beta": 4.0}]),
+        compare(pendulum, 0.1, 1e-3, {"own": Baumgarte(3.0, 4.0)}),
+    )
+    assert table[0].peak_phi == made[0].peak_phi
+    assert "alpha=3.0" in table[0].stabilizer
+    with pytest.raises(InvalidRequest, match="has no name"):
+        compare(pendulum, 0.1, 1e-3, [{"alpha": 3.0}])
+    with pytest.raises(InvalidRequest, match="it must be a sequence of choices"):
+        compare(pendulum, 0.1, 1e-3, "none")
+
+
 def test_a_divergence_is_a_row_with_its_time(pendulum: System) -> None:
     rows = compare(pendulum, 20.0, 1e-2, {"stiff": Baumgarte(500.0, 1000.0), "none": "none", "held": SampledFuzzy()})
     stiff, none, held = rows

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,8 +45,8 @@ def reproduce(
     if paper not in PAPERS:
         raise InputError(f"no study of {paper!r}; papers are {', '.join(PAPERS)}{nearest(paper, PAPERS)}")
     try:
-        with interruptible():
-            rows, folder = _carry_out(paper, output or Path(paper), quick, workers, spans)
+        with interruptible() as go_on:
+            rows, folder = _carry_out(paper, output or Path(paper), quick, workers, spans, go_on)
     except Interrupted as end:
         warn("armswing: interrupted; nothing written")
         raise typer.Exit(128 + end.signal) from None
@@ -65,26 +65,38 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """The first SIGINT or SIGTERM raises Interrupted; those that follow change nothing about how it ends."""
+def interruptible() -> Iterator[Callable[[], None]]:
+    """The first SIGINT or SIGTERM raises Interrupted; those that follow change nothing about how it ends.
+
+    An exception that a signal raises is lost where Python calls nobody back, as while an object is finalized: the
+    function that this gives raises it again.
+    """
+    asked: list[int] = []
 
     def raise_once(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
         for kind in before:
             signal.signal(kind, signal.SIG_IGN)
         raise Interrupted(number)
+
+    def go_on() -> None:
+        if asked:
+            raise Interrupted(asked[0])
 
     before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
     for kind in before:
         signal.signal(kind, raise_once)
     try:
-        yield
+        yield go_on
     finally:
         for kind, handler in before.items():
             if signal.getsignal(kind) == raise_once:
                 signal.signal(kind, handler)
 
 
-def _carry_out(paper: str, folder: Path, quick: bool, workers: int | None, spans: str) -> tuple[list[Any], Path]:
+def _carry_out(
+    paper: str, folder: Path, quick: bool, workers: int | None, spans: str, go_on: Callable[[], None]
+) -> tuple[list[Any], Path]:
     import importlib
     import importlib.util
 
@@ -96,11 +108,16 @@ def _carry_out(paper: str, folder: Path, quick: bool, workers: int | None, spans
     study = importlib.import_module(f"nodes.studies.{paper}").study(quick=quick, spans=spans)
     _refuse_foreign(folder, report.marker_of(folder), report.foreign_files(folder, study), paper)
     with _folder(folder), Bar() as bar:
+
+        def show(what: str, done: int, of: int) -> None:
+            go_on()
+            bar.show(what, done, of)
+
         try:
-            results = crew.carry_out(study, workers or os.cpu_count() or 1, bar.show)
+            results = crew.carry_out(study, workers or os.cpu_count() or 1, show)
         except BrokenExecutor:
             raise UnavailableError("a process of the study was ended from outside; nothing written") from None
-        report.write(study, results, folder, bar.show)
+        report.write(study, results, folder, show)
     return report.verdicts(study, results), folder
 
 
