@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from nodes.runtime.node import Node as Node
     from robots.registry import build as build
     from robots.registry import names as names
+    from sim_core.inverse import forward_dynamics as forward_dynamics
+    from sim_core.inverse import forward_kinematics as forward_kinematics
+    from sim_core.inverse import inverse_dynamics as inverse_dynamics
     from sim_core.simulation import Simulation as Simulation
     from sim_core.system import assemble as assemble
 
@@ -22,6 +25,9 @@ _HOMES = {
     "names": "robots.registry",
     "Simulation": "sim_core.simulation",
     "assemble": "sim_core.system",
+    "forward_dynamics": "sim_core.inverse",
+    "forward_kinematics": "sim_core.inverse",
+    "inverse_dynamics": "sim_core.inverse",
 }
 __all__ = sorted(_HOMES)
 

@@ -13,6 +13,8 @@ from sim_core.system import System
 
 
 def _column(system: System, name: str, value: Any) -> np.ndarray:
+    if not isinstance(system, System):
+        raise TypeError(f"a System is needed, not a {type(system).__name__}: assemble(mechanism) gives one")
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != system.n_q:
         raise ValueError(f"{name} has {array.size} entries; {system.mechanism.name!r} takes {system.n_q}")
@@ -25,8 +27,8 @@ def inverse_dynamics(system: System, q: Any, v: Any, a: Any) -> np.ndarray:
     N or N m, along the coordinates. Springs, joint loads and damping act; constraints do not: in a mechanism with
     loops tau + J' lam is what actuators and joints must give together. ValueError for arrays of another size.
     """
-    tau = np.zeros(system.n_q)
     q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
+    tau = np.zeros(system.n_q)
     system.bind_inverse_dynamics(q, v, a, tau)()
     return tau
 
@@ -36,8 +38,8 @@ def forward_dynamics(system: System, q: Any, v: Any, tau: Any, configuration: in
 
     Constraints hold at the acceleration level, J a = gamma, without stabilization.
     """
-    a = np.zeros(system.n_q)
     q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
+    a = np.zeros(system.n_q)
     system.bind_forward_dynamics(q, v, tau, a, configuration)()
     return a
 

@@ -148,6 +148,8 @@ class System:
 
     def _check_sizes(self, **arrays: np.ndarray) -> None:
         for name, array in arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype != np.float64:
+                raise ValueError(f"{name} must be an array of float64 that the caller owns: np.array(..., dtype=float)")
             if array.shape != (self.n_q,):
                 raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes ({self.n_q},)")
 

@@ -163,6 +163,8 @@ def _check_joint(joint: Joint, where: str) -> None:
         raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}")
     if abs(sum(c * c for c in joint.axis) - 1.0) > 1e-12:
         raise InvalidMechanism(f"{where}: axis is {joint.axis}; it must have length 1")
+    if joint.lower is not None and joint.upper is not None and joint.lower > joint.upper:
+        raise InvalidMechanism(f"{where}: its lower limit {joint.lower} lies above its upper one {joint.upper}")
     _check_damping(joint.damping, "N s/m" if joint.kind == "prismatic" else "N m s", where)
 
 

@@ -52,6 +52,17 @@ def test_the_robot_shown_can_be_simulated() -> None:
     assert namespace["sim"].time == pytest.approx(10.0)
 
 
+def test_the_dynamics_shown_undo_each_other() -> None:
+    namespace: dict[str, Any] = {}
+    exec(block("forward_dynamics("), namespace)
+    np.testing.assert_allclose(namespace["accelerations"], namespace["a"], rtol=0, atol=1e-10)
+    expected = namespace["efforts"].copy()
+    namespace["efforts"][:] = 0.0
+    namespace["call"]()
+    np.testing.assert_array_equal(namespace["efforts"], expected)
+    assert namespace["position"][2] > 0.5  # the left hand is stretched out well above the floor
+
+
 def test_the_load_report_shown_names_every_actuator_with_its_share(capsys: pytest.CaptureFixture[str]) -> None:
     exec(block("load_report("), {})
     lines = capsys.readouterr().out.splitlines()

@@ -91,6 +91,7 @@ def test_a_coordinate_that_moves_no_mass_is_refused_with_its_body(kept: tuple[st
         (with_joint(kind="revolut"), "joint 'hinge': kind is 'revolut'; it must be one of revolute, prismatic"),
         (with_joint(parent="cort"), "joint 'hinge' has no body 'cort'; its bodies are cart, pole"),
         (with_joint(parent="pole"), "parent and child are both 'pole'"),
+        (with_joint(lower=2.5, upper=2.05), "its lower limit 2.5 lies above its upper one 2.05"),
         (with_joint(axis=(0.0, 0.0, 2.0)), r"axis is \(0.0, 0.0, 2.0\); it must have length 1"),
         (with_body(mass="0.1"), "body 'pole': mass is '0.1'; it must be a number"),
         (with_body(inertia=(0.1, 0.1, "0.1", 0.0, 0.0, 0.0)), "body 'pole': inertia is '0.1'; it must be a number"),
