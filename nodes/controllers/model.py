@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -66,7 +67,7 @@ class ModelOfRobot:
             self.effort_limit = np.minimum(self.effort_limit, asked)
 
 
-class ModelController(Node):
+class ModelController(Node, ABC):
     """Answers every state with efforts of its joints, which follow `reference`; before the first they stay in place.
 
     A subclass says in `_effort` what the efforts are, from the arrays q, v (measured, all joints of the model) and the
@@ -86,12 +87,13 @@ class ModelController(Node):
     def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
         return ModelOfRobot(params, plan, plan["sim"]["robot"]).actuators
 
+    @abstractmethod
     def gains(self, params: Any, n: int) -> None:
         """Take the gains of n joints from the parameters; ValueError, one line, for what cannot be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
-        raise NotImplementedError
+        """Efforts of all joints of the model towards these targets of them."""
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
