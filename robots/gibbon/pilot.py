@@ -1,0 +1,294 @@
+"""Decides when to plan and from what: follows the hands along the line, and plans each swing ahead and in flight.
+
+It knows what a robot can measure (`Measured`), its beliefs of robot and line, and the plans it made. No messages, no
+clock: the time is that of the last measurement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from robots.gibbon.line_estimate import HandOnLine, LineEstimate
+from robots.gibbon.planner import Path, Plan, Task, folded_elbow, plan_swing, remaining
+from robots.gibbon.rollout import Roller, tension_part
+from robots.gibbon.swing_model import BOTH, DROP, ELBOW, N_RIGID, PITCH, SLIDE, SWING, Beliefs
+
+HANDS = ("a", "b")
+# where a plan without a predecessor looks: durations relative to that of the links as a pendulum, even bumps, rad
+FAN_DURATIONS, FAN_BUMPS = (0.95, 1.08, 1.2, 0.8), (-40.0, -90.0, 10.0)
+REPLAN_DURATIONS, REPLAN_STEPS = (1.15, 0.85), 8
+GOOD_COST = 4.0  # below it the fan is not searched on
+STRIKE = 20.0  # N s, about what a grip does to the line
+LONGEST_GAP = 0.05  # s between measurements, beyond which the line's estimate steps in parts
+
+
+@dataclass(frozen=True)
+class Hand:
+    """A hand in the world: m, m/s; x along the line, z up."""
+
+    x: float
+    z: float
+    vx: float
+    vz: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the robot measures: angle of link a from hanging, of the elbow, their rates (rad, rad/s), both hands.
+
+    grips   the hands that grip: "", "a", "b" or "ab"; torque N m, of the elbow
+    """
+
+    time: float
+    pitch: float
+    elbow: float
+    pitch_rate: float
+    elbow_rate: float
+    hands: tuple[Hand, Hand]
+    grips: str
+    torque: float = 0.0
+
+    def hand(self, name: str) -> Hand:
+        """The hand "a" or "b"."""
+        return self.hands[HANDS.index(name)]
+
+
+@dataclass(frozen=True)
+class Gait:
+    """How it shall brachiate.
+
+    step          m from hand to hand; end m along the line, beyond which no hand shall grip
+    closing       m/s at which a hand comes up to the line; torque_limit N m, of the plans
+    lead          s from a measurement to the start of the plan made from it; settle s that both hands grip before
+    period        s between plans in flight; last s before the end of a swing in which it plans no more
+    rollout_step  s; tolerance m along the line
+    """
+
+    step: float
+    end: float
+    torque_limit: float
+    closing: float = 0.2
+    lead: float = 0.05
+    settle: float = 0.15
+    period: float = 0.05
+    last: float = 0.12
+    rollout_step: float = 4e-3
+    tolerance: float = 2e-3
+
+
+@dataclass(frozen=True)
+class Swing:
+    """A plan in time: the hand that grips meanwhile, the start in s, and whether the other lets go then."""
+
+    number: int
+    hand: str
+    start: float
+    release: bool
+    target: float
+    plan: Plan
+
+    @property
+    def end(self) -> float:
+        """s."""
+        return self.start + self.plan.path.duration
+
+
+class Pilot:
+    """Sees measurements in their order, and gives a plan whenever one is due."""
+
+    def __init__(self, beliefs: Beliefs, gait: Gait) -> None:
+        self.gait, self._beliefs = gait, beliefs
+        self._rollers = {hand: Roller(beliefs, hand) for hand in HANDS}
+        self._line: LineEstimate | None = None
+        self._seen: Measured | None = None
+        self._gripped_since = 0.0
+        self._swings: list[Swing] = []
+        self._next_plan = -1.0
+        self._made = 0
+
+    @property
+    def line(self) -> LineEstimate | None:
+        """The estimate of the cable, None on bars or before the first measurement."""
+        return self._line
+
+    def see(self, measured: Measured) -> None:
+        """Take in a measurement; the line's estimate follows."""
+        before = self._seen
+        if before is None or measured.grips != before.grips:
+            self._regripped(before, measured)
+        if self._beliefs.cable is not None:
+            self._follow_line(before, measured)
+        self._seen = measured
+
+    def refused(self, number: int) -> None:
+        """The plan of that number came late and is not followed; one that would have begun a swing is made anew."""
+        self._swings = [swing for swing in self._swings if swing.number != number]
+
+    def plan(self) -> Swing | None:
+        """A new plan if one is due now."""
+        measured = self._seen
+        if measured is None or measured.time < self._next_plan - 1e-9 or not measured.grips:
+            return None
+        swing = self._first(measured) if measured.grips == "ab" else self._in_flight(measured)
+        if swing is not None:
+            self._swings = [*self._swings[-7:], swing]
+            self._next_plan = measured.time + self.gait.period
+        return swing
+
+    # -- plans
+
+    def _first(self, measured: Measured) -> Swing | None:
+        """A swing from both hands, of the one behind."""
+        pending = self._swings and measured.time < self._swings[-1].start + self.gait.period
+        if pending or measured.time < self._gripped_since + self.gait.settle:
+            return None
+        hand = max(HANDS, key=lambda name: measured.hand(name).x)
+        target = measured.hand(hand).x + self.gait.step
+        if target > self.gait.end:
+            return None
+        start, roller = measured.time + self._lead_of_first(), self._rollers[hand]
+        self._place(roller, measured, hand)
+        roller.tau[ELBOW] = 0.0
+        roller.coast(start - measured.time, self.gait.rollout_step, BOTH)
+        plan = self._fan(roller, (float(roller.q[ELBOW]), 0.0, 0.0), target)
+        return self._swing(hand, start, True, target, plan)
+
+    def _lead_of_first(self) -> float:
+        return 3.0 * self.gait.lead
+
+    def _in_flight(self, measured: Measured) -> Swing | None:
+        """The rest of the swing that is under way, planned anew from what is measured."""
+        begun = [swing for swing in self._swings if swing.start <= measured.time + 1e-6 and swing.hand == measured.grips]
+        if not begun:
+            return None
+        current, start = begun[-1], measured.time + self.gait.lead
+        if current.end - start < self.gait.last:
+            return None
+        path, roller = current.plan.path, self._rollers[current.hand]
+        self._place(roller, measured, current.hand)
+        share = [(t - current.start) / path.duration for t in (measured.time, start)]
+        roller.roll(path.powers, path.duration, share[1], self.gait.rollout_step, share[0])
+        begin, guess = remaining(path, start - current.start)
+        plan = self._replanned(roller, begin, guess, self._task(current.target))
+        return self._swing(current.hand, start, False, current.target, plan)
+
+    def _replanned(
+        self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task
+    ) -> Plan:
+        """The best plan near the rest of the last; sooner and later arrivals are tried where it is not good."""
+        q, v = roller.q.copy(), roller.v.copy()
+        best = plan_swing(roller, q, v, begin, guess, task, most=REPLAN_STEPS)
+        for factor in REPLAN_DURATIONS:
+            if best.cost < GOOD_COST:
+                break
+            other = plan_swing(roller, q, v, begin, guess * np.array([1.0, factor, 1.0, 1.0]), task, most=REPLAN_STEPS)
+            best = min(best, other, key=lambda plan: plan.cost)
+        return best
+
+    def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float) -> Plan:
+        """The best plan from several first guesses, in their order."""
+        q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
+        links = self._beliefs.links
+        final = -folded_elbow(self.gait.step, (links[0].length, links[1].length))
+        pendulum = 4.1 * float(np.sqrt(0.5 * (links[0].length + links[1].length) / self._beliefs.gravity))
+        best: Plan | None = None
+        for bump in FAN_BUMPS:
+            for duration in FAN_DURATIONS:
+                guess = np.array([final, duration * pendulum, bump, 0.0])
+                plan = plan_swing(roller, q, v, begin, guess, task)
+                if best is None or plan.cost < best.cost:
+                    best = plan
+                if best.cost < GOOD_COST:
+                    return best
+        assert best is not None
+        return best
+
+    def _task(self, target: float) -> Task:
+        gait = self.gait
+        return Task(target, gait.closing, gait.torque_limit, gait.rollout_step, gait.tolerance)
+
+    def _swing(self, hand: str, start: float, release: bool, target: float, plan: Plan) -> Swing:
+        self._made += 1
+        return Swing(self._made, hand, start, release, target, plan)
+
+    # -- the state as the planner's model has it
+
+    def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
+        """Put the measured joints and the estimated line into a roller."""
+        roller.q[:N_RIGID], roller.v[:N_RIGID] = rigid(measured, hand)
+        if self._line is not None:
+            roller.q[N_RIGID:], roller.v[N_RIGID:] = self._line.amplitude, self._line.rate
+            roller.slacken(self._line.tension_scale)
+
+    def _regripped(self, before: Measured | None, measured: Measured) -> None:
+        gained = [hand for hand in measured.grips if before is None or hand not in before.grips]
+        if len(measured.grips) == 2:
+            self._gripped_since = measured.time if before is not None else measured.time - self.gait.settle
+            self._swings = []
+        if self._line is not None:
+            for hand in gained:
+                self._line.struck(measured.hand(hand).x, STRIKE)
+
+    def _follow_line(self, before: Measured | None, measured: Measured) -> None:
+        beliefs, cable = self._beliefs, self._beliefs.cable
+        assert cable is not None
+        if self._line is None:
+            weight = beliefs.gravity * (sum(link.mass for link in beliefs.links) + 2 * beliefs.hand_mass)
+            share = weight / max(len(measured.grips), 1)
+            hands = [replace(_on_line(measured.hand(hand)), force=share) for hand in measured.grips]
+            self._line = LineEstimate(cable, beliefs.gravity, hands, tension_part(beliefs))
+        if before is not None:
+            dt = measured.time - before.time
+            hands = self._pressing(before)
+            parts = max(int(np.ceil(dt / LONGEST_GAP)), 1)
+            for _ in range(parts):
+                self._line.predict(dt / parts, hands)
+        self._line.correct([_on_line(measured.hand(hand)) for hand in measured.grips])
+
+    def _pressing(self, measured: Measured) -> list[HandOnLine]:
+        """The hands that grip, with the force that the planner's model gives each, N down."""
+        if not measured.grips:
+            return []
+        hand = measured.grips[0]
+        roller = self._rollers[hand]
+        self._place(roller, measured, hand)
+        roller.tau[ELBOW] = measured.torque if hand == "a" else -measured.torque
+        configuration = BOTH if len(measured.grips) == 2 else SWING
+        roller.tau[N_RIGID:] = roller.softening[N_RIGID:] * roller.q[N_RIGID:]
+        roller.accelerate[configuration]()
+        rows, lam = ((0, 2) if configuration == BOTH else (0,)), roller.lam[configuration]
+        found = [
+            replace(_on_line(measured.hand(name)), force=-float(lam[row]))
+            for name, row in zip(measured.grips, rows, strict=True)
+        ]
+        roller.tau[ELBOW] = 0.0
+        return found
+
+
+def rigid(measured: Measured, hand: str) -> tuple[np.ndarray, np.ndarray]:
+    """slide, drop, pitch, elbow as seen from the hand that grips, and their rates."""
+    where = measured.hand(hand)
+    q, v = np.zeros(N_RIGID), np.zeros(N_RIGID)
+    q[SLIDE], q[DROP], v[SLIDE], v[DROP] = where.x, -where.z, 0.0, -where.vz
+    if hand == "a":
+        q[PITCH], q[ELBOW], v[PITCH], v[ELBOW] = measured.pitch, measured.elbow, measured.pitch_rate, measured.elbow_rate
+    else:
+        q[PITCH], q[ELBOW] = measured.pitch + measured.elbow - np.pi, -measured.elbow
+        v[PITCH], v[ELBOW] = measured.pitch_rate + measured.elbow_rate, -measured.elbow_rate
+    return q, v
+
+
+def elbow_of_robot(hand: str, elbow: float) -> float:
+    """The elbow as the robot measures it, from that of a plan of the hand; rates and torques likewise."""
+    return elbow if hand == "a" else -elbow
+
+
+def _on_line(hand: Hand) -> HandOnLine:
+    return HandOnLine(hand.x, -hand.z, -hand.vz)
+
+
+def rest_of(path: Path) -> float:
+    """The elbow's angle at the end of a path, rad."""
+    return path.at(path.duration)[0]

@@ -1,0 +1,169 @@
+"""Rolls a swing out: the elbow follows a path, everything else follows from the mechanism and its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robots.gibbon.swing_model import BOTH, ELBOW, N_RIGID, SWING, Beliefs, swing_system
+from sim_core.flexible.elements import beam_model, element_stiffness
+from sim_core.kernels.bound import pointer_table
+from sim_core.kernels.compiled import call_kernel, inner, loop
+
+LONGEST = 4096  # steps of one rollout
+N_POWERS = 8
+NO_PATH = np.zeros(0)
+
+
+@loop
+def _roll(n_steps, h, share, duration, powers, kernel, memory, softening, torque, path):  # type: ignore[no-untyped-def]
+    """Runge-Kutta 4 over n_steps of h with the elbow's acceleration from its polynomial; q, v are moved in place.
+
+    share      how much of the path lies behind at the start, 0 .. 1; duration of all of it, s
+    powers     none where the elbow follows no path: its torque then stays as it is
+    kernel     (3,) address and pointer tables of `forward_dynamics` on q, v, tau -> a
+    memory     (8, n): q, v, tau, a, then q and v at the step's start, sums of the stages
+    softening  (n,): forces softening * q act besides
+    torque     (n_steps + 1,) gets the elbow's torque, path (n_steps + 1, n) gets q
+    """
+    q, v, tau, a = memory[0], memory[1], memory[2], memory[3]
+    n = q.size
+    for step in range(n_steps + 1):
+        for i in range(n):
+            path[step, i] = q[i]
+            memory[4, i], memory[5, i] = q[i], v[i]
+            memory[6, i], memory[7, i] = 0.0, 0.0
+        for stage in range(4):
+            ahead = 0.0 if stage == 0 else (1.0 if stage == 3 else 0.5)
+            s = share + (step + ahead) * h / duration
+            _accelerate(powers, s, duration, kernel, memory, softening)
+            if stage == 0:
+                torque[step] = tau[ELBOW]
+                if step == n_steps:
+                    return
+            _stage(stage, h, q, v, a, memory)
+        for i in range(n):
+            q[i] = memory[4, i] + memory[6, i]
+            v[i] = memory[5, i] + memory[7, i]
+
+
+@inner
+def _accelerate(powers, s, duration, kernel, memory, softening):  # type: ignore[no-untyped-def]
+    """a at q, v; with a path the elbow's torque becomes that which bends it so: a is linear in it."""
+    q, tau, a = memory[0], memory[2], memory[3]
+    for i in range(N_RIGID, q.size):
+        tau[i] = softening[i] * q[i]
+    if powers.size > 0:
+        bending = 0.0
+        for k in range(powers.size - 1, 1, -1):
+            bending = bending * s + k * (k - 1) * powers[k]
+        call_kernel(kernel[0], kernel[1], kernel[2])
+        before = a[ELBOW]
+        tau[ELBOW] += 1.0
+        call_kernel(kernel[0], kernel[1], kernel[2])
+        tau[ELBOW] += (bending / (duration * duration) - a[ELBOW]) / (a[ELBOW] - before)
+    call_kernel(kernel[0], kernel[1], kernel[2])
+
+
+@inner
+def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
+    """Add a stage's rates to the sums, and put q, v where the next stage wants them."""
+    weight = h / 6.0 if stage == 0 or stage == 3 else h / 3.0
+    reach = 0.5 * h if stage < 2 else h
+    for i in range(q.size):
+        rate = v[i]
+        memory[6, i] += weight * rate
+        memory[7, i] += weight * a[i]
+        if stage < 3:
+            v[i] = memory[5, i] + reach * a[i]
+            q[i] = memory[4, i] + reach * rate
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How the second hand is at the end of a rollout.
+
+    gap, closing    m above the line, m/s that it nears the line from below
+    way, drift      m along the line, m/s
+    """
+
+    gap: float
+    closing: float
+    way: float
+    drift: float
+
+
+class Roller:
+    """The kernels of one planning model on memory of their own; `hand` is the one that grips, "a" or "b".
+
+    q, v, tau, a  (n_q,): coordinates, rates, generalized forces, accelerations
+    torque, path  of the last rollout
+    lam           per configuration, the multipliers of the last evaluation
+    """
+
+    def __init__(self, beliefs: Beliefs, hand: str) -> None:
+        self.system = system = swing_system(beliefs.seen_from(hand))
+        n = system.n_q
+        self._memory = np.zeros((8, n))
+        self.q, self.v, self.tau, self.a, *_ = self._memory
+        self.torque, self.path = np.zeros(LONGEST + 1), np.zeros((LONGEST + 1, n))
+        self.softening, self._tension_part = np.zeros(n), tension_part(beliefs)
+        parameters = system.default_parameters()
+        inputs = [np.zeros(1), self.q, self.v, self.tau, parameters]
+        self.lam = [np.zeros(kernels.n_rows) for kernels in system.configurations]
+        self.accelerate, self._kernels, self._keep = [], [], []
+        for index, kernels in enumerate(system.configurations):
+            outputs = [self.a, self.lam[index]]
+            self.accelerate.append(system.bind("forward_dynamics", inputs, outputs, index))
+            tables = pointer_table(inputs), pointer_table(outputs)
+            self._keep.append((inputs, outputs, tables))
+            address = kernels.addresses["forward_dynamics"]
+            self._kernels.append(np.array([address, *(table.ctypes.data for table in tables)], dtype=np.int64))
+        self.phi, self.phidot = np.zeros(4), np.zeros(4)
+        state = [np.zeros(1), self.q, self.v, np.zeros(system.n_u), parameters]
+        self.measure = system.bind("residual", state, [self.phi, self.phidot], BOTH)
+
+    def slacken(self, scale: float) -> None:
+        """The line's tension is `scale` times what is believed; 1 at first."""
+        self.softening[N_RIGID:] = (1.0 - scale) * self._tension_part
+
+    def roll(self, powers: np.ndarray, duration: float, until: float, step: float, share: float = 0.0) -> int:
+        """Move q, v along the elbow's path from `share` of it to `until`, in steps of about `step` s; how many.
+
+        powers   (8,): elbow = sum powers[k] s^k, rad, s from 0 to 1 over `duration` s
+        """
+        self.q[ELBOW] = np.polynomial.polynomial.polyval(share, powers)
+        self.v[ELBOW] = np.polynomial.polynomial.polyval(share, np.polynomial.polynomial.polyder(powers)) / duration
+        return self._advance(max(until - share, 0.0) * duration, step, SWING, powers, duration, share)
+
+    def coast(self, seconds: float, step: float, configuration: int = BOTH) -> None:
+        """Move q, v on for a time with the elbow's torque as it stands in `tau`, in steps of about `step` s."""
+        self._advance(seconds, step, configuration, NO_PATH, 1.0, 0.0)
+
+    def _advance(
+        self, span: float, step: float, configuration: int, powers: np.ndarray, duration: float, share: float
+    ) -> int:
+        n_steps = min(max(int(np.ceil(span / step - 1e-9)), 1), LONGEST)
+        kernel, h = self._kernels[configuration], span / n_steps
+        _roll(n_steps, h, share, duration, powers, kernel, self._memory, self.softening, self.torque, self.path)
+        return n_steps
+
+    def arrival(self) -> Arrival:
+        """How the second hand is at the present q and v."""
+        self.measure()
+        return Arrival(float(self.phi[2]), float(self.phidot[2]), float(self.phi[3]), float(self.phidot[3]))
+
+
+def tension_part(beliefs: Beliefs) -> np.ndarray:
+    """(n_modes,): what of each mode's stiffness is due to the line's tension, 1/s^2."""
+    if beliefs.cable is None:
+        return np.zeros(0)
+    cable, model = beliefs.cable, beam_model(beliefs.cable)
+    l = cable.length / cable.elements
+    taut = element_stiffness(0.0, cable.tension, l)
+    found = np.zeros(model.n)
+    for e in range(cable.elements):
+        nodes = model.basis[2 * e : 2 * e + 4]
+        found += np.einsum("in,ij,jn->n", nodes, taut, nodes)
+    return found

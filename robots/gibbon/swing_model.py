@@ -1,0 +1,131 @@
+"""What a brachiating robot believes of itself and of its line: two links under a gripping hand, as a mechanism.
+
+The hand that grips is the first, whichever it is on the robot. The elbow is at +(pi - 2 beta) when both hands grip the
+line and the first is in front, at -(pi - 2 beta) when the second is, with sin beta = d / (2 l) for links of length l
+and a step d. World x runs along the line, z up. [Lipinski2023] has the cable as a beam; the robot is ours.
+
+Configurations: `swing`, and `both`, where the second hand grips too: its rows are how far it is above the line, and
+how far along it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from sim_core.flexible.description import Beam, BeamContact
+from sim_core.mechanism import (
+    GROUND,
+    ORIGIN,
+    Actuator,
+    Body,
+    Coincidence,
+    Configuration,
+    Constraint,
+    Joint,
+    Mechanism,
+    X,
+    Y,
+)
+from sim_core.system import System, assemble
+
+SWING, BOTH = range(2)
+SLIDE, DROP, PITCH, ELBOW = range(4)
+N_RIGID = 4
+DOWN = (0.0, 0.0, -1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A link: length from hand to elbow m, mass kg, centre of mass m from its hand, inertia about it kg m2."""
+
+    length: float
+    mass: float
+    center: float
+    inertia: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beliefs:
+    """What the planner believes. `links` are those of hand a and hand b; `cable` None means rigid bars at z = 0."""
+
+    links: tuple[Link, Link]
+    hand_mass: float = 0.0
+    elbow_damping: float = 0.0
+    gravity: float = 9.81
+    cable: Beam | None = None
+
+    def seen_from(self, hand: str) -> Beliefs:
+        """The same with the links in the order in which they hang under that hand, "a" or "b"."""
+        return self if hand == "a" else replace(self, links=self.links[::-1])
+
+
+@cache
+def swing_system(beliefs: Beliefs) -> System:
+    """The compiled mechanism of `swing_mechanism`, one per beliefs."""
+    return assemble(swing_mechanism(beliefs))
+
+
+def swing_mechanism(beliefs: Beliefs) -> Mechanism:
+    """Coordinates slide, drop (m, down), pitch, elbow (rad), then the cable's modes."""
+    upper, lower = beliefs.links
+    tip, elbow = (0.0, 0.0, -lower.length), (0.0, 0.0, -upper.length)
+
+    def on(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
+        if beliefs.cable is not None:
+            return BeamContact(name=name, beam=beliefs.cable.name, body=body, point=point)
+        return Coincidence(name=name, body_a=GROUND, point_a=ORIGIN, body_b=body, point_b=point, directions=(DOWN,))
+
+    def along(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
+        return Coincidence(name=name, body_a=body, point_a=point, body_b=GROUND, point_b=ORIGIN, directions=(X,))
+
+    gripped = ("grip", "stay")
+    return Mechanism(
+        name="gibbon_swing",
+        coordinates="joint",
+        bodies=(
+            _point("trolley", 0.0),
+            _point("hand", beliefs.hand_mass),
+            _link("upper", upper, from_hand=True),
+            _link("lower", lower, from_hand=False),
+            _point("tip", beliefs.hand_mass),
+        ),
+        joints=(
+            Joint(name="slide", kind="prismatic", child="trolley", axis=X),
+            Joint(name="drop", kind="prismatic", parent="trolley", child="hand", axis=DOWN),
+            Joint(name="pitch", parent="hand", child="upper", axis=Y),
+            Joint(
+                name="elbow", parent="upper", child="lower", axis=Y, parent_point=elbow, damping=beliefs.elbow_damping
+            ),
+            Joint(name="wrist", kind="fixed", parent="lower", child="tip", parent_point=tip),
+        ),
+        constraints=(
+            on("grip", "hand", ORIGIN),
+            along("stay", "hand", ORIGIN),
+            on("gap", "lower", tip),
+            along("way", "lower", tip),
+        ),
+        beams=() if beliefs.cable is None else (beliefs.cable,),
+        actuators=(Actuator(name="elbow", joint="elbow"),),
+        configurations=(
+            Configuration(name="swing", constraints=gripped),
+            Configuration(name="both", constraints=(*gripped, "gap", "way")),
+        ),
+        gravity=(0.0, 0.0, -beliefs.gravity),
+        initial_q=(0.0,) * _size(beliefs),
+        initial_v=(0.0,) * _size(beliefs),
+    )
+
+
+def _size(beliefs: Beliefs) -> int:
+    return N_RIGID + (0 if beliefs.cable is None else beliefs.cable.n_coordinates)
+
+
+def _point(name: str, mass: float) -> Body:
+    return Body(name=name, mass=mass, inertia=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+
+
+def _link(name: str, link: Link, from_hand: bool) -> Body:
+    center = link.center if from_hand else link.length - link.center
+    inertia = (link.inertia, link.inertia, 0.0, 0.0, 0.0, 0.0)
+    return Body(name=name, mass=link.mass, inertia=inertia, center_of_mass=(0.0, 0.0, -center))
