@@ -38,23 +38,25 @@ class Servos:
 
     def __init__(self, mechanism: Mechanism, step_s: float) -> None:
         actuators = mechanism.actuators
-        joints = [mechanism.joint(actuator.joint) for actuator in actuators]
+        joints = [mechanism.joint(actuator.joint) if actuator.joint else None for actuator in actuators]
         order = [joint.name for joint in mechanism.moving_joints]
         self._robot, self._step_s = mechanism.name, step_s
         self.names = tuple(actuator.name for actuator in actuators)
         self._has_servo = [actuator.servo is not None for actuator in actuators]
-        self._joint = np.array([order.index(joint.name) for joint in joints], dtype=int)
+        self._joint = np.array([order.index(joint.name) if joint else 0 for joint in joints], dtype=int)
         gains = [(0.0, 0.0) if a.servo is None else (a.servo.stiffness, a.servo.damping) for a in actuators]
         self._stiffness = np.array([stiffness for stiffness, _ in gains])
         self._damping = np.array([damping for _, damping in gains])
         self._effort_limit = _limits([actuator.effort_limit for actuator in actuators])
         self._velocity_limit = _limits([actuator.velocity_limit for actuator in actuators])
-        self._lower = -_limits([None if joint.lower is None else -joint.lower for joint in joints])
-        self._upper = _limits([joint.upper for joint in joints])
+        self._lower = -_limits([None if joint is None or joint.lower is None else -joint.lower for joint in joints])
+        self._upper = _limits([None if joint is None else joint.upper for joint in joints])
+        self._start = np.array([actuator.start for actuator in actuators], dtype=float)
+        self._is_switch = [not actuator.joint for actuator in actuators]
         slack = [limit / k if k > 0.0 else np.inf for limit, k in zip(self._effort_limit, self._stiffness, strict=True)]
         self._slack = np.array(slack)
         n = len(actuators)
-        self._mode, self._value, self._target = np.zeros(n, dtype=int), np.zeros(n), np.zeros(n)
+        self._mode, self._value, self._target = np.zeros(n, dtype=int), self._start.copy(), np.zeros(n)
         self._ranges = (
             (-self._effort_limit, self._effort_limit),
             (-self._velocity_limit, self._velocity_limit),
@@ -105,10 +107,12 @@ class Servos:
     def rest(self, names: Any, position: Any = None) -> None:
         """Make these actuators safe: no effort; or, given where the joints are, their servos hold them about there.
 
-        An actuator without a servo then goes on with the effort it has.
+        An actuator without a servo then goes on with the effort it has. A switch stays as it is.
         """
         for name in names:
             index = self.names.index(name)
+            if self._is_switch[index]:
+                continue
             if position is None:
                 self._mode[index], self._value[index] = EFFORT, 0.0
             elif self._has_servo[index]:
@@ -140,9 +144,9 @@ class Servos:
         return np.where(self._mode == EFFORT, self._value, effort)
 
     def reset(self, effort: np.ndarray | None = None) -> None:
-        """Every actuator gives this effort (n_u,), by default none."""
+        """Every actuator gives this effort (n_u,), by default that of the start."""
         self._mode[:] = EFFORT
-        self._value[:] = 0.0 if effort is None else effort
+        self._value[:] = self._start if effort is None else effort
         self.busy = False
 
     def to_plain(self) -> dict[str, list[Any]]:

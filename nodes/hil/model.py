@@ -11,6 +11,7 @@ import numpy as np
 
 from nodes.hil.streams import Floats
 from sim_core.mechanism import Body, Mechanism, Number, Tunable
+from sim_core.quantities import value_of
 from sim_core.system import System, assemble
 
 INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
@@ -41,7 +42,7 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
 
 
 def _value(number: Number) -> float:
-    return number.value if isinstance(number, Tunable) else number
+    return value_of(number)
 
 
 def _with_open_mass(body: Body) -> Body:

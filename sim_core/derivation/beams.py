@@ -16,6 +16,7 @@ from sim_core.derivation.symbols import Frames, Lifted, Motion, Symbols
 from sim_core.flexible.description import Beam, BeamContact
 from sim_core.flexible.elements import BeamModel, beam_model
 from sim_core.mechanism import Mechanism
+from sim_core.quantities import Vector3
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,19 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Contact:
-    """Where a contact's point is along its beam and across it, and the deflection there, m."""
+    """Where a contact's point is along its beam and across it, and deflection and slope there, m and 1.
+
+    span             length of the beam, m
+    axis, direction  of the beam
+    """
 
     along: ca.SX
     across: ca.SX
     deflection: ca.SX
+    slope: ca.SX
+    span: float
+    axis: Vector3
+    direction: Vector3
 
 
 def with_beams(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[Symbols, Motion]:
@@ -99,7 +108,9 @@ def _contact(contact: BeamContact, beam: Beam, frames: Frames, q: ca.SX) -> tupl
     z = along / model.element_length - row[0]
     sums = [ca.dot(row[1 + j * model.n : 1 + (j + 1) * model.n], q) for j in range(4)]
     deflection = sums[0] + z * (sums[1] + z * (sums[2] + z * sums[3]))
-    return Contact(along, across, deflection), Lookup(row, along / model.element_length, _table(model))
+    slope = (sums[1] + z * (2 * sums[2] + z * 3 * sums[3])) / model.element_length
+    where = Contact(along, across, deflection, slope, beam.length, beam.axis, beam.direction)
+    return where, Lookup(row, along / model.element_length, _table(model))
 
 
 def _table(model: BeamModel) -> np.ndarray:
