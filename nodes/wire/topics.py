@@ -19,6 +19,8 @@ from nodes.wire.messages import (
     Residual,
     RobotState,
     Status,
+    SwingPlan,
+    SwingProgress,
     Twist,
 )
 
@@ -45,6 +47,8 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("encoders", Encoders),
         Topic("measured", RobotState),
         Topic("residual", Residual),
+        Topic("plan", SwingPlan),
+        Topic("swing", SwingProgress),
     )
 }
 GLOBAL_TOPICS: dict[str, Topic] = {"status": Topic("status", Status, latched=True)}

@@ -137,6 +137,10 @@ class Pilot:
             self._next_plan = measured.time + self.gait.period
         return swing
 
+    def hand_path(self, swing: Swing) -> np.ndarray:
+        """(n, 3) m: where the swinging hand is at the instants of the plan."""
+        return swinging_hand(self._beliefs.seen_from(swing.hand), swing.plan.poses)
+
     # -- plans
 
     def _first(self, measured: Measured) -> Swing | None:
@@ -255,10 +259,10 @@ class Pilot:
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
         roller.tau[ELBOW] = measured.torque if hand == "a" else -measured.torque
-        configuration = BOTH if len(measured.grips) == 2 else SWING
+        hands = BOTH if len(measured.grips) == 2 else SWING
         roller.tau[N_RIGID:] = roller.softening[N_RIGID:] * roller.q[N_RIGID:]
-        roller.accelerate[configuration]()
-        rows, lam = ((0, 2) if configuration == BOTH else (0,)), roller.lam[configuration]
+        roller.accelerate[hands]()
+        rows, lam = ((0, 2) if hands == BOTH else (0,)), roller.lam
         found = [
             replace(_on_line(measured.hand(name)), force=-float(lam[row]))
             for name, row in zip(measured.grips, rows, strict=True)
@@ -283,6 +287,15 @@ def rigid(measured: Measured, hand: str) -> tuple[np.ndarray, np.ndarray]:
 def elbow_of_robot(hand: str, elbow: float) -> float:
     """The elbow as the robot measures it, from that of a plan of the hand; rates and torques likewise."""
     return elbow if hand == "a" else -elbow
+
+
+def swinging_hand(beliefs: Beliefs, poses: np.ndarray) -> np.ndarray:
+    """(n, 3) m: the second hand's place for poses (n, n_q) of the planner's model."""
+    upper, lower = (link.length for link in beliefs.links)
+    first, second = poses[:, PITCH], poses[:, PITCH] + poses[:, ELBOW]
+    x = poses[:, SLIDE] - upper * np.sin(first) - lower * np.sin(second)
+    z = -poses[:, DROP] - upper * np.cos(first) - lower * np.cos(second)
+    return np.column_stack([x, np.zeros_like(x), z])
 
 
 def _on_line(hand: Hand) -> HandOnLine:

@@ -23,7 +23,7 @@ def _roll(n_steps, h, share, duration, powers, kernel, memory, softening, torque
     share      how much of the path lies behind at the start, 0 .. 1; duration of all of it, s
     powers     none where the elbow follows no path: its torque then stays as it is
     kernel     (3,) address and pointer tables of `forward_dynamics` on q, v, tau -> a
-    memory     (8, n): q, v, tau, a, then q and v at the step's start, sums of the stages
+    memory     (9, n): q, v, tau, a; q and v at the step's start, sums of the stages; a before
     softening  (n,): forces softening * q act besides
     torque     (n_steps + 1,) gets the elbow's torque, path (n_steps + 1, n) gets q
     """
@@ -59,10 +59,15 @@ def _accelerate(powers, s, duration, kernel, memory, softening):  # type: ignore
         for k in range(powers.size - 1, 1, -1):
             bending = bending * s + k * (k - 1) * powers[k]
         call_kernel(kernel[0], kernel[1], kernel[2])
-        before = a[ELBOW]
+        for i in range(q.size):
+            memory[8, i] = a[i]
         tau[ELBOW] += 1.0
         call_kernel(kernel[0], kernel[1], kernel[2])
-        tau[ELBOW] += (bending / (duration * duration) - a[ELBOW]) / (a[ELBOW] - before)
+        more = (bending / (duration * duration) - a[ELBOW]) / (a[ELBOW] - memory[8, ELBOW])
+        tau[ELBOW] += more
+        for i in range(q.size):
+            a[i] += more * (a[i] - memory[8, i])
+        return
     call_kernel(kernel[0], kernel[1], kernel[2])
 
 
@@ -99,30 +104,31 @@ class Roller:
 
     q, v, tau, a  (n_q,): coordinates, rates, generalized forces, accelerations
     torque, path  of the last rollout
-    lam           per configuration, the multipliers of the last evaluation
+    accelerate    kernels that write a and lam, of SWING and BOTH
     """
 
     def __init__(self, beliefs: Beliefs, hand: str) -> None:
-        self.system = system = swing_system(beliefs.seen_from(hand))
+        seen = beliefs.seen_from(hand)
+        systems = [swing_system(seen, hands) for hands in (1, 2)]
+        self.system = system = systems[BOTH]
         n = system.n_q
-        self._memory = np.zeros((8, n))
+        self._memory = np.zeros((9, n))
         self.q, self.v, self.tau, self.a, *_ = self._memory
         self.torque, self.path = np.zeros(LONGEST + 1), np.zeros((LONGEST + 1, n))
         self.softening, self._tension_part = np.zeros(n), tension_part(beliefs)
-        parameters = system.default_parameters()
-        inputs = [np.zeros(1), self.q, self.v, self.tau, parameters]
-        self.lam = [np.zeros(kernels.n_rows) for kernels in system.configurations]
+        state = [np.zeros(1), self.q, self.v]
+        self.lam = np.zeros(system.max_rows)
         self.accelerate, self._kernels, self._keep = [], [], []
-        for index, kernels in enumerate(system.configurations):
-            outputs = [self.a, self.lam[index]]
-            self.accelerate.append(system.bind("forward_dynamics", inputs, outputs, index))
+        for each in systems:
+            inputs, outputs = [*state, self.tau, each.default_parameters()], [self.a, self.lam]
+            self.accelerate.append(each.bind("forward_dynamics", inputs, outputs))
             tables = pointer_table(inputs), pointer_table(outputs)
             self._keep.append((inputs, outputs, tables))
-            address = kernels.addresses["forward_dynamics"]
+            address = each.addresses["forward_dynamics"]
             self._kernels.append(np.array([address, *(table.ctypes.data for table in tables)], dtype=np.int64))
-        self.phi, self.phidot = np.zeros(4), np.zeros(4)
-        state = [np.zeros(1), self.q, self.v, np.zeros(system.n_u), parameters]
-        self.measure = system.bind("residual", state, [self.phi, self.phidot], BOTH)
+        self.phi, self.phidot = np.zeros(system.max_rows), np.zeros(system.max_rows)
+        inputs = [*state, np.zeros(system.n_u), system.default_parameters()]
+        self.measure = system.bind("residual", inputs, [self.phi, self.phidot])
 
     def slacken(self, scale: float) -> None:
         """The line's tension is `scale` times what is believed; 1 at first."""
@@ -137,15 +143,15 @@ class Roller:
         self.v[ELBOW] = np.polynomial.polynomial.polyval(share, np.polynomial.polynomial.polyder(powers)) / duration
         return self._advance(max(until - share, 0.0) * duration, step, SWING, powers, duration, share)
 
-    def coast(self, seconds: float, step: float, configuration: int = BOTH) -> None:
+    def coast(self, seconds: float, step: float, hands: int = BOTH) -> None:
         """Move q, v on for a time with the elbow's torque as it stands in `tau`, in steps of about `step` s."""
-        self._advance(seconds, step, configuration, NO_PATH, 1.0, 0.0)
+        self._advance(seconds, step, hands, NO_PATH, 1.0, 0.0)
 
     def _advance(
-        self, span: float, step: float, configuration: int, powers: np.ndarray, duration: float, share: float
+        self, span: float, step: float, hands: int, powers: np.ndarray, duration: float, share: float
     ) -> int:
         n_steps = min(max(int(np.ceil(span / step - 1e-9)), 1), LONGEST)
-        kernel, h = self._kernels[configuration], span / n_steps
+        kernel, h = self._kernels[hands], span / n_steps
         _roll(n_steps, h, share, duration, powers, kernel, self._memory, self.softening, self.torque, self.path)
         return n_steps
 

@@ -4,8 +4,8 @@ The hand that grips is the first, whichever it is on the robot. The elbow is at 
 line and the first is in front, at -(pi - 2 beta) when the second is, with sin beta = d / (2 l) for links of length l
 and a step d. World x runs along the line, z up. [Lipinski2023] has the cable as a beam; the robot is ours.
 
-Configurations: `swing`, and `both`, where the second hand grips too: its rows are how far it is above the line, and
-how far along it.
+There are two mechanisms, for one hand that grips and for both. The rows of the second hand are how far it is above
+the line, and how far along it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from sim_core.mechanism import (
     Actuator,
     Body,
     Coincidence,
-    Configuration,
     Constraint,
     Joint,
     Mechanism,
@@ -61,13 +60,13 @@ class Beliefs:
 
 
 @cache
-def swing_system(beliefs: Beliefs) -> System:
-    """The compiled mechanism of `swing_mechanism`, one per beliefs."""
-    return assemble(swing_mechanism(beliefs))
+def swing_system(beliefs: Beliefs, hands: int) -> System:
+    """The compiled mechanism of `swing_mechanism`, one per beliefs and number of hands."""
+    return assemble(swing_mechanism(beliefs, hands))
 
 
-def swing_mechanism(beliefs: Beliefs) -> Mechanism:
-    """Coordinates slide, drop (m, down), pitch, elbow (rad), then the cable's modes."""
+def swing_mechanism(beliefs: Beliefs, hands: int) -> Mechanism:
+    """Coordinates slide, drop (m, down), pitch, elbow (rad), then the cable's modes; 1 or 2 hands grip."""
     upper, lower = beliefs.links
     tip, elbow = (0.0, 0.0, -lower.length), (0.0, 0.0, -upper.length)
 
@@ -79,9 +78,9 @@ def swing_mechanism(beliefs: Beliefs) -> Mechanism:
     def along(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
         return Coincidence(name=name, body_a=body, point_a=point, body_b=GROUND, point_b=ORIGIN, directions=(X,))
 
-    gripped = ("grip", "stay")
+    held = (on("grip", "hand", ORIGIN), along("stay", "hand", ORIGIN), on("gap", "lower", tip), along("way", "lower", tip))
     return Mechanism(
-        name="gibbon_swing",
+        name=f"gibbon_swing_{hands}",
         coordinates="joint",
         bodies=(
             _point("trolley", 0.0),
@@ -99,18 +98,9 @@ def swing_mechanism(beliefs: Beliefs) -> Mechanism:
             ),
             Joint(name="wrist", kind="fixed", parent="lower", child="tip", parent_point=tip),
         ),
-        constraints=(
-            on("grip", "hand", ORIGIN),
-            along("stay", "hand", ORIGIN),
-            on("gap", "lower", tip),
-            along("way", "lower", tip),
-        ),
+        constraints=held[: 2 * hands],
         beams=() if beliefs.cable is None else (beliefs.cable,),
         actuators=(Actuator(name="elbow", joint="elbow"),),
-        configurations=(
-            Configuration(name="swing", constraints=gripped),
-            Configuration(name="both", constraints=(*gripped, "gap", "way")),
-        ),
         gravity=(0.0, 0.0, -beliefs.gravity),
         initial_q=(0.0,) * _size(beliefs),
         initial_v=(0.0,) * _size(beliefs),
