@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim_core.flexible.description import BeamContact
-from sim_core.flexible.elements import beam_model
+from sim_core.flexible.elements import beam_model, contact_model
 from sim_core.mechanism import (
     COORDINATES,
     GROUND,
@@ -138,7 +138,7 @@ def _contact_rows(mechanism: Mechanism, contact: BeamContact, frames: dict[str, 
     beam = next(beam for beam in mechanism.beams if beam.name == contact.beam)
     offset = frames[contact.body].point(contact.point) - constant(beam.origin)
     x, p, q = constant(beam.axis) @ offset, constant(beam.direction) @ offset, frames[beam.name].p
-    N, slope, bend = (beam_model(beam).shape(float(x.x), k) for k in range(3))
+    N, slope, bend = (contact_model(beam, contact.width).shape(float(x.x), k) for k in range(3))
     row = Jet(N, slope * x.d, bend * x.d**2 + slope * x.dd)
     return [row @ q - p]
 

@@ -1,4 +1,4 @@
-"""A robot that swings hand over hand: two arms, an actuated elbow, a gripper at each end, along bars or a cable.
+"""A robot that swings hand over hand: two arms, an actuated elbow, a gripper at each end, along a cable or bars.
 
 World x runs along the line, z up. Hand a slides along x and drops along -z from the world's origin, `pitch` turns its
 arm about y (0: it hangs), `elbow` the other arm against it (0: stretched); hand b is at that arm's end. What a hand
@@ -7,17 +7,21 @@ holds is a constraint, so that the hands can take turns.
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from robots.gibbon import grips
-from robots.gibbon.parameters import BAR_ROBOT, BARS, GRAVITY, Robot
+from robots.gibbon import parameters as numbers
+from robots.gibbon.parameters import BAR_ROBOT, CABLE_ROBOT, GRAVITY, Link, Robot
+from robots.gibbon.start import Start, start_on_bars, start_on_cable
 from robots.parameters import require_choice, require_not_negative, require_positive
+from sim_core.flexible.description import Beam, BeamContact
 from sim_core.guards import Capture
 from sim_core.mechanism import (
     Actuator,
     Anchored,
     Body,
+    Constraint,
     Joint,
     Mechanism,
     Number,
@@ -31,145 +35,182 @@ from sim_core.mechanism import (
 from sim_core.quantities import Captured
 
 NAME = "gibbon"
-STARTS = ("both", "a", "b")
+LINES, STARTS = ("cable", "bars"), ("both", "a", "b")
 DOWN: Vector3 = (0.0, 0.0, -1.0)
+HERE: Vector3 = (0.0, 0.0, 0.0)
 
 
 def gibbon(
-    line: Literal["bars"] = "bars",
+    line: Literal["cable", "bars"] = "cable",
     start: Literal["both", "a", "b"] = "both",
     spacing: float | None = None,
-    bars: int = BARS,
+    start_x: float | None = None,
     torque_limit: float | None = None,
     mass_scale: float = 1.0,
     elbow_damping: float = 0.0,
+    tension: float = 5e3,
+    modes: int = 30,
+    damping_ratio: float = 0.01,
+    clamp_width: float = numbers.CLAMP_WIDTH,
+    bars: int = numbers.BARS,
 ) -> Mechanism:
-    """Two arms with an actuated elbow and a gripper at each end, that swings hand over hand along bars.
+    """Two arms with an actuated elbow and a gripper at each end, that swings hand over hand along a cable or bars.
 
-    The actuators grip_a and grip_b are switches: 1 closes, 0 opens. It starts at rest: hands a and b on the second and
-    third bar, or one of them on the second and the robot below it. spacing of the bars, m; torque_limit of the elbow,
-    N m; elbow_damping, N m s. Masses and inertias are those of SOURCES.md times mass_scale.
+    The actuators grip_a and grip_b are switches: 1 closes, 0 opens. It starts at rest: hand a at start_x and hand b a
+    spacing on, or one of them at start_x with the robot below it. spacing of the bars, or of the hands on the cable, m;
+    torque_limit of the elbow, N m; elbow_damping, N m s; tension of the cable, N; clamp_width of a hand along it, m.
+    Masses and inertias of the arms are those of SOURCES.md times mass_scale.
     """
-    require_choice(NAME, "line", line, ("bars",))
+    require_choice(NAME, "line", line, LINES)
     require_choice(NAME, "start", start, STARTS)
-    require_positive(NAME, mass_scale=mass_scale, bars=bars)
-    require_not_negative(NAME, elbow_damping=elbow_damping)
-    robot = BAR_ROBOT
+    require_positive(NAME, mass_scale=mass_scale, bars=bars, tension=tension, modes=modes)
+    require_not_negative(NAME, elbow_damping=elbow_damping, damping_ratio=damping_ratio, clamp_width=clamp_width)
+    robot = CABLE_ROBOT if line == "cable" else BAR_ROBOT
     step = robot.step if spacing is None else spacing
     limit = robot.torque_limit if torque_limit is None else torque_limit
     require_positive(NAME, spacing=step, torque_limit=limit)
-    origin = step  # the second bar; the first is at 0
-    q, anchors = _start_on_bars(robot, start, origin, step)
-    rigid = _rigid_parts(robot, mass_scale, limit, elbow_damping, start)
-    constraints = {hand: _on_bar(hand, anchors[hand]) for hand in grips.HANDS}
-    rows = {hand: [constraint.name for constraint in held] for hand, held in constraints.items()}
-    captures = {
-        hand: Capture(name=f"anchor_{hand}", body=f"hand_{hand}", axis=X, spacing=step, count=bars)
-        for hand in grips.HANDS
+    robot = robot.scaled(mass_scale)
+    chosen: dict[str, float] = {
+        "spacing": step,
+        "torque_limit": limit,
+        "mass_scale": mass_scale,
+        "elbow_damping": elbow_damping,
     }
+    if line == "bars":
+        place = step if start_x is None else start_x
+        held = _bars(robot, start, place, step, bars)
+        chosen |= {"start_x": place, "bars": bars}
+    else:
+        place = numbers.CABLE_START if start_x is None else start_x
+        held = _cable(robot, start, place, step, cable(tension, modes, damping_ratio), clamp_width)
+        chosen |= {
+            "start_x": place,
+            "tension": tension,
+            "modes": modes,
+            "damping_ratio": damping_ratio,
+            "clamp_width": clamp_width,
+        }
+    rows = {hand: [constraint.name for constraint in held.constraints[hand]] for hand in grips.HANDS}
     return Mechanism(
         name=NAME,
         coordinates="joint",
-        **rigid,
-        constraints=tuple(constraint for held in constraints.values() for constraint in held),
+        **_rigid_parts(robot, elbow_damping),
+        actuators=(Actuator(name="elbow", joint="elbow", effort_limit=limit), *grips.grippers(start)),
+        constraints=tuple(constraint for hand in grips.HANDS for constraint in held.constraints[hand]),
+        beams=held.beams,
         outputs=grips.outputs(rows),
         configurations=grips.configurations(rows),
         start=start,
-        guards=grips.guards(rows, captures, depth=robot.arm_a.length),
+        guards=grips.guards(rows, held.captures, depth=held.sag + robot.arm_a.length),
         gravity=(0.0, 0.0, -GRAVITY),
-        initial_q=q,
-        initial_v=(0.0,) * len(q),
-        reference_q=(origin, 0.0, -0.7, -1.4),
-        parameters={
-            "spacing": step,
-            "bars": bars,
-            "torque_limit": limit,
-            "mass_scale": mass_scale,
-            "elbow_damping": elbow_damping,
-        },
+        initial_q=held.start.q,
+        initial_v=(0.0,) * len(held.start.q),
+        reference_q=(
+            5.0,
+            0.0,
+            -0.7,
+            -1.4,
+            *[0.0] * (len(held.start.q) - 4),
+        ),  # anywhere: one set of kernels for all starts
+        parameters=chosen,
     )
 
 
-def _on_bar(hand: str, anchor: float) -> tuple[Anchored, ...]:
-    body = f"hand_{hand}"
-    return (
-        Anchored(name=f"{body}_x", body=body, point=(0.0, 0.0, 0.0), axis=X, at=Captured(f"anchor_{hand}", anchor)),
-        Anchored(name=f"{body}_z", body=body, point=(0.0, 0.0, 0.0), axis=Z, at=0.0),
+@dataclass(frozen=True)
+class _Line:
+    """A line: each hand's constraints and what it captures, beams, the start, and how deep it may hang, m."""
+
+    constraints: dict[str, tuple[Constraint, ...]]
+    captures: dict[str, Capture]
+    beams: tuple[Beam, ...]
+    start: Start
+    sag: float
+
+
+def cable(tension: float, modes: int, damping_ratio: float) -> Beam:
+    """The cable from x = 0 on, at height 0 at its ends; tension and damping ratio can be tuned as a simulation runs."""
+    return Beam(
+        name="cable",
+        length=numbers.CABLE_LENGTH,
+        elements=numbers.CABLE_ELEMENTS,
+        mass_per_length=numbers.CABLE_MASS,
+        bending_stiffness=numbers.CABLE_BENDING,
+        tension=Tunable("tension", tension),
+        supports="simple",
+        modes=modes,
+        damping_ratio=Tunable("cable_damping", damping_ratio),
+        direction=DOWN,
     )
 
 
-def _start_on_bars(robot: Robot, start: str, origin: float, step: float) -> tuple[tuple[float, ...], dict[str, float]]:
-    """Coordinates and the hands' anchors at the start."""
-    a, b = robot.arm_a.length, robot.arm_b.length
-    if start == "a":
-        return (origin, 0.0, 0.0, 0.0), {"a": origin, "b": origin + step}
-    if start == "b":  # upside down: hand b holds, hand a hangs below
-        return (origin, a + b, math.pi, 0.0), {"a": origin, "b": origin}
-    pitch, elbow = angles_between(a, b, step, 0.0)
-    return (origin, 0.0, pitch, elbow), {"a": origin, "b": origin + step}
+def _bars(robot: Robot, start: str, x: float, step: float, count: int) -> _Line:
+    begin = start_on_bars(robot, start, x, step)
+    constraints: dict[str, tuple[Constraint, ...]] = {}
+    for hand in grips.HANDS:
+        body = f"hand_{hand}"
+        height = Anchored(name=f"{body}_z", body=body, point=HERE, axis=Z, at=0.0)
+        constraints[hand] = (_stays(body, begin.anchors[hand]), height)
+    captures = {
+        hand: Capture(name=f"anchor_{hand}", body=f"hand_{hand}", axis=X, spacing=step, count=count)
+        for hand in grips.HANDS
+    }
+    return _Line(constraints, captures, (), begin, 0.0)
 
 
-def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, float]:
-    """pitch and elbow where hand b is dx ahead of hand a and dz above it, elbow below; arms a and b m long."""
-    reach = math.hypot(dx, dz)
-    at_elbow = math.acos(max(-1.0, min(1.0, (a**2 + b**2 - reach**2) / (2 * a * b))))
-    at_hand = math.acos(max(-1.0, min(1.0, (a**2 + reach**2 - b**2) / (2 * a * reach))))
-    # the arm hangs below the line between the hands, towards hand b
-    towards = math.atan2(dz, dx)
-    pitch = -(math.pi / 2 + towards - at_hand)
-    return pitch, -(math.pi - at_elbow)
+def _cable(robot: Robot, start: str, x: float, step: float, beam: Beam, width: float) -> _Line:
+    begin = start_on_cable(robot, start, x, step, beam, width)
+    constraints: dict[str, tuple[Constraint, ...]] = {}
+    for hand in grips.HANDS:
+        body = f"hand_{hand}"
+        contact = BeamContact(name=f"{body}_z", beam=beam.name, body=body, width=width)
+        constraints[hand] = (_stays(body, begin.anchors[hand]), contact)
+    captures = {hand: Capture(name=f"anchor_{hand}", body=f"hand_{hand}", axis=X) for hand in grips.HANDS}
+    return _Line(constraints, captures, (beam,), begin, numbers.DEEPEST)
+
+
+def _stays(body: str, anchor: float) -> Anchored:
+    return Anchored(name=f"{body}_x", body=body, point=HERE, axis=X, at=Captured(f"anchor_{body[-1]}", anchor))
+
+
+def _rigid_parts(robot: Robot, elbow_damping: float) -> dict[str, Any]:
+    a, b = robot.arm_a, robot.arm_b
+    claw = (Shape(kind="sphere", size=(0.02,)),)
+    bodies = (
+        Body(name="trolley", mass=0.0, inertia=_across(0.0), shapes=claw),
+        _hand("hand_a", robot.hand_a, -robot.hand_a.centre),
+        _arm("arm_a", a),
+        _arm("arm_b", b),
+        _hand("hand_b", robot.hand_b, robot.hand_b.centre),
+    )
+    elbow, end = (0.0, 0.0, -a.length), (0.0, 0.0, -b.length)
+    damping = Tunable("elbow_damping", elbow_damping)
+    joints = (
+        Joint(name="slide", kind="prismatic", child="trolley", axis=X),
+        Joint(name="drop", kind="prismatic", parent="trolley", child="hand_a", axis=DOWN),
+        Joint(name="pitch", parent="hand_a", child="arm_a", axis=Y),
+        Joint(name="elbow", parent="arm_a", child="arm_b", axis=Y, parent_point=elbow, damping=damping),
+        Joint(name="wrist_b", kind="fixed", parent="arm_b", child="hand_b", parent_point=end),
+    )
+    return {"bodies": bodies, "joints": joints}
+
+
+def _arm(name: str, link: Link) -> Body:
+    return Body(
+        name=name,
+        mass=Tunable(f"{name}_mass", link.mass),
+        inertia=_across(Tunable(f"{name}_inertia", link.inertia)),
+        center_of_mass=(0.0, 0.0, -link.centre),
+        shapes=(Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, 0.0, -link.length)),),
+    )
+
+
+def _hand(name: str, link: Link, centre: float) -> Body:
+    shapes = (Shape(kind="sphere", size=(0.025,)),)
+    return Body(
+        name=name, mass=link.mass, inertia=_across(link.inertia), center_of_mass=(0.0, 0.0, centre), shapes=shapes
+    )
 
 
 def _across(moment: Number) -> tuple[Number, Number, float, float, float, float]:
     """The inertia of a rod along z."""
     return (moment, moment, 0.0, 0.0, 0.0, 0.0)
-
-
-def _rigid_parts(
-    robot: Robot, mass_scale: float, torque_limit: float, elbow_damping: float, start: str
-) -> dict[str, Any]:
-    a, b = robot.arm_a.scaled(mass_scale), robot.arm_b.scaled(mass_scale)
-
-    def line_shape(length: float) -> tuple[Shape, ...]:
-        return (Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, 0.0, -length)),)
-
-    claw = (Shape(kind="sphere", size=(0.02,)),)
-    bodies = (
-        Body(name="trolley", mass=0.0, inertia=(0.0,) * 6),
-        Body(name="hand_a", mass=robot.hand_mass, inertia=(0.0,) * 6, shapes=claw),
-        Body(
-            name="arm_a",
-            mass=Tunable("arm_a_mass", a.mass),
-            inertia=_across(Tunable("arm_a_inertia", a.inertia)),
-            center_of_mass=(0.0, 0.0, -a.centre),
-            shapes=line_shape(a.length),
-        ),
-        Body(
-            name="arm_b",
-            mass=Tunable("arm_b_mass", b.mass),
-            inertia=_across(Tunable("arm_b_inertia", b.inertia)),
-            center_of_mass=(0.0, 0.0, b.centre - b.length),
-            shapes=line_shape(b.length),
-        ),
-        Body(name="hand_b", mass=robot.hand_mass, inertia=(0.0,) * 6, shapes=claw),
-    )
-    elbow, end = (0.0, 0.0, -a.length), (0.0, 0.0, -b.length)
-    joints = (
-        Joint(name="slide", kind="prismatic", child="trolley", axis=X),
-        Joint(name="drop", kind="prismatic", parent="trolley", child="hand_a", axis=DOWN),
-        Joint(name="pitch", parent="hand_a", child="arm_a", axis=Y),
-        Joint(
-            name="elbow",
-            parent="arm_a",
-            child="arm_b",
-            axis=Y,
-            parent_point=elbow,
-            damping=Tunable("elbow_damping", elbow_damping),
-        ),
-        Joint(name="wrist_b", kind="fixed", parent="arm_b", child="hand_b", parent_point=end),
-    )
-    actuators = (
-        Actuator(name="elbow", joint="elbow", effort_limit=torque_limit),
-        *grips.grippers(start),
-    )
-    return {"bodies": bodies, "joints": joints, "actuators": actuators}

@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Arm:
-    """Mass, kg; length from hand to elbow, m; centre of mass from the hand, m; inertia about it, kg m2."""
+class Link:
+    """Mass, kg; length, m; centre of mass from the end it hangs on, m; inertia about it across the link, kg m2."""
 
     mass: float
     length: float
     centre: float
     inertia: float
 
-    def scaled(self, mass: float) -> Arm:
-        """The same with all masses times a factor."""
-        return Arm(self.mass * mass, self.length, self.centre, self.inertia * mass)
+    def scaled(self, factor: float) -> Link:
+        """The same with its mass times a factor."""
+        return replace(self, mass=self.mass * factor, inertia=self.inertia * factor)
 
 
-def rod(mass: float, length: float, centre: float | None = None) -> Arm:
-    """An arm with the inertia of a uniform rod."""
-    return Arm(mass, length, length / 2 if centre is None else centre, mass * length**2 / 12)
+def rod(mass: float, length: float) -> Link:
+    """A uniform rod."""
+    return Link(mass, length, length / 2, mass * length**2 / 12)
 
 
 @dataclass(frozen=True)
 class Robot:
-    """Two arms, from hand a and from hand b to the elbow, and what belongs to their line.
+    """Two arms, a from hand a to the elbow and b from the elbow to hand b, and two hands.
 
-    hand_mass     of each hand with its gripper, kg
+    A hand's length is where its centre of mass is above its grip, towards the elbow.
     torque_limit  of the elbow, N m
     step          how far apart the places are that the hands grip, m
     """
 
-    arm_a: Arm
-    arm_b: Arm
-    hand_mass: float
+    arm_a: Link
+    arm_b: Link
+    hand_a: Link
+    hand_b: Link
     torque_limit: float
     step: float
 
+    def scaled(self, factor: float) -> Robot:
+        """The same with the arms' masses times a factor."""
+        return replace(self, arm_a=self.arm_a.scaled(factor), arm_b=self.arm_b.scaled(factor))
 
-CABLE_ROBOT = Robot(rod(5.0, 0.6), rod(5.0, 0.6), hand_mass=0.1, torque_limit=30.0, step=0.9)
+
+CLAMP = Link(0.1, 0.0, 0.0, 0.0)
+CABLE_ROBOT = Robot(rod(5.0, 0.6), rod(5.0, 0.6), CLAMP, CLAMP, torque_limit=30.0, step=0.9)
 BAR_ROBOT = Robot(
-    rod(1.0419, 0.31401, 0.23347),
-    rod(0.49759, 0.31401, 0.31401 - 0.091773),
-    hand_mass=0.05045,
+    Link(1.0419, 0.31401, 0.23347, 0.0017085),
+    Link(0.49759, 0.31401, 0.091773, 0.00099182),
+    Link(0.0, 0.0, 0.0, 0.0),
+    Link(0.1009, 0.0, 0.035143, 0.00014182),
     torque_limit=16.0,
     step=0.34,
 )
@@ -53,3 +60,12 @@ REACH = 0.03  # m, the gap that a gripper closes over
 CLOSING_SPEED = 1.5  # m/s, at most, of a hand that is caught
 BARS = 24
 GRAVITY = 9.81
+
+CABLE_LENGTH = 20.0
+CABLE_MASS = 1.179  # per metre
+CABLE_BENDING = 590.0  # N m2
+CABLE_ELEMENTS = 50
+CABLE_START = 5.0  # m along the cable
+CLAMP_WIDTH = 0.05
+TENSIONS = (2e3, 20e3)
+DEEPEST = 1.0  # m that a cable hangs below its ends, more than it does with a robot on it

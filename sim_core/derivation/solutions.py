@@ -78,10 +78,10 @@ def _constrained(
     held = [*mechanism.parameter_values(0)]
     held[len(held) - len(mechanism.switched) :] = [1.0] * len(mechanism.switched)
     start: list[Any] = [0.0, mechanism.reference_q or mechanism.initial_q, mechanism.initial_v, held]
-    inputs = {"t": symbols.t, "q": symbols.q}
-    places = dense_function("places", inputs, [lookup.place for lookup in lookups]).call(start[:2])
+    inputs = {"t": symbols.t, "q": symbols.q, "v": symbols.v, "p": symbols.p}
+    places = dense_function("places", inputs, [lookup.place for lookup in lookups]).call(start)
     start += [lookup.at(float(place)) for lookup, place in zip(lookups, places, strict=True)]
-    inputs |= {"v": symbols.v, "p": symbols.p} | {f"row_{name}": x.row for name, (_, x) in symbols.contacts.items()}
+    inputs |= {f"row_{name}": x.row for name, (_, x) in symbols.contacts.items()}
     whole = dense_function("start", inputs, [symbols.lifted.written_out(motion.M), rows.J])
     M, J = (np.array(value) for value in whole.call(start))
     norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
@@ -92,7 +92,7 @@ def _constrained(
     factor = factorized(motion.M, rows.J, regularization, penalty_rows, rows.idle)
 
     def relaxed(weights: ca.SX) -> tuple[ca.SX, KktFactor]:
-        W = beams.weighted_linear_part(mechanism, weights, motion.M.shape[0])
+        W = beams.weighted_linear_part(mechanism, symbols, weights, motion.M.shape[0])
         return W, factorized(motion.M + W, rows.J, regularization, penalty_rows, rows.idle)
 
     return Solution(
@@ -116,7 +116,7 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
     n = len(made.coordinate_names)
 
     def relaxed(weights: ca.SX) -> tuple[ca.SX, KktFactor]:
-        W = beams.weighted_linear_part(mechanism, weights, n)
+        W = beams.weighted_linear_part(mechanism, symbols, weights, n)
         return W, made.relaxed(W)
 
     none = Rows(ca.SX(0, 1), ca.SX(0, 1), ca.SX(0, n), ca.SX(0, 1), ca.SX(0, 1), ())
