@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim_core.flexible.description import Beam
-from sim_core.flexible.elements import BeamModel, beam_model
+from sim_core.flexible.elements import BeamModel, contact_model
+from sim_core.quantities import value_of
 
 FORCE_NOISE = 20.0  # N, how wrong the model's force of a hand is over one update
 MODAL_NOISE = 0.3  # m kg^0.5 / s^2, acceleration of each mode that the model does not know, over one update
@@ -37,13 +38,13 @@ class LineEstimate:
     """Amplitudes and rates of a cable's modes, and its tension as a share of the believed one, `tension_scale`.
 
     It starts at rest, with the tension at which the line sags to the hands that grip it under its own weight and
-    theirs. tension_part (n,): what of each mode's stiffness is due to the tension, 1/s^2.
+    theirs. width is how much of the line a hand takes hold of, m.
     """
 
-    def __init__(self, cable: Beam, gravity: float, hands: list[HandOnLine], tension_part: np.ndarray) -> None:
-        self.model: BeamModel = beam_model(cable)
+    def __init__(self, cable: Beam, gravity: float, hands: list[HandOnLine], width: float) -> None:
+        self.model: BeamModel = contact_model(cable, width)
         self._weight = cable.mass_per_length * gravity * self.model.uniform
-        self._tension_part = tension_part
+        self._tension_part = value_of(cable.tension) * np.diag(self.model.taut)  # of the stiffness, 1/s^2
         n = self.model.n
         scale = _bisected(lambda scale: self._sag(scale, hands), TENSION_RANGE)
         self._x = np.concatenate([self._rest(scale, hands), np.zeros(n), [scale]])

@@ -12,7 +12,7 @@ import numpy as np
 
 from robots.gibbon.line_estimate import HandOnLine, LineEstimate
 from robots.gibbon.planner import Path, Plan, Task, folded_elbow, plan_swing, remaining
-from robots.gibbon.rollout import Roller, tension_part
+from robots.gibbon.rollout import Roller
 from robots.gibbon.swing_model import BOTH, DROP, ELBOW, N_RIGID, PITCH, SLIDE, SWING, Beliefs
 
 HANDS = ("a", "b")
@@ -101,6 +101,8 @@ class Pilot:
     def __init__(self, beliefs: Beliefs, gait: Gait) -> None:
         self.gait, self._beliefs = gait, beliefs
         self._rollers = {hand: Roller(beliefs, hand) for hand in HANDS}
+        for roller in self._rollers.values():
+            roller.warm_up()
         self._line: LineEstimate | None = None
         self._seen: Measured | None = None
         self._gripped_since = 0.0
@@ -239,17 +241,17 @@ class Pilot:
         beliefs, cable = self._beliefs, self._beliefs.cable
         assert cable is not None
         if self._line is None:
-            weight = beliefs.gravity * (sum(link.mass for link in beliefs.links) + 2 * beliefs.hand_mass)
+            weight = beliefs.gravity * (sum(link.mass + link.hand_mass for link in beliefs.links))
             share = weight / max(len(measured.grips), 1)
-            hands = [replace(_on_line(measured.hand(hand)), force=share) for hand in measured.grips]
-            self._line = LineEstimate(cable, beliefs.gravity, hands, tension_part(beliefs))
+            hands = [replace(self._on_line(measured.hand(hand)), force=share) for hand in measured.grips]
+            self._line = LineEstimate(cable, beliefs.gravity, hands, beliefs.grip_width)
         if before is not None:
             dt = measured.time - before.time
             hands = self._pressing(before)
             parts = max(int(np.ceil(dt / LONGEST_GAP)), 1)
             for _ in range(parts):
                 self._line.predict(dt / parts, hands)
-        self._line.correct([_on_line(measured.hand(hand)) for hand in measured.grips])
+        self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
     def _pressing(self, measured: Measured) -> list[HandOnLine]:
         """The hands that grip, with the force that the planner's model gives each, N down."""
@@ -260,15 +262,19 @@ class Pilot:
         self._place(roller, measured, hand)
         roller.tau[ELBOW] = measured.torque if hand == "a" else -measured.torque
         hands = BOTH if len(measured.grips) == 2 else SWING
-        roller.tau[N_RIGID:] = roller.softening[N_RIGID:] * roller.q[N_RIGID:]
         roller.accelerate[hands]()
         rows, lam = ((0, 2) if hands == BOTH else (0,)), roller.lam
         found = [
-            replace(_on_line(measured.hand(name)), force=-float(lam[row]))
+            replace(self._on_line(measured.hand(name)), force=-float(lam[row]))
             for name, row in zip(measured.grips, rows, strict=True)
         ]
         roller.tau[ELBOW] = 0.0
         return found
+
+    def _on_line(self, hand: Hand) -> HandOnLine:
+        assert self._beliefs.cable is not None
+        x, _, z = self._beliefs.cable.origin
+        return HandOnLine(hand.x - x, z - hand.z, -hand.vz)
 
 
 def rigid(measured: Measured, hand: str) -> tuple[np.ndarray, np.ndarray]:
@@ -296,12 +302,3 @@ def swinging_hand(beliefs: Beliefs, poses: np.ndarray) -> np.ndarray:
     x = poses[:, SLIDE] - upper * np.sin(first) - lower * np.sin(second)
     z = -poses[:, DROP] - upper * np.cos(first) - lower * np.cos(second)
     return np.column_stack([x, np.zeros_like(x), z])
-
-
-def _on_line(hand: Hand) -> HandOnLine:
-    return HandOnLine(hand.x, -hand.z, -hand.vz)
-
-
-def rest_of(path: Path) -> float:
-    """The elbow's angle at the end of a path, rad."""
-    return path.at(path.duration)[0]

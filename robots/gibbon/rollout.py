@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robots.gibbon.swing_model import BOTH, ELBOW, N_RIGID, SWING, Beliefs, swing_system
-from sim_core.flexible.elements import beam_model, element_stiffness
+from robots.gibbon.swing_model import BOTH, ELBOW, SWING, Beliefs, swing_system
 from sim_core.kernels.bound import pointer_table
 from sim_core.kernels.compiled import call_kernel, inner, loop
+from sim_core.quantities import Tunable
 
 LONGEST = 4096  # steps of one rollout
 N_POWERS = 8
@@ -17,14 +17,13 @@ NO_PATH = np.zeros(0)
 
 
 @loop
-def _roll(n_steps, h, share, duration, powers, kernel, memory, softening, torque, path):  # type: ignore[no-untyped-def]
+def _roll(n_steps, h, share, duration, powers, kernel, memory, torque, path):  # type: ignore[no-untyped-def]
     """Runge-Kutta 4 over n_steps of h with the elbow's acceleration from its polynomial; q, v are moved in place.
 
     share      how much of the path lies behind at the start, 0 .. 1; duration of all of it, s
     powers     none where the elbow follows no path: its torque then stays as it is
     kernel     (3,) address and pointer tables of `forward_dynamics` on q, v, tau -> a
     memory     (9, n): q, v, tau, a; q and v at the step's start, sums of the stages; a before
-    softening  (n,): forces softening * q act besides
     torque     (n_steps + 1,) gets the elbow's torque, path (n_steps + 1, n) gets q
     """
     q, v, tau, a = memory[0], memory[1], memory[2], memory[3]
@@ -37,7 +36,7 @@ def _roll(n_steps, h, share, duration, powers, kernel, memory, softening, torque
         for stage in range(4):
             ahead = 0.0 if stage == 0 else (1.0 if stage == 3 else 0.5)
             s = share + (step + ahead) * h / duration
-            _accelerate(powers, s, duration, kernel, memory, softening)
+            _accelerate(powers, s, duration, kernel, memory)
             if stage == 0:
                 torque[step] = tau[ELBOW]
                 if step == n_steps:
@@ -49,11 +48,9 @@ def _roll(n_steps, h, share, duration, powers, kernel, memory, softening, torque
 
 
 @inner
-def _accelerate(powers, s, duration, kernel, memory, softening):  # type: ignore[no-untyped-def]
+def _accelerate(powers, s, duration, kernel, memory):  # type: ignore[no-untyped-def]
     """a at q, v; with a path the elbow's torque becomes that which bends it so: a is linear in it."""
     q, tau, a = memory[0], memory[2], memory[3]
-    for i in range(N_RIGID, q.size):
-        tau[i] = softening[i] * q[i]
     if powers.size > 0:
         bending = 0.0
         for k in range(powers.size - 1, 1, -1):
@@ -115,12 +112,16 @@ class Roller:
         self._memory = np.zeros((9, n))
         self.q, self.v, self.tau, self.a, *_ = self._memory
         self.torque, self.path = np.zeros(LONGEST + 1), np.zeros((LONGEST + 1, n))
-        self.softening, self._tension_part = np.zeros(n), tension_part(beliefs)
+        self._tensions: list[tuple[int, np.ndarray, float]] = []
         state = [np.zeros(1), self.q, self.v]
         self.lam = np.zeros(system.max_rows)
         self.accelerate, self._kernels, self._keep = [], [], []
         for each in systems:
-            inputs, outputs = [*state, self.tau, each.default_parameters()], [self.a, self.lam]
+            parameters = each.default_parameters()
+            inputs, outputs = [*state, self.tau, parameters], [self.a, self.lam]
+            if beliefs.cable is not None and isinstance(beliefs.cable.tension, Tunable):
+                place = each.parameter_names.index(beliefs.cable.tension.name)
+                self._tensions.append((place, parameters, beliefs.cable.tension.value))
             self.accelerate.append(each.bind("forward_dynamics", inputs, outputs))
             tables = pointer_table(inputs), pointer_table(outputs)
             self._keep.append((inputs, outputs, tables))
@@ -130,9 +131,15 @@ class Roller:
         inputs = [*state, np.zeros(system.n_u), system.default_parameters()]
         self.measure = system.bind("residual", inputs, [self.phi, self.phidot])
 
+    def warm_up(self) -> None:
+        """Compile what rolling needs, so that the first plan costs what the others do."""
+        for hands in (SWING, BOTH):
+            self._advance(1e-6, 1e-6, hands, np.zeros(N_POWERS), 1.0, 0.0)
+
     def slacken(self, scale: float) -> None:
         """The line's tension is `scale` times what is believed; 1 at first."""
-        self.softening[N_RIGID:] = (1.0 - scale) * self._tension_part
+        for place, parameters, tension in self._tensions:
+            parameters[place] = scale * tension
 
     def roll(self, powers: np.ndarray, duration: float, until: float, step: float, share: float = 0.0) -> int:
         """Move q, v along the elbow's path from `share` of it to `until`, in steps of about `step` s; how many.
@@ -152,24 +159,10 @@ class Roller:
     ) -> int:
         n_steps = min(max(int(np.ceil(span / step - 1e-9)), 1), LONGEST)
         kernel, h = self._kernels[hands], span / n_steps
-        _roll(n_steps, h, share, duration, powers, kernel, self._memory, self.softening, self.torque, self.path)
+        _roll(n_steps, h, share, duration, powers, kernel, self._memory, self.torque, self.path)
         return n_steps
 
     def arrival(self) -> Arrival:
         """How the second hand is at the present q and v."""
         self.measure()
         return Arrival(float(self.phi[2]), float(self.phidot[2]), float(self.phi[3]), float(self.phidot[3]))
-
-
-def tension_part(beliefs: Beliefs) -> np.ndarray:
-    """(n_modes,): what of each mode's stiffness is due to the line's tension, 1/s^2."""
-    if beliefs.cable is None:
-        return np.zeros(0)
-    cable, model = beliefs.cable, beam_model(beliefs.cable)
-    l = cable.length / cable.elements
-    taut = element_stiffness(0.0, cable.tension, l)
-    found = np.zeros(model.n)
-    for e in range(cable.elements):
-        nodes = model.basis[2 * e : 2 * e + 4]
-        found += np.einsum("in,ij,jn->n", nodes, taut, nodes)
-    return found

@@ -36,23 +36,32 @@ DOWN = (0.0, 0.0, -1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A link: length from hand to elbow m, mass kg, centre of mass m from its hand, inertia about it kg m2."""
+    """A link from a hand to the elbow: length m, mass kg, centre of mass m from its hand, inertia about it kg m2.
+
+    The hand at its end has a mass of its own, hand_center m from the grip towards the elbow.
+    """
 
     length: float
     mass: float
     center: float
     inertia: float
+    hand_mass: float = 0.0
+    hand_center: float = 0.0
+    hand_inertia: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beliefs:
-    """What the planner believes. `links` are those of hand a and hand b; `cable` None means rigid bars at z = 0."""
+    """What the planner believes. `links` are those of hand a and hand b; `cable` None means rigid bars at z = 0.
+
+    grip_width  m along the cable that a hand takes hold of
+    """
 
     links: tuple[Link, Link]
-    hand_mass: float = 0.0
     elbow_damping: float = 0.0
     gravity: float = 9.81
     cable: Beam | None = None
+    grip_width: float = 0.0
 
     def seen_from(self, hand: str) -> Beliefs:
         """The same with the links in the order in which they hang under that hand, "a" or "b"."""
@@ -72,7 +81,9 @@ def swing_mechanism(beliefs: Beliefs, hands: int) -> Mechanism:
 
     def on(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
         if beliefs.cable is not None:
-            return BeamContact(name=name, beam=beliefs.cable.name, body=body, point=point)
+            return BeamContact(
+                name=name, beam=beliefs.cable.name, body=body, point=point, width=beliefs.grip_width
+            )
         return Coincidence(name=name, body_a=GROUND, point_a=ORIGIN, body_b=body, point_b=point, directions=(DOWN,))
 
     def along(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
@@ -83,11 +94,12 @@ def swing_mechanism(beliefs: Beliefs, hands: int) -> Mechanism:
         name=f"gibbon_swing_{hands}",
         coordinates="joint",
         bodies=(
-            _point("trolley", 0.0),
-            _point("hand", beliefs.hand_mass),
-            _link("upper", upper, from_hand=True),
-            _link("lower", lower, from_hand=False),
-            _point("tip", beliefs.hand_mass),
+            Body(name="trolley", mass=0.0, inertia=_across(0.0)),
+            Body(name="hand", mass=0.0, inertia=_across(0.0)),
+            _body("upper", upper.mass, upper.inertia, -upper.center),
+            _body("lower", lower.mass, lower.inertia, lower.center - lower.length),
+            _body("palm", upper.hand_mass, upper.hand_inertia, -upper.hand_center),
+            _body("tip", lower.hand_mass, lower.hand_inertia, lower.hand_center),
         ),
         joints=(
             Joint(name="slide", kind="prismatic", child="trolley", axis=X),
@@ -96,6 +108,7 @@ def swing_mechanism(beliefs: Beliefs, hands: int) -> Mechanism:
             Joint(
                 name="elbow", parent="upper", child="lower", axis=Y, parent_point=elbow, damping=beliefs.elbow_damping
             ),
+            Joint(name="palm", kind="fixed", parent="upper", child="palm"),
             Joint(name="wrist", kind="fixed", parent="lower", child="tip", parent_point=tip),
         ),
         constraints=held[: 2 * hands],
@@ -111,11 +124,10 @@ def _size(beliefs: Beliefs) -> int:
     return N_RIGID + (0 if beliefs.cable is None else beliefs.cable.n_coordinates)
 
 
-def _point(name: str, mass: float) -> Body:
-    return Body(name=name, mass=mass, inertia=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+def _body(name: str, mass: float, inertia: float, z: float) -> Body:
+    return Body(name=name, mass=mass, inertia=_across(inertia), center_of_mass=(0.0, 0.0, z))
 
 
-def _link(name: str, link: Link, from_hand: bool) -> Body:
-    center = link.center if from_hand else link.length - link.center
-    inertia = (link.inertia, link.inertia, 0.0, 0.0, 0.0, 0.0)
-    return Body(name=name, mass=link.mass, inertia=inertia, center_of_mass=(0.0, 0.0, -center))
+def _across(inertia: float) -> tuple[float, float, float, float, float, float]:
+    """The inertia of a rod along z."""
+    return (inertia, inertia, 0.0, 0.0, 0.0, 0.0)
