@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robots.gibbon.line_estimate import HandOnLine, LineEstimate
-from robots.gibbon.planner import Path, Plan, Task, folded_elbow, plan_swing, remaining
+from robots.gibbon.planner import Path, Plan, Task, cost_of, folded_elbow, plan_swing, remaining
 from robots.gibbon.rollout import Roller
 from robots.gibbon.swing_model import BOTH, DROP, ELBOW, N_RIGID, PITCH, SLIDE, SWING, Beliefs
 
 HANDS = ("a", "b")
 # where a plan without a predecessor looks: durations relative to that of the links as a pendulum, even bumps, rad
-FAN_DURATIONS, FAN_BUMPS = (0.95, 1.08, 1.2, 0.8), (-40.0, -90.0, 10.0)
+FAN_DURATIONS = tuple(float(factor) for factor in np.linspace(0.65, 1.35, 8))
+FAN_BUMPS, FAN_TRIED = (-110.0, -70.0, -30.0, 10.0), 4
 REPLAN_DURATIONS, REPLAN_STEPS = (1.15, 0.85), 8
-GOOD_COST = 4.0  # below it the fan is not searched on
+GOOD_COST, FAIR_COST = 4.0, 25.0  # below them nothing else is tried, before a swing and in flight
+LONGEST_LEAD = 1.0  # s, of the first plan of a swing
 STRIKE = 20.0  # N s, about what a grip does to the line
 LONGEST_GAP = 0.05  # s between measurements, beyond which the line's estimate steps in parts
 
@@ -62,6 +64,7 @@ class Gait:
     step          m from hand to hand; end m along the line, beyond which no hand shall grip
     closing       m/s at which a hand comes up to the line; torque_limit N m, of the plans
     lead          s from a measurement to the start of the plan made from it; settle s that both hands grip before
+    patience      s more that it waits for the line to swing well, where no good plan is found
     period        s between plans in flight; last s before the end of a swing in which it plans no more
     rollout_step  s; tolerance m along the line
     """
@@ -72,6 +75,7 @@ class Gait:
     closing: float = 0.2
     lead: float = 0.05
     settle: float = 0.15
+    patience: float = 1.0
     period: float = 0.05
     last: float = 0.12
     rollout_step: float = 4e-3
@@ -109,6 +113,7 @@ class Pilot:
         self._swings: list[Swing] = []
         self._next_plan = -1.0
         self._made = 0
+        self._first_lead = 3.0 * gait.lead
 
     @property
     def line(self) -> LineEstimate | None:
@@ -125,8 +130,11 @@ class Pilot:
         self._seen = measured
 
     def refused(self, number: int) -> None:
-        """The plan of that number came late and is not followed; one that would have begun a swing is made anew."""
+        """The plan of that number came late and is not followed; the next that begins a swing takes more time."""
+        late = [swing for swing in self._swings if swing.number == number]
         self._swings = [swing for swing in self._swings if swing.number != number]
+        if any(swing.release for swing in late):
+            self._first_lead = min(2.0 * self._first_lead, LONGEST_LEAD)
 
     def plan(self) -> Swing | None:
         """A new plan if one is due now."""
@@ -154,15 +162,15 @@ class Pilot:
         target = measured.hand(hand).x + self.gait.step
         if target > self.gait.end:
             return None
-        start, roller = measured.time + self._lead_of_first(), self._rollers[hand]
+        start, roller = measured.time + self._first_lead, self._rollers[hand]
         self._place(roller, measured, hand)
         roller.tau[ELBOW] = 0.0
         roller.coast(start - measured.time, self.gait.rollout_step, BOTH)
         plan = self._fan(roller, (float(roller.q[ELBOW]), 0.0, 0.0), target)
+        if plan.cost > FAIR_COST and measured.time < self._gripped_since + self.gait.settle + self.gait.patience:
+            self._next_plan = measured.time + self.gait.period
+            return None
         return self._swing(hand, start, True, target, plan)
-
-    def _lead_of_first(self) -> float:
-        return 3.0 * self.gait.lead
 
     def _in_flight(self, measured: Measured) -> Swing | None:
         """The rest of the swing that is under way, planned anew from what is measured."""
@@ -186,30 +194,32 @@ class Pilot:
         """The best plan near the rest of the last; sooner and later arrivals are tried where it is not good."""
         q, v = roller.q.copy(), roller.v.copy()
         best = plan_swing(roller, q, v, begin, guess, task, most=REPLAN_STEPS)
+        rollouts = best.rollouts
         for factor in REPLAN_DURATIONS:
-            if best.cost < GOOD_COST:
+            if best.cost < FAIR_COST:
                 break
             other = plan_swing(roller, q, v, begin, guess * np.array([1.0, factor, 1.0, 1.0]), task, most=REPLAN_STEPS)
-            best = min(best, other, key=lambda plan: plan.cost)
-        return best
+            best, rollouts = min(best, other, key=lambda plan: plan.cost), rollouts + other.rollouts
+        return replace(best, rollouts=rollouts)
 
     def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float) -> Plan:
-        """The best plan from several first guesses, in their order."""
+        """The best plan from the most promising of many first guesses."""
         q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
         links = self._beliefs.links
         final = -folded_elbow(self.gait.step, (links[0].length, links[1].length))
         pendulum = 4.1 * float(np.sqrt(0.5 * (links[0].length + links[1].length) / self._beliefs.gravity))
-        best: Plan | None = None
-        for bump in FAN_BUMPS:
-            for duration in FAN_DURATIONS:
-                guess = np.array([final, duration * pendulum, bump, 0.0])
-                plan = plan_swing(roller, q, v, begin, guess, task)
-                if best is None or plan.cost < best.cost:
-                    best = plan
-                if best.cost < GOOD_COST:
-                    return best
+        guesses = [
+            np.array([final, duration * pendulum, bump, 0.0]) for bump in FAN_BUMPS for duration in FAN_DURATIONS
+        ]
+        costs = [cost_of(roller, q, v, begin, guess, task) for guess in guesses]
+        best, rollouts = None, len(guesses)
+        for k in sorted(range(len(guesses)), key=costs.__getitem__)[:FAN_TRIED]:
+            plan = plan_swing(roller, q, v, begin, guesses[k], task)
+            best, rollouts = plan if best is None or plan.cost < best.cost else best, rollouts + plan.rollouts
+            if best.cost < GOOD_COST:
+                break
         assert best is not None
-        return best
+        return replace(best, rollouts=rollouts)
 
     def _task(self, target: float) -> Task:
         gait = self.gait

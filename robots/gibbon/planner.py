@@ -162,6 +162,14 @@ def plan_swing(
     return _told(roller, q, v, start, unknowns, task, cost, rollouts)
 
 
+def cost_of(
+    roller: Roller, q: np.ndarray, v: np.ndarray, start: tuple[float, float, float], unknowns: np.ndarray, task: Task
+) -> float:
+    """What `plan_swing` makes small, of one rollout."""
+    residual = _residual(roller, q, v, start, unknowns, task)
+    return float(residual @ residual)
+
+
 def _shoot(
     roller: Roller, q: np.ndarray, v: np.ndarray, start: tuple[float, float, float], unknowns: np.ndarray, step: float
 ) -> tuple[Path, Arrival, int]:
