@@ -7,7 +7,6 @@ from typing import Literal
 
 from sim_core.quantities import Number, Vector3
 
-X: Vector3 = (1.0, 0.0, 0.0)
 Y: Vector3 = (0.0, 1.0, 0.0)
 ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 
@@ -18,6 +17,8 @@ class Crossing:
 
     It is watched in configuration `source` and leads to `target`; `impact` says what happens to the velocities:
     "inelastic" projects them on the target's constraints by impulses, "none" leaves them.
+    captures  constraints with a captured number, which becomes what meets them as they are
+    kind      of event that it is, by default the name, and `part` the part of the robot that it is about
     """
 
     name: str
@@ -28,7 +29,10 @@ class Crossing:
     axis: Vector3 = Y
     level: float = 0.0
     direction: int = 0
+    captures: tuple[str, ...] = ()
     impact: Literal["inelastic", "none"] = "inelastic"
+    kind: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +44,27 @@ class Commanded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
-    """Constraints that do not hold yet are nearly met, and as nearly as they get.
+class Aim:
+    """What the captured number of a constraint should be: at + k spacing, k = 0 ... count - 1; anything for at None.
 
-    |Phi|_2 <= gap and |Phidot|_2 <= speed, with what the guard captures put in, and |Phi|_2 does not shrink; a point on
-    a beam is between its ends.
+    spacing  0 for `at` alone
     """
 
-    constraints: tuple[str, ...]
+    constraint: str
+    at: float | None = 0.0
+    spacing: float = 0.0
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Constraints that do not hold yet could be captured now: close to their aims, slow, and no longer nearing them.
+
+    With g what each would capture and d its distance from the nearest aim: |d|_2 <= gap, |dg/dt|_2 <= speed and
+    d . dg/dt >= 0; and a point on a beam is between the beam's ends.
+    """
+
+    aims: tuple[Aim, ...]
     gap: Number
     speed: Number
 
@@ -75,33 +92,14 @@ Condition = Commanded | Window | Beyond | Pushed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Capture:
-    """The number `name` becomes a point's world coordinate along `axis`, or the nearest of origin + k spacing to it.
-
-    spacing  m, 0 for none; k is 0 ... count - 1
-    """
-
-    name: str
-    body: str
-    point: Vector3 = ORIGIN
-    axis: Vector3 = X
-    origin: float = 0.0
-    spacing: float = 0.0
-    count: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
 class Guard:
-    """A change of configuration that happens at the end of the first step in `source` where all conditions hold.
-
-    kind  of event that it is, and `part` the part of the robot that it is about
-    """
+    """A change of configuration at the end of the first step in `source` where all conditions hold; see Crossing."""
 
     name: str
     source: str
     target: str
     conditions: tuple[Condition, ...]
-    captures: tuple[Capture, ...] = ()
+    captures: tuple[str, ...] = ()
     impact: Literal["inelastic", "none"] = "none"
     kind: str = ""
     part: str = ""

@@ -312,6 +312,19 @@ class Mechanism:
         names = dict.fromkeys(item.name for item in (*joints, *self.constraints))
         return tuple(name for name in names if any(name not in kept for kept in lists))
 
+    @cached_property
+    def captured_constraints(self) -> tuple[str, ...]:
+        """The constraints that have a captured number, in their order."""
+        return tuple(c.name for c in self.constraints if any(isinstance(x, Captured) for x in _walk(c)))
+
+    def captured_by(self, constraint: str) -> Captured:
+        """The number that a guard captures for a constraint; InvalidMechanism where it has none."""
+        for item in self.constraints:
+            numbers = _walk(item) if item.name == constraint else []
+            if found := [number for number in numbers if isinstance(number, Captured)]:
+                return found[0]
+        raise InvalidMechanism(f"mechanism {self.name!r}: constraint {constraint!r} has no number to capture")
+
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """What kernels take beside the motion: tunables, captured numbers, then which switched constraints hold."""

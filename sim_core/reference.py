@@ -140,7 +140,7 @@ def _contact_rows(mechanism: Mechanism, contact: BeamContact, frames: dict[str, 
     x, p, q = constant(beam.axis) @ offset, constant(beam.direction) @ offset, frames[beam.name].p
     N, slope, bend = (contact_model(beam, contact.width).shape(float(x.x), k) for k in range(3))
     row = Jet(N, slope * x.d, bend * x.d**2 + slope * x.dd)
-    return [row @ q - p]
+    return [row @ q - p - constant(value_of(contact.offset))]
 
 
 def _absolute_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFrame]:

@@ -43,6 +43,7 @@ from sim_core.stabilization.stabilizers import Stabilizer, instability, stabiliz
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
+from sim_core.transitions import capture, impact
 from sim_core.validation import tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
@@ -181,38 +182,13 @@ class Simulation:
     def _change_configuration(self, guard_index: int) -> None:
         guard, w = self.system.mechanism.guards[guard_index], self._w
         before, energy = np.concatenate([w.q, w.v]), self.energy()
-        self._capture(guard_index)
+        capture(self.system, w, guard)
         self._enter(self.system.configuration_index(guard.target))
         if guard.impact == "inelastic":
-            self._impact()
+            impact(self.system, w)
         after, lost = np.concatenate([w.q, w.v]), energy - self.energy()
-        kind, part = (guard.kind, guard.part) if isinstance(guard, Guard) else ("", "")
-        ends = guard.source, guard.target
-        self._transitions.append(Transition(kind or guard.name, self.time, before, after, lost, part, *ends))
-
-    def _capture(self, guard_index: int) -> None:
-        """Put what a guard captures into p."""
-        guard, w = self.system.mechanism.guards[guard_index], self._w
-        if not isinstance(guard, Guard) or not guard.captures:
-            return
-        found = np.zeros(sum(len(each.captures) for each in self.system.mechanism.guards if isinstance(each, Guard)))
-        self.system.bind("captures", [w.t, w.q, w.v, w.u, w.p], [found])()
-        earlier = self.system.mechanism.guards[:guard_index]
-        first = sum(len(each.captures) for each in earlier if isinstance(each, Guard))
-        for place, capture in enumerate(guard.captures):
-            w.p[self.system.parameter_names.index(capture.name)] = found[first + place]
-
-    def _impact(self) -> None:
-        """Velocities onto the constraints of this configuration by impulses: M x + J' y = 0, J x = -Phidot."""
-        w, n_rows = self._w, int(self._law[LAW_ROWS])
-        state = [w.t, w.q, w.v, w.u, w.p]
-        w.U[:] = 0.0
-        self.system.bind("acceleration", [*state, w.U], [w.a, w.lam, w.factor])()
-        self._bound_residual()
-        w.r1[:] = 0.0
-        w.r2[:n_rows] = -w.phidot[:n_rows]
-        self.system.bind("apply", [w.factor, w.r1, w.r2], [w.x, w.y])()
-        w.v[:] += w.x
+        about = guard.part, guard.source, guard.target
+        self._transitions.append(Transition(guard.kind or guard.name, self.time, before, after, lost, *about))
 
     def _enter(self, configuration: int) -> None:
         """Make a configuration hold: its guards are watched, and stepper and stabilizer forget what was."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from robots.gibbon.parameters import CLOSING_SPEED, REACH
-from sim_core.guards import Beyond, Capture, Commanded, Guard, Window
+from sim_core.guards import Aim, Beyond, Commanded, Guard, Window
 from sim_core.mechanism import Actuator, Configuration, PointOutput, Tunable, Vector3
 from sim_core.outputs import ForceOutput, HoldingOutput, Output, VelocityOutput
 
@@ -45,8 +45,11 @@ def outputs(rows: Rows) -> tuple[Output, ...]:
     return tuple(found)
 
 
-def guards(rows: Rows, captures: Mapping[str, Capture], depth: float) -> tuple[Guard, ...]:
-    """Every change of configuration: grip, release, and fall when both hands are `depth` m below the line."""
+def guards(aims: Mapping[str, tuple[Aim, ...]], depth: float) -> tuple[Guard, ...]:
+    """Every change of configuration: grip, release, and fall when both hands are `depth` m below the line.
+
+    A hand is held where it closes; aims: where that should be.
+    """
     found = []
     for source, hands in HOLDING.items():
         if source == "fallen":
@@ -55,7 +58,7 @@ def guards(rows: Rows, captures: Mapping[str, Capture], depth: float) -> tuple[G
             if hand in hands:
                 found.append(_release(hand, source, _named(set(hands) - {hand})))
             else:
-                found.append(_grip(hand, source, _named({*hands, hand}), rows[hand], captures[hand]))
+                found.append(_grip(hand, source, _named({*hands, hand}), aims[hand]))
     below = tuple(Beyond(body=f"hand_{hand}", axis=DOWN, level=depth) for hand in HANDS)
     found.append(Guard(name="fall", source="none", target="fallen", conditions=below, kind="fall"))
     return tuple(found)
@@ -65,14 +68,14 @@ def _named(hands: set[str]) -> str:
     return next(name for name, holding in HOLDING.items() if set(holding) == hands)
 
 
-def _grip(hand: str, source: str, target: str, rows: Sequence[str], capture: Capture) -> Guard:
-    window = Window(constraints=tuple(rows), gap=Tunable("reach", REACH), speed=Tunable("closing_speed", CLOSING_SPEED))
+def _grip(hand: str, source: str, target: str, aims: tuple[Aim, ...]) -> Guard:
+    window = Window(aims=aims, gap=Tunable("reach", REACH), speed=Tunable("closing_speed", CLOSING_SPEED))
     return Guard(
         name=f"grip_{hand}.{source}",
         source=source,
         target=target,
         conditions=(Commanded(actuator=f"grip_{hand}"), window),
-        captures=(capture,),
+        captures=tuple(aim.constraint for aim in aims),
         impact="inelastic",
         kind="grip",
         part=f"hand_{hand}",

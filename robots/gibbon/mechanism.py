@@ -16,7 +16,7 @@ from robots.gibbon.parameters import BAR_ROBOT, CABLE_ROBOT, GRAVITY, Link, Robo
 from robots.gibbon.start import Start, start_on_bars, start_on_cable
 from robots.parameters import require_choice, require_not_negative, require_positive
 from sim_core.flexible.description import Beam, BeamContact
-from sim_core.guards import Capture
+from sim_core.guards import Aim
 from sim_core.mechanism import (
     Actuator,
     Anchored,
@@ -101,7 +101,7 @@ def gibbon(
         outputs=grips.outputs(rows),
         configurations=grips.configurations(rows),
         start=start,
-        guards=grips.guards(rows, held.captures, depth=held.sag + robot.arm_a.length),
+        guards=grips.guards(held.aims, depth=held.sag + robot.arm_a.length),
         gravity=(0.0, 0.0, -GRAVITY),
         initial_q=held.start.q,
         initial_v=(0.0,) * len(held.start.q),
@@ -118,10 +118,10 @@ def gibbon(
 
 @dataclass(frozen=True)
 class _Line:
-    """A line: each hand's constraints and what it captures, beams, the start, and how deep it may hang, m."""
+    """A line: each hand's constraints and where they should hold it, beams, the start, and how deep it may hang, m."""
 
     constraints: dict[str, tuple[Constraint, ...]]
-    captures: dict[str, Capture]
+    aims: dict[str, tuple[Aim, ...]]
     beams: tuple[Beam, ...]
     start: Start
     sag: float
@@ -146,30 +146,33 @@ def cable(tension: float, modes: int, damping_ratio: float) -> Beam:
 def _bars(robot: Robot, start: str, x: float, step: float, count: int) -> _Line:
     begin = start_on_bars(robot, start, x, step)
     constraints: dict[str, tuple[Constraint, ...]] = {}
+    aims: dict[str, tuple[Aim, ...]] = {}
     for hand in grips.HANDS:
         body = f"hand_{hand}"
-        height = Anchored(name=f"{body}_z", body=body, point=HERE, axis=Z, at=0.0)
+        height = Anchored(name=f"{body}_z", body=body, point=HERE, axis=Z, at=Captured(f"anchor_{hand}_z", 0.0))
         constraints[hand] = (_stays(body, begin.anchors[hand]), height)
-    captures = {
-        hand: Capture(name=f"anchor_{hand}", body=f"hand_{hand}", axis=X, spacing=step, count=count)
-        for hand in grips.HANDS
-    }
-    return _Line(constraints, captures, (), begin, 0.0)
+        aims[hand] = (
+            Aim(constraint=f"{body}_x", at=0.0, spacing=step, count=count),
+            Aim(constraint=f"{body}_z", at=0.0),
+        )
+    return _Line(constraints, aims, (), begin, 0.0)
 
 
 def _cable(robot: Robot, start: str, x: float, step: float, beam: Beam, width: float) -> _Line:
     begin = start_on_cable(robot, start, x, step, beam, width)
     constraints: dict[str, tuple[Constraint, ...]] = {}
+    aims: dict[str, tuple[Aim, ...]] = {}
     for hand in grips.HANDS:
         body = f"hand_{hand}"
-        contact = BeamContact(name=f"{body}_z", beam=beam.name, body=body, width=width)
+        offset = Captured(f"anchor_{hand}_z", 0.0)
+        contact = BeamContact(name=f"{body}_z", beam=beam.name, body=body, width=width, offset=offset)
         constraints[hand] = (_stays(body, begin.anchors[hand]), contact)
-    captures = {hand: Capture(name=f"anchor_{hand}", body=f"hand_{hand}", axis=X) for hand in grips.HANDS}
-    return _Line(constraints, captures, (beam,), begin, numbers.DEEPEST)
+        aims[hand] = (Aim(constraint=f"{body}_x", at=None), Aim(constraint=f"{body}_z", at=0.0))
+    return _Line(constraints, aims, (beam,), begin, numbers.DEEPEST)
 
 
 def _stays(body: str, anchor: float) -> Anchored:
-    return Anchored(name=f"{body}_x", body=body, point=HERE, axis=X, at=Captured(f"anchor_{body[-1]}", anchor))
+    return Anchored(name=f"{body}_x", body=body, point=HERE, axis=X, at=Captured(f"anchor_{body[-1]}_x", anchor))
 
 
 def _rigid_parts(robot: Robot, elbow_damping: float) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _(constraint: SpinRelation, frames: Frames, symbols: Symbols) -> ca.SX:
 @rows_of.register
 def _(constraint: BeamContact, frames: Frames, symbols: Symbols) -> ca.SX:
     contact, _ = symbols.contacts[constraint.name]
-    return contact.deflection - contact.across
+    return contact.deflection - contact.across - symbols.number(constraint.offset)
 
 
 @rows_of.register

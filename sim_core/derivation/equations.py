@@ -63,7 +63,7 @@ def derive(mechanism: Mechanism) -> Derivation:
         "energy": [_energy(mechanism, motion, symbols)],
         "outputs": [outputs],
         "poses": list(_poses(mechanism, motion)),
-        "captures": [captured_numbers(mechanism, motion.frames)],
+        "captures": [captured_numbers(mechanism, motion.frames, symbols)],
     }
     for name, results in shared.items():
         maker.add(name, arguments(solution.symbols), results)

@@ -10,7 +10,7 @@ from sim_core.derivation.constraints import direction_of, rows_of
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.errors import InvalidMechanism
 from sim_core.flexible.description import BeamContact
-from sim_core.guards import Beyond, Capture, Commanded, Condition, Crossing, Guard, Pushed, Window
+from sim_core.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Window
 from sim_core.mechanism import Mechanism
 
 
@@ -18,57 +18,36 @@ def guard_values(
     mechanism: Mechanism, frames: Frames, symbols: Symbols, row_names: tuple[str, ...], lam: ca.SX
 ) -> ca.SX:
     """(n_guards,): what changes sign where a guard fires. lam: multipliers of the rows over the step."""
-    values = []
+    forces = dict(zip(row_names, ca.vertsplit(lam), strict=True)) if row_names else {}
+    scene, values = _Scene(mechanism, frames, symbols, forces), []
     for guard in mechanism.guards:
         if isinstance(guard, Crossing):
             values.append(ca.dot(ca.DM(guard.axis), frames[guard.body].point(guard.point)) - guard.level)
             continue
-        forces = dict(zip(row_names, ca.vertsplit(lam), strict=True)) if row_names else {}
-        scene = _Scene(mechanism, frames, symbols, guard, forces)
         values.append(reduce(ca.fmin, [_value(condition, scene) for condition in guard.conditions]))
     return ca.vertcat(*values) if values else ca.SX(0, 1)
 
 
-def captured_numbers(mechanism: Mechanism, frames: Frames) -> ca.SX:
-    """What each capture of each guard would give now, in their order."""
-    found = [_captured(capture, frames) for _, capture in captures_of(mechanism)]
+def captured_numbers(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
+    """What each constraint with a captured number would capture now, as in `Mechanism.captured_constraints`."""
+    found = [_met_by(mechanism, name, frames, symbols) for name in mechanism.captured_constraints]
     return ca.vertcat(*found) if found else ca.SX(0, 1)
 
 
-def captures_of(mechanism: Mechanism) -> list[tuple[int, Capture]]:
-    """(guard, capture) of all guards."""
-    return [
-        (index, capture)
-        for index, guard in enumerate(mechanism.guards)
-        if isinstance(guard, Guard)
-        for capture in guard.captures
-    ]
-
-
-def _captured(capture: Capture, frames: Frames) -> ca.SX:
-    at = ca.dot(ca.DM(capture.axis), frames[capture.body].point(capture.point))
-    if not capture.spacing:
-        return at
-    k = ca.fmin(ca.fmax(ca.floor((at - capture.origin) / capture.spacing + 0.5), 0), capture.count - 1)
-    return capture.origin + capture.spacing * k
+def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -> ca.SX:
+    """What the captured number of a constraint must be for its row to be zero."""
+    constraint = next(c for c in mechanism.constraints if c.name == name)
+    own = symbols.number(mechanism.captured_by(name))
+    return ca.substitute(rows_of(constraint, frames, symbols), own, 0)
 
 
 class _Scene:
-    """What conditions of one guard look at."""
+    """What conditions look at; forces: multipliers of the rows by constraint."""
 
-    def __init__(
-        self, mechanism: Mechanism, frames: Frames, symbols: Symbols, guard: Guard, forces: dict[str, ca.SX]
-    ) -> None:
-        self.frames, self.symbols, self.forces = frames, symbols, forces
+    def __init__(self, mechanism: Mechanism, frames: Frames, symbols: Symbols, forces: dict[str, ca.SX]) -> None:
+        self.mechanism, self.frames, self.symbols, self.forces = mechanism, frames, symbols, forces
         self.actuators = [actuator.name for actuator in mechanism.actuators]
         self.constraints = {constraint.name: constraint for constraint in mechanism.constraints}
-        places = [symbols.parameter_names.index(capture.name) for capture in guard.captures]
-        self._old = ca.vertcat(*[symbols.p[place] for place in places])
-        self._new = ca.vertcat(*[_captured(capture, frames) for capture in guard.captures])
-
-    def after_capture(self, expression: ca.SX) -> ca.SX:
-        """An expression with what the guard captures put in."""
-        return ca.substitute(expression, self._old, self._new) if self._old.numel() else expression
 
 
 @singledispatch
@@ -85,16 +64,23 @@ def _(condition: Commanded, scene: _Scene) -> ca.SX:
 @_value.register
 def _(condition: Window, scene: _Scene) -> ca.SX:
     symbols = scene.symbols
-    kept = [scene.constraints[name] for name in condition.constraints]
-    Phi = ca.vertcat(*[rows_of(constraint, scene.frames, symbols) for constraint in kept])
-    Phidot, Phi = scene.after_capture(ca.jtimes(Phi, symbols.q, symbols.v)), scene.after_capture(Phi)
+    now = [_met_by(scene.mechanism, aim.constraint, scene.frames, symbols) for aim in condition.aims]
+    miss = ca.vertcat(*[_miss(aim, g) for aim, g in zip(condition.aims, now, strict=True)])
+    rate = ca.jtimes(ca.vertcat(*now), symbols.q, symbols.v)
     gap, speed = symbols.number(condition.gap), symbols.number(condition.speed)
-    values = [gap**2 - ca.dot(Phi, Phi), speed**2 - ca.dot(Phidot, Phidot), ca.dot(Phi, Phidot)]
-    for constraint in kept:
-        if isinstance(constraint, BeamContact):
-            contact, _ = symbols.contacts[constraint.name]
+    values = [gap**2 - ca.dot(miss, miss), speed**2 - ca.dot(rate, rate), ca.dot(miss, rate)]
+    for aim in condition.aims:
+        if isinstance(scene.constraints[aim.constraint], BeamContact):
+            contact, _ = symbols.contacts[aim.constraint]
             values += [contact.along, contact.span - contact.along]
     return reduce(ca.fmin, values)
+
+
+def _miss(aim: Aim, g: ca.SX) -> ca.SX:
+    if aim.at is None:
+        return ca.SX(0)
+    k = ca.fmin(ca.fmax(ca.floor((g - aim.at) / aim.spacing + 0.5), 0), aim.count - 1) if aim.spacing else 0
+    return g - aim.at - aim.spacing * k
 
 
 @_value.register

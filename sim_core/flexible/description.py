@@ -43,7 +43,7 @@ class Beam:
 
 @dataclass(frozen=True, kw_only=True)
 class BeamContact:
-    """A body-fixed point slides on a beam without friction: w(x) - p = 0, unit m.
+    """A body-fixed point slides on a beam without friction: w(x) - p - offset = 0, unit m.
 
     x is how far the point is along the beam, p how far along its direction, w the deflection there, averaged over
     `width`. The force acts across the deflected beam, spread over the width. `dependent` names the coordinate that a
@@ -56,6 +56,7 @@ class BeamContact:
     point: Vector3 = (0.0, 0.0, 0.0)
     dependent: str = ""
     width: float = 0.0
+    offset: Number = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
