@@ -42,7 +42,7 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
     settle_ms: float = 150.0  # that both hands grip before a swing is planned
     last_ms: float = 200.0  # before the end of a swing, in which nothing is planned anew
     rollout_step_ms: float = 4.0
-    estimate_ms: float = 5.0  # between updates of the estimate of the line
+    estimate_ms: float = 4.0  # between updates of the estimate of the line
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -23,8 +23,8 @@ SAME_INSTANT = 1e-6  # s
 class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """How the elbow follows, and when the gripper closes."""
 
-    stiffness: float = 40.0  # N m/rad
-    damping: float = 3.0  # N m s/rad
+    stiffness: float = 15.0  # N m/rad
+    damping: float = 1.0  # N m s/rad
     torque_limit: float = 16.0  # N m
     close_ms: float = 80.0  # before the planned arrival the swinging hand closes
 
@@ -59,7 +59,7 @@ class Brachiation(Node):
         self._waiting: list[SwingPlan] = []
         self._flying = False
         self._progress = SwingProgress()
-        self._falls = 0
+        self._falls = self._regrips = 0
         self._peak_torque = self._peak_force = self._peak_error = 0.0
         return None
 
@@ -86,9 +86,8 @@ class Brachiation(Node):
         changed = self._begin_what_is_due()
         if all(grips.values()):
             if self._flying:
-                self._flying, self._current, changed = False, None, True
-                count = self._progress.hand_overs + 1
-                self._progress = msgspec.structs.replace(self._progress, plan=0, hand_overs=count)
+                changed = True
+                self._gripped(state)
         elif self._current is not None:
             self._flying = True
         torque, closed = self._act(state)
@@ -98,6 +97,14 @@ class Brachiation(Node):
         if changed:
             said.append(("swing", self._progress))
         return said
+
+    def _gripped(self, state: RobotState) -> None:
+        """The swing is over; it was a hand-over where the hand that swung is now in front."""
+        plan, hands = self._current, {hand: state.outputs[f"hand_{hand}_x"] for hand in HANDS}
+        ahead = plan is not None and max(hands, key=hands.__getitem__) != plan.hand
+        progress, self._flying, self._current, self._waiting = self._progress, False, None, []
+        self._regrips += not ahead
+        self._progress = msgspec.structs.replace(progress, plan=0, hand_overs=progress.hand_overs + ahead)
 
     def _begin_what_is_due(self) -> bool:
         due = [plan for plan in self._waiting if plan.start <= self._now + SAME_INSTANT]
@@ -133,13 +140,14 @@ class Brachiation(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        return {"hand_overs": self._progress.hand_overs, "late_plans": self._progress.late, "falls": self._falls}
+        return {"hand_overs": self._progress.hand_overs, "late_plans": self._progress.late, "regrips": self._regrips, "falls": self._falls}
 
     @property
     def figures(self) -> Mapping[str, float]:
         return {
             "hand_overs": float(self._progress.hand_overs),
             "late_plans": float(self._progress.late),
+            "regrips": float(self._regrips),
             "falls": float(self._falls),
             "peak_torque_n_m": self._peak_torque,
             "peak_hand_force_n": self._peak_force,

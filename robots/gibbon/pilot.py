@@ -12,7 +12,7 @@ import numpy as np
 
 from robots.gibbon.line_estimate import HandOnLine, LineEstimate
 from robots.gibbon.planner import Path, Plan, Task, cost_of, folded_elbow, plan_swing, remaining
-from robots.gibbon.rollout import Roller
+from robots.gibbon.rollout import N_POWERS, Roller
 from robots.gibbon.swing_model import BOTH, DROP, ELBOW, N_RIGID, PITCH, SLIDE, SWING, Beliefs
 
 HANDS = ("a", "b")
@@ -22,6 +22,7 @@ FAN_BUMPS, FAN_TRIED = (-110.0, -70.0, -30.0, 10.0), 4
 REPLAN_DURATIONS, REPLAN_STEPS = (1.15, 0.85), 8
 GOOD_COST, FAIR_COST = 4.0, 25.0  # below them nothing else is tried, before a swing and in flight
 LONGEST_LEAD = 1.0  # s, of the first plan of a swing
+OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after which a swing has missed; s between plans then
 STRIKE = 20.0  # N s, about what a grip does to the line
 LONGEST_GAP = 0.05  # s between measurements, beyond which the line's estimate steps in parts
 
@@ -113,6 +114,7 @@ class Pilot:
         self._swings: list[Swing] = []
         self._next_plan = -1.0
         self._made = 0
+        self._begin = -np.inf if beliefs.cable is None else beliefs.cable.origin[0]
         self._first_lead = 3.0 * gait.lead
 
     @property
@@ -144,7 +146,8 @@ class Pilot:
         swing = self._first(measured) if measured.grips == "ab" else self._in_flight(measured)
         if swing is not None:
             self._swings = [*self._swings[-7:], swing]
-            self._next_plan = measured.time + self.gait.period
+            on_time = self._next_plan + self.gait.period
+            self._next_plan = on_time if on_time > measured.time else measured.time + self.gait.period
         return swing
 
     def hand_path(self, swing: Swing) -> np.ndarray:
@@ -166,7 +169,7 @@ class Pilot:
         self._place(roller, measured, hand)
         roller.tau[ELBOW] = 0.0
         roller.coast(start - measured.time, self.gait.rollout_step, BOTH)
-        plan = self._fan(roller, (float(roller.q[ELBOW]), 0.0, 0.0), target)
+        plan = self._fan(roller, (float(roller.q[ELBOW]), 0.0, 0.0), target, 1.0)
         if plan.cost > FAIR_COST and measured.time < self._gripped_since + self.gait.settle + self.gait.patience:
             self._next_plan = measured.time + self.gait.period
             return None
@@ -175,8 +178,8 @@ class Pilot:
     def _in_flight(self, measured: Measured) -> Swing | None:
         """The rest of the swing that is under way, planned anew from what is measured."""
         begun = [swing for swing in self._swings if swing.start <= measured.time + 1e-6 and swing.hand == measured.grips]
-        if not begun:
-            return None
+        if not begun or measured.time > begun[-1].end + OVERDUE:
+            return self._anew(measured)
         current, start = begun[-1], measured.time + self.gait.lead
         if current.end - start < self.gait.last:
             return None
@@ -187,6 +190,25 @@ class Pilot:
         begin, guess = remaining(path, start - current.start)
         plan = self._replanned(roller, begin, guess, self._task(current.target))
         return self._swing(current.hand, start, False, current.target, plan)
+
+    def _anew(self, measured: Measured) -> Swing | None:
+        """A swing from one hand, the elbow held as it is: on where the other hand is behind, back where it is ahead.
+
+        None while no good one is found: the robot swings, and asks again.
+        """
+        hand, lead = measured.grips, self._first_lead
+        other = HANDS[1 - HANDS.index(hand)]
+        sense = 1.0 if measured.hand(other).x < measured.hand(hand).x else -1.0
+        target = measured.hand(hand).x + sense * self.gait.step
+        self._next_plan = measured.time + ASKED_AGAIN
+        if self._swings and self._swings[-1].start > measured.time - OVERDUE or not self._begin < target < self.gait.end:
+            return None
+        roller = self._rollers[hand]
+        self._place(roller, measured, hand)
+        held = float(roller.q[ELBOW])
+        roller.roll(np.array([held, *[0.0] * (N_POWERS - 1)]), lead, 1.0, self.gait.rollout_step)
+        plan = self._fan(roller, (held, 0.0, 0.0), target, sense)
+        return self._swing(hand, measured.time + lead, False, target, plan) if plan.cost < FAIR_COST else None
 
     def _replanned(
         self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task
@@ -202,14 +224,14 @@ class Pilot:
             best, rollouts = min(best, other, key=lambda plan: plan.cost), rollouts + other.rollouts
         return replace(best, rollouts=rollouts)
 
-    def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float) -> Plan:
-        """The best plan from the most promising of many first guesses."""
+    def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float, sense: float) -> Plan:
+        """The best plan from the most promising of many first guesses; sense 1 swings on, -1 back."""
         q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
         links = self._beliefs.links
-        final = -folded_elbow(self.gait.step, (links[0].length, links[1].length))
+        final = -sense * folded_elbow(self.gait.step, (links[0].length, links[1].length))
         pendulum = 4.1 * float(np.sqrt(0.5 * (links[0].length + links[1].length) / self._beliefs.gravity))
         guesses = [
-            np.array([final, duration * pendulum, bump, 0.0]) for bump in FAN_BUMPS for duration in FAN_DURATIONS
+            np.array([final, duration * pendulum, sense * bump, 0.0]) for bump in FAN_BUMPS for duration in FAN_DURATIONS
         ]
         costs = [cost_of(roller, q, v, begin, guess, task) for guess in guesses]
         best, rollouts = None, len(guesses)
