@@ -279,20 +279,20 @@ class Pilot:
             self._line = LineEstimate(cable, beliefs.gravity, hands, beliefs.grip_width)
         if before is not None:
             dt = measured.time - before.time
-            hands = self._pressing(before)
+            hands = self._pressing(before, measured.torque)
             parts = max(int(np.ceil(dt / LONGEST_GAP)), 1)
             for _ in range(parts):
                 self._line.predict(dt / parts, hands)
         self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
-    def _pressing(self, measured: Measured) -> list[HandOnLine]:
-        """The hands that grip, with the force that the planner's model gives each, N down."""
+    def _pressing(self, measured: Measured, torque: float) -> list[HandOnLine]:
+        """The hands that grip, with the force that the planner's model gives each under that torque, N down."""
         if not measured.grips:
             return []
         hand = measured.grips[0]
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
-        roller.tau[ELBOW] = measured.torque if hand == "a" else -measured.torque
+        roller.tau[ELBOW] = elbow_of_robot(hand, torque)
         hands = BOTH if len(measured.grips) == 2 else SWING
         roller.accelerate[hands]()
         rows, lam = ((0, 2) if hands == BOTH else (0,)), roller.lam

@@ -17,7 +17,7 @@ from robots.gibbon.rollout import N_POWERS, Arrival, Roller
 # what counts as one unit of error in a residual
 GAP_SCALE = 2e-3  # m
 CLOSING_SCALE, DRIFT_SCALE = 0.1, 0.5  # m/s
-TORQUE_SCALE, EFFORT_SCALE = 0.5, 60.0  # N m over the limit; rms N m
+TORQUE_SHARE, EFFORT_SHARE = 1 / 54, 20 / 9  # of the torque limit: rms of what is over it; rms of all
 BUMP_SCALE = 60.0  # rad
 STEPS = np.array([1e-5, 1e-5, 1e-4, 1e-4])  # of the differences: rad, s, rad, rad
 
@@ -191,8 +191,8 @@ def _residual(
             (arrival.way - task.target) / task.tolerance,
             (arrival.closing - task.closing) / CLOSING_SCALE,
             arrival.drift / DRIFT_SCALE,
-            math.sqrt(float(over @ over) / (n + 1)) / TORQUE_SCALE,
-            math.sqrt(float(torque @ torque) / (n + 1)) / EFFORT_SCALE,
+            math.sqrt(float(over @ over) / (n + 1)) / (TORQUE_SHARE * task.torque_limit),
+            math.sqrt(float(torque @ torque) / (n + 1)) / (EFFORT_SHARE * task.torque_limit),
             unknowns[2] / BUMP_SCALE,
             unknowns[3] / BUMP_SCALE,
         ]
