@@ -159,9 +159,9 @@ class Encoders(Message, kw_only=True):
 class Event(Message, kw_only=True):
     """Something that happened: a change of configuration, or what somebody did to the run.
 
-    kind    of a change of configuration ("grip", "release", "fall" of a gibbon) or its guard's name; "reset", "restore",
-            "diverged"; "set" of a parameter; of one who commands "refused", "safe" (silent: the actuators were made
-            safe) or "held" (gone: its last command holds)
+    kind    of a change of configuration ("grip", "release", "fall" of a gibbon), or its guard's name; "reset",
+            "restore", "diverged"; "set" of a parameter; of one who commands "refused", "safe" (silent: the actuators
+            were made safe) or "held" (gone: its last command holds)
     before  of a change of configuration the state, coordinates then velocities; `after` likewise
     energy  lost in the change, J
     node    whose parameter was set, or who commanded
