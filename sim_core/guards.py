@@ -37,10 +37,11 @@ class Crossing:
 
 @dataclass(frozen=True, kw_only=True)
 class Commanded:
-    """A switch is on, its command above 1/2; or off."""
+    """The effort of an actuator, of a switch its command, is above one number and not above another."""
 
     actuator: str
-    on: bool = True
+    above: float | None = None
+    upto: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +62,20 @@ class Window:
     """Constraints that do not hold yet could be captured now: close to their aims, slow, and no longer nearing them.
 
     With g what each would capture and d its distance from the nearest aim: |d|_2 <= gap, |dg/dt|_2 <= speed and
-    d . dg/dt >= 0; and a point on a beam is between the beam's ends.
+    d . dg/dt >= 0; and a point on a beam is between the beam's ends, `margin` from them.
     """
 
     aims: tuple[Aim, ...]
     gap: Number
     speed: Number
+    margin: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sinking:
+    """What a constraint would capture does not grow: a point that comes onto a line from above."""
+
+    constraint: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +97,7 @@ class Pushed:
     force: float = 0.0
 
 
-Condition = Commanded | Window | Beyond | Pushed
+Condition = Commanded | Window | Sinking | Beyond | Pushed
 
 
 @dataclass(frozen=True, kw_only=True)

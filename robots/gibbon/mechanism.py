@@ -12,36 +12,20 @@ from typing import Any, Literal
 
 from robots.gibbon import grips
 from robots.gibbon import parameters as numbers
-from robots.gibbon.parameters import BAR_ROBOT, CABLE_ROBOT, GRAVITY, Link, Robot
-from robots.gibbon.start import Start, start_on_bars, start_on_cable
+from robots.gibbon.feasible import check_feasible
+from robots.gibbon.lines import DOWN, Strung, cable, on_bars, on_cable
+from robots.gibbon.parameters import GRAVITY, ROBOTS, Link, Robot
 from robots.parameters import require_choice, require_not_negative, require_positive
-from sim_core.flexible.description import Beam, BeamContact
-from sim_core.guards import Aim
-from sim_core.mechanism import (
-    Actuator,
-    Anchored,
-    Body,
-    Constraint,
-    Joint,
-    Mechanism,
-    Number,
-    Shape,
-    Tunable,
-    Vector3,
-    X,
-    Y,
-    Z,
-)
-from sim_core.quantities import Captured
+from sim_core.errors import InvalidRequest
+from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Number, Shape, Tunable, X, Y
 
 NAME = "gibbon"
-LINES, STARTS = ("cable", "bars"), ("both", "a", "b")
-DOWN: Vector3 = (0.0, 0.0, -1.0)
-HERE: Vector3 = (0.0, 0.0, 0.0)
+LINES, STARTS, TRUNKS = ("cable", "bars"), ("both", "a", "b"), ("passive", "actuated")
 
 
 def gibbon(
     line: Literal["cable", "bars"] = "cable",
+    links: int = 2,
     start: Literal["both", "a", "b"] = "both",
     spacing: float | None = None,
     start_x: float | None = None,
@@ -53,148 +37,110 @@ def gibbon(
     damping_ratio: float = 0.01,
     clamp_width: float = numbers.CLAMP_WIDTH,
     bars: int = numbers.BARS,
+    hook: bool = False,
+    trunk: Literal["passive", "actuated"] = "passive",
 ) -> Mechanism:
     """Two arms with an actuated elbow and a gripper at each end, that swings hand over hand along a cable or bars.
 
-    The actuators grip_a and grip_b are switches: 1 closes, 0 opens. It starts at rest: hand a at start_x and hand b a
-    spacing on, or one of them at start_x with the robot below it. spacing of the bars, or of the hands on the cable, m;
-    torque_limit of the elbow, N m; elbow_damping, N m s; tension of the cable, N; clamp_width of a hand along it, m.
-    Masses and inertias of the arms are those of SOURCES.md times mass_scale.
+    The actuators grip_a and grip_b are switches: above 1/2 closed, above 1/4 sliding along a cable, below open. It
+    starts at rest: hand a at start_x and hand b a spacing on, or one of them at start_x with the robot below it.
+    links 3 adds a trunk at the elbow. spacing of the bars, or of the hands on the cable, m; torque_limit of elbow and
+    trunk, N m; elbow_damping of both, N m s; tension of the cable, N; clamp_width of a hand along it, m. A hook lets go
+    where the line would have to push it down, and takes hold from above. Masses and inertias of arms and trunk are
+    those of SOURCES.md times mass_scale.
     """
     require_choice(NAME, "line", line, LINES)
+    require_choice(NAME, "links", links, (2, 3))
     require_choice(NAME, "start", start, STARTS)
+    require_choice(NAME, "trunk", trunk, TRUNKS)
+    require_choice(NAME, "hook", hook, (False, True))
     require_positive(NAME, mass_scale=mass_scale, bars=bars, tension=tension, modes=modes)
     require_not_negative(NAME, elbow_damping=elbow_damping, damping_ratio=damping_ratio, clamp_width=clamp_width)
-    robot = CABLE_ROBOT if line == "cable" else BAR_ROBOT
+    for what, count in (("bars", bars), ("modes", modes)):
+        if not isinstance(count, int):
+            raise InvalidRequest(f"robot {NAME!r}: {what} is {count!r}; it must be a whole number")
+    robot = ROBOTS[line, links].scaled(mass_scale)
     step = robot.step if spacing is None else spacing
     limit = robot.torque_limit if torque_limit is None else torque_limit
     require_positive(NAME, spacing=step, torque_limit=limit)
-    robot = robot.scaled(mass_scale)
-    chosen: dict[str, float] = {
-        "spacing": step,
-        "torque_limit": limit,
-        "mass_scale": mass_scale,
-        "elbow_damping": elbow_damping,
-    }
+    check_feasible(robot, step, limit)
+    chosen: dict[str, float] = {"links": links, "spacing": step, "torque_limit": limit, "mass_scale": mass_scale}
+    chosen |= {"elbow_damping": elbow_damping, "hook": float(hook)}
     if line == "bars":
         place = step if start_x is None else start_x
-        held = _bars(robot, start, place, step, bars)
+        strung = on_bars(robot, start, place, step, bars)
         chosen |= {"start_x": place, "bars": bars}
     else:
         place = numbers.CABLE_START if start_x is None else start_x
-        held = _cable(robot, start, place, step, cable(tension, modes, damping_ratio), clamp_width)
-        chosen |= {
-            "start_x": place,
-            "tension": tension,
-            "modes": modes,
-            "damping_ratio": damping_ratio,
-            "clamp_width": clamp_width,
-        }
-    rows = {hand: [constraint.name for constraint in held.constraints[hand]] for hand in grips.HANDS}
+        strung = on_cable(robot, start, place, step, cable(tension, modes, damping_ratio), clamp_width)
+        chosen |= {"start_x": place, "tension": tension, "modes": modes, "damping_ratio": damping_ratio}
+        chosen |= {"clamp_width": clamp_width}
+    hands = grips.Line(strung.aims, _length(strung), strung.sag + robot.arm_a.length, hook)
+    motors = ("elbow", "trunk") if links == 3 and trunk == "actuated" else ("elbow",)
+    actuators = [Actuator(name=name, joint=name, effort_limit=limit) for name in motors]
     return Mechanism(
         name=NAME,
         coordinates="joint",
-        **_rigid_parts(robot, elbow_damping),
-        actuators=(Actuator(name="elbow", joint="elbow", effort_limit=limit), *grips.grippers(start)),
-        constraints=tuple(constraint for hand in grips.HANDS for constraint in held.constraints[hand]),
-        beams=held.beams,
-        outputs=grips.outputs(rows),
-        configurations=grips.configurations(rows),
-        start=start,
-        guards=grips.guards(held.aims, depth=held.sag + robot.arm_a.length),
+        **_Body(robot, elbow_damping).parts(),
+        actuators=(*actuators, *grips.grippers(start)),
+        **_held(strung, hands, start),
         gravity=(0.0, 0.0, -GRAVITY),
-        initial_q=held.start.q,
-        initial_v=(0.0,) * len(held.start.q),
-        reference_q=(
-            5.0,
-            0.0,
-            -0.7,
-            -1.4,
-            *[0.0] * (len(held.start.q) - 4),
-        ),  # anywhere: one set of kernels for all starts
         parameters=chosen,
     )
 
 
+def _length(strung: Strung) -> float:
+    return sum(beam.length for beam in strung.beams)
+
+
+def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
+    """The parts of a mechanism that are about the line, and the coordinates at rest."""
+    q = strung.start.q
+    return {
+        "constraints": tuple(constraint for hand in grips.HANDS for constraint in strung.constraints[hand]),
+        "beams": strung.beams,
+        "outputs": grips.outputs(),
+        "configurations": grips.configurations(hands),
+        "start": start,
+        "guards": grips.guards(hands),
+        "initial_q": q,
+        "initial_v": (0.0,) * len(q),
+        # somewhere: all starts have one set of kernels
+        "reference_q": (5.0, 0.0, -0.7, -1.4, *[0.0] * (len(q) - 4)),
+    }
+
+
 @dataclass(frozen=True)
-class _Line:
-    """A line: each hand's constraints and where they should hold it, beams, the start, and how deep it may hang, m."""
+class _Body:
+    """The robot's bodies and joints."""
 
-    constraints: dict[str, tuple[Constraint, ...]]
-    aims: dict[str, tuple[Aim, ...]]
-    beams: tuple[Beam, ...]
-    start: Start
-    sag: float
+    robot: Robot
+    damping: float
 
-
-def cable(tension: float, modes: int, damping_ratio: float) -> Beam:
-    """The cable from x = 0 on, at height 0 at its ends; tension and damping ratio can be tuned as a simulation runs."""
-    return Beam(
-        name="cable",
-        length=numbers.CABLE_LENGTH,
-        elements=numbers.CABLE_ELEMENTS,
-        mass_per_length=numbers.CABLE_MASS,
-        bending_stiffness=numbers.CABLE_BENDING,
-        tension=Tunable("tension", tension),
-        supports="simple",
-        modes=modes,
-        damping_ratio=Tunable("cable_damping", damping_ratio),
-        direction=DOWN,
-    )
-
-
-def _bars(robot: Robot, start: str, x: float, step: float, count: int) -> _Line:
-    begin = start_on_bars(robot, start, x, step)
-    constraints: dict[str, tuple[Constraint, ...]] = {}
-    aims: dict[str, tuple[Aim, ...]] = {}
-    for hand in grips.HANDS:
-        body = f"hand_{hand}"
-        height = Anchored(name=f"{body}_z", body=body, point=HERE, axis=Z, at=Captured(f"anchor_{hand}_z", 0.0))
-        constraints[hand] = (_stays(body, begin.anchors[hand]), height)
-        aims[hand] = (
-            Aim(constraint=f"{body}_x", at=0.0, spacing=step, count=count),
-            Aim(constraint=f"{body}_z", at=0.0),
-        )
-    return _Line(constraints, aims, (), begin, 0.0)
-
-
-def _cable(robot: Robot, start: str, x: float, step: float, beam: Beam, width: float) -> _Line:
-    begin = start_on_cable(robot, start, x, step, beam, width)
-    constraints: dict[str, tuple[Constraint, ...]] = {}
-    aims: dict[str, tuple[Aim, ...]] = {}
-    for hand in grips.HANDS:
-        body = f"hand_{hand}"
-        offset = Captured(f"anchor_{hand}_z", 0.0)
-        contact = BeamContact(name=f"{body}_z", beam=beam.name, body=body, width=width, offset=offset)
-        constraints[hand] = (_stays(body, begin.anchors[hand]), contact)
-        aims[hand] = (Aim(constraint=f"{body}_x", at=None), Aim(constraint=f"{body}_z", at=0.0))
-    return _Line(constraints, aims, (beam,), begin, numbers.DEEPEST)
-
-
-def _stays(body: str, anchor: float) -> Anchored:
-    return Anchored(name=f"{body}_x", body=body, point=HERE, axis=X, at=Captured(f"anchor_{body[-1]}_x", anchor))
-
-
-def _rigid_parts(robot: Robot, elbow_damping: float) -> dict[str, Any]:
-    a, b = robot.arm_a, robot.arm_b
-    claw = (Shape(kind="sphere", size=(0.02,)),)
-    bodies = (
-        Body(name="trolley", mass=0.0, inertia=_across(0.0), shapes=claw),
-        _hand("hand_a", robot.hand_a, -robot.hand_a.centre),
-        _arm("arm_a", a),
-        _arm("arm_b", b),
-        _hand("hand_b", robot.hand_b, robot.hand_b.centre),
-    )
-    elbow, end = (0.0, 0.0, -a.length), (0.0, 0.0, -b.length)
-    damping = Tunable("elbow_damping", elbow_damping)
-    joints = (
-        Joint(name="slide", kind="prismatic", child="trolley", axis=X),
-        Joint(name="drop", kind="prismatic", parent="trolley", child="hand_a", axis=DOWN),
-        Joint(name="pitch", parent="hand_a", child="arm_a", axis=Y),
-        Joint(name="elbow", parent="arm_a", child="arm_b", axis=Y, parent_point=elbow, damping=damping),
-        Joint(name="wrist_b", kind="fixed", parent="arm_b", child="hand_b", parent_point=end),
-    )
-    return {"bodies": bodies, "joints": joints}
+    def parts(self) -> dict[str, Any]:
+        """The parts of a mechanism that are about the robot."""
+        robot, damping = self.robot, Tunable("elbow_damping", self.damping)
+        bodies = [
+            Body(name="trolley", mass=0.0, inertia=_across(0.0), shapes=(Shape(kind="sphere", size=(0.005,)),)),
+            _hand("hand_a", robot.hand_a, -robot.hand_a.centre),
+            _arm("arm_a", robot.arm_a),
+            _arm("arm_b", robot.arm_b),
+            _hand("hand_b", robot.hand_b, robot.hand_b.centre),
+        ]
+        elbow, end = (0.0, 0.0, -robot.arm_a.length), (0.0, 0.0, -robot.arm_b.length)
+        joints = [
+            Joint(name="slide", kind="prismatic", child="trolley", axis=X),
+            Joint(name="drop", kind="prismatic", parent="trolley", child="hand_a", axis=DOWN),
+            Joint(name="pitch", parent="hand_a", child="arm_a", axis=Y),
+            Joint(name="elbow", parent="arm_a", child="arm_b", axis=Y, parent_point=elbow, damping=damping),
+            Joint(name="wrist_b", kind="fixed", parent="arm_b", child="hand_b", parent_point=end),
+        ]
+        if robot.trunk is not None:
+            bodies.append(_arm("trunk", robot.trunk))
+            joints.append(
+                Joint(name="trunk", parent="arm_a", child="trunk", axis=Y, parent_point=elbow, damping=damping)
+            )
+        return {"bodies": tuple(bodies), "joints": tuple(joints)}
 
 
 def _arm(name: str, link: Link) -> Body:

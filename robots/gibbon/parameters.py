@@ -29,6 +29,7 @@ class Robot:
     """Two arms, a from hand a to the elbow and b from the elbow to hand b, and two hands.
 
     A hand's length is where its centre of mass is above its grip, towards the elbow.
+    trunk         hangs on the elbow, if there is one
     torque_limit  of the elbow, N m
     step          how far apart the places are that the hands grip, m
     """
@@ -39,10 +40,12 @@ class Robot:
     hand_b: Link
     torque_limit: float
     step: float
+    trunk: Link | None = None
 
     def scaled(self, factor: float) -> Robot:
-        """The same with the arms' masses times a factor."""
-        return replace(self, arm_a=self.arm_a.scaled(factor), arm_b=self.arm_b.scaled(factor))
+        """The same with the masses of arms and trunk times a factor."""
+        trunk = self.trunk and self.trunk.scaled(factor)
+        return replace(self, arm_a=self.arm_a.scaled(factor), arm_b=self.arm_b.scaled(factor), trunk=trunk)
 
 
 CLAMP = Link(0.1, 0.0, 0.0, 0.0)
@@ -55,6 +58,21 @@ BAR_ROBOT = Robot(
     torque_limit=16.0,
     step=0.34,
 )
+
+ROBOTS = {
+    ("cable", 2): CABLE_ROBOT,
+    ("cable", 3): replace(CABLE_ROBOT, trunk=rod(5.0, 0.5)),
+    ("bars", 2): BAR_ROBOT,
+    ("bars", 3): Robot(
+        Link(0.31253, 0.31401, 0.16959, 0.00099006),
+        Link(0.140648, 0.31401, 0.089177, 0.0008365),
+        Link(0.0, 0.0, 0.0, 0.0),
+        Link(0.171894, 0.0, 0.035208, 0.00015356),
+        torque_limit=16.0,
+        step=0.34,
+        trunk=Link(2.63097, 0.31401, 0.18245, 0.0052379),
+    ),
+}
 
 REACH = 0.03  # m, the gap that a gripper closes over
 CLOSING_SPEED = 1.5  # m/s, at most, of a hand that is caught

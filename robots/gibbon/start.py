@@ -56,16 +56,17 @@ def _anchors(start: str, x: float, step: float) -> dict[str, float]:
 def _posture(
     robot: Robot, start: str, x: float, step: float, z_a: float, z_b: float
 ) -> tuple[tuple[float, ...], dict[str, float]]:
-    """slide, drop, pitch, elbow, and what each hand carries, N, with the hands at these heights."""
+    """slide, drop, pitch, elbow (and trunk), and what each hand carries, N, with the hands at these heights."""
     a, b = robot.arm_a.length, robot.arm_b.length
-    masses = [link.mass for link in (robot.hand_a, robot.arm_a, robot.arm_b, robot.hand_b)]
-    weight = GRAVITY * sum(masses)
+    links = (robot.hand_a, robot.arm_a, robot.arm_b, robot.hand_b, robot.trunk)
+    weight = GRAVITY * sum(link.mass for link in links if link is not None)
+    hangs = () if robot.trunk is None else (0.0,)
     if start == "a":
-        return (x, -z_a, 0.0, 0.0), {"a": weight}
+        return (x, -z_a, 0.0, 0.0, *hangs), {"a": weight}
     if start == "b":
-        return (x, a + b - z_b, math.pi, 0.0), {"b": weight}
+        return (x, a + b - z_b, math.pi, 0.0, *[-math.pi for _ in hangs]), {"b": weight}
     pitch, elbow = angles_between(a, b, step, z_b - z_a)
-    return (x, -z_a, pitch, elbow), _carried(robot, pitch, elbow, z_b - z_a, step)
+    return (x, -z_a, pitch, elbow, *[-pitch for _ in hangs]), _carried(robot, pitch, elbow, z_b - z_a, step)
 
 
 def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, float]:
@@ -90,6 +91,8 @@ def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> 
         (robot.arm_b.mass, joint + at(robot.arm_b.centre, turned)),
         (robot.hand_b.mass, hand_b - at(robot.hand_b.centre, turned)),
     ]
+    if robot.trunk is not None:
+        arm_b.append((robot.trunk.mass, joint))
     weight = GRAVITY * sum(mass for mass, _ in (*arm_a, *arm_b))
     # unknown: the force (H, V_a) on hand a and (-H, V_b) on hand b
     rows = np.array([[0.0, 1.0, 1.0], [-dz, 0.0, -dx], [-joint[1], joint[0], 0.0]])

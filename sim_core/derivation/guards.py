@@ -10,7 +10,7 @@ from sim_core.derivation.constraints import direction_of, rows_of
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.errors import InvalidMechanism
 from sim_core.flexible.description import BeamContact
-from sim_core.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Window
+from sim_core.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Sinking, Window
 from sim_core.mechanism import Mechanism
 
 
@@ -58,7 +58,10 @@ def _value(condition: Condition, scene: _Scene) -> ca.SX:
 @_value.register
 def _(condition: Commanded, scene: _Scene) -> ca.SX:
     command = scene.symbols.u[scene.actuators.index(condition.actuator)]
-    return command - 0.5 if condition.on else 0.5 - command
+    values = [] if condition.upto is None else [condition.upto - command]
+    if condition.above is not None:
+        values.append(ca.if_else(command > condition.above, 1.0, -1.0))
+    return reduce(ca.fmin, values)
 
 
 @_value.register
@@ -72,7 +75,7 @@ def _(condition: Window, scene: _Scene) -> ca.SX:
     for aim in condition.aims:
         if isinstance(scene.constraints[aim.constraint], BeamContact):
             contact, _ = symbols.contacts[aim.constraint]
-            values += [contact.along, contact.span - contact.along]
+            values += [contact.along - condition.margin, contact.span - condition.margin - contact.along]
     return reduce(ca.fmin, values)
 
 
@@ -81,6 +84,12 @@ def _miss(aim: Aim, g: ca.SX) -> ca.SX:
         return ca.SX(0)
     k = ca.fmin(ca.fmax(ca.floor((g - aim.at) / aim.spacing + 0.5), 0), aim.count - 1) if aim.spacing else 0
     return g - aim.at - aim.spacing * k
+
+
+@_value.register
+def _(condition: Sinking, scene: _Scene) -> ca.SX:
+    g = _met_by(scene.mechanism, condition.constraint, scene.frames, scene.symbols)
+    return -ca.jtimes(g, scene.symbols.q, scene.symbols.v)
 
 
 @_value.register
