@@ -78,7 +78,9 @@ def controller() -> Brachiation:
 def state(time: float, grips: str, elbow: float = 0.0) -> RobotState:
     """A state of a gibbon on bars, hand b ahead of hand a."""
     outputs = {"hand_a_x": 0.0, "hand_b_x": 0.34} | {f"hand_{hand}_grips": float(hand in grips) for hand in "ab"}
-    return RobotState(timestamp=time, name=["pitch", "elbow"], position=[0.0, elbow], velocity=[0.0, 0.0], outputs=outputs)
+    return RobotState(
+        timestamp=time, name=["pitch", "elbow"], position=[0.0, elbow], velocity=[0.0, 0.0], outputs=outputs
+    )
 
 
 def swing(number: int, start: float, **changed: Any) -> SwingPlan:
