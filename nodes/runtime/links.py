@@ -104,6 +104,20 @@ class Links:
             take((feed.source, *heard))  # at once: the usual case is one message, and it is awaited
             self._drain_rest(feed, take)
 
+    def take_all(self, take: Callable[[Heard], None]) -> None:
+        """Give `take` what is here, in order, a flood bit by bit; costs a microsecond per publisher without any."""
+        for feed in self.subscriber.feeds.values():
+            for _ in range(STALE_BACKLOG):
+                if not feed.has_more:  # asked first: a receive that finds nothing costs four times as much
+                    break
+                if (heard := feed.receive()) is not None:
+                    take((feed.source, *heard))
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What becomes readable when something may have arrived; only after `take_all` (libzmq signals edges)."""
+        return [int(feed.socket.getsockopt(zmq.FD)) for feed in self.subscriber.feeds.values()]
+
     def _drain_rest(self, feed: Feed, take: Callable[[Heard], None]) -> None:
         backlog: list[Heard] = []
         most = STALE_BACKLOG if self._keeps_all else LONGEST_BACKLOG

@@ -14,7 +14,7 @@ import zmq
 from nodes.wire.codec import WireError, decode, encode
 from nodes.wire.messages import Message
 from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
+from nodes.wire.sockets import MORE, NOBLOCK, RCVMORE, Claim, connect, is_readable, make_socket
 from nodes.wire.stamp import Arrivals, Stamper
 from nodes.wire.topics import lookup
 
@@ -64,10 +64,9 @@ class Publisher:
     def serve_subscriptions(self) -> None:
         """Answer new subscriptions: latched messages again, and the probe."""
         for _ in range(BATCH):
-            try:
-                frames = self.socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
+            if not is_readable(self.socket):
                 return
+            frames = self.socket.recv_multipart(zmq.NOBLOCK)
             if len(frames) != 1 or not frames[0].startswith(b"\x01"):
                 continue
             wanted = frames[0][1:]
@@ -120,6 +119,11 @@ class Feed:
     def lost(self) -> int:
         """Messages missed, by the gaps in seq."""
         return sum(self.arrivals.lost.values())
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is here to be received."""
+        return is_readable(self.socket)
 
     def receive(self) -> tuple[str, Message, bytes] | None:
         """The next (topic, message, payload) that is here, None when there is none; never waits."""
