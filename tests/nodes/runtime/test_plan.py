@@ -139,7 +139,7 @@ def test_nan_is_a_word_where_a_word_is_asked_for(write: Path) -> None:
     assert read_plan(write / "plan.json").node("wobble").params == {"mode": "nan"}
     with pytest.raises(PlanError, match="key 'level': nan is not finite"):
         plan_of(write, node, "wobble.level=nan")
-    with pytest.raises(PlanError, match="Invalid enum value 'sin'; it is one of sine, steps"):
+    with pytest.raises(PlanError, match=r"key 'kinds\[0\]' is 'sin'; it is one of sine, steps"):
         plan_of(write, node, 'wobble.kinds=["sin"]')
 
 
