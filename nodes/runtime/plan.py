@@ -112,7 +112,10 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Reached when `joint` has stayed within tolerance of target (modulo 360 degrees) for hold_s."""
+    """Reached when `joint` has stayed within tolerance of target (modulo 360 degrees) for hold_s.
+
+    after  the name of another milestone: this one counts only once that one was reached; "" for none
+    """
 
     name: str
     joint: str
@@ -120,6 +123,7 @@ class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     tolerance_deg: float = 10.0
     hold_s: float = 1.0
     required: bool = True
+    after: str = ""
 
 
 class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
