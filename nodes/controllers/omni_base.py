@@ -41,6 +41,7 @@ class OmniBase(Node):
     """Answers states with velocities of the base's joints, such that no wheel turns or speeds up too fast.
 
     A twist is asked for by `cmd_vel` in the base's own axes: x to the robot's right, y forward, yaw to the left.
+    While it is younger than `timeout_s` it goes before the reference; then the base goes to the reference, or stands.
     """
 
     listens = {"state": RobotState, "cmd_vel": Twist, "reference": Reference}
