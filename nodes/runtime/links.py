@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 import zmq
 
 from nodes.wire.bus import Context, Feed, Subscriber
-from nodes.wire.messages import BodyPoses, Message, RobotState, Status
+from nodes.wire.messages import BodyPoses, Lines, Message, RobotState, Status
 from nodes.wire.registry import NodeEntry
 from nodes.wire.sockets import QUEUE
 
@@ -17,7 +17,7 @@ log = logging.getLogger("armswing.node")
 
 STALE_BACKLOG = 64
 LONGEST_BACKLOG = 2 * QUEUE  # what both ends of a link can hold
-SAMPLED = (RobotState, BodyPoses, Status)  # each message says all: who has the latest misses nothing
+SAMPLED = (RobotState, BodyPoses, Lines, Status)  # each message says all: who has the latest misses nothing
 
 Heard = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
 

@@ -73,8 +73,36 @@ class BodyDescription(msgspec.Struct, kw_only=True):
     shapes: list[Shape] = []
 
 
+class SpringDescription(msgspec.Struct, kw_only=True):
+    """A spring between a point of a and a point of b, bodies or "ground", each in its own frame, m."""
+
+    name: str
+    body_a: str = "ground"
+    point_a: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+    body_b: str = "ground"
+    point_b: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
+class ForceDescription(msgspec.Struct, kw_only=True):
+    """A force on a body at a point of it, N: the sum of outputs of the state, each along its unit vector in the world.
+
+    outputs  names of outputs, N
+    axes     (3 per output,)
+    """
+
+    name: str
+    body: str
+    point: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+    outputs: list[str] = []
+    axes: list[float] = []
+
+
 class Description(Message, kw_only=True):
-    """What the robot is; published once, latched."""
+    """What the robot is; published once, latched.
+
+    ground        shapes that stand still, in the world's frame: supports, bars, obstacles
+    output_units  one per output, "" where none is known
+    """
 
     robot: str = ""
     joints: list[JointDescription] = []
@@ -85,6 +113,10 @@ class Description(Message, kw_only=True):
     step_s: float = 0.0
     gravity: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, -9.81])
     code_hash: str = ""
+    ground: list[Shape] = []
+    springs: list[SpringDescription] = []
+    forces: list[ForceDescription] = []
+    output_units: list[str] = []
 
 
 class RobotState(Message, kw_only=True):
@@ -115,6 +147,19 @@ class BodyPoses(Message, kw_only=True):
 
     p: list[float] = []
     quaternion: list[float] = []
+
+
+class Lines(Message, kw_only=True):
+    """Lines in the world that no body carries: beams as they are deflected now, or what somebody plans.
+
+    name    one per line
+    count   how many points each has
+    points  (3 sum(count),) m, finite, line after line
+    """
+
+    name: list[str] = []
+    count: list[int] = []
+    points: list[float] = []
 
 
 class JointCommand(Message, kw_only=True):
