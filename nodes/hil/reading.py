@@ -33,6 +33,7 @@ class Case:
 
     robot, parameters  of the model that predicted, from its plan; robot is "" where none was recorded
     sliding            joints whose positions are metres
+    same_efforts       both streams are of one run whose commands were efforts: what acted on one acted on the other
     hold_s             how long an effort is held, the step of the measured run; infinite where it is not known
     limits             what the launch file's hil_compare node was given, as far as it says
     """
@@ -42,6 +43,7 @@ class Case:
     robot: str
     parameters: Mapping[str, Any]
     sliding: frozenset[str]
+    same_efforts: bool
     hold_s: float
     limits: Mapping[str, Any]
 
@@ -72,9 +74,16 @@ def read_case(
         str(sim.get("robot", "")),
         sim.get("parameters", {}),
         frozenset(sliding),
+        other is first and _commands_are_efforts(first, predicted),
         (first.description.step_s if first.description is not None else 0.0) or math.inf,
         _limits(_plan(first)) or _limits(plan),
     )
+
+
+def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
+    """Whether nobody asked the predicted robot's servos for velocities or positions: they would give other efforts."""
+    topic = f"{predicted.rpartition('/')[0]}/command"
+    return topic not in recording.topics or bool((recording[topic]["mode"] == "effort").all())
 
 
 def _source(recording: Recording, topic: str) -> Source:

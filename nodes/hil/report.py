@@ -104,8 +104,7 @@ def _explanation(case: Case, comparison: Comparison) -> Explanation:
     if not case.robot:
         return _silent("the predicted recording holds no plan, so its model is not known")
     predicted = case.predicted.stream
-    same_run = case.measured.file == case.predicted.file
-    applied = Applied(case.hold_s, predicted if same_run else None, comparison.delay_s)
+    applied = Applied(case.hold_s, predicted if case.same_efforts else None, comparison.delay_s)
     try:
         return explain(Efforts(model_of(case.robot, case.parameters)), case.measured.stream, applied)
     except NoModelError as error:
