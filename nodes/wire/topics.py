@@ -15,6 +15,7 @@ from nodes.wire.messages import (
     Event,
     JointCommand,
     Message,
+    PeerClock,
     Reference,
     Residual,
     RobotState,
@@ -47,7 +48,10 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("residual", Residual),
     )
 }
-GLOBAL_TOPICS: dict[str, Topic] = {"status": Topic("status", Status, latched=True)}
+GLOBAL_TOPICS: dict[str, Topic] = {
+    "status": Topic("status", Status, latched=True),
+    "clock": Topic("clock", PeerClock),
+}
 
 
 def resolve(name: str, robot: str) -> str:
