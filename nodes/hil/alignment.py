@@ -54,12 +54,18 @@ class LiveAlignment:
         jump = state.timestamp - self._last.get(state.clock, state.timestamp)
         if jump < 0.0 or jump > self._gap_s:
             self._doubted.add(state.clock)
+            self._give_up(state.clock)  # stamped before the jump, they cannot be placed by what is learnt after it
         self._last[state.clock] = state.timestamp
         self._waiting.append(state)
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
             self.lost += 1
         yield from self._placed()
+
+    def _give_up(self, clock: str) -> None:
+        kept = [state for state in self._waiting if state.clock != clock]
+        self.lost += len(self._waiting) - len(kept)
+        self._waiting = deque(kept)
 
     def hear(self, reading: PeerClock) -> None:
         """A round trip was added to `tracks`: what jumped before it is explained by it."""

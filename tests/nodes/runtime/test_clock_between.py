@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.hil.reading import read_case
+from nodes.hil.report import Compared, limits_of
 from nodes.runtime.plan import Plan, load_plan
 from nodes.wire.recording import read_recording
 
@@ -125,6 +127,17 @@ def test_offset_and_drift_of_another_clock_are_found_over_sockets_and_recorded(
     assert abs(clock["offset_s"][~theirs][-1]) < 4.0 * clock["uncertainty_s"][~theirs][-1]
     _, late = lateness(tmp_path / "run.mcap")
     assert 0.0 <= np.median(late) < 0.1  # of a clock that is hours ahead
+
+    case = read_case(tmp_path / "run.mcap", None)
+    note = case.measured.clock
+    assert note is not None
+    assert (note.of, note.steps) == ("sensors", [])
+    assert note.uncertainty_s < 0.05
+    assert np.all(np.diff(case.measured.stream.time) > 0.0)
+    verdict = Compared(case, limits_of(case, {})).verdict
+    assert verdict.paired > 300
+    assert verdict.measured.clock == note
+    assert abs(verdict.delay_s) < 0.1
 
 
 def test_a_step_of_the_clock_is_told_and_stamps_after_it_are_placed_by_the_new_time(
