@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from nodes.hil.limits import Limits
+from nodes.hil.recorded_clock import ClockNote, simulation_time
 from nodes.hil.streams import Stream, StreamError, stream_of
 from nodes.wire.recording import Recording, read_recording
 
@@ -19,12 +21,13 @@ COMPARER = "hil_compare.py:HilCompare"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a stream was read: file, topic."""
+    """Where a stream was read: file, topic, and the clock that stamped it; None: simulation time."""
 
     file: str
     topic: str
     stream: Stream
     truncated: bool
+    clock: ClockNote | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,13 @@ def _source(recording: Recording, topic: str) -> Source:
     if "name" not in columns or "position" not in columns:
         raise StreamError(f"{recording.path}: {topic!r} carries no joint states; it has {', '.join(columns)}")
     what = f"{recording.path.name} {topic}"
-    return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
+    placed = simulation_time(recording, topic, what)
+    if placed is None:
+        return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
+    time, clock = placed
+    known = np.isfinite(time)
+    stream = stream_of({name: column[known] for name, column in {**columns, "timestamp": time}.items()}, what)
+    return Source(str(recording.path), topic, stream, recording.truncated, clock)
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:

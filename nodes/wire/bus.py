@@ -7,7 +7,7 @@ ignore a seq they have. A subscriber knows its subscriptions have arrived when t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import zmq
 
@@ -27,7 +27,14 @@ BATCH = 256
 class Publisher:
     """Says messages on an XPUB socket. A listener that does not keep up loses messages; we never wait."""
 
-    def __init__(self, context: Context, name: str, endpoint: str, wall_clock: bool = True) -> None:
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        endpoint: str,
+        wall_clock: bool = True,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self.name = name
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -37,7 +44,7 @@ class Publisher:
             self.socket.close()
             raise
         self.endpoint = self._claim.endpoint
-        self._stamper = Stamper(wall_clock)
+        self._stamper = Stamper(wall_clock, now_ns)
         self._topics: dict[str, bytes] = {}
         self._latched: dict[bytes, bytes] = {}
 

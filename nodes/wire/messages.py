@@ -130,6 +130,8 @@ class RobotState(Message, kw_only=True):
     phidot     |Phidot|_1, velocity-level constraint violation
     energy     kinetic plus potential, J
     outputs    the robot's named outputs
+    clock      the node whose own clock `timestamp` is of, as a robot's computer stamps what it measures; "" for
+               simulation time
     """
 
     name: list[str] = []
@@ -140,6 +142,7 @@ class RobotState(Message, kw_only=True):
     phidot: float = 0.0
     energy: float = 0.0
     outputs: dict[str, float] = {}
+    clock: str = ""
 
 
 class BodyPoses(Message, kw_only=True):
@@ -205,7 +208,8 @@ class Event(Message, kw_only=True):
     """Something that happened: a change of configuration, or what somebody did to the run.
 
     kind    the guard of a change of configuration; "reset", "restore", "diverged"; "set" of a parameter; of one who
-            commands "refused", "safe" (silent: the actuators were made safe) or "held" (gone: its last command holds)
+            commands "refused", "safe" (silent: the actuators were made safe) or "held" (gone: its last command holds);
+            "clock_step": the clock of `node` was put forward or back
     before  of a change of configuration the state, coordinates then velocities; `after` likewise
     energy  lost in the change, J
     node    whose parameter was set, or who commanded
@@ -260,3 +264,32 @@ class Residual(Message, kw_only=True):
     velocity: list[float] = []
     effort: list[float] = []
     answers: int | None = None
+
+
+class PeerClock(Message, kw_only=True):
+    """One round trip to another node's clock, and what the last of them say of it.
+
+    Theirs is `peer`'s clock, ours that of `asker`: its host's, as it was set when the node started, so that no step of
+    it is taken for a step of theirs.
+
+    asked_ns .. heard_ns  the request left (ours) and arrived (theirs), the answer left (theirs) and arrived (ours)
+    round_trip_s          time on the way, there and back; a single round trip is wrong by at most half of it
+    offset_s              theirs less ours when the answer arrived; None while round trips are too few
+    drift                 s per s
+    uncertainty_s         standard deviation of offset_s, the ways' unknown asymmetry included
+    exchanges             round trips since their clock was stepped last
+    steps                 how often it was put forward or back
+    """
+
+    asker: str = ""
+    peer: str = ""
+    asked_ns: int = 0
+    received_ns: int = 0
+    answered_ns: int = 0
+    heard_ns: int = 0
+    round_trip_s: float = 0.0
+    offset_s: float | None = None
+    drift: float | None = None
+    uncertainty_s: float | None = None
+    exchanges: int = 0
+    steps: int = 0

@@ -16,6 +16,7 @@ from nodes.wire.messages import (
     JointCommand,
     Lines,
     Message,
+    PeerClock,
     Reference,
     Residual,
     RobotState,
@@ -50,7 +51,10 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("residual", Residual),
     )
 }
-GLOBAL_TOPICS: dict[str, Topic] = {"status": Topic("status", Status, latched=True)}
+GLOBAL_TOPICS: dict[str, Topic] = {
+    "status": Topic("status", Status, latched=True),
+    "clock": Topic("clock", PeerClock),
+}
 
 
 def resolve(name: str, robot: str) -> str:
