@@ -165,9 +165,13 @@ class SimHost:
         """Wait for a command, and take it the moment it comes."""
         self._links.take_all(self._take_command)
         if select.select(self._descriptors, [], [], longest_s)[0]:
-            self._links.take_all(self._take_command)
+            self._links.take_all(self._take_timed_command)
 
     def _take_command(self, heard: Heard) -> None:
+        if isinstance(heard[2], JointCommand):
+            self._server.command(heard[0], heard[2], timed=False)
+
+    def _take_timed_command(self, heard: Heard) -> None:
         if isinstance(heard[2], JointCommand):
             self._server.command(heard[0], heard[2])
 
