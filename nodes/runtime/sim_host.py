@@ -38,6 +38,7 @@ SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
 LONGEST_BATCH = 256
 LONGEST_SLEEP_S = 0.05  # longer waits for a step are interrupted by calls
 SUBSCRIPTIONS_S = 0.01
+STEPS_IN_A_ROW = 8  # where nothing is paced, between two looks at what else there is to do
 STEP_REPLY_S = 1.5  # a call of `step` is answered by then, even if its steps take longer
 ROUND_TRIP_EVERY = 16  # steps; the wait for one in so many listens for commands, to measure when they come
 LONGEST_UNHEARD_NS = 5_000_000
@@ -115,8 +116,15 @@ class SimHost:
                 self._paced_steps(begins=not ran)
             elif self._scheduler is not None:
                 self._links.take_all(self._take_command)
-                self._scheduler.step()
+                self._steps_in_a_row(self._scheduler)
             ran = True
+
+    def _steps_in_a_row(self, scheduler: Scheduler) -> None:
+        """Some steps, until a call comes."""
+        for _ in range(STEPS_IN_A_ROW):
+            scheduler.step()
+            if self._calls or not self._server.runs or self._place.stop.is_set():
+                break
 
     def _paced_steps(self, begins: bool) -> None:
         """Wait for the next deadline and take the steps that are due at it."""
