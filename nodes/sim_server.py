@@ -130,7 +130,8 @@ class SimServer:
         self._measured = None
         self._clock += self.plan.sim.step_s / (max(self.speed, 1.0) if self._realtime else 1.0)
         for change in sim.take_events():
-            event = Event(kind=change.kind, energy=float(change.energy))
+            event = Event(kind=change.kind, energy=float(change.energy), part=change.part)
+            event.source, event.target = change.source, change.target
             event.before, event.after = change.before.tolist(), change.after.tolist()
             self._say("event", event)
         tick = sim.tick

@@ -23,6 +23,7 @@ from robots.benchmarks import (
     triple_pendulum,
 )
 from robots.charmie import mechanism as charmie
+from robots.gibbon import mechanism as gibbon
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
@@ -39,6 +40,7 @@ OURS: dict[str, Builder] = {
     "epicyclic_gear_train": gear_train.epicyclic_gear_train,
     "equal_crank_slider": crank_slider.equal_crank_slider,
     "four_bar_chain": iftomm.four_bar_chain,
+    "gibbon": gibbon.gibbon,
     "lipinski_pendulum": lipinski.lipinski_pendulum,
     "parallelogram_four_bar": four_bar.parallelogram_four_bar,
     "rotary_pendulum": rotary_pendulum.rotary_pendulum,

@@ -207,14 +207,17 @@ class Encoders(Message, kw_only=True):
 class Event(Message, kw_only=True):
     """Something that happened: a change of configuration, or what somebody did to the run.
 
-    kind    the guard of a change of configuration; "reset", "restore", "diverged"; "set" of a parameter; of one who
-            commands "refused", "safe" (silent: the actuators were made safe) or "held" (gone: its last command holds);
-            "clock_step": the clock of `node` was put forward or back
+    kind    of a change of configuration ("grip", "release", "fall" of a gibbon), or its guard's name; "reset",
+            "restore", "diverged"; "set" of a parameter; of one who commands "refused", "safe" (silent: the actuators
+            were made safe) or "held" (gone: its last command holds); "clock_step": the clock of `node` was put
+            forward or back
     before  of a change of configuration the state, coordinates then velocities; `after` likewise
     energy  lost in the change, J
     node    whose parameter was set, or who commanded
     key     the parameter; `old` and `new` its values as JSON
     detail  one line for a person
+    part    of the robot that a change of configuration is about, e.g. "hand_a"
+    source  configuration before, and `target` after
     """
 
     kind: str = ""
@@ -226,6 +229,9 @@ class Event(Message, kw_only=True):
     old: str = ""
     new: str = ""
     detail: str = ""
+    part: str = ""
+    source: str = ""
+    target: str = ""
 
 
 class Status(Message, kw_only=True):
