@@ -21,6 +21,8 @@ from nodes.wire.messages import (
     Residual,
     RobotState,
     Status,
+    SwingPlan,
+    SwingProgress,
     Twist,
 )
 
@@ -49,6 +51,8 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("encoders", Encoders),
         Topic("measured", RobotState),
         Topic("residual", Residual),
+        Topic("plan", SwingPlan),
+        Topic("swing", SwingProgress),
     )
 }
 GLOBAL_TOPICS: dict[str, Topic] = {
