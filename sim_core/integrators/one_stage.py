@@ -187,8 +187,8 @@ def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
 def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired or -1.
 
-    rows (k, 1): w_v / h, w_q / h^2, place of the stage in the step; generalized-alpha has four more: the shares of a and
-    of the old A in the new A, then beta and gamma. lu, pivots, right, factored are scratch.
+    rows (k, 1): w_v / h, w_q / h^2, place of the stage in the step; generalized-alpha has four more: shares of a and of
+    the old A in the new one, beta and gamma. lu, pivots, right, factored are scratch.
     """
     alpha = rows.shape[0] > 3
     for step in range(n_steps):
