@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.divergence import write_history
+from sim_core.divergence import explained, write_history
 from sim_core.errors import (
     InvalidRequest,
     SimulationDiverged,
@@ -164,14 +164,14 @@ class Simulation:
         self.step(round(steps))
 
     def _diverged(self, status: int) -> None:
-        n = min(self._tick + 1, HISTORY)
-        rows = [(self._tick - n + 1 + i) % HISTORY for i in range(n)]
+        rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
         history = self._w.history[rows].copy()
         file = write_history(history, self.system.coordinate_names)
         where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
-        how = f"with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
+        where += f" with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
         reason, words = WHAT_ENDED[status]
-        raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, file, reason)
+        words = explained(self.system, self._configuration, history) or words
+        raise SimulationDiverged(f"{where}: {words}", self.time, history, file, reason)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
