@@ -168,7 +168,7 @@ class Simulation:
         history = self._w.history[rows].copy()
         file = write_history(history, self.system.coordinate_names)
         where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
-        how = f"with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
+        how = f"with {self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
         reason, words = WHAT_ENDED[status]
         raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, file, reason)
 
