@@ -240,6 +240,17 @@ class JointOutput:
     joint: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class ForceArrow:
+    """For pictures: the force, N, that acts on `body` at `point`, from outputs: each along its world unit vector."""
+
+    name: str
+    body: str
+    outputs: tuple[str, ...]
+    axes: tuple[Vector3, ...]
+    point: Vector3 = ORIGIN
+
+
 Output = PointOutput | JointOutput | DeflectionOutput | ContactForceOutput
 
 
@@ -280,6 +291,7 @@ class Mechanism:
     initial_q, initial_v  in the order of the coordinates of the derivation: bodies in order for "absolute", joints in
                           order for "joint"; then those of the beams
     parameters            the numbers it was built from, for people and recordings
+    ground, arrows        for pictures alone: what stands still, and forces beside those of contacts
     """
 
     name: str
@@ -298,6 +310,8 @@ class Mechanism:
     initial_q: tuple[float, ...] = ()
     initial_v: tuple[float, ...] = ()
     parameters: dict[str, float] = field(default_factory=dict, hash=False)
+    ground: tuple[Shape, ...] = ()
+    arrows: tuple[ForceArrow, ...] = ()
 
     def body(self, name: str) -> Body:
         """The body of that name; UnknownName otherwise."""
@@ -340,7 +354,7 @@ class Mechanism:
     @cached_property
     def canonical_hash(self) -> str:
         """A hash of what shapes the equations: names, numbers, order (not shapes, start or tunables' values)."""
-        drop = {"shapes", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
+        drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"velocity_limit", "servo"}
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
 

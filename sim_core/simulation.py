@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from sim_core import spatial
 from sim_core.divergence import write_history
 from sim_core.errors import (
     InvalidRequest,
@@ -39,6 +38,7 @@ from sim_core.integrators.workspace import (
 )
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.native import compiling
+from sim_core.kernels.quaternions import quaternions
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
@@ -106,14 +106,17 @@ class Simulation:
             return system.bind(kernel, state, out), out
 
         self._wraps = np.array(system.wraps, dtype=int)
-        driven = [system.joint_names.index(actuator.joint) for actuator in system.mechanism.actuators]
-        limits = [actuator.effort_limit for actuator in system.mechanism.actuators]
-        self._driven = np.array(driven, dtype=int)
-        self._effort_limit = np.array([np.inf if limit is None else limit for limit in limits], dtype=float)
+        actuators = system.mechanism.actuators
+        self._driven = np.array([system.joint_names.index(actuator.joint) for actuator in actuators], dtype=int)
+        limits = [np.inf if actuator.effort_limit is None else actuator.effort_limit for actuator in actuators]
+        self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
         self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
         self._bound_energy, self._energy_arrays = bound("energy", 2)
         self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
         self._bound_poses, self._pose_arrays = bound("poses", 3 * n_bodies, 9 * n_bodies)
+        self._quaternions = np.zeros(4 * n_bodies)
+        rotations = [np.array([n_bodies], dtype=float), self._pose_arrays[1]]
+        self._bound_quaternions = BoundKernel(quaternions.address, rotations, [self._quaternions])
         self._bound_residuals = [
             system.bind("residual", state, [w.phi, w.phidot], index) for index in range(len(system.configurations))
         ]
@@ -318,12 +321,10 @@ class Simulation:
                 values[names.index(name)] = value
         else:
             values = np.asarray(effort, dtype=float).reshape(-1)
-            if values.size != self.system.n_u:
-                raise InvalidRequest(
-                    f"{values.size} efforts given; {self.system.mechanism.name!r} has {self.system.n_u} actuators"
-                )
+            if values.size != (n_u := self.system.n_u):
+                raise InvalidRequest(f"{values.size} efforts given; {self.system.mechanism.name!r} has {n_u} actuators")
         require_finite(self.system.mechanism.name, "effort", values.tolist())
-        self._change(self._w.u, np.minimum(np.maximum(values, -self._effort_limit), self._effort_limit))
+        self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
@@ -394,8 +395,8 @@ class Simulation:
     def poses(self) -> tuple[np.ndarray, np.ndarray]:
         """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""
         self._bound_poses()
-        p, R = self._pose_arrays
-        return p.reshape(-1, 3).copy(), spatial.quaternions_from_rotations(R.reshape(-1, 3, 3))
+        self._bound_quaternions()
+        return self._pose_arrays[0].reshape(-1, 3).copy(), self._quaternions.reshape(-1, 4).copy()
 
     def multipliers(self) -> np.ndarray:
         """lam (n_r,) of M a + J' lam = f at the present state, with the U that held over the last step."""

@@ -126,3 +126,8 @@ def test_what_cannot_be_exported_is_said_in_one_line() -> None:
     with pytest.raises(UnknownName, match="no target 'mips'; its targets are x86_64, aarch64"):
         export_files(build("arm_2dof"), "object", "mips")
     assert issubclass(UnknownName, InvalidRequest)
+
+
+def test_beams_are_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest, match="'lipinski_pendulum' has beams 'beam'; C and object files take rigid"):
+        export_files(build("lipinski_pendulum"), "c")

@@ -185,6 +185,8 @@ def example(kind: type[Message]) -> str:
     own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
     usual = kind()
     samples = {field.name: _sample(field.type, getattr(usual, field.name)) for field in own}
+    if "points" in samples:
+        samples["points"] = 3 * samples["points"]  # x, y, z of one
     told = {name: sample for name, sample in samples.items() if sample is not None}
     return json.dumps(dict(list(told.items())[:3]))
 
