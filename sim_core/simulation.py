@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from sim_core.integrators.workspace import (
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.native import compiling
 from sim_core.kernels.quaternions import quaternions
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
@@ -154,7 +156,10 @@ class Simulation:
 
     def warm_up(self) -> None:
         """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
-        self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
+        from sim_core.kernels.compiled import is_kept
+
+        with nullcontext() if is_kept(self._loop) else compiling(f"the loop of {self.stepper.name!r}"):
+            self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
 
     def advance(self, seconds: float) -> None:
         """Take as many steps as `seconds` has; they must be a whole number, to a thousandth of a step."""
@@ -168,7 +173,7 @@ class Simulation:
         history = self._w.history[rows].copy()
         file = write_history(history, self.system.coordinate_names)
         where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
-        where += f" with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
+        where += f" with {self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
         reason, words = WHAT_ENDED[status]
         words = explained(self.system, self._configuration, history) or words
         raise SimulationDiverged(f"{where}: {words}", self.time, history, file, reason)

@@ -47,7 +47,7 @@ class Load(msgspec.Struct, kw_only=True):
 
     def text(self) -> str:
         """ "peak 12.3 N m, rms 4.1 N m (25 %, 8 % of 50 N m)"."""
-        text = f"peak {self.peak:.3g} {self.unit}, rms {self.rms:.3g} {self.unit}"
+        text = f"peak {_plain(self.peak)} {self.unit}, rms {_plain(self.rms)} {self.unit}"
         if self.limit is None:
             return text
         peak, rms = (100.0 * value / self.limit for value in (self.peak, self.rms))
@@ -142,7 +142,7 @@ class Summary(msgspec.Struct, kw_only=True):
         for name, load in self.loads.items():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():
-            yield name, ", ".join(f"{key} {value:.3g}" for key, value in figures.items())
+            yield name, ", ".join(figure_text(key, value) for key, value in figures.items())
         yield from self.verdicts.items()
         yield from self._node_lines()
         for file in self.files:
@@ -173,6 +173,22 @@ class Summary(msgspec.Struct, kw_only=True):
     def to_json(self) -> bytes:
         """The summary as JSON, indented."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
+
+
+UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz", "N": "N"}
+
+
+def figure_text(name: str, value: float) -> str:
+    """A figure that a node measured, the unit out of its name: "peak error 0.012 rad" of peak_error_rad."""
+    words, _, unit = name.rpartition("_")
+    if words and unit in UNITS:
+        return f"{words.replace('_', ' ')} {value:.3g} {UNITS[unit]}"
+    return f"{name.replace('_', ' ')} {value:.3g}"
+
+
+def _plain(value: float) -> str:
+    """Three digits without a power of ten: "1000", "4.13", and "0" for what is but rounding."""
+    return f"{value:.0f}" if abs(value) >= 100.0 or abs(value) < 1e-9 else f"{value:.3g}"
 
 
 def seconds_text(seconds: float) -> str:

@@ -17,10 +17,13 @@ from nodes.runtime.cli import parameters
 from nodes.runtime.cli.application import app, run
 from nodes.runtime.cli.speaking import parse_message
 from nodes.runtime.cli.terminal import InputError
-from nodes.runtime.plan_keys import ABOUT, NOT_IN_A_FILE, TABLES
+from nodes.runtime.plan_keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
 from nodes.wire.recording import RecordingWriter
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from robots.registry import builder, names
+from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
+from sim_core.stabilization.stabilizers import stabilizers_by_name
+from sim_core.typed import choices_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SHADOWING = "raise ImportError('a folder of the user stands before ours')"
@@ -261,6 +264,13 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
     assert ["mode", "realtime | fast | lockstep", '"realtime"'] in [line[:3] for line in lines]
     assert ["tolerance_deg", "number", "10.0", "degrees to either side"] in lines
     assert ["robot", "text", "required"] in [line[:3] for line in lines]
+    for key, methods in (("stepper", STEPPERS), ("stabilizer", stabilizers_by_name())):
+        (row,) = [line for line in lines if line[:2] == [key, "text or table"]]
+        assert row[3].partition(": ")[2].split(", ") == list(methods)
+    makers = ADJUSTABLE | stabilizers_by_name()
+    asked = {(name, key) for name, maker in makers.items() for key in choices_of(maker)}
+    assert asked == {(line[0], line[1]) for line in lines if line[0] in makers}
+    assert {key for _, key in asked} == set(ABOUT_PARAMETERS)
 
 
 def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,11 +20,17 @@ def _print_keys(asked: bool) -> None:
     """List every key of a launch file, and end."""
     if not asked:
         return
-    from nodes.runtime.plan_keys import TABLES, keys
+    from nodes.runtime.plan_keys import TABLES, keys, parameters
 
     for table in TABLES:
         say(f"{table or 'above all tables'}")
         say_table(("  key", "type", "default", "what it is"), [(f"  {key}", *rest) for key, *rest in keys(table)])
+        say()
+    for kind in ("stepper", "stabilizer"):
+        say(f"[sim.{kind}], a table in place of the name: name and")
+        say_table(
+            (f"  {kind}", "key", "default", "what it is"), [(f"  {name}", *row) for name, *row in parameters(kind)]
+        )
         say()
     raise typer.Exit
 
