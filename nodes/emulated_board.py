@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.hil.board import Board, BoardParams
+from nodes.hil.board import Board, BoardParams, require_drivable
 from nodes.hil.serial_port import require_realtime, usual_port
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan import SimPlan
@@ -44,7 +44,8 @@ class EmulatedBoard(Node):
     @classmethod
     def check(cls, params: EmulatedBoardParams, plan: Mapping[str, Any]) -> None:
         require_realtime(plan)
-        _board(params, plan, np.random.default_rng(0))
+        read_parameters(_file(params, plan))
+        require_drivable(msgspec.convert(plan["sim"], SimPlan), params)
 
     def on_start(self, context: Context) -> Outgoing:
         params = context.params
@@ -110,5 +111,8 @@ class EmulatedBoard(Node):
 
 
 def _board(params: EmulatedBoardParams, plan: Mapping[str, Any], random: np.random.Generator) -> Board:
-    file = params.file or str(plan["sim"].get("parameters", {}).get("file", ""))
-    return Board(msgspec.convert(plan["sim"], SimPlan), read_parameters(file), params, random)
+    return Board(msgspec.convert(plan["sim"], SimPlan), read_parameters(_file(params, plan)), params, random)
+
+
+def _file(params: EmulatedBoardParams, plan: Mapping[str, Any]) -> str:
+    return params.file or str(plan["sim"].get("parameters", {}).get("file", ""))

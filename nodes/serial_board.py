@@ -31,7 +31,7 @@ from robots.charmie.serial_frames import (
 MOST_BYTES = 4096
 AGAIN_S = 0.5  # between two tries to open the port
 MISSED_S = 2.0  # a port that is away for longer is told of
-ANSWER_S = 0.25  # a poll without an answer for so long is given up
+ANSWER_S = 0.1  # a poll without an answer for so long is given up
 
 
 class SerialBoardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -123,8 +123,10 @@ class SerialBoard(Node):
             return
         try:
             data = self._port.read(MOST_BYTES)
+            seen = self._reader.frames + self._reader.bad
             frames = self._reader.feed(data)
-            self._answered = self._answered or bool(frames) or now - self._polled_at > ANSWER_S
+            came = self._reader.frames + self._reader.bad > seen
+            self._answered = self._answered or came or now - self._polled_at > ANSWER_S
             if now >= self._next_poll and self._answered:
                 self._next_poll = max(self._next_poll + 1.0 / self._params.poll_hz, now)
                 self._polled_at, self._answered = now, False

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from nodes.hil.imperfections import OwnClock
-from nodes.hil.plant import Differences, Plant
+from nodes.hil.plant import Differences, Plant, mechanism_of, spread
 from nodes.hil.serial_line import Line
 from nodes.runtime.plan import SimPlan
 from robots.charmie import base
@@ -56,6 +56,17 @@ class BoardParams(Differences, forbid_unknown_fields=True, frozen=True, kw_only=
                 raise ValueError(f"{field} is {getattr(self, field)}; it must be a share, 0 .. 1")
 
 
+def require_drivable(sim: SimPlan, params: BoardParams) -> None:
+    """Raise ValueError, one line, for a robot that this board does not drive, and names that it does not have."""
+    actuators = [actuator.name for actuator in mechanism_of(sim, params).actuators]
+    spread("gain", params.gain, actuators, "actuator")
+    missing = [name for name in (*BASE, LIFT, TILT) if name not in actuators]
+    if missing:
+        raise ValueError(
+            f'the board drives actuator {missing[0]!r}, which this {sim.robot!r} lacks; that with loops = "open" has it'
+        )
+
+
 class Board:
     """The board, its line, and the robot behind it; `t` is the time since it was switched on, s, and only grows.
 
@@ -64,11 +75,9 @@ class Board:
 
     def __init__(self, sim: SimPlan, robot: Parameters, params: BoardParams, random: np.random.Generator) -> None:
         self._params, self._random, self._robot = params, random, robot
+        require_drivable(sim, params)
         self._plant = Plant(sim, params)
         names = self._plant.names
-        missing = [name for name in (*BASE, LIFT, TILT) if name not in names]
-        if missing:
-            raise ValueError(f'the board drives joint {missing[0]!r}, which {sim.robot!r} lacks; loops = "open" has it')
         self._lowest = float(robot.tilt.lower)
         self._base = [names.index(name) for name in BASE]
         self._lift, self._tilt = names.index(LIFT), names.index(TILT)
