@@ -39,10 +39,10 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "armswing needs Python 3.11 or later with venv: apt-get install python3-venv"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[viewer,studies,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[viewer,studies,serial,dev]'
 	@touch $@
 
 clean:                            # everything that make and the tools have made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
-	rm -f demo.mcap demo.png lockstep.mcap charmie_pick.mcap charmie_squat.mcap charmie_drive.mcap charmie_validation.mcap *.sidecar.json .*.mcap.part
+	rm -f demo.mcap demo.png lockstep.mcap charmie_pick.mcap charmie_squat.mcap charmie_drive.mcap charmie_validation.mcap hil_robot.mcap charmie_hil.mcap *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -24,6 +25,7 @@ from nodes.wire.service import ServiceError
 from nodes.wire.sockets import sweep
 from nodes.wire.topics import resolve
 
+COMPARER = "hil_compare.py:HilCompare"
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
@@ -221,6 +223,9 @@ class Launch:
         for file, before in self._files.items():
             if _identity(file) != before:  # what stood there untouched is of another run
                 summary.take_file(file)
+        recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
+        if recorded and any(node.run.endswith(COMPARER) for node in self.plan.nodes):
+            summary.look = f"armswing hil report {shlex.quote(recorded[0])}"
         if self._failure is not None:
             summary.exit_code = self._failure.exit_code
             summary.ended = f"node {self._failure.name!r} {self._failure.reason}"

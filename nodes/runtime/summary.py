@@ -96,6 +96,7 @@ class Summary(msgspec.Struct, kw_only=True):
     refused_commands: dict[str, str] = {}
     files: list[FileWritten] = []
     method: str = ""
+    look: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -147,6 +148,8 @@ class Summary(msgspec.Struct, kw_only=True):
         yield from self._node_lines()
         for file in self.files:
             yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"
+        if self.look:
+            yield "in detail", self.look
         if self.ended:
             yield "ended", f"{self.ended}, exit code {self.exit_code}"
 

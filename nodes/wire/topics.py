@@ -50,6 +50,7 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("cmd_vel", Twist),
         Topic("encoders", Encoders),
         Topic("measured", RobotState),
+        Topic("measured_encoders", Encoders),
         Topic("residual", Residual),
         Topic("plan", SwingPlan),
         Topic("swing", SwingProgress),
