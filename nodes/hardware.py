@@ -34,12 +34,14 @@ class Hardware(Node):
     """Takes the same commands as the model and says `measured`, what the robot's own sensors make of its state.
 
     It lives in simulation time, which it reads from the model's states: so it pauses and resets with the run, and in
-    lockstep equal seeds give equal samples. Stamps are of its own clock. Without any difference it is the model.
+    lockstep equal seeds give equal samples. Stamps are of its own clock: in lockstep beside simulation time, otherwise
+    beside the clock of the computer, as a robot's would be. Without any difference it is the model.
     """
 
     listens = {"state": RobotState, "command": JointCommand}
     speaks = {"measured": RobotState}
     Params = HardwareParams
+    has_own_clock = True
 
     @classmethod
     def check(cls, params: HardwareParams, plan: Mapping[str, Any]) -> None:
@@ -53,6 +55,8 @@ class Hardware(Node):
         self._plant = Plant(msgspec.convert(context.plan["sim"], SimPlan), self._params)
         self._sensors = self._new_sensors()
         self._refused = self._commands = 0
+        self._began_ns = self._sent_ns = 0  # of the computer's clock: when first asked, and of the latest state
+        self._step_ns = math.inf
         self._begin(0.0)
         return None
 
@@ -71,9 +75,20 @@ class Hardware(Node):
         self._sensors = sensors
         return None
 
+    def clock_ns(self, host_ns: int) -> int:
+        """Its own clock beside the computer's: ahead, and gaining from when it was first asked."""
+        self._began_ns = self._began_ns or host_ns
+        params = self._params
+        ahead_s: float = params.clock_offset_s + 1e-15 * params.clock_drift_ppm * (host_ns - self._began_ns)
+        ahead_s += params.clock_step_s if host_ns >= self._step_ns else 0.0
+        return host_ns + round(1e9 * ahead_s)
+
     def on_message(self, name: str, message: Message) -> Iterator[tuple[str, Message]]:
         """A state says what time it is, a command what to do from its time on."""
         if isinstance(message, RobotState):
+            self._sent_ns, self._sent_at = message.sent_ns, message.timestamp
+            if math.isinf(self._step_ns):
+                self._step_ns = message.sent_ns + round(1e9 * (self._params.clock_step_at_s - message.timestamp))
             yield from self._advance(message.timestamp)
         elif isinstance(message, JointCommand):
             yield from self._advance(message.timestamp)  # a node that is not called each step hears several at once
@@ -114,6 +129,9 @@ class Hardware(Node):
         plant = self._plant
         sample = self._sensors.see(self._time, plant.position, plant.velocity, plant.effort)
         if sample is not None:
+            if self._context.clock:
+                host_ns = self._sent_ns + round(1e9 * (self._time - self._sent_at))
+                sample.timestamp, sample.clock = 1e-9 * self.clock_ns(host_ns), self._context.clock
             yield "measured", sample
 
     def _follow(self) -> None:

@@ -67,7 +67,8 @@ def test_every_field_of_every_message_is_on_the_page(kind: type[msgspec.Struct])
             default = field.default_factory()
         text = "required" if default is msgspec.NODEFAULT else f"`{msgspec.json.encode(default).decode()}`"
         wanted.append([f"`{field.name}`", said(field.type), "nil" if default is None else text])
-    assert [row[:3] for row in rows(f"### {kind.__name__}")] == wanted
+    missing = "\n".join(f"| {' | '.join(row)} | |" for row in wanted)
+    assert [row[:3] for row in rows(f"### {kind.__name__}")] == wanted, f"docs/wire.md needs these rows:\n{missing}"
 
 
 def test_every_topic_is_on_the_page() -> None:
