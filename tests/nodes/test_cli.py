@@ -290,11 +290,14 @@ def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    run(["doctor", "--json"])
+    assert run(["doctor", "--json", "--seconds", "0.2"]) == 0
     findings = {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)}
     assert findings["python"]["level"] == "ok"
     assert findings["libraries"]["level"] == "ok"
-    assert {"cores", "wake-up", "sockets"} <= findings.keys()
+    assert {"cores", "kernel", "wake-up", "priority", "sockets"} <= findings.keys()
+    assert findings["wake-up"]["figures"]["late_max_s"] > 0.0
+    assert run(["doctor", "--seconds", "0"]) == 2
+    assert capsys.readouterr().err.strip() == "armswing: --seconds 0: expected a number in 0.1 .. 3600"
 
 
 def test_a_new_controller_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
