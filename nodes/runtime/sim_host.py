@@ -214,6 +214,7 @@ class SimHost:
             "lost": self._links.lost,
             "watchdog_trips": server.actuation.trips,
             "commands": server.actuation.commands,
+            **place.counters,
         }
         place.status.timing = server.timing()
         place.status.refusal = last_of(*self._refusals)
@@ -299,6 +300,7 @@ class SimHost:
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),
                 "lost": self._links.lost,
+                **self._place.counters,
             }
         if name == "shutdown":
             self._place.stop.set()

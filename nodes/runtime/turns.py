@@ -31,7 +31,7 @@ class LockstepError(RuntimeError):
 class TurnServer:
     """A participant's side: takes requests, has the node do its turn, replies with what it said."""
 
-    def __init__(self, context: Context, hosted: HostedNode, endpoint: str) -> None:
+    def __init__(self, context: Context, hosted: HostedNode, endpoint: str, far: str = "") -> None:
         self.received = self.sent = 0
         self.refusals = Refusals(hosted.name)
         self._hosted = hosted
@@ -39,11 +39,11 @@ class TurnServer:
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
-            self._claim = Claim(self._socket, endpoint)
+            self._claim = Claim(self._socket, endpoint, far, hosted.name)
         except ValueError:
             self._socket.close()
             raise
-        self.endpoint = self._claim.endpoint
+        self.endpoint, self.far = self._claim.endpoint, self._claim.far
 
     @property
     def socket(self) -> zmq.Socket[bytes]:

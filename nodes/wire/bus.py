@@ -34,16 +34,17 @@ class Publisher:
         endpoint: str,
         wall_clock: bool = True,
         now_ns: Callable[[], int] = time.time_ns,
+        far: str = "",
     ) -> None:
         self.name = name
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         try:
-            self._claim = Claim(self.socket, endpoint)
+            self._claim = Claim(self.socket, endpoint, far, name)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint = self._claim.endpoint
+        self.endpoint, self.far = self._claim.endpoint, self._claim.far
         self._stamper = Stamper(wall_clock, now_ns)
         self._topics: dict[str, bytes] = {}
         self._latched: dict[bytes, bytes] = {}

@@ -38,6 +38,9 @@ OnChange = Callable[[list[NodeEntry]], None]
 class RegistryLink:
     """Hears of changes on a thread of its own and calls `on_change` there with all nodes.
 
+    instance  which registry was heard of last, "" before any
+    ending    whether it said that the launch is about to end
+
     While the registry is away nothing changes; when it is back, the kept entry registers anew. No method but
     `keep` and `close` waits for the registry.
     """
@@ -50,7 +53,10 @@ class RegistryLink:
         self._stop = threading.Event()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._client = RegistryClient(domain, timeout_s=1.0)
-        self._instance = ""
+        self._host = self._client.site.host
+        self._far = bool(self._client.site.calls)
+        self.ending = False
+        self.instance = ""
         self._grace_until = 0.0
         self._heard_at = time.monotonic()
         self._thread = threading.Thread(target=self._listen, name="registry link", daemon=True)
@@ -59,6 +65,8 @@ class RegistryLink:
     def keep(self, entry: NodeEntry) -> None:
         """Register now and keep registered; RegistryError only when the registry refuses the entry."""
         try:
+            if self._far:
+                self._client.forget_the_dead(entry.name)
             self._client.register(entry)
         except RegistryAbsent as error:
             log.warning("%s: %s; it will be told when it is back", entry.name, error)
@@ -104,21 +112,25 @@ class RegistryLink:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
         self._heard_at = time.monotonic()
-        if news.instance != self._instance:
-            if self._instance:
+        if news.instance != self.instance:
+            if self.instance:
                 self._grace_until = self._heard_at + GRACE_S
-            self._instance = news.instance
+            self.instance = news.instance
+        self.ending = news.ending
         entry = self._entry
         if entry is not None and not any(e.name == entry.name and e.pid == entry.pid for e in news.nodes):
             self._renew()
-        nodes = news.nodes
+        nodes = [node.seen_from(self._host) for node in news.nodes]
         if self._heard_at < self._grace_until:
             listed = {node.name for node in nodes}
-            nodes = [*nodes, *(old for old in self.nodes if old.name not in listed and is_alive(old.pid))]
+            nodes = [*nodes, *(old for old in self.nodes if old.name not in listed and self._lives(old))]
         if nodes != self.nodes:
             self.nodes = nodes
             if self._on_change is not None:
                 self._on_change(nodes)
+
+    def _lives(self, entry: NodeEntry) -> bool:
+        return entry.host != self._host or is_alive(entry.pid)
 
     def _renew(self) -> None:
         entry = self._entry

@@ -69,19 +69,27 @@ class ServiceServer:
     """Takes calls on a ROUTER socket and answers them. One thread owns it.
 
     now_ns  the clock that it tells, in nanoseconds since the epoch
+    far     a second address, for other computers, by keys
     """
 
-    def __init__(self, context: Context, name: str, endpoint: str, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        endpoint: str,
+        now_ns: Callable[[], int] = time.time_ns,
+        far: str = "",
+    ) -> None:
         self.refusals = Refusals(name)
         self._now_ns = now_ns
         self.socket = make_socket(context, zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
         try:
-            self._claim = Claim(self.socket, endpoint)
+            self._claim = Claim(self.socket, endpoint, far, name)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint = self._claim.endpoint
+        self.endpoint, self.far = self._claim.endpoint, self._claim.far
 
     def receive(self) -> Request | None:
         """The next call that is here, None when there is none; what is no call is counted and dropped."""
