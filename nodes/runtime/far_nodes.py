@@ -50,15 +50,15 @@ class FarNodes:
         entry = self._observer.entry(name)
         return entry is not None and entry.state not in NOT_READY
 
-    def look(self) -> None:
-        """Say which hosts are waited for, and who comes and goes."""
+    def look(self, is_time: bool) -> None:
+        """Say who comes and goes, and, when it is time, which hosts are waited for."""
         for node in self._nodes:
             name, host = node.name, node.host
             is_there = self._observer.entry(name) is not None
             if is_there != self._is_there[name]:
                 self._is_there[name] = is_there
                 self._display.say(f"{'there' if is_there else 'gone'}, on host {host!r}", name)
-            elif not is_there and host not in self._asked:
+            elif is_time and not is_there and host not in self._asked:
                 self._asked.add(host)
                 self._display.say(f"waits for host {host!r}: start 'armswing launch FILE --host {host}' there")
 

@@ -68,6 +68,7 @@ class Launch:
     def __init__(self, plan: Plan, observer: Observer, display: Display, began: float, registry: Registry) -> None:
         self.plan = plan
         self._registry = registry
+        self._strangers: dict[str, int] = {}
         self._far = FarNodes(plan, observer, display)
         self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode, method=plan.sim.method_text())
         self._observer = observer
@@ -135,7 +136,7 @@ class Launch:
                 return False
             self._show_output()
             self._observer.hear(tick_s)
-            self._far.look()
+            self._far.look(self._supervisor.ready)
             self._display.update(self._observer.time, self._lines())
         return True
 
@@ -194,6 +195,8 @@ class Launch:
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         failed = self._failure is not None and self._failure.name == name
         is_silent = name in self._speakers and counters.get("sent") == 0 and not failed
+        self._strangers[name] = counters.get("strangers", 0)
+        self.summary.strangers = sum(self._strangers.values()) + self._registry.strangers
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),
             refused=counters.get("refused", 0),

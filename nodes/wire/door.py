@@ -26,7 +26,7 @@ Context = zmq.Context[zmq.Socket[bytes]]
 
 ZAP_ADDRESS = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"armswing"
-HANDSHAKE_MS = 5000  # a connection that says nothing is hung up after it
+HANDSHAKE_MS = 2000  # a connection that says nothing is hung up after it
 LOOK_S = 0.5  # how often the allow-list is looked at for keys that were revoked
 PAUSE_S = 0.02  # between two looks at the connections: a flood is worked off in batches
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -80,11 +80,17 @@ def strangers(context: Context) -> int:
     return 0 if door is None else door.refusals.count
 
 
+def is_welcome(context: Context, key: str) -> bool:
+    """Whether a key may come in to this context's sockets, as its door looked last; without a door nobody may."""
+    known = _doors.get(context)
+    return known is not None and known.is_welcome(key)
+
+
 class Door:
     """Answers ZAP on a thread of its own, watches connections, hangs up on those whose key was revoked."""
 
     def __init__(self, context: Context, owner: str) -> None:
-        self.refusals = Refusals(owner)
+        self.refusals = Refusals(owner, "%s: turned %d away from %s: %s")
         self._context = context
         self._zap = context.socket(zmq.REP)
         self._zap.setsockopt(zmq.LINGER, 0)
@@ -116,6 +122,10 @@ class Door:
         with contextlib.suppress(zmq.ZMQError):  # closed already: its monitor has said so too
             socket.monitor(None, 0)
         return not self._watched
+
+    def is_welcome(self, key: str) -> bool:
+        """Whether a key may come in, as of the last look at the allow-list."""
+        return key in self._allowed
 
     def close(self) -> None:
         """Let nobody in any more."""
@@ -164,8 +174,11 @@ class Door:
         peer = address.decode("ascii", "backslashreplace")
         known = self._allowed.get(key) if mechanism == b"CURVE" and domain == ZAP_DOMAIN else None
         if known is None:
-            self.refusals.refuse(peer, f"stranger turned away: its key {key or '(none)'} is not allowed here")
-            self._zap.send_multipart([version, number, b"400", b"not allowed", b"", b""])
+            self.refusals.refuse(
+                peer, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in"
+            )
+            # "temporary": after "denied" a peer of ZeroMQ tries no more, and one that is allowed later must get in
+            self._zap.send_multipart([version, number, b"300", b"not allowed", b"", b""])
             return
         if len(self._guests) < 4096:
             self._guests.setdefault(key, set()).add(peer)
@@ -194,7 +207,9 @@ class Door:
             elif kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 watched.failed = "told already"
             elif not watched.failed:
-                watched.failed = "no key, or none of ours" if kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL else "silent"
+                watched.failed = (
+                    "no key, or not for this host" if kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL else "it said nothing"
+                )
 
     def _gone(self, watched: Watched, descriptor: int) -> None:
         """A connection ended: that of a stranger unless hands were shaken."""
@@ -206,7 +221,7 @@ class Door:
         elif not failed:
             return
         if failed != "told already":
-            self.refusals.refuse(UNKNOWN if peer is None else peer[0], f"stranger turned away: {failed}")
+            self.refusals.refuse(UNKNOWN if peer is None else peer[0], failed)
 
     def _hang_up_on_revoked(self, watched: list[Watched]) -> None:
         """End the connections from addresses whose key is no longer allowed; those who may, come back at once."""

@@ -269,8 +269,10 @@ class Registry:
                 self._unregister(name)
 
     def _lives(self, entry: NodeEntry) -> bool:
-        """Whether its process runs; of one on another host, only its lease can say."""
-        return entry.host != self.site.host or is_alive(entry.pid)
+        """Whether its process runs; of one on another host its lease says so, and whether its key is still allowed."""
+        if entry.host == self.site.host:
+            return is_alive(entry.pid)
+        return all(door.is_welcome(self._context, end.partition("#")[2]) for end in entry.far.values())
 
 
 def _check(entry: NodeEntry) -> None:

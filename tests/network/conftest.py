@@ -2,8 +2,9 @@
 
     def test_it(hosts): desk, robot = hosts.desk, hosts.robot; hosts.exchange_keys(); desk.start("launch", ...)
 
-`hosts.down()`, `hosts.up()`, `hosts.loss(5.0)`, `hosts.rate("1mbit")` do to the link what they say, `desk.bytes()` counts
-what went over it. All of it is gone after the test. Needs the right to make namespaces, and iproute2; loss needs nft.
+`hosts.down()`, `hosts.up()`, `hosts.loss(5.0)`, `hosts.rate("1mbit")` do to the link what they say, `desk.bytes()`
+counts what went over it. All of it is gone after the test. Needs the right to make namespaces, and iproute2; loss needs
+nft.
 """
 
 from __future__ import annotations
@@ -234,3 +235,9 @@ def hosts() -> Iterator[Hosts]:
     finally:
         made.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(name="wait_for")
+def _wait_for() -> Callable[..., Any]:
+    """`wait_for`, as tests have no module of helpers."""
+    return wait_for
