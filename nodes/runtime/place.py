@@ -13,6 +13,7 @@ from nodes.wire import door
 from nodes.wire.bus import Context, Publisher
 from nodes.wire.domain import ipc_endpoint
 from nodes.wire.messages import Status
+from nodes.wire.refusals import Refusals
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import OnChange, RegistryLink
 from nodes.wire.service import ServiceServer
@@ -82,6 +83,12 @@ class Place:
                 lossless=lossless,
             )
         )
+
+    @property
+    def refusals(self) -> list[Refusals]:
+        """What its sockets refused that every node has."""
+        link = [] if self._link is None else [self._link.refusals]
+        return [self.publisher.refusals, self.service.refusals, *link]
 
     @property
     def counters(self) -> dict[str, int]:

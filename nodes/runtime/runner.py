@@ -243,7 +243,7 @@ class Runner:
 
     def _measure(self) -> None:
         links = self._links
-        refusals = [links.subscriber.refusals, self._hosted.refusals, self._place.service.refusals]
+        refusals = [links.subscriber.refusals, self._hosted.refusals, *self._place.refusals]
         if self._turns is not None:
             refusals.append(self._turns.refusals)
         self._place.status.refusal = last_of(*refusals)

@@ -225,7 +225,8 @@ class SimHost:
 
     @property
     def _refusals(self) -> tuple[Refusals, ...]:
-        return self._server.refusals, self._links.subscriber.refusals, self._place.service.refusals
+        ports = [port.refusals for _, port in self._ports.values()]
+        return self._server.refusals, self._links.subscriber.refusals, *self._place.refusals, *ports
 
     # -- participants
 

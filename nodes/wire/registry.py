@@ -202,9 +202,12 @@ class Registry:
         new = False
         while True:
             try:
-                new |= self._news.recv_multipart(zmq.NOBLOCK)[0].startswith(b"\x01")
+                frames = self._news.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return new
+            if len(frames) != 1 or not frames[0].startswith((b"\x01", b"\x00")):
+                self._server.refusals.refuse("(subscription)", "not a subscription")
+            new |= frames[0].startswith(b"\x01")
 
     def _say(self) -> None:
         nodes = list(self._entries.values())

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 import zmq
 
+from nodes.wire.refusals import Refusals
 from nodes.wire.registry import (
     NEWS_TOPIC,
     News,
@@ -31,6 +32,8 @@ RENEW_S = 1.0
 SILENCE_S = 2.0
 GRACE_S = 2.0  # after a restart of the registry: nodes it does not list yet are coming back
 POLL_MS = 100
+
+_news_decoder = msgspec.msgpack.Decoder(News)
 
 OnChange = Callable[[list[NodeEntry]], None]
 
@@ -55,6 +58,7 @@ class RegistryLink:
         self._client = RegistryClient(domain, timeout_s=1.0)
         self._host = self._client.site.host
         self._far = bool(self._client.site.calls)
+        self.refusals = Refusals("registry link")
         self.ending = False
         self.instance = ""
         self._grace_until = 0.0
@@ -91,7 +95,7 @@ class RegistryLink:
         while not self._stop.is_set():
             awake = dict(poller.poll(POLL_MS))
             if socket in awake:
-                self._hear(socket.recv_multipart()[-1])
+                self._hear(socket.recv_multipart())
             if self._wake in awake:
                 os.eventfd_read(self._wake)
                 self._renew()
@@ -106,10 +110,13 @@ class RegistryLink:
         """Whether the registry was heard of lately."""
         return time.monotonic() - self._heard_at < SILENCE_S
 
-    def _hear(self, payload: bytes) -> None:
+    def _hear(self, frames: list[bytes]) -> None:
         try:
-            news = msgspec.msgpack.decode(payload, type=News)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            if len(frames) != 2 or frames[0] != NEWS_TOPIC:
+                raise msgspec.ValidationError(f"{len(frames)} frames on {frames[0][:80]!r}")
+            news = _news_decoder.decode(frames[1])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self.refusals.refuse("(registry)", f"not its news: {error}")
             return
         self._heard_at = time.monotonic()
         if news.instance != self.instance:

@@ -143,6 +143,7 @@ class ServiceClient:
 
     def __init__(self, endpoint: str, context: Context | None = None) -> None:
         self.endpoint = endpoint
+        self.refusals = Refusals("caller")
         self._context = context or zmq.Context.instance()
         self._guard = threading.Lock()
         self._id = 0
@@ -172,13 +173,25 @@ class ServiceClient:
     def _exchange(self, payload: bytes, deadline: float) -> Reply | None:
         self._socket.send(payload, zmq.NOBLOCK)
         while (left := deadline - time.monotonic()) > 0.0 and self._socket.poll(math.ceil(left * 1e3)):
-            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zmq.Again):
-                reply = _reply_decoder.decode(self._socket.recv_multipart(zmq.NOBLOCK)[-1])
-                if reply.id == self._id:
+            with suppress(zmq.Again):
+                reply = self._understand(self._socket.recv_multipart(zmq.NOBLOCK))
+                if reply is not None:
                     return reply
         # a call that timed out must not wait in the socket for a server that starts an hour later
         self._socket.close()
         self._socket = self._open()
+        return None
+
+    def _understand(self, frames: list[bytes]) -> Reply | None:
+        """The reply that is waited for; anything else is counted and dropped."""
+        try:
+            reply = _reply_decoder.decode(frames[-1])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self.refusals.refuse("(reply)", f"not a reply: {error}")
+            return None
+        if reply.id == self._id and len(frames) == 1:
+            return reply
+        self.refusals.refuse("(reply)", f"{len(frames)} frames that answer call {reply.id}, not {self._id}")
         return None
 
     def close(self) -> None:
