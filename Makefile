@@ -7,7 +7,7 @@ DURATION ?= 20
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo picture test check bench install clean
+.PHONY: demo picture test check fuzz bench install clean
 
 demo: $(INSTALLED)                # the rotary pendulum for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/rotary_pendulum.toml --duration $(DURATION)
@@ -30,6 +30,9 @@ check: $(INSTALLED)               # formatting, lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: $(INSTALLED)                # a million mutated frames at every kind of socket, SEED=1
+	$(BIN)/python tests/fuzz/sockets.py --mutations 1000000 --seed $(or $(SEED),1)
 
 bench: $(INSTALLED)               # ours beside the peers that are installed; writes bench.json
 	$(BIN)/python tests/benchmarks/run.py --json bench.json
