@@ -140,7 +140,12 @@ class Brachiation(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        return {"hand_overs": self._progress.hand_overs, "late_plans": self._progress.late, "regrips": self._regrips, "falls": self._falls}
+        return {
+            "hand_overs": self._progress.hand_overs,
+            "late_plans": self._progress.late,
+            "regrips": self._regrips,
+            "falls": self._falls,
+        }
 
     @property
     def figures(self) -> Mapping[str, float]:

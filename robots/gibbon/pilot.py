@@ -177,7 +177,9 @@ class Pilot:
 
     def _in_flight(self, measured: Measured) -> Swing | None:
         """The rest of the swing that is under way, planned anew from what is measured."""
-        begun = [swing for swing in self._swings if swing.start <= measured.time + 1e-6 and swing.hand == measured.grips]
+        begun = [
+            swing for swing in self._swings if swing.start <= measured.time + 1e-6 and swing.hand == measured.grips
+        ]
         if not begun or measured.time > begun[-1].end + OVERDUE:
             return self._anew(measured)
         current, start = begun[-1], measured.time + self.gait.lead
@@ -201,7 +203,11 @@ class Pilot:
         sense = 1.0 if measured.hand(other).x < measured.hand(hand).x else -1.0
         target = measured.hand(hand).x + sense * self.gait.step
         self._next_plan = measured.time + ASKED_AGAIN
-        if self._swings and self._swings[-1].start > measured.time - OVERDUE or not self._begin < target < self.gait.end:
+        if (
+            self._swings
+            and self._swings[-1].start > measured.time - OVERDUE
+            or not self._begin < target < self.gait.end
+        ):
             return None
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
@@ -210,9 +216,7 @@ class Pilot:
         plan = self._fan(roller, (held, 0.0, 0.0), target, sense)
         return self._swing(hand, measured.time + lead, False, target, plan) if plan.cost < FAIR_COST else None
 
-    def _replanned(
-        self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task
-    ) -> Plan:
+    def _replanned(self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task) -> Plan:
         """The best plan near the rest of the last; sooner and later arrivals are tried where it is not good."""
         q, v = roller.q.copy(), roller.v.copy()
         best = plan_swing(roller, q, v, begin, guess, task, most=REPLAN_STEPS)
@@ -231,7 +235,9 @@ class Pilot:
         final = -sense * folded_elbow(self.gait.step, (links[0].length, links[1].length))
         pendulum = 4.1 * float(np.sqrt(0.5 * (links[0].length + links[1].length) / self._beliefs.gravity))
         guesses = [
-            np.array([final, duration * pendulum, sense * bump, 0.0]) for bump in FAN_BUMPS for duration in FAN_DURATIONS
+            np.array([final, duration * pendulum, sense * bump, 0.0])
+            for bump in FAN_BUMPS
+            for duration in FAN_DURATIONS
         ]
         costs = [cost_of(roller, q, v, begin, guess, task) for guess in guesses]
         best, rollouts = None, len(guesses)
@@ -315,7 +321,12 @@ def rigid(measured: Measured, hand: str) -> tuple[np.ndarray, np.ndarray]:
     q, v = np.zeros(N_RIGID), np.zeros(N_RIGID)
     q[SLIDE], q[DROP], v[SLIDE], v[DROP] = where.x, -where.z, 0.0, -where.vz
     if hand == "a":
-        q[PITCH], q[ELBOW], v[PITCH], v[ELBOW] = measured.pitch, measured.elbow, measured.pitch_rate, measured.elbow_rate
+        q[PITCH], q[ELBOW], v[PITCH], v[ELBOW] = (
+            measured.pitch,
+            measured.elbow,
+            measured.pitch_rate,
+            measured.elbow_rate,
+        )
     else:
         q[PITCH], q[ELBOW] = measured.pitch + measured.elbow - np.pi, -measured.elbow
         v[PITCH], v[ELBOW] = measured.pitch_rate + measured.elbow_rate, -measured.elbow_rate

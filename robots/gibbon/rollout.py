@@ -154,9 +154,7 @@ class Roller:
         """Move q, v on for a time with the elbow's torque as it stands in `tau`, in steps of about `step` s."""
         self._advance(seconds, step, hands, NO_PATH, 1.0, 0.0)
 
-    def _advance(
-        self, span: float, step: float, hands: int, powers: np.ndarray, duration: float, share: float
-    ) -> int:
+    def _advance(self, span: float, step: float, hands: int, powers: np.ndarray, duration: float, share: float) -> int:
         n_steps = min(max(int(np.ceil(span / step - 1e-9)), 1), LONGEST)
         kernel, h = self._kernels[hands], span / n_steps
         _roll(n_steps, h, share, duration, powers, kernel, self._memory, self.torque, self.path)

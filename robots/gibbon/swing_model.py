@@ -81,15 +81,18 @@ def swing_mechanism(beliefs: Beliefs, hands: int) -> Mechanism:
 
     def on(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
         if beliefs.cable is not None:
-            return BeamContact(
-                name=name, beam=beliefs.cable.name, body=body, point=point, width=beliefs.grip_width
-            )
+            return BeamContact(name=name, beam=beliefs.cable.name, body=body, point=point, width=beliefs.grip_width)
         return Coincidence(name=name, body_a=GROUND, point_a=ORIGIN, body_b=body, point_b=point, directions=(DOWN,))
 
     def along(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
         return Coincidence(name=name, body_a=body, point_a=point, body_b=GROUND, point_b=ORIGIN, directions=(X,))
 
-    held = (on("grip", "hand", ORIGIN), along("stay", "hand", ORIGIN), on("gap", "lower", tip), along("way", "lower", tip))
+    held = (
+        on("grip", "hand", ORIGIN),
+        along("stay", "hand", ORIGIN),
+        on("gap", "lower", tip),
+        along("way", "lower", tip),
+    )
     return Mechanism(
         name=f"gibbon_swing_{hands}",
         coordinates="joint",
