@@ -58,3 +58,14 @@ class HoldingOutput:
 Output = (
     PointOutput | VelocityOutput | ForceOutput | HoldingOutput | JointOutput | DeflectionOutput | ContactForceOutput
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForceArrow:
+    """For pictures: the force, N, that acts on `body` at `point`, from outputs: each along its world unit vector."""
+
+    name: str
+    body: str
+    outputs: tuple[str, ...]
+    axes: tuple[Vector3, ...]
+    point: Vector3 = ORIGIN

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from sim_core import spatial
-from sim_core.divergence import write_history
+from sim_core.divergence import explained, write_history
 from sim_core.errors import (
     InvalidRequest,
     SimulationDiverged,
@@ -39,6 +39,8 @@ from sim_core.integrators.workspace import (
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.native import compiling
+from sim_core.kernels.quaternions import quaternions
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
@@ -107,15 +109,16 @@ class Simulation:
             return system.bind(kernel, state, out), out
 
         self._wraps = np.array(system.wraps, dtype=int)
-        drives = [(index, a.joint) for index, a in enumerate(system.mechanism.actuators) if a.joint]
-        limits = [actuator.effort_limit for actuator in system.mechanism.actuators]
-        self._driven = np.array([system.joint_names.index(joint) for _, joint in drives], dtype=int)
-        self._driving = np.array([index for index, _ in drives], dtype=int)
-        self._effort_limit = np.array([np.inf if limit is None else limit for limit in limits], dtype=float)
+        drives = [(k, system.joint_names.index(a.joint)) for k, a in enumerate(system.mechanism.actuators) if a.joint]
+        self._driving, self._driven = np.array(drives, dtype=int).reshape(-1, 2).T
+        limits = [np.inf if a.effort_limit is None else a.effort_limit for a in system.mechanism.actuators]
+        self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
         self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
         self._bound_energy, self._energy_arrays = bound("energy", 2)
         self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
         self._bound_poses, self._pose_arrays = bound("poses", 3 * n_bodies, 9 * n_bodies)
+        self._quaternions, rotations = np.zeros(4 * n_bodies), [np.array([float(n_bodies)]), self._pose_arrays[1]]
+        self._bound_quaternions = BoundKernel(quaternions.address, rotations, [self._quaternions])
         self._bound_residual = system.bind("residual", state, [w.phi, w.phidot])
 
     def _law_row(self) -> np.ndarray:
@@ -153,7 +156,10 @@ class Simulation:
 
     def warm_up(self) -> None:
         """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
-        self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
+        from sim_core.kernels.compiled import is_kept
+
+        with nullcontext() if is_kept(self._loop) else compiling(f"the loop of {self.stepper.name!r}"):
+            self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
 
     def advance(self, seconds: float) -> None:
         """Take as many steps as `seconds` has; they must be a whole number, to a thousandth of a step."""
@@ -163,14 +169,14 @@ class Simulation:
         self.step(round(steps))
 
     def _diverged(self, status: int) -> None:
-        n = min(self._tick + 1, HISTORY)
-        rows = [(self._tick - n + 1 + i) % HISTORY for i in range(n)]
+        rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
         history = self._w.history[rows].copy()
         file = write_history(history, self.system.coordinate_names)
         where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
-        how = f"with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
+        where += f" with {self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
         reason, words = WHAT_ENDED[status]
-        raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, file, reason)
+        words = explained(self.system, self._configuration, history) or words
+        raise SimulationDiverged(f"{where}: {words}", self.time, history, file, reason)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -317,12 +323,10 @@ class Simulation:
                 values[names.index(name)] = value
         else:
             values = np.asarray(effort, dtype=float).reshape(-1)
-            if values.size != self.system.n_u:
-                raise InvalidRequest(
-                    f"{values.size} efforts given; {self.system.mechanism.name!r} has {self.system.n_u} actuators"
-                )
+            if values.size != (n_u := self.system.n_u):
+                raise InvalidRequest(f"{values.size} efforts given; {self.system.mechanism.name!r} has {n_u} actuators")
         require_finite(self.system.mechanism.name, "effort", values.tolist())
-        self._change(self._w.u, np.minimum(np.maximum(values, -self._effort_limit), self._effort_limit))
+        self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
@@ -393,8 +397,8 @@ class Simulation:
     def poses(self) -> tuple[np.ndarray, np.ndarray]:
         """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""
         self._bound_poses()
-        p, R = self._pose_arrays
-        return p.reshape(-1, 3).copy(), spatial.quaternions_from_rotations(R.reshape(-1, 3, 3))
+        self._bound_quaternions()
+        return self._pose_arrays[0].reshape(-1, 3).copy(), self._quaternions.reshape(-1, 4).copy()
 
     def multipliers(self) -> np.ndarray:
         """lam (n_r,) of M a + J' lam = f at the present state, with the U that held over the last step."""

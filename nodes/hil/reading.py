@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from nodes.hil.limits import Limits
+from nodes.hil.recorded_clock import ClockNote, simulation_time
 from nodes.hil.streams import Stream, StreamError, stream_of
 from nodes.wire.recording import Recording, read_recording
 
@@ -19,12 +21,13 @@ COMPARER = "hil_compare.py:HilCompare"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a stream was read: file, topic."""
+    """Where a stream was read: file, topic, and the clock that stamped it; None: simulation time."""
 
     file: str
     topic: str
     stream: Stream
     truncated: bool
+    clock: ClockNote | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Case:
 
     robot, parameters  of the model that predicted, from its plan; robot is "" where none was recorded
     sliding            joints whose positions are metres
+    same_efforts       both streams are of one run whose commands were efforts: what acted on one acted on the other
     hold_s             how long an effort is held, the step of the measured run; infinite where it is not known
     limits             what the launch file's hil_compare node was given, as far as it says
     """
@@ -42,6 +46,7 @@ class Case:
     robot: str
     parameters: Mapping[str, Any]
     sliding: frozenset[str]
+    same_efforts: bool
     hold_s: float
     limits: Mapping[str, Any]
 
@@ -66,25 +71,40 @@ def read_case(
     sim = plan.get("sim", {})
     described = other.description or first.description
     sliding = [joint.name for joint in described.joints if joint.unit == "m"] if described is not None else []
+    compared = _compared_with(_plan(first)) or _compared_with(plan)
+    settle_s = compared.get("settle_s", 0.0)
     return Case(
-        _source(first, measured),
-        _source(other, predicted),
+        _source(first, measured, settle_s),
+        _source(other, predicted, settle_s),
         str(sim.get("robot", "")),
         sim.get("parameters", {}),
         frozenset(sliding),
+        other is first and _commands_are_efforts(first, predicted),
         (first.description.step_s if first.description is not None else 0.0) or math.inf,
-        _limits(_plan(first)) or _limits(plan),
+        {key: value for key, value in compared.items() if key in Limits.__struct_fields__},
     )
 
 
-def _source(recording: Recording, topic: str) -> Source:
+def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
+    """Whether nobody asked the predicted robot's servos for velocities or positions: they would give other efforts."""
+    topic = f"{predicted.rpartition('/')[0]}/command"
+    return topic not in recording.topics or bool((recording[topic]["mode"] == "effort").all())
+
+
+def _source(recording: Recording, topic: str, settle_s: float) -> Source:
     if topic not in recording.topics:
         raise StreamError(f"{recording.path} has no topic {topic!r}; its topics are {', '.join(recording.topics)}")
     columns = recording[topic]
     if "name" not in columns or "position" not in columns:
         raise StreamError(f"{recording.path}: {topic!r} carries no joint states; it has {', '.join(columns)}")
     what = f"{recording.path.name} {topic}"
-    return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
+    placed = simulation_time(recording, topic, what)
+    if placed is None:
+        return Source(str(recording.path), topic, stream_of(columns, what).since(settle_s), recording.truncated)
+    time, clock = placed
+    known = np.isfinite(time)
+    stream = stream_of({name: column[known] for name, column in {**columns, "timestamp": time}.items()}, what)
+    return Source(str(recording.path), topic, stream.since(settle_s), recording.truncated, clock)
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
@@ -109,8 +129,10 @@ def _plan(recording: Recording) -> dict[str, Any]:
         return {}
 
 
-def _limits(plan: Mapping[str, Any]) -> dict[str, Any]:
+def _compared_with(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the launch file's hil_compare node."""
     for node in plan.get("nodes", []):
         if str(node.get("run", "")).endswith(COMPARER):
-            return {key: value for key, value in node.get("params", {}).items() if key in Limits.__struct_fields__}
+            found: dict[str, Any] = node.get("params", {})
+            return found
     return {}

@@ -2,6 +2,8 @@
 
 Frames: [request] from a DEALER (an empty delimiter before it, as REQ sends one, is given back), as
 MessagePack maps: request {id, call, args}, reply {id, ok, result, error}.
+
+Every server answers the call `clock` by itself, at once: {received_ns, answered_ns} of its own clock.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +24,7 @@ from nodes.wire.sockets import Claim, connect, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
+CLOCK = "clock"
 LAST_REPLY_MS = 200  # a closing server still hands over the replies it gave: shutdown is answered too
 
 
@@ -62,18 +66,30 @@ _reply_decoder = msgspec.msgpack.Decoder(Reply)
 
 
 class ServiceServer:
-    """Takes calls on a ROUTER socket and answers them. One thread owns it."""
+    """Takes calls on a ROUTER socket and answers them. One thread owns it.
 
-    def __init__(self, context: Context, name: str, endpoint: str) -> None:
+    now_ns  the clock that it tells, in nanoseconds since the epoch
+    far     a second address, for other computers, by keys
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        endpoint: str,
+        now_ns: Callable[[], int] = time.time_ns,
+        far: str = "",
+    ) -> None:
         self.refusals = Refusals(name)
+        self._now_ns = now_ns
         self.socket = make_socket(context, zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
         try:
-            self._claim = Claim(self.socket, endpoint)
+            self._claim = Claim(self.socket, endpoint, far, name)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint = self._claim.endpoint
+        self.endpoint, self.far = self._claim.endpoint, self._claim.far
 
     def receive(self) -> Request | None:
         """The next call that is here, None when there is none; what is no call is counted and dropped."""
@@ -82,6 +98,7 @@ class ServiceServer:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return None
+            received_ns = self._now_ns()
             *route, payload = frames
             if len(frames) not in (2, 3) or (len(frames) == 3 and frames[1]):
                 self.refusals.refuse("(service)", f"{len(frames) - 1} frames where one is a call")
@@ -89,7 +106,10 @@ class ServiceServer:
                 self.refusals.refuse("(service)", f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
             else:
                 try:
-                    return Request(route=route, call=_call_decoder.decode(payload))
+                    request = Request(route=route, call=_call_decoder.decode(payload))
+                    if request.call.call != CLOCK:
+                        return request
+                    self.reply(request, {"received_ns": received_ns, "answered_ns": self._now_ns()})
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     self.refusals.refuse("(service)", f"not a call: {error}")
 
@@ -123,6 +143,7 @@ class ServiceClient:
 
     def __init__(self, endpoint: str, context: Context | None = None) -> None:
         self.endpoint = endpoint
+        self.refusals = Refusals("caller")
         self._context = context or zmq.Context.instance()
         self._guard = threading.Lock()
         self._id = 0
@@ -152,13 +173,25 @@ class ServiceClient:
     def _exchange(self, payload: bytes, deadline: float) -> Reply | None:
         self._socket.send(payload, zmq.NOBLOCK)
         while (left := deadline - time.monotonic()) > 0.0 and self._socket.poll(math.ceil(left * 1e3)):
-            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zmq.Again):
-                reply = _reply_decoder.decode(self._socket.recv_multipart(zmq.NOBLOCK)[-1])
-                if reply.id == self._id:
+            with suppress(zmq.Again):
+                reply = self._understand(self._socket.recv_multipart(zmq.NOBLOCK))
+                if reply is not None:
                     return reply
         # a call that timed out must not wait in the socket for a server that starts an hour later
         self._socket.close()
         self._socket = self._open()
+        return None
+
+    def _understand(self, frames: list[bytes]) -> Reply | None:
+        """The reply that is waited for; anything else is counted and dropped."""
+        try:
+            reply = _reply_decoder.decode(frames[-1])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self.refusals.refuse("(reply)", f"not a reply: {error}")
+            return None
+        if reply.id == self._id and len(frames) == 1:
+            return reply
+        self.refusals.refuse("(reply)", f"{len(frames)} frames that answer call {reply.id}, not {self._id}")
         return None
 
     def close(self) -> None:

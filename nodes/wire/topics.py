@@ -14,7 +14,9 @@ from nodes.wire.messages import (
     Encoders,
     Event,
     JointCommand,
+    Lines,
     Message,
+    PeerClock,
     Reference,
     Residual,
     RobotState,
@@ -40,18 +42,24 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("description", Description, latched=True),
         Topic("state", RobotState),
         Topic("body_poses", BodyPoses),
+        Topic("lines", Lines),
+        Topic("overlay", Lines),
         Topic("command", JointCommand),
         Topic("reference", Reference),
         Topic("event", Event),
         Topic("cmd_vel", Twist),
         Topic("encoders", Encoders),
         Topic("measured", RobotState),
+        Topic("measured_encoders", Encoders),
         Topic("residual", Residual),
         Topic("plan", SwingPlan),
         Topic("swing", SwingProgress),
     )
 }
-GLOBAL_TOPICS: dict[str, Topic] = {"status": Topic("status", Status, latched=True)}
+GLOBAL_TOPICS: dict[str, Topic] = {
+    "status": Topic("status", Status, latched=True),
+    "clock": Topic("clock", PeerClock),
+}
 
 
 def resolve(name: str, robot: str) -> str:

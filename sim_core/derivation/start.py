@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import casadi as ca
 
+from sim_core.derivation.beams import with_beams
 from sim_core.derivation.constraints import all_constraints, rows_for
 from sim_core.derivation.equations import FAMILIES
 from sim_core.mechanism import Mechanism
@@ -12,11 +13,19 @@ from sim_core.start import violated_at
 
 def violated_at_start(mechanism: Mechanism) -> str:
     """Which constraints its start violates, in words; empty when none."""
-    symbols, motion = FAMILIES[mechanism.coordinates](mechanism)
+    if mechanism.formulation.startswith("partitioned"):
+        return ""  # its only row is where the eliminated coordinate comes from
+    symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     kept = mechanism.configurations[mechanism.start_configuration].constraints
     active = [c for c in all_constraints(mechanism) if kept is None or c.name in kept]
     rows = rows_for(active, motion.frames, symbols)
-    residual = ca.Function("residual", [symbols.t, symbols.q, symbols.v, symbols.p], [rows.Phi, rows.Phidot])
+    q, v = list(mechanism.initial_q), list(mechanism.initial_v)
+    lookups = [lookup for _, lookup in symbols.contacts.values()]
+    place_of = ca.Function("places", [symbols.t, symbols.q], [ca.vertcat(*[lookup.place for lookup in lookups])])
+    places = place_of(0.0, q).full().ravel().tolist() if lookups else []
+    found = [lookup.at(place) for lookup, place in zip(lookups, places, strict=True)]
+    inputs = [symbols.t, symbols.q, symbols.v, symbols.p, *[lookup.row for lookup in lookups]]
+    residual = ca.Function("residual", inputs, [rows.Phi, rows.Phidot])
     numbers = list(mechanism.parameter_values(mechanism.start_configuration))
-    phi, phidot = residual(0.0, list(mechanism.initial_q), list(mechanism.initial_v), numbers)
+    phi, phidot = residual(0.0, q, v, numbers, *found)
     return violated_at(mechanism, rows.names, phi.full().ravel().tolist(), phidot.full().ravel().tolist())
