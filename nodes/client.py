@@ -78,6 +78,11 @@ class Client:
             )
         self._registry = RegistryClient(self.domain)
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the domain is still open; where its launch was killed, this is found out late."""
+        return _is_open(self.domain)
+
     def nodes(self) -> list[NodeEntry]:
         """All nodes there are now, the simulation server first."""
         return sorted(self._registry.nodes(), key=lambda entry: (entry.name != "sim", entry.name))

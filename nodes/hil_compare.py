@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from nodes.hil.alignment import LiveAlignment
 from nodes.hil.limits import Limits, angle_text
 from nodes.hil.live import JointSums, LivePairs
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Description, Message, Residual, RobotState
+from nodes.wire.messages import Description, Event, Message, PeerClock, Residual, RobotState
 
 
 class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
@@ -31,16 +32,21 @@ class HilCompare(Node):
     """Publishes measured less predicted at the instant of every measured state, and says whether limits were kept.
 
     `state` is the prediction, `measured` the robot's. What has no partner is counted. RMS and maximum are judged as
-    they are, with a delay left in; `armswing hil report` takes it out, and looks for causes.
+    they are, with a delay left in; `armswing hil report` takes it out, and looks for causes. What was stamped by
+    another clock is given simulation time first, by round trips to that clock, which are published.
     """
 
     listens = {"state": RobotState, "measured": RobotState, "description": Description}
-    speaks = {"residual": Residual}
+    speaks = {"residual": Residual, "/clock": PeerClock, "event": Event}
     Params = HilCompareParams
 
     def on_start(self, context: Context) -> Outgoing:
         """Nothing is known yet."""
+        self._context = context
         self._params: HilCompareParams = context.params
+        self._alignment = LiveAlignment(self._params.gap_ms * 1e-3)
+        self._clocks: set[str] = set()
+        self._time = 0.0
         self._pairs = LivePairs(self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3)
         self._sums: dict[str, JointSums] = {}
         self._sliding: set[str] = set()
@@ -55,13 +61,33 @@ class HilCompare(Node):
         """Pair what came."""
         if isinstance(message, Description):
             self._sliding = {joint.name for joint in message.joints if joint.unit == "m"}
+        elif isinstance(message, RobotState) and name == "state":
+            self._time = message.timestamp
+            yield from self._judged(self._pairs.predict(message))
+            for measured in self._alignment.predict(message):
+                yield from self._judged(self._pairs.measure(measured))
+        elif isinstance(message, RobotState) and not message.clock:
+            yield from self._judged(self._pairs.measure(message))
         elif isinstance(message, RobotState):
-            pairs = self._pairs.measure(message) if name == "measured" else self._pairs.predict(message)
-            for residual, rates in pairs:
-                if residual.timestamp >= self._params.settle_s:
-                    for joint, r, v in zip(residual.name, residual.position, rates, strict=True):
-                        self._sums.setdefault(joint, JointSums()).add(r, v)
-                yield "residual", residual
+            self._clocks.add(message.clock)
+            for measured in self._alignment.measure(message):
+                yield from self._judged(self._pairs.measure(measured))
+
+    def _judged(self, pairs: Iterator[tuple[Residual, list[float]]]) -> Iterator[tuple[str, Message]]:
+        for residual, rates in pairs:
+            if residual.timestamp >= self._params.settle_s:
+                for joint, r, v in zip(residual.name, residual.position, rates, strict=True):
+                    self._sums.setdefault(joint, JointSums()).add(r, v)
+            yield "residual", residual
+
+    def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
+        """Add a round trip to what is known of a clock, and tell of its steps."""
+        reading.timestamp = self._time
+        for said in self._alignment.tracks.add(reading):
+            if isinstance(said[1], Event):
+                self._context.warn(said[1].detail)
+            yield said
+        self._alignment.hear(reading)
 
     def on_reset(self, time: float) -> Outgoing:
         """Time was put back: what waited is left without a partner, what was judged stays judged."""
@@ -70,15 +96,35 @@ class HilCompare(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Measured states with a prediction of their instant, and those without."""
-        return {"paired": self._pairs.paired, "unpaired": self._pairs.unpaired, "waiting": self._pairs.waiting}
+        """Measured states with a prediction of their instant, and those without; steps of the clocks that are asked."""
+        found = {"paired": self._pairs.paired, "unpaired": self._unpaired, "waiting": self._waiting}
+        return found | ({"clock_steps": self._alignment.tracks.steps} if self._clocks else {})
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """Of each clock that stamps: how far it is ahead of ours, and how well simulation time is known by it."""
+        found = {}
+        for clock in sorted(self._clocks):
+            track, sigma = self._alignment.tracks.get(clock), self._alignment.uncertainty(clock)
+            if track is not None and track.clock is not None and sigma is not None:
+                found[f"{clock}_clock_offset_s"] = track.latest_offset
+                found[f"{clock}_clock_drift_ppm"] = 1e6 * track.clock.drift
+                found[f"{clock}_clock_uncertainty_ms"] = 1e3 * sigma
+        return found
+
+    @property
+    def _unpaired(self) -> int:
+        return self._pairs.unpaired + self._alignment.lost
+
+    @property
+    def _waiting(self) -> int:
+        return self._pairs.waiting + self._alignment.waiting
 
     @property
     def verdict(self) -> str:
         """Whether every joint kept its limits; the first that did not, and how many more."""
-        counted = (
-            f"{self._pairs.paired} states compared, {self._pairs.unpaired + self._pairs.waiting} without a partner"
-        )
+        alone = self._unpaired + self._waiting
+        counted = f"{self._pairs.paired} states compared, {alone} without a partner{self._by_clocks()}"
         if not self._sums:
             return f"failed: {counted}; is there a node that speaks `measured`?"
         beyond = [line for joint, sums in self._sums.items() for line in self._beyond(joint, sums)]
@@ -88,6 +134,15 @@ class HilCompare(Node):
         worst = max(self._sums, key=lambda joint: self._sums[joint].rms / self._limit("rms", joint))
         rms = angle_text(self._sums[worst].rms, worst in self._sliding)
         return f"passed: {worst} comes nearest to its limits, with an RMS of {rms}; {counted}"
+
+    def _by_clocks(self) -> str:
+        """How well the clocks that stamped are known: "; stamps of hardware are known to 0.12 ms"."""
+        told = []
+        for clock in sorted(self._clocks):
+            sigma = self._alignment.uncertainty(clock)
+            known = "no round trip told its time" if sigma is None else f"known to {1e3 * sigma:.2g} ms"
+            told.append(f"; clock of {clock}: {known}")
+        return "".join(told)
 
     def _limit(self, figure: str, joint: str) -> float:
         return self._params.of(figure, joint in self._sliding)

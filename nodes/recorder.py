@@ -34,8 +34,9 @@ class Recorder(Node):
     A run that never began leaves the recording of an earlier one alone: the file is written aside, and takes its
     place with the first state.
 
-    Log time is simulation time: the message's own timestamp. Flushes follow `on_tick`, so they go by
-    simulation time in lockstep (the same bytes on every run) and by the clock otherwise.
+    Log time is simulation time: the message's own timestamp, or, of a stamp by another clock, when it was heard.
+    Flushes follow `on_tick`, so they go by simulation time in lockstep (the same bytes on every run) and by the clock
+    otherwise.
     """
 
     listens = {"*": Message}
@@ -50,6 +51,7 @@ class Recorder(Node):
         self._next_flush = float("-inf")
         self._flush_s = 0.5
         self._failure = ""
+        self._time = 0.0  # simulation time of the latest state
         self._is_worth_keeping = False
         self._frames = self._dropped = self._failures = 0
 
@@ -87,8 +89,14 @@ class Recorder(Node):
         if self._writer is None:
             return None
         before = self._writer.messages
+        time = message.timestamp
+        if type(message) is RobotState:
+            if message.clock:
+                time = self._time
+            else:
+                self._time = time
         try:
-            self._writer.write(name, message, message.timestamp)
+            self._writer.write(name, message, time)
             if type(message) is RobotState and self._writer.is_aside and not self._is_worth_keeping:
                 self._is_worth_keeping = True
                 self._flush()

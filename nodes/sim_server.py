@@ -22,16 +22,18 @@ from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
 from nodes.runtime.watch import MilestoneWatch, Pace, too_old
 from nodes.wire.codec import WireError, encode
-from nodes.wire.messages import BodyPoses, Event, JointCommand, Message, RobotState
+from nodes.wire.messages import BodyPoses, Event, JointCommand, Lines, Message, RobotState
 from nodes.wire.refusals import Refusals
 from nodes.wire.stamp import Stamper
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
+from sim_core.flexible.lines import BeamLines
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import assemble
 
-SPEAKS = ("description", "state", "body_poses", "event")
+SPEAKS = ("description", "state", "body_poses", "lines", "event")
+DRAWN = 6  # decimals of metres in the points of lines
 SENT = 1024  # states whose send time is remembered, to measure round trips
 
 
@@ -57,6 +59,7 @@ class SimServer:
         )
         self.simulation.warm_up()
         self.description = describe(system.mechanism, sim.step_s, list(self.simulation.outputs()), system.code_hash)
+        self._beams = BeamLines(system.mechanism, system.coordinate_names)
         self._realtime = sim.mode == "realtime"
         self._stamper = Stamper(sim.mode != "lockstep" if wall_clock is None else wall_clock)
         self._topics = {name: f"{self.robot}/{name}" for name in SPEAKS}
@@ -146,9 +149,9 @@ class SimServer:
 
     # -- commands
 
-    def command(self, source: str, command: JointCommand) -> None:
-        """Take a command from a node; it holds from the next step on. Any thread may call this."""
-        if command.answers is not None:
+    def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
+        """Take a command from a node; it holds from the next step on. `timed`: the moment it is here is now."""
+        if timed and command.answers is not None:
             seq, sent_ns = self._sent[command.answers % SENT]
             if seq == command.answers:
                 self.round_trips.add(time.perf_counter_ns() - sent_ns)
@@ -383,6 +386,9 @@ class SimServer:
     def _say_poses(self) -> None:
         p, quaternion = self.simulation.poses()
         self._say("body_poses", BodyPoses(p=p.ravel().tolist(), quaternion=quaternion.ravel().tolist()))
+        if self._beams.names:
+            points = self._beams.points(self.simulation.state.q).round(DRAWN).ravel().tolist()
+            self._say("lines", Lines(name=self._beams.names, count=self._beams.counts, points=points))
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The last states of a run that diverged, written to a file; the files of the last few runs are kept."""
+"""How a run ends that diverged: its last states are written to a file, and those of the last few runs are kept."""
 
 from __future__ import annotations
 
@@ -10,8 +10,26 @@ from pathlib import Path
 
 import numpy as np
 
+from sim_core.errors import SimulationDiverged
+from sim_core.integrators.workspace import DIVERGED, NOT_CONVERGED, STEP_TOO_SMALL
+
 PREFIX, SUFFIX = "armswing-diverged-", ".npz"
 KEPT = 5
+WHAT_ENDED = {  # the reason, and the same in words
+    DIVERGED: ("not finite", "a state is no longer finite"),
+    STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
+    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
+}
+
+
+def divergence(
+    status: int, time: float, history: np.ndarray, name: str, coordinates: Sequence[str], how: str
+) -> SimulationDiverged:
+    """The error of a run whose loop ended with that status; its history, rows t, q, v, is written."""
+    reason, words = WHAT_ENDED[status]
+    file = write_history(history, coordinates)
+    line = f"{name!r} diverged at t = {time:.6g} s with {how}: {words}"
+    return SimulationDiverged(line, time, history, file, reason)
 
 
 def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:

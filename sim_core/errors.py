@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,7 +23,10 @@ class UnknownName(InvalidRequest):
     def __init__(self, owner: str, kind: str, name: str, available: Iterable[str]) -> None:
         self.kind, self.name, self.available = kind, name, tuple(available)
         plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
-        super().__init__(f"{owner} has no {kind} {name!r}; its {plural} are {', '.join(self.available) or '(none)'}")
+        there = ", ".join(self.available) or "(none)"
+        super().__init__(
+            f"{owner} has no {kind} {name!r}; its {plural} are {there}{did_you_mean(name, self.available)}"
+        )
 
 
 class InvalidMechanism(InvalidRequest):
@@ -66,3 +70,9 @@ def require_finite(owner: str, name: str, values: Sequence[float]) -> None:
     for index, value in enumerate(values):
         if not abs(value) < float("inf"):
             raise InvalidRequest(f"{owner}: {name}[{index}] is {value}; it must be a finite number")
+
+
+def did_you_mean(word: object, known: Iterable[object]) -> str:
+    """ "; did you mean 'mass'?", or nothing where no known word is near."""
+    near = difflib.get_close_matches(str(word), [str(other) for other in known], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

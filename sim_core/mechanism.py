@@ -18,10 +18,11 @@ from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.description import Beam, BeamContact
 from sim_core.guards import Crossing as Crossing
 from sim_core.guards import Guard
+from sim_core.outputs import ForceArrow as ForceArrow
 from sim_core.outputs import JointOutput as JointOutput
 from sim_core.outputs import Output
 from sim_core.outputs import PointOutput as PointOutput
-from sim_core.quantities import Captured
+from sim_core.quantities import Captured, holding
 from sim_core.quantities import Number as Number
 from sim_core.quantities import Tunable as Tunable
 from sim_core.quantities import Vector3 as Vector3
@@ -254,6 +255,7 @@ class Mechanism:
     reference_q           where choices of the solve are made at assembly, by default the start: with one of its own, a
                           mechanism that starts elsewhere has the same kernels
     parameters            the numbers it was built from, for people and recordings
+    ground, arrows        for pictures alone: what stands still, and forces beside those of contacts
     """
 
     name: str
@@ -274,6 +276,8 @@ class Mechanism:
     initial_v: tuple[float, ...] = ()
     reference_q: tuple[float, ...] = ()
     parameters: dict[str, float] = field(default_factory=dict, hash=False)
+    ground: tuple[Shape, ...] = ()
+    arrows: tuple[ForceArrow, ...] = ()
 
     def body(self, name: str) -> Body:
         """The body of that name; UnknownName otherwise."""
@@ -365,14 +369,9 @@ class Mechanism:
     @cached_property
     def canonical_hash(self) -> str:
         """A hash of what shapes the equations: names, numbers, order (not shapes, start or tunables' values)."""
-        drop = {"shapes", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
+        drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"velocity_limit", "servo", "start"}
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
-
-
-def holding(constraint: str) -> str:
-    """What the parameter is called that says whether a constraint holds."""
-    return f"{constraint}.holds"
 
 
 def _walk(value: object) -> list[Tunable | Captured]:

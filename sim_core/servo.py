@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from sim_core.errors import InvalidRequest, UnknownName, require_finite
+from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
+from sim_core.servo_kernels import EFFORT, POSITION, servo_efforts
 
 MODES = ("effort", "velocity", "position")
-EFFORT, VELOCITY, POSITION = range(3)
 KEYS = ("mode", "value", "target")
 MOST_KNOWN = 64  # lists of names whose places are remembered
 Known = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -40,28 +41,29 @@ class Servos:
         actuators = mechanism.actuators
         joints = [mechanism.joint(actuator.joint) if actuator.joint else None for actuator in actuators]
         order = [joint.name for joint in mechanism.moving_joints]
-        self._robot, self._step_s = mechanism.name, step_s
+        self._robot = mechanism.name
         self.names = tuple(actuator.name for actuator in actuators)
         self._has_servo = [actuator.servo is not None for actuator in actuators]
         self._joint = np.array([order.index(joint.name) if joint else 0 for joint in joints], dtype=int)
         gains = [(0.0, 0.0) if a.servo is None else (a.servo.stiffness, a.servo.damping) for a in actuators]
         self._stiffness = np.array([stiffness for stiffness, _ in gains])
-        self._damping = np.array([damping for _, damping in gains])
-        self._effort_limit = _limits([actuator.effort_limit for actuator in actuators])
-        self._velocity_limit = _limits([actuator.velocity_limit for actuator in actuators])
-        self._lower = -_limits([None if joint is None or joint.lower is None else -joint.lower for joint in joints])
-        self._upper = _limits([None if joint is None else joint.upper for joint in joints])
-        self._start = np.array([actuator.start for actuator in actuators], dtype=float)
-        self._is_switch = [not actuator.joint for actuator in actuators]
-        slack = [limit / k if k > 0.0 else np.inf for limit, k in zip(self._effort_limit, self._stiffness, strict=True)]
-        self._slack = np.array(slack)
+        damping = np.array([damping for _, damping in gains])
+        effort_limit = _limits([actuator.effort_limit for actuator in actuators])
+        velocity_limit = _limits([actuator.velocity_limit for actuator in actuators])
+        lower = -_limits([None if joint is None or joint.lower is None else -joint.lower for joint in joints])
+        upper = _limits([None if joint is None else joint.upper for joint in joints])
+        slack = [limit / k if k > 0.0 else np.inf for limit, k in zip(effort_limit, self._stiffness, strict=True)]
         n = len(actuators)
-        self._mode, self._value, self._target = np.zeros(n, dtype=int), self._start.copy(), np.zeros(n)
-        self._ranges = (
-            (-self._effort_limit, self._effort_limit),
-            (-self._velocity_limit, self._velocity_limit),
-            (self._lower, self._upper),
-        )
+        self._mode, self._value, self._target, self._effort = np.zeros((4, n))
+        self._start = np.array([actuator.start for actuator in actuators], dtype=float)
+        self._value[:] = self._start
+        self._is_switch = [not actuator.joint for actuator in actuators]
+        self._ranges = (-effort_limit, effort_limit), (-velocity_limit, velocity_limit), (lower, upper)
+        self._position, self._velocity = np.zeros((2, len(order)))
+        where = [np.array([n, step_s], dtype=float), self._joint.astype(float), self._position, self._velocity]
+        bounds = [effort_limit, velocity_limit, lower, upper, np.array(slack)]
+        told = [self._mode, self._value, self._target, self._effort]
+        self._step = BoundKernel(servo_efforts.address, [*where, self._stiffness, damping, *bounds], told)
         self._known: dict[tuple[str, ...], Known] = {}
         self.busy = False
 
@@ -76,22 +78,35 @@ class Servos:
                 return f"mode {mode!r}: actuator {name!r} of {self._robot!r} has no servo gains; it takes 'effort' only"
         return ""
 
-    def command(self, mode: str, names: Sequence[str], values: Sequence[float], position: Any) -> None:
+    def command(self, mode: str, names: Sequence[str], values: Sequence[float], position: Any) -> Known:
         """Take commands, held until the next: N m or N, rad/s or m/s, rad or m, cut to the limits.
 
         `position` (n_joints,) is where the joints are. InvalidRequest for a mode or name that is not, or a number that
-        is not finite; then nothing changes.
+        is not finite; then nothing changes. What it gives back serves `again`.
         """
-        index, lower, upper = self._known.get((mode, *names)) or self._recognized(mode, names)
-        if len(names) != len(values):
-            raise InvalidRequest(f"{self._robot}: {len(names)} names for {len(values)} values")
-        require_finite(self._robot, mode, values)
+        known = index, _, _ = self._known.get((mode, *names)) or self._recognized(mode, names)
+        self._check(mode, len(index), values)
         if mode != "effort":
             self._begin(index[self._mode[index] == EFFORT], np.asarray(position))
-        self._value[index] = _clip(np.array(values, dtype=float), lower, upper)
+        self._take(known, values)
         if mode != "effort" or self.busy:
             self._mode[index] = MODES.index(mode)
             self.busy = bool(self._mode.any())
+        return known
+
+    def again(self, mode: str, known: Known, values: Sequence[float]) -> None:
+        """New values for actuators whose last command was of this mode too: what `command` does, for less."""
+        self._check(mode, len(known[0]), values)
+        self._take(known, values)
+
+    def _check(self, mode: str, count: int, values: Sequence[float]) -> None:
+        if count != len(values):
+            raise InvalidRequest(f"{self._robot}: {count} names for {len(values)} values")
+        require_finite(self._robot, mode, values)
+
+    def _take(self, known: Known, values: Sequence[float]) -> None:
+        index, lower, upper = known
+        self._value[index] = _clip(np.array(values, dtype=float), lower, upper)
 
     def _recognized(self, mode: str, names: Sequence[str]) -> Known:
         """Where the actuators are, and between what their commands lie; a controller names the same again and again."""
@@ -132,16 +147,9 @@ class Servos:
         """
         if not self.busy:
             return self._value.copy()
-        x, h, before = position[self._joint], self._step_s, self._target
-        reach = self._velocity_limit * h
-        way = np.where(self._mode == VELOCITY, self._value * h, _clip(self._value - before, -reach, reach))
-        # beyond a limit it may stay or come back
-        target = _clip(before + way, np.minimum(self._lower, before), np.maximum(self._upper, before))
-        rate = np.where(self._mode == VELOCITY, (target - before) / h, 0.0)
-        self._target = _clip(target, x - self._slack, x + self._slack)
-        effort = self._stiffness * (self._target - x) + self._damping * (rate - velocity[self._joint])
-        effort = _clip(effort, -self._effort_limit, self._effort_limit)
-        return np.where(self._mode == EFFORT, self._value, effort)
+        self._position[:], self._velocity[:] = position, velocity
+        self._step()
+        return self._effort.copy()
 
     def reset(self, effort: np.ndarray | None = None) -> None:
         """Every actuator gives this effort (n_u,), by default that of the start."""
@@ -151,7 +159,7 @@ class Servos:
 
     def to_plain(self) -> dict[str, list[Any]]:
         """What was told last, as numbers and lists: part of a snapshot."""
-        return {key: getattr(self, f"_{key}").tolist() for key in KEYS}
+        return {"mode": self._mode.astype(int).tolist(), "value": self._value.tolist(), "target": self._target.tolist()}
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
         """Put back what `to_plain` gave; InvalidRequest for anything else, and then nothing changes."""
@@ -169,7 +177,7 @@ class Servos:
                 raise InvalidRequest(f"servos have mode {mode:g}; modes are 0 .. {len(MODES) - 1}")
             if reason := self.objection(MODES[int(mode)], [name]):
                 raise InvalidRequest(f"servos: {reason}")
-        self._mode, self._value, self._target = values["mode"].astype(int), values["value"], values["target"]
+        self._mode[:], self._value[:], self._target[:] = (values[key] for key in KEYS)
         self.busy = bool(self._mode.any())
 
 

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from sim_core import spatial
-from sim_core.divergence import write_history
+from sim_core.divergence import WHAT_ENDED, divergence
 from sim_core.errors import (
     InvalidRequest,
-    SimulationDiverged,
     StabilityWarning,
     StartWarning,
     UnknownName,
@@ -27,18 +25,16 @@ from sim_core.errors import (
 from sim_core.guards import Crossing, Guard
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import (
-    DIVERGED,
     EVENT,
     HISTORY,
     LAW_HOLONOMIC,
     LAW_ROWS,
-    NOT_CONVERGED,
     NOT_WATCHED,
-    STEP_TOO_SMALL,
     Calls,
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.quaternions import quaternions
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
@@ -47,11 +43,6 @@ from sim_core.transitions import capture, impact
 from sim_core.validation import tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
-WHAT_ENDED = {  # the reason, and the same in words
-    DIVERGED: ("not finite", "a state is no longer finite"),
-    STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
-    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
-}
 
 
 class Simulation:
@@ -107,15 +98,19 @@ class Simulation:
             return system.bind(kernel, state, out), out
 
         self._wraps = np.array(system.wraps, dtype=int)
-        drives = [(index, a.joint) for index, a in enumerate(system.mechanism.actuators) if a.joint]
-        limits = [actuator.effort_limit for actuator in system.mechanism.actuators]
+        actuators = system.mechanism.actuators
+        drives = [(index, a.joint) for index, a in enumerate(actuators) if a.joint]
         self._driven = np.array([system.joint_names.index(joint) for _, joint in drives], dtype=int)
         self._driving = np.array([index for index, _ in drives], dtype=int)
-        self._effort_limit = np.array([np.inf if limit is None else limit for limit in limits], dtype=float)
+        limits = [np.inf if actuator.effort_limit is None else actuator.effort_limit for actuator in actuators]
+        self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
         self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
         self._bound_energy, self._energy_arrays = bound("energy", 2)
         self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
         self._bound_poses, self._pose_arrays = bound("poses", 3 * n_bodies, 9 * n_bodies)
+        self._quaternions = np.zeros(4 * n_bodies)
+        rotations = [np.array([n_bodies], dtype=float), self._pose_arrays[1]]
+        self._bound_quaternions = BoundKernel(quaternions.address, rotations, [self._quaternions])
         self._bound_residual = system.bind("residual", state, [w.phi, w.phidot])
 
     def _law_row(self) -> np.ndarray:
@@ -165,12 +160,9 @@ class Simulation:
     def _diverged(self, status: int) -> None:
         n = min(self._tick + 1, HISTORY)
         rows = [(self._tick - n + 1 + i) % HISTORY for i in range(n)]
-        history = self._w.history[rows].copy()
-        file = write_history(history, self.system.coordinate_names)
-        where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
-        how = f"with {self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
-        reason, words = WHAT_ENDED[status]
-        raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, file, reason)
+        how = f"{self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
+        who = self.system.mechanism.name, self.system.coordinate_names
+        raise divergence(status, self.time, self._w.history[rows].copy(), *who, how)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -200,9 +192,8 @@ class Simulation:
 
     def _switch(self) -> None:
         """Put which constraints hold into p."""
-        n = len(self.system.mechanism.switched)
-        if n:
-            self._w.p[-n:] = self.system.configurations[self._configuration].parameters[-n:]
+        first = len(self._w.p) - len(self.system.mechanism.switched)
+        self._w.p[first:] = self.system.configurations[self._configuration].parameters[first:]
 
     def _watch(self) -> None:
         """Crossings fire when their value changes sign, other guards as soon as it is not below zero."""
@@ -229,8 +220,7 @@ class Simulation:
     def snapshot(self) -> State:
         """A copy of everything that determines what comes next."""
         w = self._w
-        arrays = [w.q, w.v, w.u, w.p, w.U]
-        q, v, u, p, U = (array.copy() for array in arrays)
+        q, v, u, p, U = (array.copy() for array in (w.q, w.v, w.u, w.p, w.U))
         rest = [w.turns.copy(), w.peaks.copy(), w.stepper_memory.copy(), w.stabilizer_memory.copy()]
         return State(self._tick, q, v, u, p, U, self._configuration, *rest)
 
@@ -290,8 +280,7 @@ class Simulation:
     def _warn_if_open(self) -> None:
         self.violation()  # fills the rows
         mechanism, w, rows = self.system.mechanism, self._w, self.system.configurations[0]
-        found = violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot[: rows.n_rows])
-        if found:
+        if found := violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot):
             warnings.warn(start_line(mechanism, found), StartWarning, stacklevel=3)
 
     def _refresh(self) -> None:
@@ -317,12 +306,10 @@ class Simulation:
                 values[names.index(name)] = value
         else:
             values = np.asarray(effort, dtype=float).reshape(-1)
-            if values.size != self.system.n_u:
-                raise InvalidRequest(
-                    f"{values.size} efforts given; {self.system.mechanism.name!r} has {self.system.n_u} actuators"
-                )
+            if values.size != (n_u := self.system.n_u):
+                raise InvalidRequest(f"{values.size} efforts given; {self.system.mechanism.name!r} has {n_u} actuators")
         require_finite(self.system.mechanism.name, "effort", values.tolist())
-        self._change(self._w.u, np.minimum(np.maximum(values, -self._effort_limit), self._effort_limit))
+        self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
@@ -393,8 +380,8 @@ class Simulation:
     def poses(self) -> tuple[np.ndarray, np.ndarray]:
         """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""
         self._bound_poses()
-        p, R = self._pose_arrays
-        return p.reshape(-1, 3).copy(), spatial.quaternions_from_rotations(R.reshape(-1, 3, 3))
+        self._bound_quaternions()
+        return self._pose_arrays[0].reshape(-1, 3).copy(), self._quaternions.reshape(-1, 4).copy()
 
     def multipliers(self) -> np.ndarray:
         """lam (n_r,) of M a + J' lam = f at the present state, with the U that held over the last step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from sim_core.flexible.description import BeamContact
 from sim_core.mechanism import Coincidence, Distance, Mechanism, Slider
 
 ROUNDING = 1e-9  # of the characteristic length, or of its multiple per second: below, numbers were merely rounded
@@ -39,7 +40,8 @@ def _unit(mechanism: Mechanism, name: str, per_second: str) -> str:
     owners = [item for item in (*mechanism.joints, *mechanism.constraints) if item.name == name]
     planar = all(body.orientation == "planar" for body in mechanism.bodies)
     lengths = [
-        isinstance(item, Coincidence | Distance | Slider) or (planar and getattr(item, "kind", "") == "revolute")
+        isinstance(item, Coincidence | Distance | Slider | BeamContact)
+        or (planar and getattr(item, "kind", "") == "revolute")
         for item in owners
     ]
     return f" m{per_second}" if owners and all(lengths) else " per s" if per_second else ""

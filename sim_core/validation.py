@@ -10,7 +10,16 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.validation import check_beams
-from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation
+from sim_core.mechanism import (
+    COORDINATES,
+    GROUND,
+    Actuator,
+    Body,
+    Joint,
+    Mechanism,
+    SpinRelation,
+)
+from sim_core.outputs import names_of
 from sim_core.quantities import Captured, Tunable, Vector3, value_of
 
 NAMED = {
@@ -48,6 +57,7 @@ def validate(mechanism: Mechanism) -> None:
         _check_damping(spring.damping, "N s/m", f"{owner}: spring {spring.name!r}")
     _check_configurations(mechanism, owner)
     check_beams(mechanism, owner)
+    _check_arrows(mechanism, owner)
     _check_start(mechanism, owner)
 
 
@@ -231,6 +241,17 @@ def _check_configurations(mechanism: Mechanism, owner: str) -> None:
         for end in (guard.source, guard.target):
             if end not in names:
                 raise UnknownName(f"{owner}: guard {guard.name!r}", "configuration", end, names)
+
+
+def _check_arrows(mechanism: Mechanism, owner: str) -> None:
+    outputs = [name for output in mechanism.outputs for name in names_of(output)]
+    for arrow in mechanism.arrows:
+        where = f"{owner}: arrow {arrow.name!r}"
+        for name in arrow.outputs:
+            if name not in outputs:
+                raise UnknownName(where, "output", name, outputs)
+        if len(arrow.outputs) != len(arrow.axes):
+            raise InvalidMechanism(f"{where}: {len(arrow.axes)} axes for {len(arrow.outputs)} outputs; one each")
 
 
 def _check_start(mechanism: Mechanism, owner: str) -> None:

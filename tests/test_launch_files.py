@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -102,3 +103,15 @@ def test_the_squeezers_recording_ends_at_its_published_angles(tmp_path: Path, ru
     assert len(names) == 7
     published = dict(zip(names, map(float, values.split(",")), strict=True))
     assert {name: state[f"outputs.{name}"][-1] for name in names} == pytest.approx(published, rel=1e-9)
+
+
+def test_a_beam_is_recorded_as_it_is_deflected(tmp_path: Path, runtime_folder: Path) -> None:
+    run(ROOT / "launch/examples/lipinski.toml", tmp_path, runtime_folder)
+    recording = read_recording(tmp_path / "lipinski.mcap")
+    state, lines = recording["lipinski_pendulum/state"], recording["lipinski_pendulum/lines"]
+    assert state["timestamp"][-1] == pytest.approx(2.0)
+    assert len(lines["timestamp"]) == len(recording["lipinski_pendulum/body_poses"]["timestamp"]) > 100
+    points = lines["points"].reshape(len(lines["timestamp"]), -1, 3)
+    at = np.searchsorted(state["timestamp"], lines["timestamp"] - 1e-9)
+    middle = -points[:, points.shape[1] // 2, 2]
+    np.testing.assert_allclose(middle, state["outputs.midspan"][at], rtol=0, atol=1e-6)

@@ -22,7 +22,8 @@ BOX_FACES = tuple([k for k in range(8) if (k >> axis) & 1 == end] for axis in ra
 @dataclass(frozen=True)
 class Outline:
     """One shape on the paper: corners (k, 2), closed when it is a surface; radius > 0 for a ball at corner
-    0; fine for a mark on a surface; shade for how bright a surface is by the way it faces."""
+    0; fine for a mark on a surface; shade for how bright a surface is by the way it faces; width in pixels of a line
+    other than a body's."""
 
     body: int
     color: str
@@ -32,6 +33,8 @@ class Outline:
     radius: float = 0.0
     fine: bool = False
     shade: float = 1.0
+    width: float = 0.0
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Skeleton:
         self.bodies = len(description.bodies)
         self.gravity = np.asarray(description.gravity, dtype=np.float64)
         self.colors = [next((shape.color for shape in body.shapes if shape.color), "") for body in description.bodies]
+        self.visible = np.array([bool(body.shapes) for body in description.bodies], dtype=bool)
         self._parts = [
             part
             for index, body in enumerate(description.bodies)

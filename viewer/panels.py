@@ -9,6 +9,7 @@ from itertools import groupby
 from viewer.signals import Signals
 
 NO_DRIVE = "this robot has no actuators"
+NO_OUTPUTS = "this robot has no outputs"
 NO_VIOLATION = "exactly 0 in every state: no constraints"
 
 
@@ -30,7 +31,7 @@ FIELDS = (
     Field("energy", "Energy", "J"),
     Field("phi", "Violation |Φ|", "constraints' units", log=True),
     Field("phidot", "Violation |dΦ/dt|", "constraints' units/s", log=True),
-    Field("outputs", "Outputs", "SI"),
+    Field("outputs", "Outputs", "{output}"),
 )
 
 
@@ -102,12 +103,17 @@ def _of_field(field: Field, signals: Signals) -> list[Panel]:
         return [Panel(field, field.unit, frozenset(), NO_VIOLATION)]
     if "{" not in field.unit:
         return [Panel(field, field.unit)]
-    if description is None:
-        return [Panel(field, field.unit.format(joint="rad", effort="N m"))]
+    if description is None or (field.name == "outputs" and len(description.outputs) != len(description.output_units)):
+        return [Panel(field, field.unit.format(joint="rad", effort="N m", output="SI"))]
     if field.name == "effort":
         if not description.actuators:
             return [Panel(field, "N m", frozenset(), NO_DRIVE)]
         units = [(name, one.unit) for one in description.actuators for name in (one.joint, one.name)]
+    elif field.name == "outputs":
+        if not description.outputs:
+            return [Panel(field, "SI", frozenset(), NO_OUTPUTS)]
+        named = zip(description.outputs, description.output_units, strict=True)
+        units = [(name, unit or "SI") for name, unit in named]
     else:
         units = [(joint.name, joint.unit) for joint in description.joints]
         units += [(one.name, _of_joint(one.unit)) for one in description.actuators]
@@ -124,6 +130,10 @@ def _by_unit(field: Field, units: Iterable[tuple[str, str]]) -> list[Panel]:
     for name, unit in units:
         known.setdefault(name, unit)
     return [
-        Panel(field, field.unit.format(joint=unit, effort=unit), frozenset(n for n in known if known[n] == unit))
+        Panel(
+            field,
+            field.unit.format(joint=unit, effort=unit, output=unit),
+            frozenset(n for n in known if known[n] == unit),
+        )
         for unit in dict.fromkeys(known.values())
     ]

@@ -1,10 +1,9 @@
-"""The picture of the bodies: the present pose, faint earlier ones, the paths of the tips, and the ground."""
+"""The picture of the bodies: the present pose, faint earlier ones, paths of the tips, and what is beside them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,30 +15,42 @@ from viewer import theme
 from viewer.axes import PlainAxis
 from viewer.bodies import Outline, Skeleton, evenly_along
 from viewer.projection import Seen, View, choose_view
-from viewer.series import Floats, Series, row_at
+from viewer.series import Drawn, Floats, row_at
+from viewer.signals import Signals
+from viewer.stage import LONGEST_ARROW, Force, Stage, around, arrow, lines
 from viewer.surroundings import Surroundings
 
 GHOSTS = 14
 SURVEYED = 400  # poses looked at to choose the view and its limits
+SURVEYED_LINES = 60
+BODY = "●"  # in a legend
+WIDE = 2.2  # times higher
 TRACE_POINTS = 3000
 TRACE_PIECES = 24  # of fading opacity
 
 
+Layer = tuple[list[Outline], float]
+
+
 class BodiesItem(pg.GraphicsObject):
-    """Paths in their colours, over them outlines of bodies, each list with an opacity, drawn in order."""
+    """Paths in their colours, outlines in layers with an opacity each, drawn in order: behind, bodies, over them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._layers: list[tuple[list[Outline], float]] = []
+        self._layers: list[Layer] = []
+        self._around: tuple[list[Layer], list[Layer]] = ([], [])
         self._paths: list[tuple[Floats, Any]] = []
         self._bounds = QtCore.QRectF()
         self.present = QtCore.QRectF()  # what the last layer takes up
 
-    def show_layers(self, layers: list[tuple[list[Outline], float]], paths: list[tuple[Floats, Any]]) -> None:
+    def show_layers(
+        self, layers: list[Layer], paths: list[tuple[Floats, Any]], behind: list[Layer], over: list[Layer]
+    ) -> None:
         """Replace what is drawn."""
         self.prepareGeometryChange()
-        self._layers, self._paths = layers, paths
-        corners = [outline.corners for outlines, _ in layers for outline in outlines if len(outline.corners)]
+        self._layers, self._paths, self._around = layers, paths, (behind, over)
+        everything = [*behind, *layers, *over]
+        corners = [outline.corners for outlines, _ in everything for outline in outlines if len(outline.corners)]
         corners += [points[np.isfinite(points).all(axis=1)] for points, _ in paths]
         pad = max((outline.radius for outlines, _ in layers for outline in outlines), default=0.0)
         if corners:
@@ -56,10 +67,16 @@ class BodiesItem(pg.GraphicsObject):
     def paint(self, painter: Any, *_: Any) -> None:
         """Qt asks for this."""
         painter.setRenderHint(QtGui.QPainter.RenderHint.Antialiasing)
+        behind, over = self._around
+        self._paint_layers(painter, behind)
         for points, color in self._paths:
             painter.setPen(pg.mkPen(color, width=1))
             painter.drawPath(pg.arrayToQPath(points[:, 0], points[:, 1], connect="finite"))
-        for outlines, opacity in self._layers:
+        self._paint_layers(painter, self._layers)
+        self._paint_layers(painter, over)
+
+    def _paint_layers(self, painter: Any, layers: list[Layer]) -> None:
+        for outlines, opacity in layers:
             for outline in outlines:
                 self._paint(painter, outline, opacity)
 
@@ -79,7 +96,10 @@ class BodiesItem(pg.GraphicsObject):
             painter.setPen(edge)
             painter.drawPolyline(QtGui.QPolygonF(points))
         else:
-            pen = pg.mkPen(theme.faded(color, opacity), width=4.0 if opacity > 0.9 else 2.5)
+            bold, thin = (outline.width, 0.45 * outline.width) if outline.width else (4.0, 2.5)
+            pen = pg.mkPen(theme.faded(color, opacity), width=bold if opacity > 0.9 else thin)
+            if outline.dashed:
+                pen.setDashPattern([3, 2])
             pen.setCapStyle(QtCore.Qt.PenCapStyle.RoundCap)
             pen.setJoinStyle(QtCore.Qt.PenJoinStyle.RoundJoin)
             painter.setPen(pen)
@@ -118,15 +138,21 @@ class BodyPicture:
         self._view: View | None = None
         self._skeleton: Skeleton | None = None
         self._seen: Seen | None = None
+        self._stage = Stage(Description())
+        self.wide = False  # once much wider than high, the picture wants the whole width
+        self._size, self._largest_force = 1.0, 0.0
+        self._numbers: list[Any] = []
         self._surroundings = Surroundings(self.plot)
         self._bodies = BodiesItem()
         self._bodies.setZValue(10.0)
         self.plot.addItem(self._bodies)
 
-    def survey(self, description: Description, poses: Series, until: float = math.inf) -> None:
-        """Choose the view and its limits for these poses, up to a time in seconds."""
-        skeleton = self._know(description)
-        rows = poses.values[poses.times <= until]
+    def survey(self, signals: Signals) -> None:
+        """Choose the view and its limits for all that was seen so far; of a run that diverged, until then."""
+        if signals.description is None or signals.poses is None:
+            return
+        skeleton, poses = self._know(signals.description), signals.poses
+        rows = poses.values[poses.times <= signals.sane_until]
         picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))] if len(rows) else rows
         spots = skeleton.spots(picked[np.isfinite(picked).all(axis=1)])
         if spots.size == 0 or self._seen is None:
@@ -134,34 +160,85 @@ class BodyPicture:
         self._seen.add(spots)
         plane = self._seen.plane(skeleton.gravity) if self._plane == "auto" else self._plane
         self._view = choose_view(plane, skeleton.gravity, skeleton.front(picked))
-        self.caption = self._surroundings.draw(self._view, skeleton.gravity, skeleton.reach(spots))
+        cloud = skeleton.reach(spots)
+        drawn = signals.lines.cloud(signals.sane_until, SURVEYED_LINES)
+        cloud = np.concatenate([cloud, around(cloud, np.concatenate([drawn, self._stage.ground_spots()]))])
+        outputs = signals.series.get("outputs")
+        if outputs is not None:
+            sane = outputs.times <= signals.sane_until
+            self._largest_force = self._stage.largest_force(outputs.labels, outputs.values[sane])
+        self.caption = self._surroundings.draw(self._view, skeleton.gravity, cloud)
+        width, height = np.ptp(self._view.project(cloud)[:, :2], axis=0).tolist()
+        self._size = max(min(max(width, height), 2.0 * min(width, height)), 1e-9)
+        self.wide = self.wide or bool(width > WIDE * height)
 
     def _know(self, description: Description) -> Skeleton:
         """The skeleton of this robot; for another one than before, all that was seen is forgotten."""
         if self._skeleton is None or not self._skeleton.is_of(description):
             self._skeleton = Skeleton(description)
+            self._stage = Stage(description)
             self._seen = self._skeleton.seen()
-            self._view = None
+            self._view, self.wide = None, False
         return self._skeleton
 
-    def show(self, poses: Series, time: float, since: float, ghosts: bool) -> None:
+    def show(self, signals: Signals, time: float, since: float, ghosts: bool) -> None:
         """Draw the pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two."""
-        skeleton, view = self._skeleton, self._view
-        present = row_at(poses.times, time)
-        if skeleton is None or view is None or present is None:
+        skeleton, view, poses = self._skeleton, self._view, signals.poses
+        present = None if poses is None else row_at(poses.times, time)
+        if skeleton is None or view is None or poses is None or present is None:
             return
         first = row_at(poses.times, since) or 0
-        rows = poses.values[first : present + 1]
+        rows, times = poses.values[first : present + 1], poses.times[first : present + 1]
         stride = max(1, len(rows) // TRACE_POINTS)
         paths = view.project(skeleton.tips(rows[::stride]))[..., :2]
-        layers: list[tuple[list[Outline], float]] = []
+        layers: list[Layer] = []
+        behind: list[Layer] = [(self._stage.ground(view), 1.0)]
         if ghosts:
             marks = evenly_along(paths.reshape(len(paths), -1), GHOSTS + 1)[:-1]
             for place, mark in enumerate(marks):
                 opacity = 0.20 + 0.20 * place / max(1, len(marks) - 1)
                 layers.append((list(skeleton.outlines(rows[mark * stride], view)), opacity))
-        layers.append((list(skeleton.outlines(rows[-1], view)), 1.0))
-        self._bodies.show_layers(layers, self._fading(paths))
+                behind.append((lines(signals.lines.at(float(times[mark * stride])), view), opacity))
+        behind.append((lines(signals.lines.at(time, first=True), view), 1.0))
+        behind.append((lines(signals.overlay.at(time), view, overlay=True), 1.0))
+        p_WB, R_WB = skeleton.place(rows[-1])
+        bodies = list(skeleton.outlines(rows[-1], view))
+        if len(p_WB):
+            bodies += self._stage.springs(p_WB, R_WB, view, self._size)
+            bodies.sort(key=lambda outline: round(outline.depth, 6))  # which keeps the order of equals
+        layers.append((bodies, 1.0))
+        forces = self._stage.forces(p_WB, R_WB, signals.outputs_at(time)) if len(p_WB) else []
+        over: list[Layer] = [(self._show_forces(forces, view), 1.0)]
+        self._bodies.show_layers(layers, self._fading(paths), behind, over)
+
+    def _show_forces(self, forces: Sequence[Force], view: View) -> list[Outline]:
+        """Arrows, and beside the tip of each its size in N."""
+        scale = LONGEST_ARROW * self._size / self._largest_force if self._largest_force > 0.0 else 0.0
+        found: list[Outline] = []
+        while len(self._numbers) < len(forces):
+            number = pg.TextItem(color=theme.FORCE, anchor=(-0.05, 0.5))
+            number.setFont(theme.font(10.0, bold=True))
+            number.setZValue(20.0)
+            self.plot.addItem(number, ignoreBounds=True)
+            self._numbers.append(number)
+        for number, force in zip_longest(self._numbers, forces):
+            parts = arrow(force, view, scale, self._size) if force is not None else []
+            number.setVisible(bool(parts))
+            if parts and force is not None:
+                found += parts
+                number.setText(f"{float(np.linalg.norm(force.newton)):.0f} N")
+                number.setPos(*parts[-1].corners[1])
+        return found
+
+    def keys(self, signals: Signals) -> list[tuple[str, str, str]]:
+        """(mark, name, colour) of everything for a legend: bodies, lines, springs, forces."""
+        if signals.description is None:
+            return []
+        self._know(signals.description)
+        found = [(BODY, name, color) for name, color in body_names(signals.description)]
+        for drawn, mark, color in ((signals.lines.last, "━", theme.LINE), (signals.overlay.last, "╍", theme.OVERLAY)):
+            found += [(mark, name, color) for name in _names(drawn)]
+        return found + self._stage.keys
 
     @property
     def outgrown(self) -> bool:
@@ -172,7 +249,7 @@ class BodyPicture:
         """Tips' paths (n, bodies, 2) in pieces with their colours, older ones fainter; none for tips at rest."""
         if len(paths) < 2 or self._skeleton is None:
             return []
-        span = np.nan_to_num(np.ptp(paths, axis=0)).max(axis=1)
+        span = np.where(self._skeleton.visible, np.nan_to_num(np.ptp(paths, axis=0)).max(axis=1), 0.0)
         edges = np.linspace(0, len(paths) - 1, TRACE_PIECES + 1).astype(int).tolist()
         pieces = []
         for body in np.flatnonzero(span > 0.05 * max(float(span.max()), 1e-9)).tolist():
@@ -185,6 +262,14 @@ class BodyPicture:
 
 
 def body_names(description: Description) -> Sequence[tuple[str, str]]:
-    """(name, colour) of each body, for a legend."""
+    """(name, colour) of each body that has a shape, for a legend."""
     colors = Skeleton(description).colors
-    return [(body.name, theme.body_color(index, colors[index]).name()) for index, body in enumerate(description.bodies)]
+    return [
+        (body.name, theme.body_color(index, colors[index]).name())
+        for index, body in enumerate(description.bodies)
+        if body.shapes
+    ]
+
+
+def _names(drawn: Drawn | None) -> Sequence[str]:
+    return drawn.names if drawn is not None else ()

@@ -14,8 +14,8 @@ from viewer import theme
 from viewer.axes import PlainAxis, PowerAxis
 from viewer.panels import Field, Panel, arrange
 from viewer.series import Floats, Series, decimated
-from viewer.signals import Signals
-from viewer.titles import Title, compose
+from viewer.signals import SCALARS, Signals
+from viewer.titles import Title, compose, table
 
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
@@ -32,6 +32,7 @@ class FieldPlot:
         self.field = panel.field
         self.plot = plot
         self.title = title
+        self.unnamed: list[tuple[str, str]] = []  # curves by label and colour that its title has no room for
         self._curves: dict[tuple[str, str], Any] = {}
         self._still = False
         self._sane_until = math.inf
@@ -69,8 +70,7 @@ class FieldPlot:
             self.divergence.setPos(signals.diverged_at)
         bounds: list[tuple[float, float]] = []
         shown = set()
-        main = signals.series.get(self.field.name)
-        labels = main.labels if main is not None else ()
+        known = self._places(signals)
         for role in ("", self.field.over) if self.field.over else ("",):
             series = signals.series.get(role or self.field.name)
             if series is None or len(series.times) == 0:
@@ -78,7 +78,7 @@ class FieldPlot:
             for column, label in enumerate(series.labels):
                 if not self.panel.takes(label):
                     continue
-                place = labels.index(label) if label in labels else column
+                place = known.get(label, column)
                 shown.add((role, label))
                 bounds += self._draw(role, label, place, series, column, start, end)
         for key in set(self._curves) - shown:
@@ -92,11 +92,10 @@ class FieldPlot:
 
     def show_title(self, signals: Signals) -> None:
         """Title, unit and legend above the plot, for the width it has now."""
-        main = signals.series.get(self.field.name)
-        labels = main.labels if main is not None else ()
-        curves = [(label, theme.curve_color(i)) for i, label in enumerate(labels) if self.panel.takes(label)]
-        named = self.field.unit.startswith("{") or len(curves) > 1  # a scalar's title says it all
-        text, lines = compose(
+        known = self._places(signals)
+        curves = [(label, theme.curve_color(i)) for label, i in known.items() if self.panel.takes(label)]
+        named = self.field.name not in SCALARS  # a scalar's title says it all
+        text, lines, all_named = compose(
             self.field.title,
             self.panel.unit,
             curves if named else [],
@@ -105,6 +104,12 @@ class FieldPlot:
             self.plot.size().width() - AXIS_WIDTH,
         )
         self.title.set_html(text, lines)
+        self.unnamed = [] if all_named else curves
+
+    def _places(self, signals: Signals) -> dict[str, int]:
+        """The place of each label, by which it has its colour: a joint's is the same in all panels."""
+        main = signals.series.get(self.field.name)
+        return {label: place for place, label in enumerate(main.labels if main is not None else ())}
 
     def _draw(
         self, role: str, label: str, place: int, series: Series, column: int, start: float, end: float
@@ -230,6 +235,11 @@ class PlotGrid:
         self.widget.ci.layout.activate()
         for plot in self.plots:
             plot.show_title(signals)
+
+    def key(self) -> str:
+        """The names of all curves that their titles have no room for, as rich text."""
+        curves = dict.fromkeys(curve for plot in self.plots for curve in plot.unnamed)
+        return table(list(curves), self.widget.width() - AXIS_WIDTH)
 
     def mark(self, time: float | None) -> None:
         """Show the instant of the picture, None for nowhere."""

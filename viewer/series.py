@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +62,54 @@ class Whole:
 
 
 Series = Ring | Whole
+
+
+class Drawn(NamedTuple):
+    """Lines of one instant: names, and points (k, 3) of each, m."""
+
+    names: tuple[str, ...]
+    lines: tuple[Floats, ...]
+
+
+class Track:
+    """The latest `capacity` messages of lines or so, by time."""
+
+    def __init__(self, capacity: int = 4096) -> None:
+        self._capacity = capacity
+        self._times: list[float] = []
+        self._drawn: list[Drawn] = []
+
+    def append(self, time: float, names: Sequence[str], counts: Sequence[int], points: Sequence[float]) -> None:
+        """Add what a message says; time in seconds."""
+        if len(self._times) >= 2 * self._capacity:
+            del self._times[: self._capacity], self._drawn[: self._capacity]
+        flat = np.asarray(points, dtype=np.float64).reshape(-1, 3)
+        self._times.append(time)
+        self._drawn.append(Drawn(tuple(names), tuple(np.split(flat, np.cumsum(counts)[:-1]) if counts else ())))
+
+    def at(self, time: float, first: bool = False) -> Drawn | None:
+        """The last at or before `time`; None before the first, or with `first` the first."""
+        place = bisect_right(self._times, time) - 1
+        if not self._times or (place < 0 and not first):
+            return None
+        return self._drawn[max(0, place)]
+
+    @property
+    def last(self) -> Drawn | None:
+        """The latest, None when there is none."""
+        return self._drawn[-1] if self._drawn else None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._times.clear()
+        self._drawn.clear()
+
+    def cloud(self, until: float, most: int) -> Floats:
+        """Points (k, 3) of at most `most` messages up to a time in seconds."""
+        end = bisect_right(self._times, until)
+        picked = np.unique(np.linspace(0, end - 1, most).astype(int)).tolist() if end else list[int]()
+        found = [points for place in picked for points in self._drawn[place].lines]
+        return np.concatenate(found) if found else np.zeros((0, 3))
 
 
 def row_at(times: Floats, time: float) -> int | None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nodes.wire.messages import BodyPoses, Description, Event, Message, Reference, RobotState
+from nodes.wire.messages import BodyPoses, Description, Event, Lines, Message, Reference, RobotState
 from nodes.wire.recording import Recording
-from viewer.series import Floats, Ring, Series, Whole
+from viewer.series import Floats, Ring, Series, Track, Whole, row_at
 
 VECTORS = ("position", "velocity", "effort")
 DIVERGED = "diverged"  # the kind of event that says so
@@ -23,6 +23,7 @@ class Signals:
 
     series       {"position": ..., "phi": ..., "outputs": ..., "reference": ...}, labels are joint or output
     names poses        rows p (3n) then quaternion (4n) per instant, None before the first
+    lines, overlay  the robot's own lines, as its beams, and what others lay over the picture
     description  None until it was heard
     violated     whether any state so far had a constraint violation other than exactly zero
     diverged_at  when the simulation left the finite numbers, None while it did not; seconds
@@ -34,6 +35,7 @@ class Signals:
         self.description: Description | None = None
         self.series: dict[str, Series] = {}
         self.poses: Series | None = None
+        self.lines, self.overlay = Track(), Track()
         self.time = 0.0
         self.states = 0
         self.violated = False
@@ -63,16 +65,27 @@ class Signals:
             self.description = message
         elif isinstance(message, BodyPoses):
             self._append_poses(message)
+        elif isinstance(message, Lines):
+            track = self.overlay if topic.endswith("/overlay") else self.lines
+            track.append(message.timestamp, message.name, message.count, message.points)
         elif isinstance(message, Event):
             if message.kind == DIVERGED:
                 self.diverge(message.timestamp)
         elif isinstance(message, Reference):
             self._append("reference", message.name, message.timestamp, message.position)
 
+    def outputs_at(self, time: float) -> dict[str, float]:
+        """The outputs of the last state at or before `time`, by name."""
+        series = self.series.get("outputs")
+        place = None if series is None else row_at(series.times, time)
+        return {} if series is None or place is None else dict(zip(series.labels, series.values[place], strict=True))
+
     def _take_state(self, state: RobotState) -> None:
         if state.timestamp < self.time:  # the simulation was put back: what comes does not continue what was
             self.series.clear()
             self.poses = None
+            self.lines.clear()
+            self.overlay.clear()
             self.diverged_at, self.sane_until = None, math.inf
         self.time = state.timestamp
         self.states += 1
@@ -128,6 +141,7 @@ def from_recording(recording: Recording) -> Signals:
         signals.diverge(float(events["timestamp"][found[-1]]))
     _add_reference(signals, recording)
     _add_poses(signals, recording)
+    _add_lines(signals, recording)
     return signals
 
 
@@ -143,3 +157,11 @@ def _add_poses(signals: Signals, recording: Recording) -> None:
     if columns is not None and columns["p"].ndim == 2 and columns["quaternion"].ndim == 2:
         rows: Floats = np.hstack([columns["p"], columns["quaternion"]])
         signals.poses = Whole([""] * rows.shape[1], columns["timestamp"], rows)
+
+
+def _add_lines(signals: Signals, recording: Recording) -> None:
+    for name, track in (("lines", signals.lines), ("overlay", signals.overlay)):
+        columns = recording.get(f"{signals.robot}/{name}")
+        if columns is not None:
+            for row in zip(*(columns[field] for field in ("timestamp", "name", "count", "points")), strict=True):
+                track.append(float(row[0]), [str(one) for one in row[1]], [int(one) for one in row[2]], row[3])

@@ -15,7 +15,14 @@ PAPER = "#ffffff"
 PANEL = "#f5f7f9"
 ACCENT = "#0b62a8"
 ALARM = "#c4161c"
-CURVES = ("#0072b2", "#d55e00", "#00845f", "#b0488a", "#a87400", "#3a9bd0", "#6b4fb3", "#4d4d4d")
+GOLDEN = 0.6180339887498949  # of a turn between hues: the next always falls into a wide gap
+CURVES = (
+    *("#0072b2", "#d55e00", "#00845f", "#b0488a", "#a87400", "#3a9bd0", "#6b4fb3", "#4d4d4d"),
+    *("#e6194b", "#7bb32e", "#00a6a6", "#f28ab2", "#8c4a1f", "#1f2f8f", "#d1b000", "#9aa3ad"),
+    *("#7a0033", "#5c6b10", "#005468", "#d92fd0", "#ff9a5c", "#7fb5ff", "#b49be0", "#0b3d24"),
+    *("#2222e0", "#00c000", "#ff1199", "#bb00ff", "#bbaa77", "#00cc77", "#cc0000", "#0055ff"),
+)
+LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1b7a3d", "#c4161c"  # beside the bodies
 BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
 
 
@@ -35,8 +42,11 @@ def silence_runtime_folder() -> None:
 
 
 def curve_color(index: int) -> str:
-    """The colour of the index-th curve of a plot."""
-    return CURVES[index % len(CURVES)]
+    """The colour of the index-th curve of a plot: no other has the same."""
+    if index < len(CURVES):
+        return CURVES[index]
+    hue, light = (index * GOLDEN) % 1.0, 0.4 + 0.5 * ((index * GOLDEN**2) % 1.0)
+    return str(QtGui.QColor.fromHsvF(hue, 0.85, light).name())
 
 
 def body_color(index: int, wanted: str = "") -> Any:
@@ -66,6 +76,7 @@ QLabel {{ color: {INK}; }}
 QLabel#title {{ font-size: 20px; font-weight: bold; }}
 QLabel#subtitle {{ color: {MUTED}; font-size: 12px; }}
 QLabel#section {{ font-size: 13px; font-weight: bold; }}
+QLabel#key {{ font-size: 12px; padding-left: 62px; }}
 QLabel#caption {{ color: {MUTED}; font-size: 11px; }}
 QLabel#empty {{ color: {MUTED}; font-size: 20px; background: {PAPER}; }}
 QPushButton {{ padding: 4px 14px; border: 1px solid {FAINT}; border-radius: 4px; }}

@@ -1,4 +1,4 @@
-"""The line or two above a plot: title, unit, and a legend of as many curves as there is room for."""
+"""The lines above a plot: title, unit, and a legend of its curves; below all plots a table where they are many."""
 
 from __future__ import annotations
 
@@ -36,42 +36,50 @@ class Title(pg.GraphicsWidget):
 
 def compose(
     title: str, unit: str, curves: Sequence[tuple[str, str]], dashed: bool, remark: str, width: float
-) -> tuple[str, int]:
-    """The rich text and its number of lines, for `width` pixels.
+) -> tuple[str, int, bool]:
+    """The rich text and its number of lines, for `width` pixels, and whether it names all curves.
 
-    curves  (label, colour), named in order as far as they fit
+    curves  (label, colour), all named in order, or where they do not fit only counted: the table below names them
     dashed  whether references are drawn
     remark  said where there is no curve to name
     """
     head = f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(title)}</span>"
     head += f"{GAP}<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>"
-    after = len("reference") + 3 if dashed else 0
-    length = sum(len(label) + 3 for label, _ in curves) + after + len(remark)
-    if length == 0:
-        return head, 1
-    one_line = LETTER_WIDTH * (len(title) + len(unit) + 5 + length) <= width
-    keys = [(len(label) + 3, _key(color, "━", label)) for label, color in curves]
     behind = [(len("reference") + 3, _key(theme.INK, "╍", "reference"))] if dashed else []
     behind += [(len(remark), _muted(remark))] if remark else []
-    if one_line:
-        return head + GAP + _joined([*keys, *behind]), 1
-    rows = _rows(keys, behind, int(width / LETTER_WIDTH))
-    return "<br>".join([head, *(_joined(row) for row in rows)]), 1 + len(rows)
+    keys = [(len(label) + 3, _key(color, "━", label)) for label, color in curves]
+    length = sum(entry[0] for entry in (*keys, *behind))
+    if length == 0:
+        return head, 1, True
+    if LETTER_WIDTH * (len(title) + len(unit) + 5 + length) <= width:
+        return head + GAP + _joined([*keys, *behind]), 1, True
+    rows = _rows([*keys, *behind], int(width / LETTER_WIDTH))
+    if len(rows) > LEGEND_LINES:
+        counted = f"{len(curves)} curves, named below"
+        return head + GAP + _joined([(len(counted) + 3, _muted(counted)), *behind]), 1, False
+    return "<br>".join([head, *(_joined(row) for row in rows)]), 1 + len(rows), True
 
 
-def _rows(keys: Sequence[Entry], behind: Sequence[Entry], letters: int) -> list[list[Entry]]:
-    """The entries in lines of so many letters, in order; keys that find no room are counted instead."""
-    for named in range(len(keys), -1, -1):
-        more = f"and {len(keys) - named} more"
-        counted = [] if named == len(keys) else [(len(more) + 3, _muted(more))]
-        rows: list[list[Entry]] = [[]]
-        for entry in [*keys[:named], *counted, *behind]:
-            if rows[-1] and sum(length for length, _ in rows[-1]) + entry[0] > letters:
-                rows.append([])
-            rows[-1].append(entry)
-        if len(rows) <= LEGEND_LINES:
-            return rows
-    return [[*counted, *behind]]
+def table(curves: Sequence[tuple[str, str]], width: float) -> str:
+    """Names of curves (label, colour) in columns for `width` pixels, read down: rich text; nothing for none."""
+    if not curves:
+        return ""
+    widest = LETTER_WIDTH * (max(len(label) for label, _ in curves) + 4)
+    columns = max(1, min(len(curves), int(width / widest)))
+    height = -(-len(curves) // columns)
+    rows = [[_key(color, "━", label) for label, color in curves[row::height]] for row in range(height)]
+    cells = ["".join(f"<td style='padding-right:12px'>{entry}</td>" for entry in row) for row in rows]
+    return "<table cellspacing='0'>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
+
+
+def _rows(entries: Sequence[Entry], letters: int) -> list[list[Entry]]:
+    """The entries in lines of so many letters, in order."""
+    rows: list[list[Entry]] = [[]]
+    for entry in entries:
+        if rows[-1] and sum(length for length, _ in rows[-1]) + entry[0] > letters:
+            rows.append([])
+        rows[-1].append(entry)
+    return rows
 
 
 def _joined(entries: Sequence[Entry]) -> str:

@@ -15,7 +15,7 @@ from nodes.wire.messages import Message, RobotState, Status
 from viewer import theme
 from viewer.live import LiveFeed
 from viewer.panels import choose_fields
-from viewer.picture import BodyPicture, body_names
+from viewer.picture import BODY, BodyPicture
 from viewer.plots import PlotGrid
 from viewer.signals import Signals
 
@@ -77,12 +77,13 @@ class Window(QtWidgets.QMainWindow):
         header.addLayout(names, 1)
         header.addWidget(self.clock, 0, QtCore.Qt.AlignmentFlag.AlignTop)
         shown = QtWidgets.QWidget()
-        across = QtWidgets.QHBoxLayout(shown)
+        self._across = across = QtWidgets.QBoxLayout(QtWidgets.QBoxLayout.Direction.LeftToRight, shown)
         across.setContentsMargins(0, 0, 0, 0)
         across.addLayout(self._build_picture(), 11)
         plots = QtWidgets.QVBoxLayout()
-        self.left_out = _label("", "caption")
+        self.left_out, self.key = _label("", "caption"), _label("", "key")
         plots.addWidget(self.grid.widget, 1)
+        plots.addWidget(self.key)
         plots.addWidget(self.left_out, 0, QtCore.Qt.AlignmentFlag.AlignRight)
         across.addLayout(plots, 17)
         self.empty = _label(waiting, "empty")
@@ -109,6 +110,13 @@ class Window(QtWidgets.QMainWindow):
         column.addWidget(self.picture.widget, 1)
         column.addWidget(self.caption)
         return column
+
+    def _lay_out(self) -> None:
+        """A wide picture stands above the plots, any other beside them."""
+        directions = QtWidgets.QBoxLayout.Direction
+        direction = directions.TopToBottom if self.picture.wide else directions.LeftToRight
+        if direction != self._across.direction():
+            self._across.setDirection(direction)
 
     def _build_controls(self) -> Any:
         self.play = QtWidgets.QPushButton("Play")
@@ -140,13 +148,13 @@ class Window(QtWidgets.QMainWindow):
             self.caption.setText("no description of the robot was heard: its bodies are not known")
             return
         if signals.poses is not None:
-            self.picture.survey(signals.description, signals.poses, signals.sane_until)
-        entries = [
-            f"<span style='color:{color}'>●</span>&nbsp;{html.escape(name)}"
-            for name, color in body_names(signals.description)
-        ]
-        named = len(entries) <= MOST_NAMED
-        self.legend.setText(" &nbsp;&nbsp;".join(entries) if named else f"{len(entries)} bodies")
+            self.picture.survey(signals)
+        self._lay_out()
+        keys = self.picture.keys(signals)
+        bodies = [key for key in keys if key[0] == BODY]
+        entries = [] if len(bodies) <= MOST_NAMED else [f"{len(bodies)} bodies"]
+        entries += [_key(*key) for key in keys if not entries or key[0] != BODY]
+        self.legend.setText(" &nbsp;&nbsp;".join(entries))
         if signals.poses is None:
             self.caption.setText("no poses of the bodies here")
             return
@@ -172,11 +180,12 @@ class Window(QtWidgets.QMainWindow):
         if self.feed is not None or self._frames == 0:
             self.grid.show(signals, start, end)
             self.left_out.setText(self.grid.caption)
+            self._show_key()
         self.grid.mark(None if self.feed is not None or self._still else self._now)
         if signals.poses is not None:
             since = start if self._still else max(start, self._now - LIVE_TRACE_S)
             # of a run that diverged, the last pose before its bodies flew apart
-            self.picture.show(signals.poses, min(self._now, signals.sane_until), since, ghosts=self._still)
+            self.picture.show(signals, min(self._now, signals.sane_until), since, ghosts=self._still)
 
     def _on_frame(self) -> None:
         if self.feed is not None:
@@ -282,6 +291,13 @@ class Window(QtWidgets.QMainWindow):
 
     def _lay_out_titles(self) -> None:
         self.grid.lay_out_titles(self.signals)
+        self._show_key()
+
+    def _show_key(self) -> None:
+        text = self.grid.key()
+        self.key.setVisible(bool(text))
+        if text != self.key.text():
+            self.key.setText(text)
 
     def closeEvent(self, event: Any) -> None:
         """Stop listening before the window goes."""
@@ -294,6 +310,10 @@ class Window(QtWidgets.QMainWindow):
 def diverged_text(signals: Signals) -> str:
     """In words, that and when the simulation diverged; nothing where it did not."""
     return "" if signals.diverged_at is None else f"; diverged at t = {signals.diverged_at:.3f} s (dashed)"
+
+
+def _key(mark: str, name: str, color: str) -> str:
+    return f"<span style='color:{color}'>{mark}</span>&nbsp;{html.escape(name)}"
 
 
 def _label(text: str, name: str) -> Any:

@@ -70,8 +70,9 @@ class ModelOfRobot:
 class ModelController(Node, ABC):
     """Answers every state with efforts of its joints, which follow `reference`; before the first they stay in place.
 
-    A subclass says in `_effort` what the efforts are, from the arrays q, v (measured, all joints of the model) and the
-    targets of all joints; `self._inverse`, when called, reads its q, v and a and writes its tau.
+    A subclass says in `_effort` what the efforts are, from the arrays q, v (all joints of the model) and the targets of
+    all joints; `self._inverse`, when called, reads its q, v and a and writes its tau. An effort is held until the next
+    state comes, so all of them are of half that time later: q and v as measured, carried on.
     """
 
     listens = {"state": RobotState, "reference": Reference}
@@ -107,6 +108,8 @@ class ModelController(Node, ABC):
         self._inverse = DrivenDynamics(system)
         self._q, self._v = self._inverse.q, self._inverse.v
         self._expected = ExpectedJoints(self._context, model.names)
+        rate_hz = self._context.plan.get("sim", {}).get("rate_hz")
+        self._lead_s = max(self._context.step_s, 1.0 / rate_hz if rate_hz else 0.0) / 2.0
         return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
@@ -130,8 +133,11 @@ class ModelController(Node, ABC):
         if not self._holds:
             self._targets.hold(self._q)
             self._holds = True
-        targets = self._targets.at(state.timestamp)
-        self._error.see((targets[0] - self._q)[model.indices], self._targets.heard[model.indices])
+        now, lead = self._targets.at(state.timestamp), self._lead_s
+        self._error.see((now[0] - self._q)[model.indices], self._targets.heard[model.indices])
+        targets = self._targets.at(state.timestamp + lead)
+        self._q += lead * self._v + lead * lead / 2.0 * targets[2]
+        self._v += lead * targets[2]
         effort = self._effort(*targets)[model.indices]
         effort = np.minimum(np.maximum(effort, -model.effort_limit), model.effort_limit)
         return JointCommand(name=model.actuators, value=effort.tolist(), answers=state.seq)

@@ -28,18 +28,20 @@ class OmniBaseParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     timeout_s: float = 0.5  # s, of simulation time: an older cmd_vel no longer drives
     follow_gain: float = 4.0  # 1/s, of the error to the reference
     encoders_hz: float = 100.0  # Hz
+    rate_hz: float = 200.0  # Hz, of commands; wheels hold their speed in between
     file: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("timeout_s", "follow_gain", "encoders_hz"):
+        for name in ("timeout_s", "follow_gain", "encoders_hz", "rate_hz"):
             if not (math.isfinite(value := getattr(self, name)) and value > 0.0):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
 
 
 class OmniBase(Node):
-    """Answers every state with velocities of the base's joints, such that no wheel turns or speeds up too fast.
+    """Answers states with velocities of the base's joints, such that no wheel turns or speeds up too fast.
 
     A twist is asked for by `cmd_vel` in the base's own axes: x to the robot's right, y forward, yaw to the left.
+    While it is younger than `timeout_s` it goes before the reference; then the base goes to the reference, or stands.
     """
 
     listens = {"state": RobotState, "cmd_vel": Twist, "reference": Reference}
@@ -70,7 +72,8 @@ class OmniBase(Node):
         self._twist = np.zeros(3)  # what it drives at, in the base's axes
         self._place: np.ndarray | None = None
         self._angles = np.zeros(self._wheels.count)
-        self._counted = -1
+        self._counted = self._commanded = -1
+        self._commanded_at = time
         self._targets, self._error = Targets(JOINTS), TrackingError(JOINTS, UNITS)
         return None
 
@@ -85,20 +88,24 @@ class OmniBase(Node):
         return None
 
     def _answer(self, state: RobotState) -> Iterator[tuple[str, Message]]:
-        dt, self._time = state.timestamp - self._time, state.timestamp
+        self._time = state.timestamp
         place = np.array([state.position[i] for i in self._expected.indices])
-        yaw = float(place[2])
-        self._twist = self._speeded_up(base.within_limits(self._wheels, self._wanted(place)), dt)
-        rates = base.to_world(yaw, self._twist)
-        yield "command", JointCommand(mode="velocity", name=list(JOINTS), value=rates.tolist(), answers=state.seq)
+        wanted = self._wanted(place)
+        if (period := self._period(self._params.rate_hz)) != self._commanded:
+            dt, self._commanded, self._commanded_at = self._time - self._commanded_at, period, self._time
+            self._twist = self._speeded_up(base.within_limits(self._wheels, wanted), dt)
+            rates = base.to_world(float(place[2]), self._twist)
+            yield "command", JointCommand(mode="velocity", name=list(JOINTS), value=rates.tolist(), answers=state.seq)
         if self._place is not None:
             self._angles += base.wheel_turns(self._wheels, self._place, place)
         self._place = place
-        # half a step of grace, as stamps are rounded
-        period = math.floor((state.timestamp + self._context.step_s / 2.0) * self._params.encoders_hz)
-        if period != self._counted:
+        if (period := self._period(self._params.encoders_hz)) != self._counted:
             self._counted = period
             yield "encoders", self._encoders()
+
+    def _period(self, rate_hz: float) -> int:
+        """Whole periods until now; half a step of grace, as stamps are rounded."""
+        return math.floor((self._time + self._context.step_s / 2.0) * rate_hz)
 
     def _wanted(self, place: np.ndarray) -> np.ndarray:
         """The twist that is asked for: by cmd_vel, else by the reference, else none."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -30,6 +33,10 @@ class JointPosition(Node):
     listens = {"state": RobotState, "reference": Reference}
     speaks = {"command": JointCommand}
     Params = JointPositionParams
+
+    @classmethod
+    def commands(cls, params: JointPositionParams, plan: Mapping[str, Any]) -> Collection[str] | None:
+        return params.joints
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context

@@ -19,6 +19,8 @@ from nodes.hil.streams import Floats
 WINDOW = 8  # exchanges of which only the quickest counts, as in NTP's clock filter
 FEWEST = 3  # quickest exchanges for an offset and a drift
 RESOLUTION_S = 1e-6  # of the stamps; no uncertainty is below
+USUAL_DRIFT = 2e-4  # s per s, standard deviation of clocks that nothing is known of yet
+MAX_DRIFT = 5e-4  # of a clock that is not broken
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -134,21 +136,28 @@ def quickest(exchanges: Sequence[Exchange], window: int = WINDOW) -> list[Exchan
 
 
 def _line(x: Floats, y: Floats, ways: Floats) -> tuple[tuple[float, float], Floats]:
-    """Slope and middle of a line, weighted by how little longer than the shortest each way was; their covariance."""
+    """Slope and middle of a line, weighted by how little longer than the shortest each way was; their covariance.
+
+    That clocks drift little counts as one more measurement: it steadies the slope of the first seconds.
+    """
     excess = ways - ways.min()
     scale = max(float(np.median(excess)), RESOLUTION_S)
     weight = 1.0 / (1.0 + (excess / scale) ** 2)
     A = np.stack([x, np.ones_like(x)], axis=1)
     normal = A.T @ (weight[:, None] * A)
+    noise = (scale / 2.0) ** 2  # of one offset
+    normal[0, 0] += noise / USUAL_DRIFT**2
     slope, middle = np.linalg.solve(normal, A.T @ (weight * y))
     left = y - A @ np.array([slope, middle])
     spread = float((weight * left * left).sum() / weight.sum()) * len(x) / max(1, len(x) - 2)
     spread = max(spread, RESOLUTION_S**2)
     inverse = np.linalg.inv(normal)
-    return (float(slope), float(middle)), spread * inverse @ (A.T @ (weight[:, None] ** 2 * A)) @ inverse
+    scatter = spread * (A.T @ (weight[:, None] ** 2 * A))
+    scatter[0, 0] += noise**2 / USUAL_DRIFT**2
+    return (float(slope), float(middle)), inverse @ scatter @ inverse
 
 
-def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift: float = 5e-4) -> list[ClockStep]:
+def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift: float = MAX_DRIFT) -> list[ClockStep]:
     """Where the other clock was put forward or back: neighbouring exchanges whose possible offsets do not meet.
 
     An offset lies within half the way around what an exchange says, and drifts by at most `max_drift` s per s between

@@ -49,11 +49,16 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     exceeded: list[Excess]
 
 
-def diagnose(comparison: Comparison, hints: Hints, limits: Limits, sliding: Iterable[str] = ()) -> Diagnosis:
-    """What the comparison and the model's hints come to. `sliding` names the joints whose positions are metres."""
+def diagnose(
+    comparison: Comparison, hints: Hints, limits: Limits, sliding: Iterable[str] = (), clock_sigma_s: float = 0.0
+) -> Diagnosis:
+    """What the comparison and the model's hints come to. `sliding` names the joints whose positions are metres.
+
+    clock_sigma_s  standard deviation of the stamps' simulation time: a delay within twice that is none
+    """
     slides = set(sliding)
     exceeded = [each for joint in comparison.joints for each in _excess(joint, limits, joint.name in slides)]
-    findings = [*_dead(comparison), *_delays(comparison, limits), *_causes(hints, limits)]
+    findings = [*_dead(comparison), *_delays(comparison, hints, limits, clock_sigma_s), *_causes(hints, limits)]
     findings += _biases(comparison, hints, findings, limits, slides)
     explained = {finding.of for finding in findings if finding.failed and finding.kind in ("dead_encoder", "bias")}
     model = any(finding.kind in MODEL for finding in findings)
@@ -85,15 +90,18 @@ def _dead(comparison: Comparison) -> Iterator[Finding]:
             yield Finding(kind="dead_encoder", of=joint.name, value=total, unit="s", text=text, failed=True)
 
 
-def _delays(comparison: Comparison, limits: Limits) -> Iterator[Finding]:
+def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s: float) -> Iterator[Finding]:
+    """The common delay, and those of single joints that no friction of theirs makes lag behind."""
     limit = limits.delay_ms * 1e-3
+    braked = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction")}
     common = comparison.delay_s
-    if abs(common) >= SMALLEST_DELAY_S:
+    if abs(common) >= max(SMALLEST_DELAY_S, 2.0 * clock_sigma_s):
         way = "late" if common > 0.0 else "early"
-        text = f"the measurement is {abs(common) * 1e3:.2f} ms {way}"
+        known = f" (its clock is known to {clock_sigma_s * 1e3:.2g} ms)" if clock_sigma_s else ""
+        text = f"the measurement is {abs(common) * 1e3:.2f} ms {way}{known}"
         yield Finding(kind="delay", of="", value=common, unit="s", text=text, failed=abs(common) > limit)
     for joint in comparison.joints:
-        if joint.delay_s is None or joint.delay_sigma_s is None:
+        if joint.delay_s is None or joint.delay_sigma_s is None or joint.name in braked:
             continue
         own = joint.delay_s - common
         if abs(own) > limit and abs(own) > 3.0 * joint.delay_sigma_s:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nodes.hil.streams import Floats
-from sim_core.mechanism import Body, Mechanism, Number, Tunable
+from sim_core.mechanism import Body, Mechanism, Tunable
 from sim_core.quantities import value_of
 from sim_core.system import System, assemble
 
@@ -41,15 +41,13 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
     return mechanism
 
 
-def _value(number: Number) -> float:
-    return value_of(number)
-
-
-def _with_open_mass(body: Body) -> Body:
+def with_open_mass(body: Body, share: float = 1.0) -> Body:
+    """The body with its mass and inertia as tunables "<body>/mass", "<body>/ixx" ..., `share` times what they are."""
     inertia: Any = tuple(
-        Tunable(f"{body.name}/{axis}", _value(number)) for axis, number in zip(INERTIA, body.inertia, strict=True)
+        Tunable(f"{body.name}/{axis}", share * value_of(number))
+        for axis, number in zip(INERTIA, body.inertia, strict=True)
     )
-    return dataclasses.replace(body, mass=Tunable(f"{body.name}/mass", _value(body.mass)), inertia=inertia)
+    return dataclasses.replace(body, mass=Tunable(f"{body.name}/mass", share * value_of(body.mass)), inertia=inertia)
 
 
 class Efforts:
@@ -60,7 +58,7 @@ class Efforts:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
-        bodies = tuple(_with_open_mass(body) for body in mechanism.bodies)
+        bodies = tuple(with_open_mass(body) for body in mechanism.bodies)
         self.system: System = assemble(dataclasses.replace(mechanism, bodies=bodies))
         self._q, self._v, self._a, self._tau = (np.zeros(self.system.n_q) for _ in range(4))
         self._p = self.system.default_parameters()
@@ -75,7 +73,7 @@ class Efforts:
     @property
     def bodies(self) -> list[str]:
         """The bodies that weigh something."""
-        return [body.name for body in self.mechanism.bodies if _value(body.mass) > 0.0]
+        return [body.name for body in self.mechanism.bodies if value_of(body.mass) > 0.0]
 
     def along(self, q: Floats, v: Floats, a: Floats) -> Floats:
         """The efforts (n, k) of this motion."""

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from nodes.hil.limits import Limits
+from nodes.hil.recorded_clock import ClockNote, simulation_time
 from nodes.hil.streams import Stream, StreamError, stream_of
 from nodes.wire.recording import Recording, read_recording
 
@@ -19,12 +21,13 @@ COMPARER = "hil_compare.py:HilCompare"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a stream was read: file, topic."""
+    """Where a stream was read: file, topic, and the clock that stamped it; None: simulation time."""
 
     file: str
     topic: str
     stream: Stream
     truncated: bool
+    clock: ClockNote | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Case:
 
     robot, parameters  of the model that predicted, from its plan; robot is "" where none was recorded
     sliding            joints whose positions are metres
+    same_efforts       both streams are of one run whose commands were efforts: what acted on one acted on the other
     hold_s             how long an effort is held, the step of the measured run; infinite where it is not known
     limits             what the launch file's hil_compare node was given, as far as it says
     """
@@ -42,6 +46,7 @@ class Case:
     robot: str
     parameters: Mapping[str, Any]
     sliding: frozenset[str]
+    same_efforts: bool
     hold_s: float
     limits: Mapping[str, Any]
 
@@ -72,9 +77,16 @@ def read_case(
         str(sim.get("robot", "")),
         sim.get("parameters", {}),
         frozenset(sliding),
+        other is first and _commands_are_efforts(first, predicted),
         (first.description.step_s if first.description is not None else 0.0) or math.inf,
         _limits(_plan(first)) or _limits(plan),
     )
+
+
+def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
+    """Whether nobody asked the predicted robot's servos for velocities or positions: they would give other efforts."""
+    topic = f"{predicted.rpartition('/')[0]}/command"
+    return topic not in recording.topics or bool((recording[topic]["mode"] == "effort").all())
 
 
 def _source(recording: Recording, topic: str) -> Source:
@@ -84,7 +96,13 @@ def _source(recording: Recording, topic: str) -> Source:
     if "name" not in columns or "position" not in columns:
         raise StreamError(f"{recording.path}: {topic!r} carries no joint states; it has {', '.join(columns)}")
     what = f"{recording.path.name} {topic}"
-    return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
+    placed = simulation_time(recording, topic, what)
+    if placed is None:
+        return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
+    time, clock = placed
+    known = np.isfinite(time)
+    stream = stream_of({name: column[known] for name, column in {**columns, "timestamp": time}.items()}, what)
+    return Source(str(recording.path), topic, stream, recording.truncated, clock)
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:

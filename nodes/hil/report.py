@@ -15,6 +15,7 @@ from nodes.hil.hints import Applied, Explanation, Hints, explain
 from nodes.hil.limits import Limits, angle_text
 from nodes.hil.model import Efforts, NoModelError, model_of
 from nodes.hil.reading import Case, Source
+from nodes.hil.recorded_clock import ClockNote
 from nodes.hil.streams import Gap
 
 VERDICT = "verdict.json"
@@ -22,7 +23,10 @@ KIND = "armswing hil report"
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two streams: where it was read, and what was missing in it. Seconds of its stamps."""
+    """One of the two streams: where it was read, and what was missing in it. Seconds of its stamps.
+
+    clock  that stamped it, and how its stamps became simulation time; None where they are that
+    """
 
     file: str
     topic: str
@@ -33,6 +37,7 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool
     gaps: list[Gap]
     notes: list[str]
+    clock: ClockNote | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +70,8 @@ class Compared:
         self.case = case
         self.comparison: Comparison = compare(case.measured.stream, case.predicted.stream)
         self.explanation = _explanation(case, self.comparison)
-        found: Diagnosis = diagnose(self.comparison, self.explanation.hints, limits, case.sliding)
+        sigma = math.hypot(*(each.clock.uncertainty_s for each in (case.measured, case.predicted) if each.clock))
+        found: Diagnosis = diagnose(self.comparison, self.explanation.hints, limits, case.sliding, sigma)
         self.verdict = Verdict(
             passed=found.passed,
             findings=found.findings,
@@ -93,7 +99,8 @@ def _note(source: Source, found: list[Gap]) -> SourceNote:
         period_s=stream.period_s,
         truncated=source.truncated,
         gaps=found,
-        notes=list(stream.notes),
+        notes=[*stream.notes, *([] if source.clock is None else [f"{source.topic}: {source.clock.text}"])],
+        clock=source.clock,
     )
 
 
@@ -104,8 +111,7 @@ def _explanation(case: Case, comparison: Comparison) -> Explanation:
     if not case.robot:
         return _silent("the predicted recording holds no plan, so its model is not known")
     predicted = case.predicted.stream
-    same_run = case.measured.file == case.predicted.file
-    applied = Applied(case.hold_s, predicted if same_run else None, comparison.delay_s)
+    applied = Applied(case.hold_s, predicted if case.same_efforts else None, comparison.delay_s)
     try:
         return explain(Efforts(model_of(case.robot, case.parameters)), case.measured.stream, applied)
     except NoModelError as error:

@@ -9,8 +9,10 @@ import numpy as np
 
 from nodes.runtime.watch import Watchdog
 from nodes.wire.messages import JointCommand
+from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
-from sim_core.servo import Servos
+from sim_core.servo import Known, Servos
+from sim_core.servo_kernels import add_loads
 
 Joints = Callable[[], tuple[Any, ...]]  # positions and velocities of the joints
 
@@ -33,7 +35,7 @@ class Actuation:
         self.commands = 0
         self._owners: dict[str, str] = {}
         self._gone: set[str] = set()
-        self._granted: dict[str, tuple[str, list[str]]] = {}  # what a node last commanded, and still may
+        self._granted: dict[str, tuple[str, list[str], Known]] = {}  # what a node last commanded, and still may
         self._watchdog_s, self._hold = watchdog_s, hold
         self._watchdogs: dict[str, Watchdog] = {}
         self._taken: dict[str, int] = {}
@@ -47,25 +49,31 @@ class Actuation:
 
     def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
         """Follow a command from the next step on; or why not, in one line, and then nothing changes."""
-        asked = command.mode, command.name
-        granted = self._granted.get(source) == asked
-        if reason := objection or ("" if granted else self._objection(source, command)):
+        granted = self._granted.get(source)
+        if granted is not None and not objection and granted[0] == command.mode and granted[1] == command.name:
+            self.servos.again(command.mode, granted[2], command.value)
+        elif reason := objection or self._objection(source, command):
             count, _ = self._refused.get(source, (0, ""))
             self._refused[source] = count + 1, reason
             return reason
-        position = () if command.mode == "effort" else joints()[0]
-        self.servos.command(command.mode, command.name, command.value, position)
-        if not granted:
-            self._owners.update(dict.fromkeys(command.name, source))
-            self._gone.discard(source)
-            self.safe.difference_update(command.name)
-            self._granted[source] = asked
+        else:
+            self._grant(source, command, () if command.mode == "effort" else joints()[0])
         self.changed = True
         self.commands += 1
         self._taken[source] = self._taken.get(source, 0) + 1
         if self._watchdog_s is not None:
-            self._watchdogs.setdefault(source, Watchdog(self._watchdog_s, now)).hear(now)
+            watchdog = self._watchdogs.get(source)
+            if watchdog is None:
+                watchdog = self._watchdogs[source] = Watchdog(self._watchdog_s, now)
+            watchdog.hear(now)
         return ""
+
+    def _grant(self, source: str, command: JointCommand, position: Any) -> None:
+        known = self.servos.command(command.mode, command.name, command.value, position)
+        self._owners.update(dict.fromkeys(command.name, source))
+        self._gone.discard(source)
+        self.safe.difference_update(command.name)
+        self._granted[source] = command.mode, command.name, known
 
     def _objection(self, source: str, command: JointCommand) -> str:
         if reason := self.servos.objection(command.mode, command.name):
@@ -84,7 +92,7 @@ class Actuation:
 
     def watch(self, joints: Joints, now: float) -> list[str]:
         """Make the actuators of nodes that have been silent too long safe; those nodes."""
-        found = []
+        found: list[str] = []
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
         for source in silent:
             del self._watchdogs[source]
@@ -102,7 +110,7 @@ class Actuation:
         efforts = None
         if self.changed or self.servos.busy:
             position, velocity, *_ = joints()
-            efforts = self._loads.effort = self.servos.efforts(position, velocity)
+            self._loads.effort[:] = efforts = self.servos.efforts(position, velocity)
             self.changed = False
         self._loads.step()
         return efforts
@@ -134,19 +142,20 @@ class Loads:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self._actuators = mechanism.actuators
-        self.clear(np.zeros(len(self._actuators)))
+        n = len(self._actuators)
+        self.effort, self._largest_square, self._squares = np.zeros((3, n))
+        size = np.array([n], dtype=float)
+        self._add = BoundKernel(add_loads.address, [size, self.effort], [self._largest_square, self._squares])
+        self.clear(self.effort)
 
     def clear(self, effort: np.ndarray) -> None:
         """Count from here; `effort` holds until another is set."""
-        self.effort = np.array(effort, dtype=float)
-        self._largest_square, self._squares = np.zeros_like(self.effort), np.zeros_like(self.effort)
-        self._square, self._steps = np.empty_like(self.effort), 0
+        self.effort[:], self._largest_square[:], self._squares[:] = effort, 0.0, 0.0
+        self._steps = 0
 
     def step(self) -> None:
         """One step with the present effort."""
-        square = np.multiply(self.effort, self.effort, out=self._square)
-        np.maximum(self._largest_square, square, out=self._largest_square)
-        self._squares += square
+        self._add()
         self._steps += 1
 
     def to_plain(self) -> dict[str, dict[str, Any]]:

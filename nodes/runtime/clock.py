@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable
 
 PR_SET_TIMERSLACK = 29
-SPIN_NS = 60_000
+LONGEST_SPIN_NS, SHORTEST_SPIN_NS = 60_000, 5_000
 
 
 def tighten_timer_slack() -> None:
@@ -55,7 +56,10 @@ class Durations:
 
 
 class Pacer:
-    """Deadlines at a fixed period. Sleeps to 60 us before each and spins the rest.
+    """Deadlines at a fixed period. Sleeps to shortly before each and spins the rest.
+
+    How shortly follows from how late sleeps have ended: between 5 and 60 us, so that a computer that wakes fast does
+    not burn its time waiting.
 
     A tick late by less than `forgiven` periods keeps its grid. One that is later skips the deadlines it
     missed: the caller does not catch up, simulated time falls behind and the real-time factor says so.
@@ -71,6 +75,7 @@ class Pacer:
         self.overruns = 0
         self.skipped = 0
         self.periods = Durations()
+        self._spin_ns = LONGEST_SPIN_NS
         self.restart()
 
     def restart(self) -> None:
@@ -83,8 +88,8 @@ class Pacer:
         """Seconds to the next deadline, below zero when it has passed."""
         return (self._deadline_ns - time.perf_counter_ns()) * 1e-9
 
-    def wait(self) -> None:
-        """Return at the next deadline."""
+    def wait(self, doze: Callable[[float], object] = time.sleep) -> None:
+        """Return at the next deadline. `doze` sleeps for so many seconds, or less."""
         clock = time.perf_counter_ns
         now = clock()
         late = now - self._deadline_ns
@@ -93,11 +98,17 @@ class Pacer:
             self.overruns += 1
             self.skipped += missed
             self._deadline_ns += missed * self.period_ns
-        left = self._deadline_ns - now - SPIN_NS
-        if left > 0:
-            time.sleep(left * 1e-9)
+        while (left := self._deadline_ns - now - self._spin_ns) > 0:
+            doze(left * 1e-9)
+            asked, now = now + left, clock()
+            self._learn(now - asked)
         while (now := clock()) < self._deadline_ns:
             pass
         self.periods.add(now - self._last_ns)
         self._last_ns = now
         self._deadline_ns += self.period_ns
+
+    def _learn(self, late_ns: int) -> None:
+        """A sleep ended so much too late: settle where four of five sleeps end in time."""
+        self._spin_ns += 2_000 if late_ns > self._spin_ns else -500
+        self._spin_ns = min(max(self._spin_ns, SHORTEST_SPIN_NS), LONGEST_SPIN_NS)

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nodes.wire.messages import ActuatorDescription, BodyDescription, Description, JointDescription, Shape
+import numpy as np
+
+from nodes.wire.messages import (
+    ActuatorDescription,
+    BodyDescription,
+    Description,
+    ForceDescription,
+    JointDescription,
+    Shape,
+    SpringDescription,
+)
+from sim_core.flexible.description import BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism import JointOutput, PointOutput
+from sim_core.outputs import ForceOutput, VelocityOutput, names_of
+from sim_core.spatial import quaternions_from_rotations
+
+CLAMP = (0.012, 0.02, 0.04)  # of a beam's length, along it, aside and across: the block that a clamped end sits in
+FOOT = 0.025  # of a beam's length: the triangle under an end that may turn
 
 
 def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: str) -> Description:
@@ -36,7 +53,99 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
         step_s=step_s,
         gravity=[float(component) for component in mechanism.gravity],
         code_hash=code_hash,
+        ground=[_shape(s) for s in mechanism.ground]
+        + [_support(b, x, mechanism.gravity) for b in mechanism.beams for x in (0.0, b.length)],
+        springs=[
+            SpringDescription(
+                name=s.name,
+                body_a=s.body_a,
+                point_a=_numbers(s.point_a),
+                body_b=s.body_b,
+                point_b=_numbers(s.point_b),
+            )
+            for s in mechanism.springs
+        ],
+        forces=[
+            ForceDescription(
+                name=a.name,
+                body=a.body,
+                point=_numbers(a.point),
+                outputs=list(a.outputs),
+                axes=[float(component) for axis in a.axes for component in axis],
+            )
+            for a in mechanism.arrows
+        ]
+        + _contact_forces(mechanism),
+        output_units=output_units(mechanism, outputs),
     )
+
+
+def output_names(mechanism: Any) -> list[str]:
+    """The names of its outputs, in their order."""
+    return list(_output_units(mechanism))
+
+
+def output_units(mechanism: Any, outputs: Sequence[str]) -> list[str]:
+    """The unit of each output, "" where none is known."""
+    units = _output_units(mechanism)
+    return [units.get(name, "") for name in outputs]
+
+
+def _output_units(mechanism: Any) -> dict[str, str]:
+    """The unit of each output by name."""
+    units: dict[str, str] = {}
+    for output in mechanism.outputs:
+        vectors = {PointOutput: "m", VelocityOutput: "m/s", ForceOutput: "N"}
+        if type(output) in vectors:
+            units |= dict.fromkeys(names_of(output), vectors[type(output)])
+        elif isinstance(output, JointOutput):
+            units[output.name] = mechanism.joint(output.joint).unit
+        elif isinstance(output, DeflectionOutput | ContactForceOutput):
+            units[output.name] = "m" if isinstance(output, DeflectionOutput) else "N"
+        else:
+            units[output.name] = getattr(output, "unit", "")
+    return units
+
+
+def _contact_forces(mechanism: Any) -> list[ForceDescription]:
+    """What a beam does to the points that slide on it: the part against the beam's direction, where it is an output."""
+    beams = {beam.name: beam for beam in mechanism.beams}
+    contacts = {c.name: c for c in mechanism.constraints if isinstance(c, BeamContact)}
+    found = []
+    for output in mechanism.outputs:
+        if isinstance(output, ContactForceOutput):
+            contact = contacts[output.contact]
+            against = [-float(component) for component in beams[contact.beam].direction]
+            found.append(
+                ForceDescription(
+                    name=output.name,
+                    body=contact.body,
+                    point=_numbers(contact.point),
+                    outputs=[output.name],
+                    axes=against,
+                )
+            )
+    return found
+
+
+def _support(beam: Any, x: float, gravity: Any) -> Shape:
+    """What holds a beam's end at x: a block that a clamped one sits in, a triangle below one that may turn."""
+    axis, across = np.array(beam.axis, dtype=float), np.array(beam.direction, dtype=float)
+    end = np.array(beam.origin) + x * axis
+    if beam.supports == "clamped":
+        size = beam.length * np.array(CLAMP)
+        middle = end + (size[0] if x > 0 else -size[0]) / 2 * axis
+        R = np.stack([axis, np.cross(across, axis), across], axis=1)
+        quaternion = quaternions_from_rotations(R[None])[0]
+        return Shape(kind="box", size=_numbers(size), position=_numbers(middle), quaternion=_numbers(quaternion))
+    foot = FOOT * beam.length
+    below = end + foot * across * (-1.0 if float(np.dot(across, gravity)) < 0.0 else 1.0)
+    corners = np.stack([end, below - foot / 2 * axis, below + foot / 2 * axis, end])
+    return Shape(kind="line", points=_numbers(corners.ravel()))
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    return [float(value) for value in values]
 
 
 def _number(value: Any) -> float:

@@ -7,6 +7,7 @@ hears and says the same bytes in one process as over sockets.
 from __future__ import annotations
 
 import math
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan import NodePlan, Plan, PlanError, convert
 from nodes.wire.codec import WireError, decode, encode
-from nodes.wire.messages import Event, Message, RobotState
+from nodes.wire.messages import Event, Message, PeerClock, RobotState
 from nodes.wire.refusals import Refusals
 from nodes.wire.stamp import Stamper
 from nodes.wire.topics import resolve
@@ -34,6 +35,7 @@ class HostedNode:
     refusals  what it said or was told that was no message
     out       takes each (topic, encoded message) the moment the node says it
     told      the plan its context tells it of; the plan it runs by when None
+    now_ns    the node's clock, in nanoseconds since the epoch
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class HostedNode:
         out: Out,
         wall_clock: bool = True,
         told: Plan | None = None,
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.node = node
         self.out = out
@@ -55,8 +58,9 @@ class HostedNode:
         self.hears = {resolve(name, self.robot): (name, kind) for name, kind in node.listens.items() if name != "*"}
         self.speaks = {name: (resolve(name, self.robot), kind) for name, kind in node.speaks.items()}
         self.time = 0.0
+        self._state_topic = resolve("state", self.robot)
         self.refusals = Refusals(self.name)
-        self._stamper = Stamper(wall_clock)
+        self._stamper = Stamper(wall_clock, now_ns)
         self._ticks = 0
         self._params = convert(node_plan.params, node.Params, f"node {self.name!r}: params")
         self.context = Context(
@@ -66,6 +70,7 @@ class HostedNode:
             params=self._params,
             random=np.random.default_rng([plan.seed, zlib.crc32(self.name.encode())]),
             plan=msgspec.to_builtins(plan if told is None else told),
+            clock=self.name if node.has_own_clock and wall_clock else "",
         )
 
     def start(self) -> None:
@@ -74,7 +79,7 @@ class HostedNode:
 
     def hear(self, topic: str, message: Message) -> None:
         """Tell the node a message of a stream; a state older than the last means that time was put back."""
-        if type(message) is RobotState:
+        if topic == self._state_topic and isinstance(message, RobotState):
             if message.timestamp < self.time:
                 self.reset(message.timestamp)
             self.time = message.timestamp
@@ -83,6 +88,10 @@ class HostedNode:
     def tick(self, now: float) -> None:
         """Call the node's tick; now in seconds."""
         self._say(self.node.on_tick(now))
+
+    def hear_clock(self, reading: PeerClock) -> None:
+        """Tell the node a round trip to another node's clock."""
+        self._say(self.node.on_clock(reading))
 
     def reset(self, time: float) -> None:
         """Tell the node that simulation time was put back to `time`, seconds."""

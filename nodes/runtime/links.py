@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 import zmq
 
 from nodes.wire.bus import Context, Feed, Subscriber
-from nodes.wire.messages import BodyPoses, Message, RobotState, Status
+from nodes.wire.messages import BodyPoses, Lines, Message, RobotState, Status
 from nodes.wire.registry import NodeEntry
 from nodes.wire.sockets import QUEUE
 
@@ -17,7 +17,7 @@ log = logging.getLogger("armswing.node")
 
 STALE_BACKLOG = 64
 LONGEST_BACKLOG = 2 * QUEUE  # what both ends of a link can hold
-SAMPLED = (RobotState, BodyPoses, Status)  # each message says all: who has the latest misses nothing
+SAMPLED = (RobotState, BodyPoses, Lines, Status)  # each message says all: who has the latest misses nothing
 
 Heard = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
 
@@ -103,6 +103,20 @@ class Links:
                 continue
             take((feed.source, *heard))  # at once: the usual case is one message, and it is awaited
             self._drain_rest(feed, take)
+
+    def take_all(self, take: Callable[[Heard], None]) -> None:
+        """Give `take` what is here, in order, a flood bit by bit; costs a microsecond per publisher without any."""
+        for feed in self.subscriber.feeds.values():
+            for _ in range(STALE_BACKLOG):
+                if not feed.has_more:  # asked first: a receive that finds nothing costs four times as much
+                    break
+                if (heard := feed.receive()) is not None:
+                    take((feed.source, *heard))
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What becomes readable when something may have arrived; only after `take_all` (libzmq signals edges)."""
+        return [int(feed.socket.getsockopt(zmq.FD)) for feed in self.subscriber.feeds.values()]
 
     def _drain_rest(self, feed: Feed, take: Callable[[Heard], None]) -> None:
         backlog: list[Heard] = []

@@ -15,7 +15,7 @@ from nodes.runtime.simulated import Simulated
 from nodes.wire.codec import WireError, decode
 from nodes.wire.messages import JointCommand
 
-SAMPLED = ("state", "body_poses")  # of these a participant called on each n-th step hears only the latest
+SAMPLED = ("state", "body_poses", "lines")  # of these a participant called on each n-th step hears only the latest
 
 
 class Port(Protocol):

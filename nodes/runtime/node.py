@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from nodes.wire.messages import Message
+from nodes.wire.messages import Message, PeerClock
 
 Outgoing = Iterable[tuple[str, Message]] | None
 
@@ -32,6 +32,8 @@ class Context:
     params  the node's `Params`, filled in from the plan
     random  a generator seeded from the plan's seed and the node's name: no other randomness in a node
     plan    the whole plan as plain data, for the record; empty where there is none
+    clock   for the `clock` of a message stamped with on_tick's `now`: the node's name where that is its own clock,
+            else "": simulation time
     """
 
     name: str
@@ -41,6 +43,7 @@ class Context:
     random: np.random.Generator
     log: list[tuple[str, str]] = field(default_factory=list)
     plan: Mapping[str, Any] = field(default_factory=dict)
+    clock: str = ""
 
     def warn(self, text: str) -> None:
         """Say a line to the person at the launch; the runner shows it and rate-limits repeats."""
@@ -59,6 +62,7 @@ class Node:
     serves   {request name: one line of help}
     Params   a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
     rate_hz  how often `on_tick` is called, None for never; simulation time in lockstep, wall time otherwise
+    has_own_clock  it stamps with its computer's clock, as hardware does: outside of lockstep `on_tick` is told that one
     """
 
     listens: ClassVar[Mapping[str, type[Message]]] = {}
@@ -66,6 +70,7 @@ class Node:
     serves: ClassVar[Mapping[str, str]] = {}
     Params: ClassVar[type[msgspec.Struct]] = NoParams
     rate_hz: float | None = None
+    has_own_clock: ClassVar[bool] = False
 
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
@@ -112,6 +117,20 @@ class Node:
 
     def on_parameters(self, params: Any) -> Outgoing:
         """Called when parameters changed while running."""
+        return None
+
+    def clock_ns(self, host_ns: int) -> int:
+        """What its own clock shows when its computer's shows `host_ns`; nanoseconds since the epoch.
+
+        Another time only where a clock with a fault is emulated. Not asked before `on_start`.
+        """
+        return host_ns
+
+    def on_clock(self, reading: PeerClock) -> Outgoing:
+        """Called after each round trip to the clock of a node it listens to, once or more in a second; not in lockstep.
+
+        The reading has the four times, and nothing estimated yet. Nodes without this method ask no one.
+        """
         return None
 
     def on_reset(self, time: float) -> Outgoing:

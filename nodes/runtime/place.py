@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import zmq
 
@@ -24,16 +24,25 @@ class Place:
     """Binds a node's sockets and enters it at the registry; `open` once the node can be spoken to.
 
     Endpoints carry the process id, so that a restarted node is a new publisher and never a silent successor.
+
+    now_ns  the node's clock, in nanoseconds since the epoch
     """
 
-    def __init__(self, domain: int, name: str, context: Context, wall_clock: bool = True) -> None:
+    def __init__(
+        self,
+        domain: int,
+        name: str,
+        context: Context,
+        wall_clock: bool = True,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self.domain = domain
         self.name = name
         self.context = context
         self.stop = threading.Event()
         self.status = Status(node=name, state="starting")
-        self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock)
-        self.service = ServiceServer(context, name, self.endpoint("service"))
+        self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock, now_ns)
+        self.service = ServiceServer(context, name, self.endpoint("service"), now_ns)
         self._link: RegistryLink | None = None
         self._said: tuple[str, str] | None = None
         self._status_due = 0.0

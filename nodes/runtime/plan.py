@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
+from sim_core.tables import misfit
+
 Mode = Literal["realtime", "fast", "lockstep"]
 SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # simulated seconds per wall second that a pacer keeps
 WATCHDOG_S = 0.1  # in realtime, where nothing else is asked for
@@ -110,7 +112,10 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Reached when `joint` has stayed within tolerance of target (modulo 360 degrees) for hold_s."""
+    """Reached when `joint` has stayed within tolerance of target (modulo 360 degrees) for hold_s.
+
+    after  the name of another milestone: this one counts only once that one was reached; "" for none
+    """
 
     name: str
     joint: str
@@ -118,6 +123,7 @@ class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     tolerance_deg: float = 10.0
     hold_s: float = 1.0
     required: bool = True
+    after: str = ""
 
 
 class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -214,8 +220,9 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
         allowed = choices(fields[field].type) if field in fields else []
         if allowed and not part:
             text = f"{value[field]!r} is none of {', '.join(allowed)}{near_word(str(value[field]), allowed)}"
-        elif allowed and text.startswith("Invalid enum value"):
-            text = f"{text}; it is one of {', '.join(allowed)}"
+        elif line := misfit(value, kind):
+            found, _, rest = line.partition(" is ")
+            raise PlanError(f"{where}: key {found!r} is {rest}" if rest else f"{where}: {line}") from None
         raise PlanError(f"{where}: {f'key {key!r}: ' if key else ''}{text}") from None
 
 

@@ -15,6 +15,7 @@ from nodes.runtime.plan import (
     NAME,
     SPEED_MAX,
     SPEED_MIN,
+    Milestone,
     NodePlan,
     Plan,
     PlanError,
@@ -134,14 +135,30 @@ def _check_robot(plan: Plan, file: Path) -> list[str]:
     except (ValueError, TypeError) as error:
         key = "parameters" if plan.sim.parameters else "robot"
         raise PlanError(f"{where}: key {key!r}: {error}") from None
-    joints = [joint.name for joint in mechanism.moving_joints]
-    for milestone in plan.milestones:
+    _check_milestones(plan.milestones, {joint.name: joint.unit for joint in mechanism.moving_joints}, file)
+    return [actuator.name for actuator in mechanism.actuators]
+
+
+def _check_milestones(milestones: Sequence[Milestone], units: Mapping[str, str], file: Path) -> None:
+    """Names that are there, each once; angles; an order that can be."""
+    after = {milestone.name: milestone.after for milestone in milestones}
+    for number, milestone in enumerate(milestones):
         at = f"{file}: milestone {milestone.name!r}"
-        if milestone.joint not in joints:
-            raise PlanError(f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, joints)}")
+        if milestone.name in [other.name for other in milestones[:number]]:
+            raise PlanError(f"{at}: key 'name': taken already; every milestone has a name of its own")
+        if milestone.joint not in units:
+            raise PlanError(f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, units)}")
+        if units[milestone.joint] != "rad":
+            raise PlanError(f"{at}: key 'joint': {milestone.joint!r} is in {units[milestone.joint]}; it takes an angle")
         if not (positive(milestone.tolerance_deg) and milestone.hold_s >= 0.0):
             raise PlanError(f"{at}: tolerance_deg must be above zero and hold_s not below")
-    return [actuator.name for actuator in mechanism.actuators]
+        if milestone.after and milestone.after not in after:
+            raise PlanError(f"{at}: key 'after': no milestone {milestone.after!r}{suggestion(milestone.after, after)}")
+        chain = [milestone.name]
+        while before := after.get(chain[-1]):
+            if before in chain:
+                raise PlanError(f"{at}: key 'after': {' after '.join(map(repr, [*chain, before]))} can never be")
+            chain.append(before)
 
 
 def _check_node(node: NodePlan, seen: set[str], where: str) -> None:

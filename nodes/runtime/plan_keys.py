@@ -48,6 +48,7 @@ ABOUT = {
         "tolerance_deg": "degrees to either side",
         "hold_s": "s of simulation time that it has to stay there",
         "required": "whether the exit code is 1 when it is missed",
+        "after": "name of another milestone: this one counts only once that one was reached",
     },
 }
 TABLES: dict[str, type[msgspec.Struct]] = {

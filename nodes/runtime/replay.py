@@ -28,7 +28,7 @@ from nodes.wire.recording_runs import PUT_BACK
 from nodes.wire.topics import resolve
 
 LAST = 64  # messages at the end of a recording that may be of its last tick
-SERVER = ("description", "state", "body_poses", "event")
+SERVER = ("description", "state", "body_poses", "lines", "event")
 
 
 # -- the recording

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import zmq
 
+from nodes.runtime.clock_asker import ClockAsker
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.links import Heard, Links
 from nodes.runtime.node import Node
@@ -61,8 +62,9 @@ class Runner:
         self._on_nodes = on_nodes
         self._context: Context = zmq.Context.instance()
         lockstep = plan.sim.mode == "lockstep"
-        self._place = Place(plan.domain, node_plan.name, self._context, wall_clock=not lockstep)
-        self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told)
+        self._started = False
+        self._place = Place(plan.domain, node_plan.name, self._context, not lockstep, self._now_ns)
+        self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told, self._now_ns)
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
             self._turns = TurnServer(self._context, self._hosted, self._place.endpoint("step"))
@@ -75,10 +77,21 @@ class Runner:
             self._poller.register(self._timer, zmq.POLLIN)
         if self._turns is not None:
             self._poller.register(self._turns.socket, zmq.POLLIN)
+        self._asker: ClockAsker | None = None
+        if type(node).on_clock is not Node.on_clock and streams and not lockstep:
+            everyone = self._hosted.hears_all or "status" in self._hosted.hears
+            self._asker = ClockAsker(self._context, node_plan.name, None if everyone else set(self._hosted.hears))
+            self._poller.register(self._asker.timer, zmq.POLLIN)
         self._received = self._sent = self._overruns = 0
         self._shown: dict[str, float] = {}
         self._refused: set[str] = set()
         self._seen_registry = False
+        self._nodes: list[NodeEntry] = []
+
+    def _now_ns(self) -> int:
+        """The node's clock: its computer's, or its own."""
+        now_ns = time.time_ns()
+        return self._hosted.node.clock_ns(now_ns) if self._started else now_ns
 
     def _make_links(self, lockstep: bool) -> Links:
         hosted = self._hosted
@@ -106,6 +119,7 @@ class Runner:
                 listens = ["*"] if hosted.hears_all else list(hosted.hears)
                 speaks = [topic for topic, _ in hosted.speaks.values()]
                 place.open(self._on_change, speaks, listens, hosted.lossless, **more)
+                self._started = True
                 hosted.start()
                 gc.collect()
                 gc.freeze()  # what start-up made stays: no collection walks it between two messages
@@ -137,6 +151,8 @@ class Runner:
                 self._turns.serve(place.publisher)
             if self._timer is not None and self._timer.fileno() in awake:
                 self._tick(self._timer.expired())
+            if self._asker is not None:
+                self._ask_clocks(self._asker, awake)
             if place.service.socket in awake:
                 self._serve()
             if place.publisher.socket in awake:
@@ -144,6 +160,8 @@ class Runner:
             if self._wake.fileno() in awake:
                 self._wake.clear()
                 self._links.update(self._poller)
+                if self._asker is not None:
+                    self._asker.update(self._nodes, self._poller)
             if place.status.state == "starting" and self._is_ready():
                 place.set_state("ready")
             if self._hosted.context.log:
@@ -154,6 +172,7 @@ class Runner:
 
     def _on_change(self, nodes: list[NodeEntry]) -> None:
         self._links.offer(nodes)
+        self._nodes = nodes
         self._seen_registry = True
         if self._on_nodes is not None:
             self._on_nodes(nodes)
@@ -181,7 +200,14 @@ class Runner:
     def _tick(self, expired: int) -> None:
         if expired:
             self._overruns += expired - 1
-            self._hosted.tick(time.monotonic())
+            own = self._hosted.context.clock
+            self._hosted.tick(1e-9 * self._now_ns() if own else time.monotonic())
+
+    def _ask_clocks(self, asker: ClockAsker, awake: dict[Any, int]) -> None:
+        if asker.timer.fileno() in awake:
+            asker.ask()
+        for reading in asker.take(awake):
+            self._hosted.hear_clock(reading)
 
     def _serve(self) -> None:
         service = self._place.service
@@ -253,4 +279,6 @@ class Runner:
             self._turns.close()
         if self._timer is not None:
             self._timer.close()
+        if self._asker is not None:
+            self._asker.close()
         self._wake.close()

@@ -1,7 +1,7 @@
 """Runs the simulation server over sockets. The main thread steps and paces; it never waits for anyone's stream.
 
-Two more threads block on sockets: one takes commands and hands them to the server, one takes service calls, which
-the main thread answers between steps.
+It takes the commands that came before each step. One more thread blocks on a socket: it takes service calls, which the
+main thread answers between steps.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import math
+import select
 import threading
 import time
 from collections import deque
@@ -37,7 +38,10 @@ SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
 LONGEST_BATCH = 256
 LONGEST_SLEEP_S = 0.05  # longer waits for a step are interrupted by calls
 SUBSCRIPTIONS_S = 0.01
+STEPS_IN_A_ROW = 8  # where nothing is paced, between two looks at what else there is to do
 STEP_REPLY_S = 1.5  # a call of `step` is answered by then, even if its steps take longer
+ROUND_TRIP_EVERY = 16  # steps; the wait for one in so many listens for commands, to measure when they come
+LONGEST_UNHEARD_NS = 5_000_000
 FAST_BATCH = 32  # steps between two turns of a lossless participant in fast
 
 
@@ -48,10 +52,13 @@ class SimHost:
         self._plan = plan
         self._server = server
         self._context: Context = zmq.Context.instance()
-        self._wake, self._command_wake, self._service_wake = Wake(), Wake(), Wake()
+        self._wake, self._service_wake = Wake(), Wake()
         self._place = Place(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
         commands = {f"{plan.sim.robot}/command": JointCommand}
         self._links = Links(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
+        self._poller = poller_of(self._wake, self._place.publisher.socket)
+        self._nodes_changed = False
+        self._descriptors: list[int] = []
         self._ours = [f"{plan.sim.robot}/{name}" for name in server.speaks]
         self._nodes: list[NodeEntry] = []
         self._calls: deque[Request] = deque()
@@ -70,15 +77,11 @@ class SimHost:
     def run(self) -> None:
         """Serve until shut down. SimulationError and LockstepError end it, one line each."""
         place, server = self._place, self._server
-        threads = [
-            threading.Thread(target=self._take_commands, name="commands", daemon=True),
-            threading.Thread(target=self._take_calls, name="services", daemon=True),
-        ]
+        services = threading.Thread(target=self._take_calls, name="services", daemon=True)
         try:
             with StopSignals(self._wake, place.stop):
                 server.start()
-                for thread in threads:
-                    thread.start()
+                services.start()
                 place.open(self._on_change, self._ours, [f"{server.robot}/command"])
                 tighten_timer_slack()
                 gc.collect()
@@ -94,7 +97,7 @@ class SimHost:
                 self._settle()
             raise
         finally:
-            self._close(threads)
+            self._close(services)
 
     def _loop(self) -> None:
         server, stop = self._server, self._place.stop
@@ -112,8 +115,16 @@ class SimHost:
             if realtime:
                 self._paced_steps(begins=not ran)
             elif self._scheduler is not None:
-                self._scheduler.step()
+                self._links.take_all(self._take_command)
+                self._steps_in_a_row(self._scheduler)
             ran = True
+
+    def _steps_in_a_row(self, scheduler: Scheduler) -> None:
+        """Some steps, until a call comes."""
+        for _ in range(STEPS_IN_A_ROW):
+            scheduler.step()
+            if self._calls or not self._server.runs or self._place.stop.is_set():
+                break
 
     def _paced_steps(self, begins: bool) -> None:
         """Wait for the next deadline and take the steps that are due at it."""
@@ -130,7 +141,9 @@ class SimHost:
         if left_s > LONGEST_SLEEP_S:
             self._rest(left_s - LONGEST_SLEEP_S)
             return
-        self._pacer.wait()
+        listens = server.tick % ROUND_TRIP_EVERY == 0 or self._pacer.period_ns > LONGEST_UNHEARD_NS
+        self._pacer.wait(self._doze if listens else time.sleep)
+        self._links.take_all(self._take_command)
         for _ in range(self._paced[1]):
             if server.runs:
                 server.step()
@@ -138,6 +151,11 @@ class SimHost:
     def _between_steps(self) -> None:
         while self._calls:
             self._answer(self._calls.popleft())
+        if self._nodes_changed:
+            self._nodes_changed = False
+            for source in self._links.update(self._poller):
+                self._server.forget(source)
+            self._descriptors = self._links.descriptors
         place, server = self._place, self._server
         if server.state != place.status.state:
             place.set_state(server.state, server.detail)
@@ -151,12 +169,26 @@ class SimHost:
         if place.status_is_due:
             self._say_status()
 
+    def _doze(self, longest_s: float) -> None:
+        """Wait for a command, and take it the moment it comes."""
+        self._links.take_all(self._take_command)
+        if select.select(self._descriptors, [], [], longest_s)[0]:
+            self._links.take_all(self._take_timed_command)
+
+    def _take_command(self, heard: Heard) -> None:
+        if isinstance(heard[2], JointCommand):
+            self._server.command(heard[0], heard[2], timed=False)
+
+    def _take_timed_command(self, heard: Heard) -> None:
+        if isinstance(heard[2], JointCommand):
+            self._server.command(heard[0], heard[2])
+
     def _rest(self, longest_s: float = math.inf) -> None:
         """Wait for a call, a subscription or the next status."""
         place = self._place
-        poller = poller_of(self._wake, place.publisher.socket)
-        poller.poll(int(min(place.status_wait_s, longest_s) * 1e3) + 1)
+        self._poller.poll(int(min(place.status_wait_s, longest_s) * 1e3) + 1)
         self._wake.clear()
+        self._links.take_all(self._take_command)
         self._subscriptions_due = 0.0
 
     def _settle(self) -> None:
@@ -279,30 +311,13 @@ class SimHost:
             self._scheduler.forget()
         return server.request(name, args)
 
-    # -- the other threads
+    # -- called by other threads
 
     def _on_change(self, nodes: list[NodeEntry]) -> None:
         self._nodes = nodes
         self._links.offer(nodes)
-        self._command_wake.set()
-
-    def _take_commands(self) -> None:
-        server, links = self._server, self._links
-
-        def take(heard: Heard) -> None:
-            command = heard[2]
-            if isinstance(command, JointCommand):
-                server.command(heard[0], command)
-
-        poller = poller_of(self._command_wake)
-        while not self._place.stop.is_set():
-            awake = dict(poller.poll())
-            links.drain(awake, take)
-            if self._command_wake.fileno() in awake:
-                self._command_wake.clear()
-                for source in links.update(poller):
-                    server.forget(source)
-        links.close()
+        self._nodes_changed = True
+        self._wake.set()
 
     def _take_calls(self) -> None:
         service = self._place.service
@@ -320,15 +335,14 @@ class SimHost:
                 self._calls.append(call)
                 self._wake.set()
 
-    def _close(self, threads: list[threading.Thread]) -> None:
+    def _close(self, services: threading.Thread) -> None:
         self._place.stop.set()
-        for wake in (self._command_wake, self._service_wake):
-            wake.set()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join(timeout=2.0)
+        self._service_wake.set()
+        if services.ident is not None:
+            services.join(timeout=2.0)
+        self._links.close()
         self._place.close()
         for _, port in self._ports.values():
             port.close()
-        for wake in (self._wake, self._command_wake, self._service_wake):
+        for wake in (self._wake, self._service_wake):
             wake.close()

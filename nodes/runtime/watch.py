@@ -52,6 +52,8 @@ class MilestoneWatch:
         """The joints' positions at simulation time `now`, rad."""
         for entry in self.pending[:]:
             milestone, joint = entry
+            if milestone.after and self.reached[milestone.after] is None:
+                continue
             off_deg = math.remainder(math.degrees(position[joint]) - milestone.target_deg, 360.0)
             if abs(off_deg) > milestone.tolerance_deg:
                 self._since.pop(milestone.name, None)

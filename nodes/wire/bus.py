@@ -7,14 +7,14 @@ ignore a seq they have. A subscriber knows its subscriptions have arrived when t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import zmq
 
 from nodes.wire.codec import WireError, decode, encode
 from nodes.wire.messages import Message
 from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
+from nodes.wire.sockets import MORE, NOBLOCK, RCVMORE, Claim, connect, is_readable, make_socket
 from nodes.wire.stamp import Arrivals, Stamper
 from nodes.wire.topics import lookup
 
@@ -27,7 +27,14 @@ BATCH = 256
 class Publisher:
     """Says messages on an XPUB socket. A listener that does not keep up loses messages; we never wait."""
 
-    def __init__(self, context: Context, name: str, endpoint: str, wall_clock: bool = True) -> None:
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        endpoint: str,
+        wall_clock: bool = True,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self.name = name
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -37,7 +44,7 @@ class Publisher:
             self.socket.close()
             raise
         self.endpoint = self._claim.endpoint
-        self._stamper = Stamper(wall_clock)
+        self._stamper = Stamper(wall_clock, now_ns)
         self._topics: dict[str, bytes] = {}
         self._latched: dict[bytes, bytes] = {}
 
@@ -64,10 +71,9 @@ class Publisher:
     def serve_subscriptions(self) -> None:
         """Answer new subscriptions: latched messages again, and the probe."""
         for _ in range(BATCH):
-            try:
-                frames = self.socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
+            if not is_readable(self.socket):
                 return
+            frames = self.socket.recv_multipart(zmq.NOBLOCK)
             if len(frames) != 1 or not frames[0].startswith(b"\x01"):
                 continue
             wanted = frames[0][1:]
@@ -120,6 +126,11 @@ class Feed:
     def lost(self) -> int:
         """Messages missed, by the gaps in seq."""
         return sum(self.arrivals.lost.values())
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is here to be received."""
+        return is_readable(self.socket)
 
     def receive(self) -> tuple[str, Message, bytes] | None:
         """The next (topic, message, payload) that is here, None when there is none; never waits."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nodes.wire.messages import BodyPoses, Encoders, JointCommand, Message, Reference, RobotState, Twist
+from nodes.wire.messages import BodyPoses, Encoders, JointCommand, Lines, Message, Reference, RobotState, Twist
 from nodes.wire.topics import lookup
 
 MAX_BYTES = 1 << 20
@@ -47,6 +47,8 @@ def encode(message: Message, topic: str = "") -> bytes:
         _check_reference(topic, message)
     elif isinstance(message, Twist):
         _check_twist(topic, message)
+    elif isinstance(message, Lines):
+        _check_lines(topic, message)
     try:
         payload = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError) as error:
@@ -114,6 +116,14 @@ def _check_poses(topic: str, poses: BodyPoses) -> None:
         _check_each(topic, p=poses.p, quaternion=poses.quaternion)
 
 
+def _check_lines(topic: str, lines: Lines) -> None:
+    if len(lines.name) != len(lines.count):
+        raise WireError(topic, f"{len(lines.name)} names for {len(lines.count)} counts of points")
+    if any(count < 0 for count in lines.count) or len(lines.points) != 3 * sum(lines.count):
+        raise WireError(topic, f"points has {len(lines.points)} numbers, not 3 for each of {sum(lines.count)} points")
+    _check_each(topic, points=lines.points)
+
+
 def _check_twist(topic: str, twist: Twist) -> None:
     if len(twist.linear) != 3 or len(twist.angular) != 3:
         raise WireError(topic, f"linear and angular have {len(twist.linear)} and {len(twist.angular)} numbers, not 3")
@@ -137,6 +147,7 @@ _CHECKS: dict[type[Message], Callable[[str, Any], None]] = {
     RobotState: _check_state,
     Reference: _check_reference,
     BodyPoses: _check_poses,
+    Lines: _check_lines,
     Twist: _check_twist,
     Encoders: _check_encoders,
 }

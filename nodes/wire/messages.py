@@ -73,8 +73,36 @@ class BodyDescription(msgspec.Struct, kw_only=True):
     shapes: list[Shape] = []
 
 
+class SpringDescription(msgspec.Struct, kw_only=True):
+    """A spring between a point of a and a point of b, bodies or "ground", each in its own frame, m."""
+
+    name: str
+    body_a: str = "ground"
+    point_a: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+    body_b: str = "ground"
+    point_b: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
+class ForceDescription(msgspec.Struct, kw_only=True):
+    """A force on a body at a point of it, N: the sum of outputs of the state, each along its unit vector in the world.
+
+    outputs  names of outputs, N
+    axes     (3 per output,)
+    """
+
+    name: str
+    body: str
+    point: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+    outputs: list[str] = []
+    axes: list[float] = []
+
+
 class Description(Message, kw_only=True):
-    """What the robot is; published once, latched."""
+    """What the robot is; published once, latched.
+
+    ground        shapes that stand still, in the world's frame: supports, bars, obstacles
+    output_units  one per output, "" where none is known
+    """
 
     robot: str = ""
     joints: list[JointDescription] = []
@@ -85,6 +113,10 @@ class Description(Message, kw_only=True):
     step_s: float = 0.0
     gravity: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, -9.81])
     code_hash: str = ""
+    ground: list[Shape] = []
+    springs: list[SpringDescription] = []
+    forces: list[ForceDescription] = []
+    output_units: list[str] = []
 
 
 class RobotState(Message, kw_only=True):
@@ -98,6 +130,8 @@ class RobotState(Message, kw_only=True):
     phidot     |Phidot|_1, velocity-level constraint violation
     energy     kinetic plus potential, J
     outputs    the robot's named outputs
+    clock      the node whose own clock `timestamp` is of, as a robot's computer stamps what it measures; "" for
+               simulation time
     """
 
     name: list[str] = []
@@ -108,6 +142,7 @@ class RobotState(Message, kw_only=True):
     phidot: float = 0.0
     energy: float = 0.0
     outputs: dict[str, float] = {}
+    clock: str = ""
 
 
 class BodyPoses(Message, kw_only=True):
@@ -115,6 +150,19 @@ class BodyPoses(Message, kw_only=True):
 
     p: list[float] = []
     quaternion: list[float] = []
+
+
+class Lines(Message, kw_only=True):
+    """Lines in the world that no body carries: beams as they are deflected now, or what somebody plans.
+
+    name    one per line
+    count   how many points each has
+    points  (3 sum(count),) m, finite, line after line
+    """
+
+    name: list[str] = []
+    count: list[int] = []
+    points: list[float] = []
 
 
 class JointCommand(Message, kw_only=True):
@@ -161,7 +209,8 @@ class Event(Message, kw_only=True):
 
     kind    of a change of configuration ("grip", "release", "fall" of a gibbon), or its guard's name; "reset",
             "restore", "diverged"; "set" of a parameter; of one who commands "refused", "safe" (silent: the actuators
-            were made safe) or "held" (gone: its last command holds)
+            were made safe) or "held" (gone: its last command holds); "clock_step": the clock of `node` was put forward
+            or back
     before  of a change of configuration the state, coordinates then velocities; `after` likewise
     energy  lost in the change, J
     node    whose parameter was set, or who commanded
@@ -221,3 +270,32 @@ class Residual(Message, kw_only=True):
     velocity: list[float] = []
     effort: list[float] = []
     answers: int | None = None
+
+
+class PeerClock(Message, kw_only=True):
+    """One round trip to another node's clock, and what the last of them say of it.
+
+    Theirs is `peer`'s clock, ours that of `asker`: its host's, as it was set when the node started, so that no step of
+    it is taken for a step of theirs.
+
+    asked_ns .. heard_ns  the request left (ours) and arrived (theirs), the answer left (theirs) and arrived (ours)
+    round_trip_s          time on the way, there and back; a single round trip is wrong by at most half of it
+    offset_s              theirs less ours when the answer arrived; None while round trips are too few
+    drift                 s per s
+    uncertainty_s         standard deviation of offset_s, the ways' unknown asymmetry included
+    exchanges             round trips since their clock was stepped last
+    steps                 how often it was put forward or back
+    """
+
+    asker: str = ""
+    peer: str = ""
+    asked_ns: int = 0
+    received_ns: int = 0
+    answered_ns: int = 0
+    heard_ns: int = 0
+    round_trip_s: float = 0.0
+    offset_s: float | None = None
+    drift: float | None = None
+    uncertainty_s: float | None = None
+    exchanges: int = 0
+    steps: int = 0

@@ -2,6 +2,8 @@
 
 Frames: [request] from a DEALER (an empty delimiter before it, as REQ sends one, is given back), as
 MessagePack maps: request {id, call, args}, reply {id, ok, result, error}.
+
+Every server answers the call `clock` by itself, at once: {received_ns, answered_ns} of its own clock.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +24,7 @@ from nodes.wire.sockets import Claim, connect, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
+CLOCK = "clock"
 LAST_REPLY_MS = 200  # a closing server still hands over the replies it gave: shutdown is answered too
 
 
@@ -62,10 +66,14 @@ _reply_decoder = msgspec.msgpack.Decoder(Reply)
 
 
 class ServiceServer:
-    """Takes calls on a ROUTER socket and answers them. One thread owns it."""
+    """Takes calls on a ROUTER socket and answers them. One thread owns it.
 
-    def __init__(self, context: Context, name: str, endpoint: str) -> None:
+    now_ns  the clock that it tells, in nanoseconds since the epoch
+    """
+
+    def __init__(self, context: Context, name: str, endpoint: str, now_ns: Callable[[], int] = time.time_ns) -> None:
         self.refusals = Refusals(name)
+        self._now_ns = now_ns
         self.socket = make_socket(context, zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
         try:
@@ -82,6 +90,7 @@ class ServiceServer:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return None
+            received_ns = self._now_ns()
             *route, payload = frames
             if len(frames) not in (2, 3) or (len(frames) == 3 and frames[1]):
                 self.refusals.refuse("(service)", f"{len(frames) - 1} frames where one is a call")
@@ -89,7 +98,10 @@ class ServiceServer:
                 self.refusals.refuse("(service)", f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
             else:
                 try:
-                    return Request(route=route, call=_call_decoder.decode(payload))
+                    request = Request(route=route, call=_call_decoder.decode(payload))
+                    if request.call.call != CLOCK:
+                        return request
+                    self.reply(request, {"received_ns": received_ns, "answered_ns": self._now_ns()})
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     self.refusals.refuse("(service)", f"not a call: {error}")
 

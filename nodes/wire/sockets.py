@@ -26,6 +26,7 @@ QUEUE = 10_000
 MORE = int(zmq.SNDMORE)  # as plain numbers: combining pyzmq's enum members costs more than the call
 NOBLOCK = int(zmq.NOBLOCK)
 RCVMORE = int(zmq.RCVMORE)
+EVENTS, POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 class AddressError(ValueError):
@@ -72,6 +73,11 @@ def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
     socket.setsockopt(zmq.SNDHWM, QUEUE)
     socket.setsockopt(zmq.RCVHWM, QUEUE)
     return socket
+
+
+def is_readable(socket: zmq.Socket[bytes]) -> bool:
+    """Whether a receive would find something now."""
+    return bool(int(socket.getsockopt(EVENTS)) & POLLIN)
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:

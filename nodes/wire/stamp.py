@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from nodes.wire.messages import Message
 
 
 class Stamper:
-    """Numbers the messages of one publisher, from 1 per topic. `wall_clock` False leaves sent_ns at 0."""
+    """Numbers the messages of one publisher, from 1 per topic. `wall_clock` False leaves sent_ns at 0.
 
-    def __init__(self, wall_clock: bool = True) -> None:
+    now_ns  the clock, in nanoseconds since the epoch
+    """
+
+    def __init__(self, wall_clock: bool = True, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._seq: dict[str, int] = {}
         self._wall_clock = wall_clock
+        self._now_ns = now_ns
 
     def stamp(self, topic: str, message: Message) -> int:
         """Fill in seq and sent_ns; the seq."""
         seq = self._seq.get(topic, 0) + 1
         self._seq[topic] = seq
         message.seq = seq
-        message.sent_ns = time.time_ns() if self._wall_clock else 0
+        message.sent_ns = self._now_ns() if self._wall_clock else 0
         return seq
 
 

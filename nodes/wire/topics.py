@@ -14,7 +14,9 @@ from nodes.wire.messages import (
     Encoders,
     Event,
     JointCommand,
+    Lines,
     Message,
+    PeerClock,
     Reference,
     Residual,
     RobotState,
@@ -38,6 +40,8 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("description", Description, latched=True),
         Topic("state", RobotState),
         Topic("body_poses", BodyPoses),
+        Topic("lines", Lines),
+        Topic("overlay", Lines),
         Topic("command", JointCommand),
         Topic("reference", Reference),
         Topic("event", Event),
@@ -47,7 +51,10 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("residual", Residual),
     )
 }
-GLOBAL_TOPICS: dict[str, Topic] = {"status": Topic("status", Status, latched=True)}
+GLOBAL_TOPICS: dict[str, Topic] = {
+    "status": Topic("status", Status, latched=True),
+    "clock": Topic("clock", PeerClock),
+}
 
 
 def resolve(name: str, robot: str) -> str:

@@ -116,9 +116,8 @@ def _start(beam: Beam, gravity: float, angles: tuple[float, float], partitioned:
 
 def _bodies() -> tuple[Body, ...]:
 
-    def massless(name: str) -> Body:
-        sphere = Shape(kind="sphere", size=(0.03,))
-        return Body(name=name, mass=0.0, inertia=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0), shapes=(sphere,))
+    def massless(name: str, *shapes: Shape) -> Body:
+        return Body(name=name, mass=0.0, inertia=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0), shapes=shapes)
 
     def arm(name: str, length: float) -> Body:
         return Body(
@@ -131,7 +130,7 @@ def _bodies() -> tuple[Body, ...]:
 
     return (
         massless("trolley"),
-        massless("hook"),
+        massless("hook", Shape(kind="sphere", size=(0.03,))),
         arm("upper_arm", UPPER_LENGTH),
         arm("lower_arm", LOWER_LENGTH),
     )

@@ -6,8 +6,10 @@ actuators push on the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from robots.charmie.auxiliary import HALVES, mirrored
@@ -23,10 +25,12 @@ from robots.charmie.geometry import (
 from robots.charmie.links import actuator, box_inertia
 from robots.charmie.parameters import LinearActuator, Parameters, Point
 from robots.charmie.shapes import STEEL
+from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Actuator, Body, Joint, Shape, Slider, Spring, Vector3, X, Y, Z
 
 DRIVEN = {"lift": ("4d", "link_3", "link_4"), "tilt": ("5d", "link_4", "link_5")}
 SIDES = {"l": "left", "r": "right"}
+WAY = 1001  # places along a joint's range at which its actuator is looked at
 LOOP_JOINTS = (
     "lift_cylinder",
     "lift_rod",
@@ -37,6 +41,31 @@ LOOP_JOINTS = (
     "right_bar",
     "right_slider",
 )
+
+
+def own_masses(p: Parameters) -> Parameters:
+    """The parameters with the masses that links 3 to 5 have without the parts of the loops that hang on them.
+
+    The file's masses of these links include their parts, so that the robot weighs the same with open and closed loops.
+    InvalidRequest where a link would weigh nothing without them.
+    """
+    part = p.auxiliary
+    on_link = {
+        "base": (part.cylinder_mass, part.bar_mass, part.bar_mass),
+        "lower_body": (part.rod_mass, part.cylinder_mass, part.slider_mass, part.slider_mass),
+        "upper_body": (part.rod_mass,),
+    }
+    lighter = {}
+    for section, parts in on_link.items():
+        table = getattr(p, section)
+        own = math.fsum([table.mass, *(-mass for mass in parts)])
+        if own <= 0.0:
+            raise InvalidRequest(
+                f"robot 'charmie': {section}.mass is {table.mass:g} kg; the parts of the loops on it, of the masses in "
+                f"[auxiliary], weigh {sum(parts):g} kg of that, so it must be more"
+            )
+        lighter[section] = msgspec.structs.replace(table, mass=own)
+    return msgspec.structs.replace(p, **lighter)
 
 
 def loop_bodies(p: Parameters) -> tuple[Body, ...]:
@@ -156,9 +185,21 @@ def rod_actuators(p: Parameters) -> dict[str, Actuator]:
 
 
 def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
-    """Shortest and longest length of an actuator, m: at the limits of the joint that it moves."""
-    length = length_of_lift if name == "lift" else length_of_tilt
-    ends = length(p, given(p, name).lower), length(p, given(p, name).upper)
+    """Shortest and longest length of an actuator, m: at the limits of the joint that it moves.
+
+    InvalidRequest where the joint passes a dead centre on its way, at which the actuator cannot push.
+    """
+    length, of = (length_of_lift, lift_actuator) if name == "lift" else (length_of_tilt, tilt_actuator)
+    lower, upper = given(p, name).lower, given(p, name).upper
+    way = np.linspace(lower, upper, WAY)
+    rates = [of(p, Motion(float(x), 1.0)).length.v for x in way]
+    turned = next((x for x, rate in zip(way, rates, strict=True) if rate * rates[0] <= 0.0), None)
+    if turned is not None:
+        raise InvalidRequest(
+            f"robot 'charmie': {name} goes from {lower:g} to {upper:g}; its actuator is at a dead centre at about "
+            f"{turned:.2f}, which {name}.lower and {name}.upper must leave out"
+        )
+    ends = length(p, lower), length(p, upper)
     return min(ends), max(ends)
 
 

@@ -9,7 +9,7 @@ import dataclasses
 from typing import Literal
 
 from robots.charmie import closed, links
-from robots.charmie.geometry import Motion, lift_of_length, tilt_of_length
+from robots.charmie.geometry import Motion, balance_motion, lift_of_length, tilt_of_length
 from robots.charmie.links import actuator
 from robots.charmie.parameters import Parameters, numbers_of, read_parameters
 from robots.parameters import require_choice
@@ -60,13 +60,19 @@ def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechan
 
 
 def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:
-    """The open tree with the bodies, springs and constraints of its loops, started closed and at rest."""
+    """The open tree with the bodies, springs and constraints of its loops, started closed and at rest.
+
+    Links 3 to 5 are without the masses of these bodies: the whole robot weighs the same.
+    """
+    for end in (p.lift.lower, p.lift.upper):
+        balance_motion(p, Motion(end))  # the bars reach
+    trunk = {body.name: body for body in links.trunk_bodies(closed.own_masses(p))}
     at = dict(zip((joint.name for joint in tree.moving_joints), tree.initial_q, strict=True))
     loop_q = [motion.x for motion in closed.loop_motion(p, Motion(at["lift"]), Motion(at["tilt"]))]
     rods = closed.rod_actuators(p)
     return dataclasses.replace(
         tree,
-        bodies=(*tree.bodies, *closed.loop_bodies(p)),
+        bodies=(*(trunk.get(body.name, body) for body in tree.bodies), *closed.loop_bodies(p)),
         joints=(*tree.joints, *closed.loop_joints(p)),
         constraints=closed.closures(p),
         springs=closed.springs(p),

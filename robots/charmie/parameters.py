@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from sim_core.errors import InvalidRequest
+from sim_core.tables import misfit
 
 OURS = Path(__file__).with_name("charmie.toml")
 
@@ -222,18 +225,29 @@ class Parameters(_Table, frozen=True):
     auxiliary: Auxiliary
 
 
+FIRST_LINK = 7  # of the array `arm.links`, whose entries are links 7 to 12
+
+
 def read_parameters(file: str | Path = "") -> Parameters:
     """The parameters in a TOML file, ours without one. InvalidRequest names the file and the key that is wrong."""
     path = Path(file) if file else OURS
+    where = f"robot 'charmie': {path}"
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=Parameters)
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidRequest(f"robot 'charmie': {path} cannot be read: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
-        raise InvalidRequest(f"robot 'charmie': {path}: {error}") from error
-
-
-FIRST_LINK = 7  # of the array `arm.links`, whose entries are links 7 to 12
+        raise InvalidRequest(f"{where} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # no TOML, or no text
+        raise InvalidRequest(f"{where} is not valid TOML: {error}") from error
+    if wrong := misfit(document, Parameters, first={"arm.links": FIRST_LINK}):
+        raise InvalidRequest(f"{where}: {wrong}")
+    numbers = _flattened("", document)
+    for key, number in numbers.items():
+        if not math.isfinite(number):
+            raise InvalidRequest(f"{where}: {key} is {number}; it must be finite")
+        owner = key.removesuffix(".lower")
+        if owner != key and number > numbers[f"{owner}.upper"]:
+            raise InvalidRequest(f"{where}: {key} is {number}, above {owner}.upper, {numbers[f'{owner}.upper']}")
+    return msgspec.convert(document, Parameters)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:
@@ -250,7 +264,9 @@ def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:
 
 def _flattened(key: str, value: object) -> dict[str, float]:
     if isinstance(value, dict):
-        return {k: x for name, entry in value.items() for k, x in _flattened(f"{key}.{name}", entry).items()}
+        return {
+            k: x for name, entry in value.items() for k, x in _flattened(f"{key}.{name}".lstrip("."), entry).items()
+        }
     if isinstance(value, list | tuple):
         tables = any(isinstance(entry, dict) for entry in value)
         names = [str(n) for n in range(FIRST_LINK, FIRST_LINK + len(value))] if tables else ["x", "y", "z"]

@@ -53,7 +53,7 @@ class Interface:
 def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64") -> dict[str, bytes]:
     """File name -> content: header, example, and the sources ("c") or the object file for a target ("object").
 
-    Raises UnknownName for a target that is none of TARGETS, InvalidRequest for more than one configuration.
+    Raises UnknownName for a target that is none of TARGETS, InvalidRequest for beams or more than one configuration.
     """
     if target not in TARGETS:
         raise UnknownName("robot export", "target", target, TARGETS)
@@ -79,6 +79,9 @@ def interface_of(mechanism: Mechanism) -> Interface:
 
     if len(mechanism.configurations) > 1:
         raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.configurations)} configurations; C takes one")
+    if mechanism.beams:
+        named = ", ".join(repr(beam.name) for beam in mechanism.beams)
+        raise InvalidRequest(f"{mechanism.name!r} has beams {named}; C and object files take rigid bodies alone")
     derivation = derive(mechanism)
     prefix = identifier(mechanism.name)
     first = mechanism.configurations[0].name

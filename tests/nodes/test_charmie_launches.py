@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nodes.runtime.compose import compose
+from nodes.runtime.compose import Composition, compose
 from nodes.runtime.plan import Plan, load_plan
+from nodes.wire.messages import Reference, Twist
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,8 +48,47 @@ def test_the_pick_is_driven_by_two_nodes_that_share_the_robot() -> None:
         claws = run.server.simulation.outputs()
     assert status["commanded_by"] == "base, body"
     assert not status["commands_refused"]
-    assert all(milestone is not None for milestone in status["milestones"].values())
+    reached = status["milestones"]
+    assert reached["bent down"] < reached["straightened up"]  # though it passes the latter's angle on its way down
     assert max(base["peak_error_m"], body["peak_error_m"]) < 2e-3
     assert max(base["peak_error_rad"], body["peak_error_rad"]) < 1e-2
     assert claws["left_claw_z"] == pytest.approx(0.85, abs=0.02)  # up with it
     assert all(load["peak"] < load["limit"] for load in status["loads"].values())
+
+
+def test_the_base_is_driven_by_hand_while_the_rest_stays() -> None:
+    with compose(plan_of("charmie_drive")) as run:
+        start = run.server.simulation.joints()[0].copy()
+        _drive(run, 2.0, Twist(linear=[0.0, 0.2, 0.0]))
+        driven = run.server.simulation.joints()[0].copy()
+        run.step(1500)  # timeout_s, the braking, and more
+        position, velocity, _ = run.server.simulation.joints()
+        status = run.server.status()
+    names = run.server.simulation.system.joint_names
+    x, y, yaw = (names.index(name) for name in ("base_x", "base_y", "base_yaw"))
+    assert driven[y] - start[y] == pytest.approx(0.4, abs=0.05)
+    assert 0.08 < position[y] - driven[y] < 0.14  # half a second more at 0.2 m/s, then it brakes
+    assert abs(velocity[[x, y, yaw]]).max() < 1e-3
+    assert status["commanded_by"] == "base, body"
+    rest = [k for k in range(len(names)) if k not in (x, y, yaw)]
+    assert abs(position[rest] - start[rest]).max() < 0.2  # as far as servos give way to the weight
+
+
+def test_a_cmd_vel_goes_before_the_reference_until_it_is_too_old() -> None:
+    with compose(plan_of("charmie_drive")) as run:
+        base = run.nodes["base"].node
+        there = Reference(name=["base_x", "base_y", "base_yaw"], position=[0.0, -0.3, 0.0])
+        base.on_message("reference", there)
+        _drive(run, 1.0, Twist(linear=[0.0, 0.2, 0.0]))
+        names = run.server.simulation.system.joint_names
+        y = names.index("base_y")
+        assert run.server.simulation.joints()[0][y] > 0.15  # away from the reference
+        run.step(4000)
+        assert run.server.simulation.joints()[0][y] == pytest.approx(-0.3, abs=1e-3)
+
+
+def _drive(run: Composition, seconds: float, twist: Twist) -> None:
+    """Say a twist to the base 50 times a second."""
+    for _ in range(round(seconds * 50)):
+        run.nodes["base"].node.on_message("cmd_vel", twist)
+        run.step(20)

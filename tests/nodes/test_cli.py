@@ -15,8 +15,11 @@ import typer
 
 from nodes.runtime.cli import parameters
 from nodes.runtime.cli.application import app, run
+from nodes.runtime.cli.speaking import parse_message
+from nodes.runtime.cli.terminal import InputError
 from nodes.runtime.plan_keys import ABOUT, NOT_IN_A_FILE, TABLES
 from nodes.wire.recording import RecordingWriter
+from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from robots.registry import builder, names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,8 +109,10 @@ BAD_INPUT = {
     "topic echo x/state --domain 1000": (2, "domain 1000 is not in 0 .. 232"),
     "topic pub nonsense {}": (2, "no topic 'nonsense'; topics are <robot>/description"),
     "topic pub x/comand {}": (2, "did you mean 'x/command'?"),
-    'topic pub x/command {"mode":"torque"}': (2, "mode is 'torque'; it is one of effort, velocity, position"),
+    'topic pub x/command {"mode":"torque"}': (2, "mode is 'torque'; it is one of effort, position, velocity"),
     "topic pub x/command {": (2, "expected JSON"),
+    'topic pub x/cmd_vel {"linear":0.2}': (2, 'as in {"linear": [0.5, 0.5, 0.5], "angular": [0.5, 0.5, 0.5]}'),
+    'topic pub x/cmd_vel {"linear":[0.2]}': (2, "linear and angular have 1 and 3 numbers, not 3, as in {"),
     'topic pub x/command {"nam":[]}': (2, "JointCommand has no field 'nam'"),
     "run nowhere.py:Node": (2, "no such file"),
     "run nodes/recorder.py:Record": (2, "did you mean 'Recorder'?"),
@@ -136,6 +141,15 @@ def test_bad_input_is_one_line_and_an_exit_code(line: str, capsys: pytest.Captur
     assert captured.err.startswith("armswing: ")
     assert captured.err.count("\n") == 1
     assert text in captured.err
+
+
+@pytest.mark.parametrize("topic", [*(f"robot/{name}" for name in ROBOT_TOPICS), *GLOBAL_TOPICS])
+def test_the_example_in_a_refusal_is_a_message_of_its_topic(topic: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_message(topic, "[]")
+    example = str(refused.value).partition("JSON like ")[2]
+    said = parse_message(topic, example)
+    assert {name: getattr(said, name) for name in json.loads(example)} == json.loads(example) != {}
 
 
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from sim_core import assemble, inverse_dynamics
 MOVE = {"kind": "minimum_jerk", "waypoints": [[0.0, 0.0], [1.0, 60.0]], "rate_hz": 1000.0}
 COMPUTED_TORQUE = "nodes/controllers/computed_torque.py:ComputedTorque"
 GRAVITY_PD = "nodes/controllers/gravity_pd.py:GravityPD"
+LEAD_S = 0.5e-3  # half of the step that an effort is held for
 STIFF = {"stiffness": [400.0], "damping": [40.0]}
 
 
@@ -120,16 +121,25 @@ def test_computed_torque_is_the_inverse_dynamics_of_the_corrected_acceleration()
     node.on_message("reference", Reference(name=["joint_4"], position=[0.3], velocity=[0.1], acceleration=[2.0]))
     q, v = [0.2, 0.25], [0.4, -0.2]
     given = effort(node, q, v)
-    a = [2 * 0.7 * 5.0 * -0.4, 2.0 + 64.0 * 0.05 + 2 * 0.7 * 8.0 * 0.3]
-    assert given == pytest.approx(inverse_dynamics(assemble(build("arm_2dof")), q, v, a))
+    h = LEAD_S  # until then joint_2 moves on as it was found, joint_4 as its reference
+    later_q = [0.2 + 0.4 * h, 0.25 - 0.2 * h + h * h]
+    later_v = [0.4, -0.2 + 2.0 * h]
+    wanted = 0.3 + 0.1 * h + h * h, 0.1 + 2.0 * h
+    a = [
+        25.0 * -0.4 * h - 2 * 0.7 * 5.0 * 0.4,
+        2.0 + 64.0 * (wanted[0] - later_q[1]) + 2 * 0.7 * 8.0 * (wanted[1] - later_v[1]),
+    ]
+    assert given == pytest.approx(inverse_dynamics(assemble(build("arm_2dof")), later_q, later_v, a), rel=1e-9)
 
 
 def test_gravity_pd_is_the_weight_and_a_spring_and_damper() -> None:
     node = started(GravityPD, stiffness=[10.0, 20.0], damping=[1.0])
     node.on_message("reference", Reference(name=["joint_2", "other"], position=[0.5, 9.0]))
     q, v = [0.2, 0.25], [0.4, -0.2]
-    weight = inverse_dynamics(assemble(build("arm_2dof")), q, [0.0, 0.0], [0.0, 0.0])
-    assert effort(node, q, v) == pytest.approx(weight + np.array([10.0 * 0.3 - 0.4, 0.2]))
+    later = np.array(q) + LEAD_S * np.array(v)
+    weight = inverse_dynamics(assemble(build("arm_2dof")), later, [0.0, 0.0], [0.0, 0.0])
+    spring = np.array([10.0, 20.0]) * (np.array([0.5, 0.25]) - later)  # joint_4 stays where it was found
+    assert effort(node, q, v) == pytest.approx(weight + spring - np.array(v), rel=1e-12)
 
 
 def test_efforts_stay_within_the_limits_of_robot_and_parameters() -> None:

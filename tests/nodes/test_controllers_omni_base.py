@@ -74,10 +74,11 @@ def test_it_drives_at_the_twist_that_is_asked_for(driven: Drive) -> None:
 
 def test_its_wheels_speed_up_no_faster_than_they_may(driven: Drive) -> None:
     rows = np.array([command.value for command in driven.commands])
-    yaw = np.array([state.position[2] for state in driven.states])
+    yaw = np.array([driven.states[(command.answers or 1) - 1].position[2] for command in driven.commands])
     rates = np.array([base.wheel_rates(WHEELS, base.to_base(y, row)) for y, row in zip(yaw, rows, strict=True)])
     limit = read_parameters().base.acceleration_limit / WHEELS.radius
-    assert np.abs(np.diff(rates, axis=0)).max() <= limit * 1e-3 * (1 + 1e-6)
+    assert np.abs(np.diff(rates, axis=0)).max() <= limit * 5e-3 * (1 + 1e-6)
+    assert len(driven.commands) == pytest.approx(200.0 * driven.states[-1].timestamp, abs=1.5)
 
 
 def test_the_encoders_count_what_the_motion_rolls_off(driven: Drive) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
-from nodes.runtime.plan import NodePlan, Plan, SimPlan
+from nodes.runtime.plan import NodePlan, Plan, SimPlan, load_plan
 from robots import registry
 from sim_core.mechanism import Mechanism
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = "link_10"
 SENSORS = '''
 """A robot's sensors, with faults: each speaks for a robot of its own."""
@@ -205,3 +206,24 @@ def test_bad_input_is_one_line(
     error = capsys.readouterr().err
     assert BAD[arguments] in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("difference", "kind", "value"),
+    [
+        ("gain.joint_2=0.05", "gain", 0.05),
+        ("friction.joint_2=1.0", "friction", 1.0),
+        ("dry_friction.joint_2=1.0", "dry_friction", 1.0),
+    ],
+)
+def test_of_mass_friction_and_gain_the_one_that_a_robot_has_is_named_alone(
+    difference: str, kind: str, value: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["sim.step_ms=2", "trajectory.every=5", "hardware.sample_hz=250", f"hardware.{difference}"]
+    hil = load_plan(ROOT / "launch/hil_robot.toml", settings)
+    hil.duration_s = 2.6
+    with compose(hil) as composition:
+        composition.run()
+    code, verdict = report(capsys, "hil_robot.mcap")
+    assert (code, named(verdict)) == (1, [(kind, "joint_2")])
+    assert verdict["findings"][0]["value"] == pytest.approx(value, rel=0.05)

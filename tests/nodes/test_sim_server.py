@@ -59,7 +59,8 @@ def test_every_robot_is_served(robot: str) -> None:
     server, ear = started(plan)
     description = ear.all(Description)[0]
     assert description.robot == robot
-    assert [topic for topic, _ in ear.heard] == [f"{robot}/{name}" for name in ("description", "state", "body_poses")]
+    said = ["description", "state", "body_poses", *(["lines"] if build(robot).beams else [])]
+    assert [topic for topic, _ in ear.heard] == [f"{robot}/{name}" for name in said]
     for _ in range(20):
         server.step()
     state = ear.state()

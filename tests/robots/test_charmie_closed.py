@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from robots.charmie.loads import charmie_loads
 from robots.charmie.mechanism import with_loops
 from robots.charmie.parameters import Parameters, read_parameters
 from robots.registry import build
+from sim_core.errors import InvalidRequest
 from sim_core.inverse import inverse_dynamics
 from sim_core.servo import Servos
 from sim_core.simulation import Simulation
@@ -19,6 +22,7 @@ from sim_core.system import System, assemble
 P = read_parameters()
 TREE = build("charmie")
 N = len(TREE.moving_joints)
+ROLES = {"link_3": 1.0, "link_4": 1.1, "link_5": 0.3}  # kg of each that are bodies of the loops
 PERIOD, STEP = 4.0, 1e-3
 Point = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -77,6 +81,41 @@ def test_it_has_29_coordinates_and_8_rows_and_starts_closed_with_actuators_of_40
     M, _, J, _ = looped.terms(0.0, looped.mechanism.initial_q, np.zeros(29))
     assert np.linalg.matrix_rank(J) == 8
     assert np.linalg.eigvalsh(M)[0] > 0.0
+
+
+def test_it_weighs_what_the_open_tree_weighs(looped: System) -> None:
+    """The bodies of the loops are part of the links that carry them."""
+    closed_mass, open_mass = (sum(float(body.mass) for body in m.bodies) for m in (looped.mechanism, TREE))  # type: ignore[arg-type]
+    assert closed_mass == pytest.approx(open_mass, rel=1e-14)
+    lighter = {name: float(TREE.body(name).mass) - float(looped.mechanism.body(name).mass) for name in ROLES}  # type: ignore[arg-type]
+    assert lighter == pytest.approx(ROLES)
+
+
+def test_parts_heavier_than_their_link_are_refused() -> None:
+    p = msgspec.structs.replace(P, upper_body=msgspec.structs.replace(P.upper_body, mass=0.3))
+    with pytest.raises(InvalidRequest, match=r"upper_body.mass is 0.3 kg; .* weigh 0.3 kg of that, so it must be more"):
+        with_loops(TREE, p)
+
+
+def test_the_lengths_of_the_rods_grow_with_their_joints_over_all_of_their_range() -> None:
+    for name, length in (("lift", geometry.length_of_lift), ("tilt", geometry.length_of_tilt)):
+        given = closed.given(P, name)
+        lengths = [length(P, float(x)) for x in np.linspace(given.lower, given.upper, 500)]
+        assert np.all(np.diff(lengths) > 0.0)
+        assert closed.rod_limits(P, name) == (lengths[0], lengths[-1])
+        rows = (Path(closed.__file__).parent / "SOURCES.md").read_text()
+        assert f"{lengths[0]:.4f} to {lengths[-1]:.4f} m for the\n{name}" in rows.replace(" lift", "\nlift")
+
+
+def test_a_range_with_a_dead_centre_or_out_of_the_bars_reach_is_refused() -> None:
+    wide = msgspec.structs.replace(P, tilt=msgspec.structs.replace(P.tilt, lower=-3.0))
+    with pytest.raises(
+        InvalidRequest, match=r"tilt goes from -3 to 0; its actuator is at a dead centre at about -1.88"
+    ):
+        with_loops(TREE, wide)
+    short = msgspec.structs.replace(P, balance=msgspec.structs.replace(P.balance, bar_length=0.065))
+    with pytest.raises(InvalidRequest, match=r"balance.bar_length is 0.065 m; its end must rise"):
+        with_loops(TREE, short)
 
 
 def test_the_loops_stay_closed_for_a_minute_of_motion_under_a_servo(looped: System) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from robots.registry import build, names
 from sim_core.derivation.equations import derive
@@ -21,6 +22,8 @@ from sim_core.kernels.emit import module_of
 from sim_core.kernels.order import units_of
 from sim_core.kernels.pairing import paired
 from sim_core.kernels.program import LIFTED, program_of
+from sim_core.kernels.quaternions import quaternions
+from sim_core.spatial import quaternions_from_rotations
 
 ROOT = Path(__file__).resolve().parents[2]
 PI_2 = math.pi / 2
@@ -201,3 +204,14 @@ def test_the_code_of_a_mechanism_is_the_same_text_in_every_process() -> None:
         assert done.returncode == 0, done.stderr
         said.append(done.stdout)
     assert said[0] == said[1]
+
+
+def test_compiled_quaternions_are_those_of_the_readable_form() -> None:
+    turns = [k * PI_2 for k in range(4)]
+    by_quarters = np.array(list(itertools.product(turns, repeat=3)))
+    R = np.concatenate(
+        [Rotation.random(1000, random_state=1).as_matrix(), Rotation.from_euler("xyz", by_quarters).as_matrix()]
+    )
+    found = np.zeros(4 * len(R))
+    BoundKernel(quaternions.address, [np.array([float(len(R))]), R.reshape(-1).copy()], [found])()
+    assert found.reshape(-1, 4) == pytest.approx(quaternions_from_rotations(R), abs=1e-15)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nodes.runtime.cli.application import run as command_line
-from nodes.wire.messages import RobotState, Status
+from nodes.wire.messages import Description, JointDescription, RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from viewer import app, availability
 from viewer.signals import Signals, from_recording
@@ -24,7 +24,7 @@ from pyqtgraph.Qt import QtGui
 
 from viewer import theme
 from viewer.panels import choose_fields
-from viewer.titles import compose
+from viewer.titles import compose, table
 from viewer.window import Window
 
 
@@ -116,18 +116,36 @@ def test_references_are_dashed_over_positions_and_undriven_joints_have_no_effort
     assert "reference" in plots["position"].title.text
 
 
-def test_a_long_legend_names_what_fits_and_counts_the_rest() -> None:
+def test_a_long_legend_names_all_that_fit_or_the_table_below_does() -> None:
     curves = [(f"joint_{index}", "#000000") for index in range(21)]
-    text, lines = compose("Position", "rad", curves, dashed=True, remark="", width=400.0)
-    assert lines == 3
-    assert "joint_0" in text
-    assert "joint_20" not in text
+    text, lines, whole = compose("Position", "rad", curves, dashed=True, remark="", width=400.0)
+    assert (lines, whole) == (1, False)
+    assert "21 curves, named below" in text
     assert "reference" in text
-    named = text.count("joint_")
-    assert f"and {21 - named} more" in text
-    assert compose("Energy", "J", [], dashed=False, remark="", width=400.0)[1] == 1
-    text, lines = compose("Position", "rad", curves[:7], dashed=True, remark="", width=400.0)
-    assert (lines, text.count("joint_"), "more" in text) == (3, 7, False)
+    assert compose("Energy", "J", [], dashed=False, remark="", width=400.0)[1:] == (1, True)
+    text, lines, whole = compose("Position", "rad", curves[:7], dashed=True, remark="", width=400.0)
+    assert (lines, text.count("joint_"), whole) == (3, 7, True)
+    below = table(curves, 400.0)
+    assert (below.count("joint_"), below.count("<tr>")) == (21, 6)
+    assert table([], 400.0) == ""
+
+
+def test_what_a_title_cannot_name_is_named_once_below_the_plots(qtbot: Any) -> None:
+    names = [f"joint_{index}" for index in range(21)]
+    description = Description(robot="it", joints=[JointDescription(name=name) for name in names])
+    signals = Signals()
+    signals.take("it/description", description)
+    for tick in range(3):
+        values = [float(tick)] * 21
+        signals.take("it/state", RobotState(timestamp=0.1 * tick, name=names, position=values, velocity=values))
+    window = Window(signals, "", "")
+    qtbot.addWidget(window)
+    assert [window.key.text().count(f">{name}<") for name in names] == [1] * 21
+    pens = [curve.opts["pen"].color().name() for curve in window.grid.plots[0]._curves.values()]
+    assert len(set(pens)) == 21
+    for color in pens:
+        assert f"color:{color}" in window.key.text()
+    window.close()
 
 
 def test_the_slider_moves_the_picture_and_the_marks(spatial: Path, open_window: Any) -> None:

@@ -118,6 +118,9 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         rows.append((joint.name, *figures, delay, "dead" if joint.dead else "alive"))
     say_table(("joint", "bias", "RMS", "maximum", "delay", "encoder"), rows)
     say()
+    for source in (verdict.measured, verdict.predicted):
+        if source.clock is not None:
+            say(f"{source.topic}: {source.clock.text}")
     for finding in verdict.findings:
         say(f"{'beyond' if finding.failed else 'within'} limits: {finding.text}")
     for each in verdict.exceeded:

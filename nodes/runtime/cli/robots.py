@@ -51,6 +51,7 @@ def _row(name: str) -> tuple[str, str, str, str, str]:
     return name, bodies, joints, actuators, about.partition("\n")[0]
 
 
+BEAM = ("name", "length", "elements", "modes", "bending_stiffness", "mass_per_length", "tension", "supports")
 SPRING = ("stiffness", "rest_length", "damping")
 
 
@@ -152,6 +153,9 @@ def _choices(builder: Any) -> dict[str, Any]:
 
 
 def _plain(mechanism: Any) -> dict[str, Any]:
+    from nodes.runtime.description import output_names, output_units
+    from sim_core.flexible.description import BeamContact
+
     return {
         "name": mechanism.name,
         "bodies": [{"name": body.name, "mass": _number(body.mass)} for body in mechanism.bodies],
@@ -167,6 +171,13 @@ def _plain(mechanism: Any) -> dict[str, Any]:
             {"name": s.name, "from": s.body_a, "to": s.body_b, **{key: _number(getattr(s, key)) for key in SPRING}}
             for s in mechanism.springs
         ],
+        "beams": [{key: getattr(beam, key) for key in BEAM} for beam in mechanism.beams],
+        "contacts": [
+            {"name": c.name, "beam": c.beam, "body": c.body, "point": [float(x) for x in c.point]}
+            for c in mechanism.constraints
+            if isinstance(c, BeamContact)
+        ],
+        "outputs": dict(zip(names := output_names(mechanism), output_units(mechanism, names), strict=True)),
         "tunables": {tunable.name: float(tunable.value) for tunable in mechanism.tunables},
         "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
         "gravity": [float(component) for component in mechanism.gravity],
@@ -208,6 +219,10 @@ def _print(robot: dict[str, Any]) -> None:
                 for k, rest, damping in [[s[key] for key in SPRING]]
             ],
         )
+    _print_beams(robot)
+    if robot["outputs"]:
+        say("\noutputs")
+        say_table(("  name", "unit"), [(f"  {name}", unit) for name, unit in robot["outputs"].items()])
     say("\nparameters of [sim.parameters] and --param")
     say_table(("  name", "default"), [(f"  {key}", str(value) or '""') for key, value in robot["choices"].items()])
     if robot["tunables"]:
@@ -217,6 +232,31 @@ def _print(robot: dict[str, Any]) -> None:
     if fixed:
         say("\nnumbers of the description")
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
+
+
+def _print_beams(robot: dict[str, Any]) -> None:
+    if robot["beams"]:
+        say("\nbeams")
+        say_table(
+            ("  name", "length", "EI", "mass", "tension", "supports", "coordinates"),
+            [
+                (
+                    *(f"  {b['name']}", f"{b['length']:g} m", f"{b['bending_stiffness']:g} N m2"),
+                    *(f"{b['mass_per_length']:g} kg/m", f"{b['tension']:g} N", b["supports"]),
+                    f"{b['modes']} modes" if b["modes"] else f"all nodes of {b['elements']} elements",
+                )
+                for b in robot["beams"]
+            ],
+        )
+    if robot["contacts"]:
+        say("\npoints that slide on a beam")
+        say_table(
+            ("  name", "beam", "body", "at"),
+            [
+                (f"  {c['name']}", c["beam"], c["body"], f"({', '.join(f'{x:g}' for x in c['point'])}) m")
+                for c in robot["contacts"]
+            ],
+        )
 
 
 def _number(value: Any) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn, get_args, get_origin
 
 import msgspec
 import zmq
@@ -15,81 +17,104 @@ from nodes.client import Client, NotLiveError
 from nodes.runtime.cli.terminal import InputError, UnavailableError, nearest
 from nodes.runtime.plan import choices
 from nodes.wire.bus import Publisher, Subscriber
+from nodes.wire.codec import WireError, encode
 from nodes.wire.domain import ipc_endpoint
-from nodes.wire.messages import JointCommand, Message
+from nodes.wire.messages import Event, JointCommand, Message, RobotState
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.sockets import AddressError
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
+from sim_core.tables import misfit
 
 SERVE_S = 0.05
 TAKEN_S = 1.0
 
 
-def publish(topic: str, text: str, *, rate_hz: float, count: int, domain: int | None) -> int:
-    """Say the JSON message `text` on `topic`, `count` times (0: until Ctrl-C); how often it was said."""
+def publish(
+    topic: str, text: str, *, rate_hz: float, count: int, domain: int | None, greet: Callable[[str], None]
+) -> int:
+    """Say the JSON message `text` on `topic`, `count` times (0: until Ctrl-C); how often it was said.
+
+    greet  called with a line that says what is said, how often and who listens, before the first word
+    Raises UnavailableError when the launch goes meanwhile, and when the simulation refuses the message.
+    """
     if lookup(topic) is None:
         _refuse(topic, domain)
     message = parse_message(topic, text)
     with Client(domain) as client:
         if isinstance(message, JointCommand):
             _check_commandable(client, topic)
+        listeners = [name for entry in client.topics() if entry.name == topic for name in entry.listens]
+        how_long = f"{count} times" if count else "until Ctrl-C"
+        who = f"{', '.join(listeners)} {'listens' if len(listeners) == 1 else 'listen'}"
+        greet(f"{topic}: {_in_words(message)} at {rate_hz:g} Hz {how_long}; {who if listeners else 'nobody listens'}")
         return _publish(client, topic, message, rate_hz, count)
 
 
 def _publish(client: Client, topic: str, message: Message, rate_hz: float, count: int) -> int:
     domain = client.domain
     name = f"pub_{os.getpid()}"
-    clock = SimulationClock(client, topic) if message.timestamp == 0.0 else None
     publisher = Publisher(zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"))
     link = RegistryLink(domain)
-    said = 0
+    ear = Ear(client, topic, name)
+    said, stamped = 0, message.timestamp != 0.0
+    entry = NodeEntry(name=name, pid=os.getpid(), state="ready", endpoints={"data": publisher.endpoint}, speaks=[topic])
+
+    def wait(seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0.0:
+            _serve_until(publisher, time.monotonic() + min(left, SERVE_S))
+            ear.hear()
+            if ear.refusal:
+                raise UnavailableError(f"the simulation refuses {topic!r}: {ear.refusal}")
+            if not (client.is_live and link.hears):
+                raise UnavailableError(f"the launch in domain {domain} is gone, after {said} messages on {topic!r}")
+
     try:
-        link.keep(
-            NodeEntry(
-                name=name,
-                pid=os.getpid(),
-                state="ready",
-                endpoints={"data": publisher.endpoint},
-                speaks=[topic],
-            )
-        )
-        _serve_until(publisher, time.monotonic() + 0.5)  # listeners come before the first word
+        link.keep(entry)
         with suppress(KeyboardInterrupt):
+            wait(0.5)  # listeners come before the first word
             while not count or said < count:
-                if clock is not None:
-                    message.timestamp = clock.time
+                if not stamped:
+                    message.timestamp = ear.time
                 publisher.publish(topic, message)
                 said += 1
-                _serve_until(publisher, time.monotonic() + 1.0 / rate_hz)
+                wait(1.0 / rate_hz)
         if said and isinstance(message, JointCommand):
             _check_taken(client, publisher, said)
     finally:
         link.close()
         publisher.close()
-        if clock is not None:
-            clock.close()
+        ear.close()
     return said
 
 
-class SimulationClock:
-    """The time of a robot's latest state: the stamp of what is said beside it, as a node's messages have it."""
+class Ear:
+    """Hears the simulation beside what is said: its time, and why it refused what we said.
 
-    def __init__(self, client: Client, topic: str) -> None:
-        state = f"{topic.rpartition('/')[0]}/state"
-        self._time = 0.0
-        self._subscriber = Subscriber(zmq.Context.instance(), [state], "pub")
+    time     seconds, of the latest state, as a node's messages have it; 0 before any
+    refusal  of a command of ours, "" for none
+    """
+
+    def __init__(self, client: Client, topic: str, name: str) -> None:
+        robot = topic.rpartition("/")[0]
+        state = f"{robot}/state"
+        self.time, self.refusal = 0.0, ""
+        self._name = name
+        self._subscriber = Subscriber(zmq.Context.instance(), [state, f"{robot}/event"], "pub")
         for entry in client.nodes():
             if state in entry.speaks:
                 with suppress(AddressError):
                     self._subscriber.connect(entry.name, entry.endpoints["data"])
 
-    @property
-    def time(self) -> float:
-        """Seconds; 0 before any state."""
+    def hear(self) -> None:
+        """Take what was said since."""
         while (heard := self._subscriber.receive(0.0)) is not None:
-            self._time = heard[2].timestamp
-        return self._time
+            message = heard[2]
+            if isinstance(message, RobotState):
+                self.time = message.timestamp
+            elif isinstance(message, Event) and message.kind == "refused" and message.node == self._name:
+                self.refusal = message.detail
 
     def close(self) -> None:
         """Listen no more."""
@@ -134,23 +159,56 @@ def _refuse(topic: str, domain: int | None) -> NoReturn:
 
 def parse_message(topic: str, text: str) -> Message:
     """The message of a topic of ours from JSON; unknown and wrongly typed fields are refused by name."""
-    row = (GLOBAL_TOPICS | ROBOT_TOPICS)[topic.rpartition("/")[2]]
-    fields = row.message.__struct_fields__
+    kind = (GLOBAL_TOPICS | ROBOT_TOPICS)[topic.rpartition("/")[2]].message
+    fields = kind.__struct_fields__
     try:
         data = msgspec.json.decode(text, type=dict)
-        for key in data:
-            if key not in fields:
-                raise InputError(
-                    f"{row.message.__name__} has no field {key!r}; its fields are {', '.join(fields)}"
-                    f"{nearest(key, fields)}"
-                )
-        for field in msgspec.structs.fields(row.message):
-            allowed = choices(field.type)
-            if allowed and field.name in data and data[field.name] not in allowed:
-                raise InputError(f"{topic!r}: {field.name} is {data[field.name]!r}; it is one of {', '.join(allowed)}")
-        return msgspec.convert(data, row.message)
     except msgspec.MsgspecError as error:
-        raise InputError(f'message for {topic!r}: {error}; expected JSON like {{"name": ["arm"]}}') from error
+        raise InputError(f"message for {topic!r}: {error}; expected JSON like {example(kind)}") from error
+    for key in data:
+        if key not in fields:
+            raise InputError(
+                f"{kind.__name__} has no field {key!r}; its fields are {', '.join(fields)}{nearest(key, fields)}"
+            )
+    if wrong := misfit(data, kind):
+        raise InputError(f"message for {topic!r}: {wrong}, as in {example(kind)}")
+    message = msgspec.convert(data, kind)
+    try:
+        encode(message, topic)  # lengths that must agree, numbers that must be finite
+    except WireError as error:
+        raise InputError(f"message for {topic!r}: {error.reason}, as in {example(kind)}") from error
+    return message
+
+
+def example(kind: type[Message]) -> str:
+    """JSON of a message of this type: its first fields of its own, those that take numbers and words."""
+    own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
+    usual = kind()
+    samples = {field.name: _sample(field.type, getattr(usual, field.name)) for field in own}
+    if "points" in samples:
+        samples["points"] = 3 * samples["points"]  # x, y, z of one
+    told = {name: sample for name, sample in samples.items() if sample is not None}
+    return json.dumps(dict(list(told.items())[:3]))
+
+
+def _sample(kind: Any, usual: Any) -> Any:
+    """A value of a field's type, as long as it usually is, None for one that takes more than a line."""
+    if words := choices(kind):
+        return words[0]
+    is_list = get_origin(kind) is list
+    sample = {str: "arm", float: 0.5, int: 1}.get(get_args(kind)[0] if is_list else kind)
+    return sample if sample is None or not is_list else [sample] * max(len(usual), 1)
+
+
+def _in_words(message: Message) -> str:
+    """'Twist {"linear": [0.0, 0.2, 0.0]}', what is as usual left out."""
+    usual = type(message)()
+    said = {
+        name: getattr(message, name)
+        for name in message.__struct_fields__
+        if getattr(message, name) != getattr(usual, name)
+    }
+    return f"{type(message).__name__} {msgspec.json.encode(said).decode()}"
 
 
 def _serve_until(publisher: Publisher, deadline: float) -> None:

@@ -120,10 +120,10 @@ def pub(
     count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
     domain: Domain = None,
 ) -> None:
-    """Say a message on a topic, again and again."""
+    """Say a message on a topic, again and again, until -n are said, Ctrl-C, or the launch ends."""
     from nodes.runtime.cli.speaking import publish
 
-    said = publish(topic, message, rate_hz=rate, count=count, domain=domain)
+    said = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=say)
     say(f"said {said} messages on {topic}")
 
 

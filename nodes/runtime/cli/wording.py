@@ -18,7 +18,10 @@ def _messages() -> dict[str, Any]:
     from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
     carried = {row.message.__name__: row.message for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()}
-    parts = (messages.JointDescription, messages.ActuatorDescription, messages.BodyDescription, messages.Shape)
+    parts = (
+        *(messages.JointDescription, messages.ActuatorDescription, messages.BodyDescription, messages.Shape),
+        *(messages.SpringDescription, messages.ForceDescription),
+    )
     return carried | {part.__name__: part for part in parts}
 
 
@@ -27,7 +30,10 @@ def list_messages(as_json: AsJson = False) -> None:
     """Every message, the topic that carries it, and what it is."""
     from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
-    topics = {row.message.__name__: f"<robot>/{name}" for name, row in ROBOT_TOPICS.items()}
+    topics: dict[str, str] = {}
+    for name, row in ROBOT_TOPICS.items():
+        kind = row.message.__name__
+        topics[kind] = f"{topics[kind]}, <robot>/{name}" if kind in topics else f"<robot>/{name}"
     topics |= {row.message.__name__: name for name, row in GLOBAL_TOPICS.items()}
     rows = [
         (name, topics.get(name, "part of Description"), (inspect.getdoc(kind) or "").partition("\n")[0])

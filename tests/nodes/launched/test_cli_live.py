@@ -143,8 +143,8 @@ def test_a_command_that_the_simulation_refuses_is_said_so(ask: Any, capsys: pyte
     command = ["topic", "pub", "rotary_pendulum/command", '{"name": ["arm"], "value": [0.0]}', "-n", "2"]
     assert run(command) == 1
     captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "the simulation refused 2 of 2: 'pub_" in captured.err
+    assert captured.out.endswith(" at 50 Hz 2 times; sim listens\n")
+    assert "the simulation refuses 'rotary_pendulum/command': 'pub_" in captured.err
     assert captured.err.endswith("commands, but 'damper' has the actuators\n")
     assert "'damper' has the actuators" in ask("sim", "status")["last_refusal"]
     assert run([*command[:2], "rotary_pendulm/command", *command[3:]]) == 2
@@ -175,7 +175,7 @@ def test_a_message_is_said_from_the_command_line(live: Any) -> None:
     assert (message.name, message.position) == (["arm"], [0.5])
     assert began <= message.timestamp <= ended  # of the state heard last, and no zero
     out, err = speaker.communicate(timeout=20.0)
-    assert (out, err) == (f"said 30 messages on {topic}\n", "")
+    assert (out.splitlines()[-1], err) == (f"said 30 messages on {topic}", "")
 
 
 def test_a_node_runs_beside_a_launch_until_it_is_interrupted(live: Any, until: Any) -> None:

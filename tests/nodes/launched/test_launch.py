@@ -149,17 +149,6 @@ def test_a_controller_that_is_always_refused_is_told_why_in_the_summary(ground: 
     assert json.loads((ground.folder / "summary.json").read_text())["nodes"]["sim"]["last_refusal"] == reason
 
 
-def test_a_command_from_the_command_line_is_taken_where_nobody_else_commands(ground: Any) -> None:
-    launch = ground.start("launch", ground.launch_file())
-    ground.wait_until_running(launch, 1)
-    pub = ("topic", "pub", "rotary_pendulum/command")
-    done = ground.run(*pub, '{"name": ["arm"], "value": [0.01]}', "-n", "2")
-    assert (done.returncode, done.stdout) == (0, "said 2 messages on rotary_pendulum/command\n"), done.stderr
-    done = ground.run(*pub, '{"name": ["amr"], "value": [0.01]}', "-n", "2")
-    assert done.returncode == 1
-    assert "the simulation refused 2 of 2: 'rotary_pendulum' has no actuator 'amr'" in done.stderr
-
-
 def test_a_launch_that_never_ran_leaves_the_recording_of_the_last_one(ground: Any) -> None:
     recorder = '[[nodes]]\nname = "recorder"\nrun = "nodes/recorder.py:Recorder"\nparams = { file = "run.mcap" }\n'
     plan = ground.launch_file(recorder + ground.node("Listener"))

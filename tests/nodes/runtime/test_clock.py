@@ -40,6 +40,27 @@ def test_ticks_come_on_the_grid_and_never_early() -> None:
     assert pacer.periods.count == 50
 
 
+@pytest.mark.parametrize(("late_ns", "spins_ns"), [(0, 5_000), (30_000, 30_000), (200_000, 60_000)])
+def test_a_pacer_learns_how_late_sleeps_end(monkeypatch: pytest.MonkeyPatch, late_ns: int, spins_ns: int) -> None:
+    now, before_deadline = 0, 0
+
+    def clock() -> int:
+        nonlocal now
+        now += 50  # so long it takes to read it
+        return now
+
+    def doze(seconds: float) -> None:
+        nonlocal now, before_deadline
+        before_deadline = pacer.left_s * 1e9 - seconds * 1e9
+        now += round(seconds * 1e9) + late_ns
+
+    monkeypatch.setattr(time, "perf_counter_ns", clock)
+    pacer = Pacer(1e-3)
+    for _ in range(500):
+        pacer.wait(doze)
+    assert before_deadline == pytest.approx(spins_ns, abs=3_000)
+
+
 def test_missed_deadlines_are_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0
     monkeypatch.setattr(time, "perf_counter_ns", lambda: now)

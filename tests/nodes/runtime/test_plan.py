@@ -139,13 +139,17 @@ def test_nan_is_a_word_where_a_word_is_asked_for(write: Path) -> None:
     assert read_plan(write / "plan.json").node("wobble").params == {"mode": "nan"}
     with pytest.raises(PlanError, match="key 'level': nan is not finite"):
         plan_of(write, node, "wobble.level=nan")
-    with pytest.raises(PlanError, match="Invalid enum value 'sin'; it is one of sine, steps"):
+    with pytest.raises(PlanError, match=r"key 'kinds\[0\]' is 'sin'; it is one of sine, steps"):
         plan_of(write, node, 'wobble.kinds=["sin"]')
 
 
 @pytest.mark.parametrize("stepper", STEPPERS)
 def test_every_stepper_may_be_asked_for(stepper: str, write: Path) -> None:
     assert plan_of(write, NODE, f"sim.stepper={stepper}").sim.stepper == stepper
+
+
+UP = '[[milestones]]\nname = "up"\njoint = "pendulum"\ntarget_deg = 180\n'
+DOWN = '[[milestones]]\nname = "down"\njoint = "pendulum"\ntarget_deg = 0\n'
 
 
 @pytest.mark.parametrize(
@@ -211,6 +215,11 @@ def test_every_stepper_may_be_asked_for(stepper: str, write: Path) -> None:
         (PART_NODE + PART_NODE.replace('"part"', '"other"'), None, ["node 'other'", "'part'", "one must go"]),
         (PART_NODE + 'params = { actuator = "amr" }', None, ["node 'part'", "'amr'", "did you mean 'arm'"]),
         ('[[milestones]]\nname = "up"\njoint = "pendulm"\ntarget_deg = 180', None, ["'up'", "did you mean 'pendulum'"]),
+        (UP + 'after = "dwn"\n' + DOWN, None, ["milestone 'up'", "'after'", "did you mean 'down'"]),
+        (UP + 'after = "down"\n' + DOWN + 'after = "up"', None, ["'up' after 'down' after 'up' can never be"]),
+        (UP + UP, None, ["milestone 'up'", "taken already"]),
+        (UP, 'robot = "crank_slider"', ["milestone 'up'", "no joint 'pendulum'"]),
+        (UP.replace("pendulum", "lift"), 'robot = "charmie"', ["'lift' is in m; it takes an angle"]),
         ("[[node]]", None, ["'node'", "did you mean 'nodes'"]),
         ("nodes = 3", None, ["plan.toml"]),
         ("[sim]\nmode = 'fast'", None, ["[sim]", "robot"]),

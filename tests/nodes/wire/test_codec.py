@@ -12,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.wire.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES, WireError, decode, encode
-from nodes.wire.messages import BodyPoses, Description, Event, JointCommand, Message, Reference, RobotState, Status
+from nodes.wire.messages import (
+    BodyPoses,
+    Description,
+    Event,
+    JointCommand,
+    Lines,
+    Message,
+    Reference,
+    RobotState,
+    Status,
+)
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
 TOPICS = [f"robot/{name}" for name in ROBOT_TOPICS] + list(GLOBAL_TOPICS)
@@ -125,6 +135,10 @@ def one_joint(**changes: object) -> RobotState:
             "acceleration is not finite",
         ),
         ("robot/body_poses", BodyPoses(p=[0.0] * 4, quaternion=[0.0] * 4), "not 3 and 4 for each body"),
+        ("robot/lines", Lines(name=["a"], points=[0.0] * 3), "1 names for 0 counts"),
+        ("robot/lines", Lines(name=["a"], count=[2], points=[0.0] * 3), "points has 3 numbers, not 3 for each of 2"),
+        ("robot/overlay", Lines(name=["a"], count=[-1]), "points has 0 numbers"),
+        ("robot/overlay", Lines(name=["a"], count=[1], points=[0.0, 0.0, math.inf]), "points is not finite"),
         ("robot/body_poses", BodyPoses(p=[0.0] * 3), "not 3 and 4 for each body"),
         ("robot/body_poses", BodyPoses(p=[0.0, 0.0, math.nan], quaternion=[1.0, 0.0, 0.0, 0.0]), "p is not finite"),
     ],

@@ -1,0 +1,42 @@
+"""Watches the clocks of all nodes: their offset and drift, and where one was put forward or back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nodes.hil.clock_track import ClockTracks
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import Event, Message, PeerClock, Status
+
+
+class ClockWatch(Node):
+    """Publishes a `clock` message for each round trip to each node, and an event for each step of a clock."""
+
+    listens = {"/status": Status}
+    speaks = {"/clock": PeerClock, "event": Event}
+
+    def on_start(self, context: Context) -> Outgoing:
+        """Nothing is known yet."""
+        self._context = context
+        self._tracks = ClockTracks()
+        self._time = 0.0
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        """The simulation time, from its server's status."""
+        if isinstance(message, Status) and message.node == "sim":
+            self._time = message.timestamp
+        return None
+
+    def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
+        """Add a round trip to what is known of its clock."""
+        reading.timestamp = self._time
+        for said in self._tracks.add(reading):
+            if isinstance(said[1], Event):
+                self._context.warn(said[1].detail)
+            yield said
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Steps of all clocks."""
+        return {"clock_steps": self._tracks.steps}

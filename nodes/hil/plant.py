@@ -1,0 +1,197 @@
+"""A robot that differs from its model: other masses, friction, play and motor constants. No sockets, no clock."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from nodes.hil.imperfections import dry_friction, take_up
+from nodes.hil.model import with_open_mass
+from nodes.hil.streams import Floats
+from nodes.runtime.plan import SimPlan
+from robots.registry import build
+from sim_core.mechanism import Actuator, Mechanism, Tunable
+from sim_core.quantities import value_of
+from sim_core.servo import Servos
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+EVERY = "*"  # as a name: every body, joint or actuator that is not named itself
+
+
+class Differences(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """By how much the robot differs from its model; by default not at all. The name "*" stands for all the others."""
+
+    parameters: dict[str, float | str] = {}  # of the robot, over those that the launch file gives the model
+    mass: dict[str, float] = {}  # by body, more than the model's: 0.05 is 5 %; its inertia with it
+    gain: dict[str, float] = {}  # by actuator, of effort, more than it was told: 0.05 is 5 %
+    friction: dict[str, float] = {}  # by joint, viscous, N m s/rad or N s/m more than the model's
+    dry_friction: dict[str, float] = {}  # by joint, N m or N
+    backlash: dict[str, float] = {}  # by joint, rad or m: play of the gear of its actuator
+    take_up_rate: float = 1.0  # rad/s or m/s at which a drive crosses the play
+
+    def __post_init__(self) -> None:
+        for field in ("friction", "dry_friction", "backlash"):
+            require_least(field, getattr(self, field), 0.0)
+        for field in ("mass", "gain"):
+            require_least(field, getattr(self, field), -1.0, exclusive=True)
+        if not 0.0 < self.take_up_rate < float("inf"):
+            raise ValueError(f"take_up_rate is {self.take_up_rate}; it must be a number above 0")
+
+
+def require_least(field: str, values: Mapping[str, float], least: float, exclusive: bool = False) -> None:
+    """Raise ValueError with one line for a value that is not finite, or below what it must be at least."""
+    for name, value in values.items():
+        if not np.isfinite(value) or value < least or (exclusive and value == least):
+            raise ValueError(f"{field} of {name!r} is {value}; it must be a number {_least(least, exclusive)}")
+
+
+def _least(least: float, exclusive: bool) -> str:
+    if least == -np.inf:
+        return "that is finite"
+    return f"{'above' if exclusive else 'of at least'} {least:g}"
+
+
+def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: str, default: float = 0.0) -> Floats:
+    """One number per name (n,). ValueError, one line, for a name that is not there."""
+    for name in values:
+        if name != EVERY and name not in names:
+            raise ValueError(f"{field}: there is no {kind} {name!r}; there are {', '.join(names)}")
+    return np.array([values.get(name, values.get(EVERY, default)) for name in names], dtype=float)
+
+
+def mechanism_of(sim: SimPlan, differences: Differences) -> Mechanism:
+    """The robot's own mechanism. Masses and frictions that differ are tunable: one set of kernels serves all values.
+
+    Behind the model's actuators it has one for the dry friction of each joint that has any. ValueError, one line, for
+    names that are not there and what cannot be.
+    """
+    mechanism = build(sim.robot, **{**sim.parameters, **differences.parameters})
+    bodies = [body.name for body in mechanism.bodies]
+    joints = [joint.name for joint in mechanism.moving_joints]
+    heavier = dict(zip(bodies, spread("mass", differences.mass, bodies, "body"), strict=True))
+    braked = dict(zip(joints, spread("friction", differences.friction, joints, "joint"), strict=True))
+    rubbing = np.flatnonzero(spread("dry_friction", differences.dry_friction, joints, "joint"))
+    if len(rubbing) and (mechanism.coordinates != "joint" or any(j.kind == "planar" for j in mechanism.moving_joints)):
+        raise ValueError(
+            f"dry_friction: {sim.robot!r} is not in joint coordinates; "
+            'parameters = { coordinates = "joint" } may give it'
+        )
+    return dataclasses.replace(
+        mechanism,
+        bodies=tuple(
+            with_open_mass(body, 1.0 + heavier[body.name]) if heavier[body.name] else body for body in mechanism.bodies
+        ),
+        joints=tuple(
+            dataclasses.replace(joint, damping=Tunable(f"{joint.name}/friction", value_of(joint.damping) + more))
+            if (more := braked.get(joint.name, 0.0))
+            else joint
+            for joint in mechanism.joints
+        ),
+        actuators=(
+            *(dataclasses.replace(actuator, effort_limit=None) for actuator in mechanism.actuators),
+            *(Actuator(name=f"{joints[index]}/dry_friction", joint=joints[index]) for index in rubbing),
+        ),
+    )
+
+
+class Plant:
+    """The robot and its actuators, stepped like the model: commands in, joints out.
+
+    names   its joints; `step_s` as the model's
+    effort  (n,) what the actuators believe they gave in the last step, along the joints: what a current sensor reads
+    """
+
+    def __init__(self, sim: SimPlan, differences: Differences) -> None:
+        mechanism = mechanism_of(sim, differences)
+        model = build(sim.robot, **{**sim.parameters, **differences.parameters})
+        self.step_s = sim.step_s
+        self.system = assemble(mechanism)
+        self.simulation = Simulation(
+            self.system, step_s=sim.step_s, stepper=sim.make_stepper(), stabilizer=sim.make_stabilizer()
+        )
+        self.simulation.warm_up()
+        self.names = list(self.system.joint_names)
+        self.servos = Servos(model, sim.step_s)
+        actuators = [actuator.name for actuator in model.actuators]
+        self._gain = 1.0 + spread("gain", differences.gain, actuators, "actuator")
+        self._joint = np.array([self.names.index(actuator.joint) for actuator in model.actuators], dtype=int)
+        self._limit = spread("dry_friction", differences.dry_friction, self.names, "joint")
+        self._rubbing = np.flatnonzero(self._limit)
+        self._play = spread("backlash", differences.backlash, self.names, "joint")[self._joint]
+        self._rate = differences.take_up_rate
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to the start, with all actuators at rest."""
+        self.simulation.reset()
+        self.servos.reset()
+        self._joints = self.simulation.joints()
+        self._told = np.zeros(len(self._joint))
+        self._place = np.zeros(len(self._joint))
+
+    @property
+    def tick(self) -> int:
+        """Steps since the start."""
+        return self.simulation.tick
+
+    @property
+    def position(self) -> Floats:
+        """Of the joints (n,), rad or m."""
+        return self._joints[0]
+
+    @property
+    def velocity(self) -> Floats:
+        """Of the joints (n,), rad/s or m/s."""
+        return self._joints[1]
+
+    @property
+    def effort(self) -> Floats:
+        """Along the joints (n,), N m or N: what the actuators believe they gave in the last step."""
+        effort = np.zeros(len(self.names))
+        np.add.at(effort, self._joint, self._told)
+        return effort
+
+    def command(self, mode: str, names: Sequence[str], values: Sequence[float]) -> str:
+        """Follow a command from the next step on; or why not, in one line."""
+        if reason := self.servos.objection(mode, names):
+            return reason
+        self.servos.command(mode, names, values, self.position)
+        return ""
+
+    def step(self) -> None:
+        """Advance one step."""
+        position, velocity, _ = self._joints
+        self._told = self.servos.efforts(position, velocity)
+        effort = self._gain * self._told
+        if self._play.any():
+            self._place, effort = take_up(self._place, effort, self._rate, self._play, self.step_s)
+        if len(self._rubbing):
+            effort = np.concatenate([effort, self._dry_friction(velocity, effort)])
+        if len(effort):
+            self.simulation.set_effort(effort)
+        self.simulation.step()
+        self._joints = self.simulation.joints()
+
+    def _dry_friction(self, velocity: Floats, effort: Floats) -> Floats:
+        """Efforts of the joints that rub."""
+        rubbing = self._rubbing
+        free = self._accelerations(effort)
+        per_effort = np.empty((len(rubbing), len(rubbing)))
+        for column in range(len(rubbing)):
+            per_effort[:, column] = self._accelerations(effort, column) - free
+        return dry_friction(velocity[rubbing], free, per_effort, self._limit[rubbing], self.step_s)
+
+    def _accelerations(self, effort: Floats, rubbing: int | None = None) -> Floats:
+        """Of the joints that rub, under these efforts and an effort of 1 along one of them."""
+        state = self.simulation.snapshot()
+        u = np.concatenate([effort, np.zeros(len(self._rubbing))])
+        if rubbing is not None:
+            u[len(effort) + rubbing] = 1.0
+        rows = self.system.configurations[state.configuration].n_rows
+        U = state.U[:rows]
+        a, *_ = self.system.acceleration(self.simulation.time, state.q, state.v, u, state.p, U, state.configuration)
+        return np.asarray(a)[self._rubbing]

@@ -1,0 +1,156 @@
+"""Asks other nodes for the time of their clocks: round trips over their service sockets, quickly at first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Container, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import zmq
+
+from nodes.runtime.wake import Timer
+from nodes.wire.bus import Context
+from nodes.wire.messages import PeerClock
+from nodes.wire.registry import NodeEntry
+from nodes.wire.service import CLOCK, Call, Reply
+from nodes.wire.sockets import AddressError, connect, make_socket
+
+PERIOD_S = 0.05
+QUICK = 24  # round trips in a row at the start, one per period: enough for a first estimate of offset and drift
+EVERY = 10  # periods between two of them from then on: 2 Hz
+MAX_DRIFT = 5e-4  # s per s: what two round trips contradict each other by beyond this was a step
+PATIENCE = 20  # periods until a request without an answer is given up
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class _Times(msgspec.Struct):
+    received_ns: int
+    answered_ns: int
+
+
+_replies = msgspec.msgpack.Decoder(Reply)
+
+
+def steady_clock() -> Callable[[], int]:
+    """This computer's clock as it is set now, in nanoseconds since the epoch; later steps of it are left out."""
+    ahead_ns = time.time_ns() - time.monotonic_ns()
+    return lambda: ahead_ns + time.monotonic_ns()
+
+
+@dataclass
+class _Peer:
+    endpoint: str
+    socket: zmq.Socket[bytes]
+    number: int = 0  # of the request on its way
+    asked_ns: int = 0  # 0: none is
+    answers: int = 0
+    waits: int = 0  # periods until the next request
+    last: PeerClock | None = None
+
+
+class ClockAsker:
+    """The round trips of one node. One thread owns it; poll `timer` and the sockets that `update` registers.
+
+    topics  whose publishers are asked; None: every node's
+    """
+
+    def __init__(self, context: Context, owner: str, topics: Collection[str] | None) -> None:
+        self.timer = Timer(PERIOD_S)
+        self._context, self._owner, self._topics = context, owner, topics
+        self._now_ns = steady_clock()
+        self._peers: dict[str, _Peer] = {}
+
+    def update(self, nodes: list[NodeEntry], poller: zmq.Poller) -> None:
+        """Ask those nodes from now on that the registry lists, where they are."""
+        wanted = {node.name: node.endpoints["service"] for node in nodes if self._concerns(node)}
+        for name, peer in list(self._peers.items()):
+            if wanted.get(name) != peer.endpoint:
+                poller.unregister(peer.socket)
+                self._peers.pop(name).socket.close()
+        for name, endpoint in wanted.items():
+            if name in self._peers:
+                continue
+            socket = make_socket(self._context, zmq.DEALER)
+            try:
+                connect(socket, endpoint)
+            except AddressError:  # told of by those who listen to it
+                socket.close()
+                continue
+            self._peers[name] = _Peer(endpoint, socket)
+            poller.register(socket, zmq.POLLIN)
+
+    def _concerns(self, node: NodeEntry) -> bool:
+        if node.name == self._owner or "service" not in node.endpoints:
+            return False
+        return self._topics is None or any(topic in self._topics for topic in node.speaks)
+
+    def ask(self) -> None:
+        """Send the requests that are due; call when the timer is readable."""
+        self.timer.expired()
+        for peer in self._peers.values():
+            peer.waits -= 1
+            if peer.waits > 0:
+                continue
+            peer.number += 1
+            peer.waits = PATIENCE
+            payload = _encoder.encode(Call(id=peer.number, call=CLOCK))
+            peer.asked_ns = self._now_ns()
+            try:
+                peer.socket.send(payload, zmq.NOBLOCK)
+            except zmq.Again:  # nobody reads there; the next one may
+                peer.asked_ns = 0
+
+    def take(self, awake: Container[object]) -> Iterator[PeerClock]:
+        """The round trips that ended, of the sockets that polled as awake."""
+        for name, peer in self._peers.items():
+            if peer.socket in awake:
+                yield from self._answers(name, peer)
+
+    def _answers(self, name: str, peer: _Peer) -> Iterator[PeerClock]:
+        while True:
+            try:
+                frames = peer.socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            heard_ns = self._now_ns()
+            try:
+                reply = _replies.decode(frames[-1])
+                times = msgspec.convert(reply.result, _Times)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue
+            if reply.id != peer.number or not peer.asked_ns:
+                continue
+            way_ns = (heard_ns - peer.asked_ns) - (times.answered_ns - times.received_ns)
+            if 0 <= way_ns <= heard_ns - peer.asked_ns:  # a clock that was stepped in between tells nothing
+                reading = PeerClock(
+                    asker=self._owner,
+                    peer=name,
+                    asked_ns=peer.asked_ns,
+                    received_ns=times.received_ns,
+                    answered_ns=times.answered_ns,
+                    heard_ns=heard_ns,
+                    round_trip_s=1e-9 * way_ns,
+                )
+                stepped = peer.last is not None and _contradict(peer.last, reading)
+                peer.answers = 1 if stepped else peer.answers + 1
+                peer.last = reading
+                yield reading
+            peer.asked_ns = 0
+            peer.waits = 1 if peer.answers < QUICK else EVERY
+
+    def close(self) -> None:
+        """Ask no more."""
+        for peer in self._peers.values():
+            peer.socket.close()
+        self.timer.close()
+
+
+def _contradict(a: PeerClock, b: PeerClock) -> bool:
+    """Whether no offset agrees with both of two round trips that follow each other."""
+    change_ns = (b.received_ns + b.answered_ns - b.asked_ns - b.heard_ns) - (
+        a.received_ns + a.answered_ns - a.asked_ns - a.heard_ns
+    )
+    most_s = a.round_trip_s + b.round_trip_s + 2e-9 * MAX_DRIFT * (b.heard_ns - a.asked_ns)
+    return abs(change_ns) > 1e9 * most_s + 2000

@@ -1,0 +1,42 @@
+"""The beams of a mechanism as they are deflected: points of their lines in the world, for pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sim_core.flexible.description import Beam
+from sim_core.flexible.elements import beam_model
+from sim_core.mechanism import Mechanism
+
+POINTS = 100  # of a beam, at least: pieces of an element each, all equally long
+
+
+class BeamLines:
+    """The deflected lines of all beams, from the coordinates of a system.
+
+    names   of the beams
+    counts  points of each
+    """
+
+    def __init__(self, mechanism: Mechanism, coordinate_names: Sequence[str]) -> None:
+        self.names = [beam.name for beam in mechanism.beams]
+        self._beams = [_line(beam, coordinate_names) for beam in mechanism.beams]
+        self.counts = [len(straight) for straight, _, _ in self._beams]
+
+    def points(self, q: np.ndarray) -> np.ndarray:
+        """World coordinates (sum of counts, 3), m, beam after beam, of coordinates q (n_q,)."""
+        lines = [straight + across @ q[place] for straight, across, place in self._beams]
+        return np.concatenate(lines) if lines else np.zeros((0, 3))
+
+
+def _line(beam: Beam, coordinate_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, slice]:
+    """Points (k, 3) of the straight beam, how each coordinate moves them (k, 3, n), and where these are in q."""
+    model = beam_model(beam)
+    first = list(coordinate_names).index(model.coordinate_names[0])
+    pieces = -(-POINTS // beam.elements)
+    x = np.linspace(0.0, beam.length, beam.elements * pieces + 1)
+    shapes = np.stack([model.shape(place) for place in x])
+    across = np.array(beam.direction)[None, :, None] * shapes[:, None, :]
+    return np.array(beam.origin) + x[:, None] * np.array(beam.axis), across, slice(first, first + model.n)

@@ -1,0 +1,49 @@
+"""The compiled part of the actuators' loops: efforts of one step, and the sums that loads are reported from.
+
+Compiled because a server that wakes every millisecond finds its caches cold, and pays for every line of Python twice.
+"""
+
+from __future__ import annotations
+
+from numba import types
+
+from sim_core.kernels.compiled import native_function
+
+EFFORT, VELOCITY, POSITION = range(3)
+SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
+
+
+@native_function(SIGNATURE)
+def servo_efforts(given, told):  # type: ignore[no-untyped-def]
+    """Efforts of the step that begins now; moves the targets on by one step. `Servos` says what it computes.
+
+    given  [n, h], joint of each actuator, position, velocity, then stiffness, damping, effort limit, velocity limit,
+           lower, upper, slack of each
+    told   mode, value, target of each, all three kept; effort of each
+    """
+    n, h = int(given[0][0]), given[0][1]
+    for k in range(n):
+        mode, value, before = told[0][k], told[1][k], told[2][k]
+        if mode == EFFORT:
+            told[3][k] = value
+            continue
+        joint = int(given[1][k])
+        x, v = given[2][joint], given[3][joint]
+        limit, reach, slack = given[6][k], given[7][k] * h, given[10][k]
+        way = value * h if mode == VELOCITY else min(max(value - before, -reach), reach)
+        # beyond a limit it may stay or come back
+        target = min(max(before + way, min(given[8][k], before)), max(given[9][k], before))
+        rate = (target - before) / h if mode == VELOCITY else 0.0
+        target = min(max(target, x - slack), x + slack)
+        effort = given[4][k] * (target - x) + given[5][k] * (rate - v)
+        told[2][k] = target
+        told[3][k] = min(max(effort, -limit), limit)
+
+
+@native_function(SIGNATURE)
+def add_loads(given, sums):  # type: ignore[no-untyped-def]
+    """One more step with an effort: given [n], effort; sums: largest square, sum of squares of each."""
+    for k in range(int(given[0][0])):
+        square = given[1][k] * given[1][k]
+        sums[0][k] = max(sums[0][k], square)
+        sums[1][k] += square

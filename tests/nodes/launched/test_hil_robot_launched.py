@@ -1,0 +1,81 @@
+"""Robot in the loop through processes: what is wrong with the emulated robot is what the report names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nodes.hil.reading import read_case
+from nodes.hil.report import Compared, Verdict, limits_of
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def launched(folder: Path, *differences: str) -> tuple[int, str]:
+    """Exit code and verdict of a short run of launch/hil_robot.toml with these differences of the hardware."""
+    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", str(ROOT / "launch/hil_robot.toml")]
+    settings = ["sim.step_ms=2", "trajectory.every=5", "hardware.sample_hz=250"]  # half the work for a short test
+    settings += [f"hardware.{each}" for each in differences]
+    done = subprocess.run(
+        [*command, "--duration", "2.6", "--json", "summary.json", *(f"--set={each}" for each in settings)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (folder / "summary.json").is_file(), done.stdout + done.stderr
+    summary = json.loads((folder / "summary.json").read_text())
+    return done.returncode, summary["verdicts"]["compare"]
+
+
+def reported() -> Verdict:
+    """What the report says of the run."""
+    case = read_case(Path("hil_robot.mcap"), None)
+    return Compared(case, limits_of(case, {})).verdict
+
+
+@pytest.mark.parametrize(
+    ("difference", "kind", "of", "value", "tolerance"),
+    [
+        ("mass.link_10=0.05", "mass", "link_10", 0.05, 0.003),
+        ("delay_ms=12", "delay", "", 0.012, 2e-5),
+        ("encoder_zero.joint_2=0.0087266", "bias", "joint_2", 0.0087266, 2e-5),
+        ("encoder_dead.joint_3=1.0", "dead_encoder", "joint_3", 1.6, 0.05),
+    ],
+)
+def test_what_was_planted_in_the_robot_is_named_alone(
+    difference: str,
+    kind: str,
+    of: str,
+    value: float,
+    tolerance: float,
+    domain: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, verdict = launched(tmp_path, difference)
+    assert code == int(verdict.startswith("failed"))
+    report = reported()
+    assert not report.passed
+    (finding,) = report.findings
+    assert (finding.kind, finding.of, finding.failed) == (kind, of, True)
+    assert finding.value == pytest.approx(value, abs=tolerance)
+
+
+def test_a_robot_like_its_model_passes_with_encoders_noise_and_loss(
+    domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, verdict = launched(tmp_path, "loss=0.05")
+    assert code == 0
+    assert verdict.startswith("passed: ")
+    report = reported()
+    assert (report.passed, report.findings) == (True, [])

@@ -1,0 +1,164 @@
+"""The clock of a node that has one of its own is found over sockets, and its stamps become simulation time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.hil.reading import read_case
+from nodes.hil.report import Compared, limits_of
+from nodes.runtime.plan import Plan, load_plan
+from nodes.wire.recording import read_recording
+
+Until = Callable[..., Any]
+SENSORS = '''
+import msgspec
+from nodes.runtime.node import Node
+from nodes.wire.messages import RobotState
+
+EPOCH_NS = 1_700_000_000 * 10**9
+
+
+class Sensors(Node):
+    """Says at 100 Hz of its own clock what it heard last."""
+
+    listens = {"state": RobotState}
+    speaks = {"measured": RobotState}
+    rate_hz = 100.0
+    has_own_clock = True
+
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        offset_s: float = 0.0
+        drift_ppm: float = 0.0
+
+    def on_start(self, context):
+        self.context = context
+        self.state = None
+
+    def clock_ns(self, host_ns):
+        params = self.context.params
+        gained = round((host_ns - EPOCH_NS) * params.drift_ppm * 1e-6)
+        return host_ns + round(params.offset_s * 1e9) + gained
+
+    def on_message(self, name, state):
+        self.state = state
+
+    def on_tick(self, now):
+        state = self.state
+        if state is not None:
+            yield "measured", RobotState(
+                timestamp=now,
+                clock=self.context.clock,
+                name=state.name,
+                position=state.position,
+                velocity=state.velocity,
+                outputs={"truth": state.timestamp},
+            )
+'''
+PLAN = """
+domain = {domain}
+duration_s = 4.0
+[sim]
+robot = "rotary_pendulum"
+parameters = {{ start_deg = 60.0 }}
+[[nodes]]
+name = "sensors"
+run = "sensors.py:Sensors"
+params = {{ offset_s = {offset_s}, drift_ppm = {drift_ppm} }}
+[[nodes]]
+name = "compare"
+run = "nodes/hil_compare.py:HilCompare"
+params = {{ bias_deg = 5.0, rms_deg = 5.0, max_deg = 30.0, delay_ms = 50.0 }}
+[[nodes]]
+name = "recorder"
+run = "nodes/recorder.py:Recorder"
+params = {{ file = "{file}" }}
+"""
+EPOCH_S = 1.7e9
+
+
+@pytest.fixture
+def own_clock(tmp_path: Path, domain: int) -> Callable[[float, float], Plan]:
+    """own_clock(offset_s, drift_ppm): a plan in which the sensors' clock is so far ahead, and gains so much."""
+
+    def make(offset_s: float, drift_ppm: float) -> Plan:
+        (tmp_path / "sensors.py").write_text(SENSORS)
+        text = PLAN.format(domain=domain, offset_s=offset_s, drift_ppm=drift_ppm, file=tmp_path / "run.mcap")
+        (tmp_path / "plan.toml").write_text(text)
+        return load_plan(tmp_path / "plan.toml")
+
+    return make
+
+
+def lateness(file: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Simulation time of each residual, and by how much that is later than the state that was said again, s."""
+    recording = read_recording(file)
+    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
+    truths = dict(zip(measured["seq"].tolist(), measured["outputs.truth"].tolist(), strict=True))
+    late = [t - truths[seq] for t, seq in zip(residual["timestamp"], residual["answers"], strict=True)]
+    return residual["timestamp"], np.array(late)
+
+
+def test_offset_and_drift_of_another_clock_are_found_over_sockets_and_recorded(
+    own_clock: Callable[[float, float], Plan], run: Any, until: Until, tmp_path: Path
+) -> None:
+    running = run(own_clock(-3.2, 150.0))
+    running.call("sim", "resume")
+    running.until(state="stopped")
+    status = running.call("compare", "status")
+    assert status["counters"]["paired"] > 300
+    assert status["counters"]["clock_steps"] == 0
+    assert "clock of sensors: known to" in status["verdict"]
+    assert 0.0 < status["figures"]["sensors_clock_uncertainty_ms"] < 50.0
+    running.call("recorder", "shutdown")
+    assert running.processes["recorder"].wait(10.0) == 0
+
+    clock = read_recording(tmp_path / "run.mcap")["clock"]
+    assert set(clock["asker"]) == {"compare"}
+    assert set(clock["peer"]) == {"sensors", "sim"}
+    theirs = clock["peer"] == "sensors"
+    last = {name: column[theirs][-1] for name, column in clock.items()}
+    truth = -3.2 + 150e-6 * (1e-9 * last["heard_ns"] - EPOCH_S)
+    assert abs(last["offset_s"] - truth) < 4.0 * last["uncertainty_s"]
+    assert abs(clock["offset_s"][~theirs][-1]) < 4.0 * clock["uncertainty_s"][~theirs][-1]
+    _, late = lateness(tmp_path / "run.mcap")
+    assert 0.0 <= np.median(late) < 0.1  # of a clock that is hours ahead
+
+    case = read_case(tmp_path / "run.mcap", None)
+    note = case.measured.clock
+    assert note is not None
+    assert (note.of, note.steps) == ("sensors", [])
+    assert note.uncertainty_s < 0.05
+    assert np.all(np.diff(case.measured.stream.time) > 0.0)
+    verdict = Compared(case, limits_of(case, {})).verdict
+    assert verdict.paired > 300
+    assert verdict.measured.clock == note
+    assert abs(verdict.delay_s) < 0.1
+
+
+def test_a_step_of_the_clock_is_told_and_stamps_after_it_are_placed_by_the_new_time(
+    own_clock: Callable[[float, float], Plan], run: Any, until: Until, tmp_path: Path
+) -> None:
+    running = run(own_clock(0.0, 0.0))
+    running.call("sim", "resume")
+    until(lambda: running.call("compare", "status")["counters"]["paired"] > 100)
+    running.call("sensors", "set_parameters", offset_s=1.0)
+    until(lambda: running.call("compare", "status")["counters"].get("clock_steps") == 1)
+    running.until(state="stopped")
+    running.call("recorder", "shutdown")
+    assert running.processes["recorder"].wait(10.0) == 0
+
+    event = read_recording(tmp_path / "run.mcap")["rotary_pendulum/event"]
+    (step,) = np.flatnonzero(event["kind"] == "clock_step")
+    assert event["node"][step] == "sensors"
+    assert float(event["new"][step]) == pytest.approx(1.0, abs=0.1)
+    assert event["detail"][step].startswith("the clock of sensors was put forward by")
+    time, late = lateness(tmp_path / "run.mcap")
+    after = late[time > event["timestamp"][step] + 0.2]
+    assert len(after) > 50
+    assert 0.0 <= np.median(after) < 0.1
+    assert np.max(np.abs(late)) < 0.9  # no stamp is placed by the time before the step

@@ -1,0 +1,297 @@
+"""The emulated robot: the model where nothing differs, and by each difference what mechanics says."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from nodes.hardware import Hardware
+from nodes.hil.plant import Plant
+from nodes.runtime.compose import compose
+from nodes.runtime.node import Context
+from nodes.runtime.plan import NodePlan, Plan, PlanError, SimPlan, load_plan
+from nodes.wire.codec import decode
+from nodes.wire.messages import JointCommand, RobotState
+from robots import registry
+from sim_core.mechanism import Actuator, Body, Joint, Mechanism
+
+ROOT = Path(__file__).resolve().parents[2]
+J = 0.02  # kg m2
+
+
+def wheel() -> Mechanism:
+    """A wheel on a vertical axis, and a motor: J dw/dt = effort."""
+    return Mechanism(
+        name="wheel",
+        coordinates="joint",
+        bodies=(Body(name="disc", mass=1.0, inertia=(J, J, J, 0.0, 0.0, 0.0)),),
+        joints=(Joint(name="axle", child="disc"),),
+        actuators=(Actuator(name="motor", joint="axle"),),
+        initial_q=(0.0,),
+        initial_v=(2.0,),
+    )
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.OURS, "wheel", wheel)
+
+
+def turned(seconds: float, effort: float = 0.0, **differences: Any) -> Plant:
+    """The wheel, from 2 rad/s, after some seconds."""
+    plant = Plant(SimPlan(robot="wheel"), Hardware.Params(**differences))
+    plant.command("effort", ["motor"], [effort])
+    for _ in range(round(seconds / plant.step_s)):
+        plant.step()
+    return plant
+
+
+def test_viscous_friction_brakes_exponentially() -> None:
+    plant = turned(0.5, friction={"axle": 0.04})
+    assert plant.velocity[0] == pytest.approx(2.0 * math.exp(-0.04 / J * 0.5), rel=1e-9)
+
+
+def test_dry_friction_brakes_evenly_and_then_holds() -> None:
+    assert turned(0.5, dry_friction={"*": 0.05}).velocity[0] == pytest.approx(2.0 - 0.05 / J * 0.5)
+    stopped = turned(2.0, dry_friction={"*": 0.05})
+    assert stopped.velocity[0] == pytest.approx(0.0, abs=1e-12)
+    assert stopped.position[0] == pytest.approx(2.0**2 / (2 * 0.05 / J), rel=1e-3)
+    stopped.command("effort", ["motor"], [0.049])
+    for _ in range(500):
+        stopped.step()
+    assert stopped.velocity[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("differences", "inertia", "share"), [({"mass": {"disc": 0.05}}, 1.05 * J, 1.0), ({"gain": {"motor": 0.1}}, J, 1.1)]
+)
+def test_a_heavier_wheel_and_a_stronger_motor_speed_up_by_it(
+    differences: dict[str, Any], inertia: float, share: float
+) -> None:
+    plant = turned(0.5, effort=0.1, **differences)
+    assert plant.velocity[0] == pytest.approx(2.0 + 0.5 * share * 0.1 / inertia)
+    assert plant.effort.tolist() == [0.1]  # what the motor was told is what its current says
+
+
+def test_backlash_costs_the_push_until_it_is_taken_up() -> None:
+    plant = turned(0.5, effort=0.1, backlash={"axle": 0.02}, take_up_rate=1.0)
+    assert plant.velocity[0] == pytest.approx(2.0 + (0.5 - 0.01) * 0.1 / J, abs=2 * 1e-3 * 0.1 / J)  # from the middle
+    plant.command("effort", ["motor"], [-0.1])
+    before = float(plant.velocity[0])
+    for _ in range(18):
+        plant.step()
+    assert float(plant.velocity[0]) == before
+
+
+def plan(*nodes: NodePlan, seed: int = 0, seconds: float = 0.3, robot: str = "arm_2dof", **params: Any) -> Plan:
+    """A robot, its commands, and the emulated one."""
+    hardware = NodePlan(name="hardware", run="nodes/hardware.py:Hardware", params=params)
+    sim = SimPlan(robot=robot, mode="lockstep")
+    return Plan(name="hil", folder=str(ROOT), duration_s=seconds, seed=seed, sim=sim, nodes=[*nodes, hardware])
+
+
+def moves(*joints: str) -> list[NodePlan]:
+    """A trajectory of these joints, and their servos."""
+    way = {"joints": list(joints), "kind": "minimum_jerk", "waypoints": [[0.0, 0.0], [0.3, 20.0]]}
+    return [
+        NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", every=10, params=way),
+        NodePlan(name="servos", run="nodes/controllers/position.py:JointPosition", params={"joints": list(joints)}),
+    ]
+
+
+def said(of: Plan, *leaves: str) -> list[list[Any]]:
+    """What a composed run says on these topics of its robot, whole messages."""
+    found: dict[str, list[Any]] = {leaf: [] for leaf in leaves}
+
+    def carry(topic: str, payload: bytes) -> None:
+        if (leaf := topic.rpartition("/")[2]) in found:
+            found[leaf].append(decode(topic, payload, RobotState))
+
+    with compose(of, carry) as run:
+        run.run()
+    return list(found.values())
+
+
+SWING = NodePlan(name="swing_up", run="nodes/controllers/swing_up.py:SwingUp", params={"torque_limit": 0.05})
+
+
+@pytest.mark.parametrize(
+    ("robot", "nodes"),
+    [
+        ("arm_2dof", moves("joint_2", "joint_4")),
+        ("rotary_pendulum", [SWING]),
+        ("charmie", moves("tilt", "left_arm_2", "neck_pan")),
+    ],
+)
+@pytest.mark.parametrize("first", [False, True], ids=["after", "before"])
+def test_without_a_difference_the_robot_is_the_model_to_the_last_bit(
+    robot: str, nodes: list[NodePlan], first: bool
+) -> None:
+    of = plan(*nodes, robot=robot, seconds=0.1)
+    if first:
+        of.nodes.insert(0, of.nodes.pop())
+    states, measured = said(of, "state", "measured")
+    assert len(measured) == 100
+    for state, sample in zip(states, measured, strict=False):
+        same = ("timestamp", "name", "position", "velocity", "effort")
+        assert all(getattr(state, field) == getattr(sample, field) for field in same)
+
+
+def test_a_robot_that_is_called_each_fifth_step_misses_no_command() -> None:
+    of = plan(*moves("joint_2", "joint_4"), seconds=0.1)
+    (each,) = said(of, "measured")
+    of.nodes[-1].every = 5
+    (fifth,) = said(of, "measured")
+    assert [m.position for m in fifth] == [m.position for m in each[: len(fifth)]]
+    assert len(fifth) >= 95
+
+
+NOISY = {"position_noise": {"*": 1e-3}, "velocity_noise": {"joint_2": 0.01}, "effort_noise": {"*": 0.1}, "loss": 0.1}
+
+
+def test_equal_seeds_give_equal_samples_and_other_seeds_others() -> None:
+    runs = [said(plan(*moves("joint_2"), seed=seed, **NOISY), "measured")[0] for seed in (1, 1, 2)]
+    first, second, other = (msgspec.msgpack.encode(run) for run in runs)
+    assert first == second
+    assert first != other
+
+
+def test_noise_has_its_standard_deviation_where_it_was_asked_for() -> None:
+    states, measured = said(plan(seconds=1.0, **{**NOISY, "loss": 0.0}), "state", "measured")
+    for field, expected in (("position", [1e-3, 1e-3]), ("velocity", [0.01, 0.0]), ("effort", [0.1, 0.1])):
+        rows = [(getattr(m, field), getattr(s, field)) for s, m in zip(states, measured, strict=False)]
+        off = np.array([np.subtract(m, s) for m, s in rows])
+        assert off.std(axis=0) == pytest.approx(expected, rel=0.1)
+
+
+def test_samples_come_at_the_rate_of_the_robots_own_clock_and_some_are_lost() -> None:
+    clock = {"clock_offset_s": 7.0, "clock_drift_ppm": 50000.0, "sample_hz": 100.0}
+    (measured,) = said(plan(seconds=2.0, **clock), "measured")
+    stamps = np.array([m.timestamp for m in measured])
+    assert stamps[0] == 7.0
+    assert len(stamps) == 210  # its seconds are shorter: 2.1 of them
+    assert np.diff(stamps) == pytest.approx(0.01, abs=1.1e-3)  # to a step
+    assert (stamps - 7.0) / 1.05 == pytest.approx(np.round((stamps - 7.0) / 1.05, 3), abs=1e-12)
+    (fewer,) = said(plan(seconds=2.0, loss=0.2, **clock), "measured")
+    assert 0.7 * 210 < len(fewer) < 0.9 * 210
+
+
+def test_a_late_measurement_shows_what_was() -> None:
+    states, measured = said(plan(*moves("joint_2"), delay_ms=12.0), "state", "measured")
+    assert [m.position for m in measured[12:]] == [s.position for s in states[: len(measured) - 12]]
+    assert [m.timestamp for m in measured] == [s.timestamp for s in states[: len(measured)]]
+
+
+def test_late_commands_are_followed_late() -> None:
+    on_time, late = (said(plan(*moves("joint_2"), command_delay_ms=delay), "measured")[0] for delay in (0.0, 20.0))
+    assert on_time[100].position[0] > 1e-3
+    rest = [m.position[0] for m in late[:21]]
+    assert rest == [0.0] * 21 or max(rest) < 1e-4
+
+
+def test_encoders_are_biased_coarse_and_die() -> None:
+    params = {
+        "encoder_step": {"joint_2": 0.01},
+        "encoder_zero": {"joint_4": 0.3},
+        "encoder_dead": {"joint_2": 0.2},
+    }
+    states, measured = said(plan(*moves("joint_2", "joint_4"), **params), "state", "measured")
+    for state, sample in zip(states, measured, strict=False):
+        assert sample.position[1] == state.position[1] + 0.3
+        if sample.timestamp < 0.2 - 1e-9:
+            assert abs(sample.position[0] - state.position[0]) <= 0.005 + 1e-12
+    last = [m for m in measured if m.timestamp >= 0.2 - 1e-9]
+    assert {(m.position[0], m.velocity[0]) for m in last} == {(last[0].position[0], 0.0)}
+
+
+def test_a_reset_puts_the_robot_back_too() -> None:
+    of = plan(*moves("joint_2"))
+    with compose(of) as run:
+        run.step(200)
+        node = run.nodes["hardware"].node
+        assert isinstance(node, Hardware)
+        run.request("reset")
+        run.step(2)
+        assert node.counters["samples"] == 200 + 2
+        assert node._plant.tick == 1  # the state of the second step is not heard yet
+
+
+def started(**params: Any) -> Hardware:
+    sim = msgspec.to_builtins(SimPlan(robot="wheel"))
+    node = Hardware()
+    node.on_start(Context("hw", "wheel", 1e-3, Hardware.Params(**params), np.random.default_rng(0), plan={"sim": sim}))
+    return node
+
+
+def test_who_comes_late_begins_there_and_what_it_cannot_do_is_counted_and_told() -> None:
+    node = started()
+    (first,) = [m for _, m in node.on_message("state", RobotState(timestamp=100.0))]
+    assert (first.timestamp, first.position) == (100.0, [0.0])
+    list(node.on_message("command", JointCommand(timestamp=100.0, name=["nose"], value=[1.0])))
+    list(node.on_message("command", JointCommand(timestamp=100.0, mode="position", name=["motor"], value=[1.0])))
+    list(node.on_message("command", JointCommand(timestamp=100.0, name=["motor"], value=[0.1])))
+    *_, last = [m for _, m in node.on_message("state", RobotState(timestamp=100.01))]
+    assert last.velocity == pytest.approx([2.0 + 0.01 * 0.1 / J])
+    assert (node.counters["commands"], node.counters["commands_refused"]) == (1, 2)
+    assert "actuator 'nose'" in node._context.log[0][1]
+
+
+def test_sensors_may_be_set_while_running_and_the_machine_may_not() -> None:
+    node = started()
+    node.on_parameters(Hardware.Params(encoder_zero={"axle": 0.5}))
+    (sample,) = [m for _, m in node.on_message("state", RobotState(timestamp=0.0))]
+    assert sample.position == [0.5]
+    with pytest.raises(ValueError, match="mass is of the machine and holds for the whole run"):
+        node.on_parameters(Hardware.Params(mass={"disc": 0.1}))
+    with pytest.raises(ValueError, match="there is no joint 'hub'; there are axle"):
+        node.on_parameters(Hardware.Params(encoder_zero={"hub": 0.1}))
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("mass.link_99=0.05", "mass: there is no body 'link_99'; there are link_7,"),
+        ("gain.joint_9=0.05", "gain: there is no actuator 'joint_9'; there are joint_1,"),
+        ("encoder_step.joint_9=1", "encoder_step: there is no joint 'joint_9'"),
+        ("friction.joint_1=-1", "friction of 'joint_1' is -1.0; it must be a number of at least 0"),
+        ("mass.link_7=-1", "mass of 'link_7' is -1.0; it must be a number above -1"),
+        ("loss=1.0", "loss is 1.0; it must be a share, 0 or more and below 1"),
+        ("take_up_rate=0", "take_up_rate is 0.0; it must be a number above 0"),
+        ("clock_drift=3", "unknown key 'clock_drift'; did you mean 'clock_drift_ppm'"),
+        ("parameters.file=none.toml", "none.toml"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(override: str, says: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        load_plan(ROOT / "launch/hil_robot.toml", [f"hardware.{override}"])
+    assert says in str(refused.value)
+    assert "node 'hardware'" in str(refused.value)
+
+
+def test_dry_friction_needs_joint_coordinates_and_says_how_to_get_them() -> None:
+    of = plan(robot="rotary_pendulum", dry_friction={"arm": 1e-3})
+    with pytest.raises(ValueError, match=re.escape('parameters = { coordinates = "joint" } may give it')):
+        Hardware.check(Hardware.Params(dry_friction={"arm": 1e-3}), msgspec.to_builtins(of))
+
+
+def test_dry_friction_of_a_joint_without_an_actuator_takes_equal_angles_of_each_swing() -> None:
+    sim = SimPlan(robot="rotary_pendulum", parameters={"start_deg": 10.0, "coordinates": "joint"})
+    friction = 1e-4
+    plant = Plant(sim, Hardware.Params(dry_friction={"pendulum": friction}))
+    turns, before = [math.radians(10.0)], 0.0
+    for _ in range(1500):
+        plant.step()
+        rate = float(plant.velocity[1])
+        if rate * before < 0.0:
+            turns.append(abs(float(plant.position[1])))
+        before = rate
+    weight = 0.024 * 9.81 * 0.129 / 2.0  # N m per rad
+    lost = -np.diff(turns)
+    assert len(lost) >= 4
+    assert lost == pytest.approx(2.0 * friction / weight, rel=0.02)  # however the arm moves with it

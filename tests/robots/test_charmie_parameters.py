@@ -1,0 +1,54 @@
+"""CHARMIE's parameter file: what is wrong in one is said in one line with file, key and what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from robots.charmie.parameters import OURS
+from robots.registry import build
+from sim_core.errors import InvalidRequest
+
+MISTAKES = {
+    "a misspelt key of a link": (
+        "mass = 2.16",
+        "masss = 2.16",
+        "arm.links.7 has a key 'masss'",
+        "did you mean 'mass'?",
+    ),
+    "a missing key": ("mass = 20.0\n", "\n", "base lacks the key 'mass'", "it takes a number above 0"),
+    "a negative mass": ("mass = 1.115", "mass = -1.0", "arm.links.10.mass is -1.0", "it must be a number above 0"),
+    "a word for a number": ("mass = 1.71", "mass = '1.71'", "arm.links.8.mass is '1.71'", "must be a number above 0"),
+    "no number": ("gravity = 9.81", "gravity = nan", "gravity is nan", "a number of at least 0"),
+    "an endless one": ("mass = 20.0", "mass = inf", "base.mass is inf", "it must be finite"),
+    "a misspelt section": ("[lift]", "[lifts]", "the table has a key 'lifts'", "did you mean 'lift'?"),
+    "another axis": ('axis = "x"', 'axis = "w"', "arm.links.8.axis is 'w'", "it is one of x, y, z"),
+    "a flat size": ("[0.56, 0.56, 0.27]", "[0.56, 0.56]", "base.size has 2 entries", "it takes 3"),
+    "crossed limits": ("lower = -2.6", "lower = 2.7", "arm.links.10.lower is 2.7", "above arm.links.10.upper, 2.6"),
+    "half a wheel": ("count = 4", "count = 4.5", "base.wheels.count is 4.5", "a whole number of at least 3"),
+    "no TOML": ("[base] #", "[base #", "is not valid TOML", "line 7"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_named_in_one_line(case: str, tmp_path: Path) -> None:
+    right, wrong, found, remedy = MISTAKES[case]
+    text = OURS.read_text()
+    assert right in text
+    file = tmp_path / "mine.toml"
+    file.write_text(text.replace(right, wrong, 1))
+    with pytest.raises(InvalidRequest) as refused:
+        build("charmie", file=str(file))
+    line = str(refused.value)
+    assert "\n" not in line
+    assert line.startswith(f"robot 'charmie': {file}")
+    assert found in line
+    assert remedy in line
+
+
+def test_a_misspelt_robot_or_parameter_is_answered_with_the_nearest() -> None:
+    with pytest.raises(InvalidRequest, match="did you mean 'charmie'"):
+        build("charmi")
+    with pytest.raises(InvalidRequest, match="did you mean 'loops'"):
+        build("charmie", loop="closed")

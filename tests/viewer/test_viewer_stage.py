@@ -1,0 +1,211 @@
+"""What is drawn beside the bodies: a cable far longer than its robot, springs, supports, forces, a planned path."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyqtgraph", exc_type=ImportError)
+
+from nodes.wire.messages import (
+    BodyDescription,
+    BodyPoses,
+    Description,
+    ForceDescription,
+    JointDescription,
+    Lines,
+    Message,
+    RobotState,
+    Shape,
+    SpringDescription,
+)
+from nodes.wire.recording import RecordingWriter, read_recording
+from viewer import theme
+from viewer.projection import choose_view
+from viewer.signals import Signals, from_recording
+from viewer.stage import Force, Stage, around, arrow, lines, zigzag
+
+DOWN_Z = np.array([0.0, 0.0, -9.81])
+CABLE_M, LINK_M, STRIDE_M = 20.0, 0.6, 0.9
+
+
+def sag(x: float | np.ndarray, hand: float) -> Any:
+    """A cable with a robot at `hand`."""
+    kink = np.where(x < hand, x / hand, (CABLE_M - x) / (CABLE_M - hand))
+    return -0.1 * 4 * x * (CABLE_M - x) / CABLE_M**2 - 0.1 * kink
+
+
+def brachiating(seconds: float = 8.0) -> Iterator[tuple[str, Message]]:
+    """What a server and a planner say of two links that swing along a cable, hand over hand."""
+    links = [
+        BodyDescription(
+            name=name,
+            mass=5.0,
+            shapes=[
+                Shape(kind="line", points=[0.0, 0.0, 0.0, 0.0, 0.0, -LINK_M]),
+                Shape(kind="box", size=[0.05, 0.05, 0.08]),
+            ],
+        )
+        for name in ("front_link", "rear_link")
+    ]
+    forces = [
+        ForceDescription(
+            name=f"{hand}_hand",
+            body=link,
+            outputs=[f"{hand}_x", f"{hand}_z"],
+            axes=[1.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+        )
+        for hand, link in (("front", "front_link"), ("rear", "rear_link"))
+    ]
+    outputs = ["front_x", "front_z", "rear_x", "rear_z"]
+    yield (
+        "ape/description",
+        Description(
+            robot="ape",
+            bodies=links,
+            joints=[JointDescription(name="elbow")],
+            outputs=outputs,
+            output_units=["N"] * 4,
+            forces=forces,
+        ),
+    )
+    x = np.linspace(0.0, CABLE_M, 101)
+    for tick in range(round(60 * seconds)):
+        now = tick / 60.0
+        swing, phase = divmod(now, 1.0)
+        hand = 2.0 + STRIDE_M * swing
+        angle = -math.pi * (0.35 - 0.7 * phase)
+        p_hand = np.array([hand, 0.0, float(sag(hand, hand))])
+        elbow = p_hand + LINK_M * np.array([math.sin(angle), 0.0, -math.cos(angle)])
+        free = angle + 1.1 * math.cos(math.pi * phase)
+        tip = elbow + LINK_M * np.array([math.sin(free), 0.0, math.cos(free)])
+        quaternion = [math.cos(angle / 2), 0.0, -math.sin(angle / 2), 0.0]
+        quaternion += [math.cos(free / 2), 0.0, math.sin(free / 2), 0.0]
+        pull = 100.0 + 60.0 * math.sin(math.pi * phase)
+        state = RobotState(timestamp=now, seq=tick, name=["elbow"], position=[free], velocity=[0.0], energy=1.0)
+        state.outputs = dict(zip(outputs, [30.0 * math.sin(angle), pull, 0.0, 0.0], strict=True))
+        yield "ape/state", state
+        yield "ape/body_poses", BodyPoses(timestamp=now, p=[*p_hand.tolist(), *tip.tolist()], quaternion=quaternion)
+        cable = np.stack([x, 0 * x, sag(x, hand)], axis=1)
+        yield "ape/lines", Lines(timestamp=now, name=["cable"], count=[101], points=cable.ravel().tolist())
+        if tick % 3 == 0:
+            s = np.linspace(0.0, 1.0, 20 + tick % 5)
+            path = np.stack([hand - STRIDE_M + 2 * STRIDE_M * s, 0 * s, -1.1 * np.sin(math.pi * s)], axis=1)
+            yield (
+                "ape/overlay",
+                Lines(timestamp=now, name=["planned path"], count=[len(s)], points=path.ravel().tolist()),
+            )
+
+
+@pytest.fixture
+def ape(tmp_path: Path) -> Path:
+    path = tmp_path / "ape.mcap"
+    with RecordingWriter(path, {}) as writer:
+        for topic, message in brachiating():
+            writer.write(topic, message, message.timestamp)
+    return path
+
+
+def test_a_short_beam_is_shown_whole_and_of_a_long_cable_what_is_near_the_robot() -> None:
+    robot = np.array([[2.0, 0.0, -2.0], [3.0, 0.0, 0.0]])
+    beam = np.stack([np.linspace(0.5, 4.5, 50), np.zeros(50), np.zeros(50)], axis=1)
+    np.testing.assert_array_equal(around(robot, beam), beam)
+    cable = np.stack([np.linspace(0.0, 20.0, 201), np.zeros(201), np.zeros(201)], axis=1)
+    near = around(robot, cable)
+    assert (near[:, 0].min(), near[:, 0].max()) == pytest.approx((1.6, 3.4), abs=0.11)
+    assert len(around(robot, np.zeros((0, 3)))) == 0
+
+
+def test_a_zigzag_goes_from_end_to_end_and_stays_slim_when_short() -> None:
+    for length in (1.0, 0.01):
+        corners = zigzag(np.array([[0.0, 0.0], [length, 0.0]]), 0.02)
+        np.testing.assert_allclose(corners[[0, -1]], [[0.0, 0.0], [length, 0.0]], atol=1e-15)
+        assert np.abs(corners[:, 1]).max() == pytest.approx(min(0.02, 0.2 * length))
+        assert (np.diff(corners[:, 0]) > 0.0).all()
+    assert len(zigzag(np.zeros((2, 2)), 0.02)) == 2
+
+
+def test_springs_join_points_of_bodies_and_the_ground() -> None:
+    bodies = [BodyDescription(name="block", shapes=[Shape(kind="sphere", size=[0.1])])]
+    spring = SpringDescription(name="s", body_b="block", point_a=[0.0, 0.0, 1.0], point_b=[0.1, 0.0, 0.0])
+    stage = Stage(Description(bodies=bodies, springs=[spring]))
+    quarter_about_y = np.array([[[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]])
+    (drawn,) = stage.springs(np.array([[2.0, 0.0, 0.0]]), quarter_about_y, choose_view("xz", DOWN_Z), 1.0)
+    np.testing.assert_allclose(drawn.corners[[0, -1]], [[0.0, 1.0], [2.0, -0.1]], atol=1e-12)
+    assert [key[:2] for key in stage.keys] == [("∿", "spring")]
+
+
+def test_a_force_is_the_sum_of_its_outputs_and_missing_ones_draw_nothing() -> None:
+    forces = [
+        ForceDescription(name="hand", body="a", point=[0.0, 0.0, 1.0], outputs=["x", "z"], axes=[1, 0, 0, 0, 0, 1]),
+        ForceDescription(name="lost", body="a", outputs=["y"], axes=[0, 1, 0]),
+    ]
+    stage = Stage(Description(bodies=[BodyDescription(name="a")], forces=forces))
+    (force,) = stage.forces(np.array([[1.0, 0.0, 0.0]]), np.eye(3)[None], {"x": 3.0, "z": 4.0, "y": math.nan})
+    np.testing.assert_allclose([force.point, force.newton], [[1.0, 0.0, 1.0], [3.0, 0.0, 4.0]])
+    assert stage.largest_force(("z", "x"), np.array([[4.0, 3.0], [math.nan, 9.0]])) == pytest.approx(5.0)
+    view = choose_view("xz", DOWN_Z)
+    shaft, head = arrow(force, view, 0.1, 10.0)
+    np.testing.assert_allclose(shaft.corners[0], [1.0, 1.0])
+    np.testing.assert_allclose(head.corners[1], [1.3, 1.4])
+    assert arrow(Force("hand", force.point, np.zeros(3)), view, 0.1, 10.0) == []
+
+
+def test_a_live_stream_and_its_recording_draw_the_same_lines(ape: Path) -> None:
+    live, recorded = Signals(), from_recording(read_recording(ape))
+    for topic, message in brachiating():
+        live.take(topic, message)
+    for time in (0.0, 3.21, 7.9):
+        for track in ("lines", "overlay"):
+            ours, theirs = (getattr(signals, track).at(time) for signals in (live, recorded))
+            assert ours.names == theirs.names
+            np.testing.assert_array_equal(ours.lines[0], theirs.lines[0])
+    assert recorded.lines.at(3.21).lines[0].shape == (101, 3)
+    assert live.overlay.at(-1.0) is None
+    live.take("ape/state", RobotState(timestamp=0.0))
+    assert (live.lines.last, live.overlay.last) == (None, None)
+
+
+def test_overlays_are_dashed_and_lines_are_not() -> None:
+    signals = Signals()
+    for topic, message in brachiating(0.1):
+        signals.take(topic, message)
+    view = choose_view("xz", DOWN_Z)
+    (cable,), (path,) = lines(signals.lines.last, view), lines(signals.overlay.last, view, overlay=True)
+    assert (cable.dashed, path.dashed) == (False, True)
+    assert np.ptp(cable.corners[:, 0]) == pytest.approx(CABLE_M)
+    assert lines(None, view) == []
+
+
+def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(ape: Path, qtbot: Any) -> None:
+    from viewer.window import Window
+
+    signals = from_recording(read_recording(ape))
+    window = Window(signals, "", "")
+    qtbot.addWidget(window)
+    picture = window.picture
+    assert picture.wide
+    (left, right), _ = picture.plot.viewRange()
+    assert left > -1.5
+    assert right < 12.0
+    behind, ((arrows, _),) = picture._bodies._around
+    assert [len(outlines) for outlines, _ in behind] == [0, 1, 1]
+    assert len(arrows) == 2  # shaft and head: the rear hand bears nothing
+    assert [number.toPlainText() for number in picture._numbers if number.isVisible()] == ["106 N"]
+    named = window.legend.text()
+    for name in ("front_link", "cable", "planned path", "front hand [N]"):
+        assert name in named
+    window.close()
+
+
+def test_no_two_curves_share_a_colour() -> None:
+    colors = [theme.curve_color(index) for index in range(64)]
+    assert len(set(colors)) == 64
+    rgb = np.array([[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in colors[:32]])
+    apart = np.linalg.norm(rgb[:, None] - rgb[None], axis=2) + 1e3 * np.eye(32)
+    assert apart.min() > 40.0

@@ -1,0 +1,167 @@
+"""What is drawn beside the bodies: what stands still, springs, lines that no body carries, forces on bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from nodes.wire.messages import BodyDescription, Description, Shape
+from viewer import theme
+from viewer.bodies import Outline, Skeleton
+from viewer.projection import View
+from viewer.series import Drawn, Floats
+
+AT_REST = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+COILS = 7
+COIL_WIDTH = 0.011  # of the picture's size, and never more than this part of the spring's length:
+SLIMMEST = 0.2
+WHOLE = 2.0  # times the size of all that the bodies do: what stands beside them is shown whole up to that
+BESIDE = 0.2  # of that size: how much around the bodies is shown of what is larger
+LONGEST_ARROW = 0.2  # of the picture's size
+SMALLEST_ARROW = 0.005  # of the largest force: below it no arrow is drawn
+LINE_WIDTH, OVERLAY_WIDTH = 3.5, 2.0
+
+
+@dataclass(frozen=True)
+class Force:
+    """A force on a body: where it acts, (3,) in m, and what it is, (3,) in N, in the world."""
+
+    name: str
+    point: Floats
+    newton: Floats
+
+
+@dataclass(frozen=True)
+class _End:
+    """A point of a body, -1 for the ground."""
+
+    body: int
+    point: Floats
+
+    def of(self, p_WB: Floats, R_WB: Floats) -> Floats:
+        return self.point if self.body < 0 else p_WB[self.body] + R_WB[self.body] @ self.point
+
+
+class Stage:
+    """Of one robot. Poses are given as `Skeleton.place` gives them."""
+
+    def __init__(self, description: Description) -> None:
+        colored = [shape if shape.color else _in_gray(shape) for shape in description.ground]
+        still = Description(bodies=[BodyDescription(name="ground", shapes=colored)])
+        self._ground = Skeleton(still)
+        places = {body.name: index for index, body in enumerate(description.bodies)}
+
+        def end(body: str, point: Sequence[float]) -> _End:
+            return _End(places.get(body, -1), np.asarray(point, dtype=np.float64))
+
+        self._springs = [(end(s.body_a, s.point_a), end(s.body_b, s.point_b)) for s in description.springs]
+        self._forces = [
+            (force.name, end(force.body, force.point), force.outputs, np.asarray(force.axes).reshape(-1, 3))
+            for force in description.forces
+        ]
+
+    @property
+    def keys(self) -> list[tuple[str, str, str]]:
+        """(mark, name, colour) for a legend: the springs, each force."""
+        springs = [("∿", "springs" if len(self._springs) > 1 else "spring", theme.SPRING)] if self._springs else []
+        return springs + [("→", f"{_words(name)} [N]", theme.FORCE) for name, *_ in self._forces]
+
+    def ground(self, view: View) -> list[Outline]:
+        """What stands still."""
+        return list(self._ground.outlines(AT_REST, view))
+
+    def ground_spots(self) -> Floats:
+        """Its points, (k, 3)."""
+        return self._ground.spots(AT_REST[None])[0]
+
+    def springs(self, p_WB: Floats, R_WB: Floats, view: View, size: float) -> list[Outline]:
+        """Zigzags, in a picture of that size, m."""
+        found = []
+        for a, b in self._springs:
+            ends = view.project(np.stack([a.of(p_WB, R_WB), b.of(p_WB, R_WB)]))
+            corners = zigzag(ends[:, :2], COIL_WIDTH * size)
+            found.append(Outline(-1, theme.SPRING, corners, float(ends[:, 2].mean()), False, width=1.6))
+        return found
+
+    def forces(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Force]:
+        """The forces whose outputs are all there and finite."""
+        found = []
+        for name, end, parts, axes in self._forces:
+            values = np.array([outputs.get(part, np.nan) for part in parts])
+            if len(values) and len(values) == len(axes) and np.isfinite(values).all():
+                found.append(Force(name, end.of(p_WB, R_WB), values @ axes))
+        return found
+
+    def largest_force(self, labels: Sequence[str], values: Floats) -> float:
+        """The largest of all forces over outputs by label (n, labels), N."""
+        places = {label: column for column, label in enumerate(labels)}
+        largest = 0.0
+        for _, _, parts, axes in self._forces:
+            if len(parts) == len(axes) and all(part in places for part in parts) and len(values):
+                rows = values[:, [places[part] for part in parts]] @ axes
+                sizes = np.linalg.norm(rows[np.isfinite(rows).all(axis=1)], axis=1)
+                largest = max(largest, float(sizes.max(initial=0.0)))
+        return largest
+
+
+def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outline]:
+    """The lines of a message: an overlay is dashed."""
+    found = []
+    for points in drawn.lines if drawn is not None else ():
+        if len(points) > 1:
+            flat = view.project(points)
+            color, width = (theme.OVERLAY, OVERLAY_WIDTH) if overlay else (theme.LINE, LINE_WIDTH)
+            depth = float(flat[:, 2].mean())
+            found.append(Outline(-1, color, flat[:, :2], depth, False, width=width, dashed=overlay))
+    return found
+
+
+def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
+    """Shaft and head of a force's arrow on the paper; `scale` in m/N, `size` of the picture in m."""
+    start, tip = view.project(np.stack([force.point, force.point + scale * force.newton]))
+    along = (tip - start)[:2]
+    length = float(np.linalg.norm(along))
+    if length < SMALLEST_ARROW * LONGEST_ARROW * size:
+        return []
+    along = along / length
+    head = min(0.03 * size, 0.6 * length)
+    neck, aside = tip[:2] - head * along, 0.35 * head * np.array([-along[1], along[0]])
+    shaft = Outline(-1, theme.FORCE, np.stack([start[:2], neck]), 0.0, False, width=3.0)
+    return [shaft, Outline(-1, theme.FORCE, np.stack([neck + aside, tip[:2], neck - aside]), 0.0, True)]
+
+
+def zigzag(ends: Floats, width: float) -> Floats:
+    """Corners of a spring from end to end (2, 2): a straight piece at both, and coils of that width between."""
+    start, end = ends
+    along = end - start
+    length = float(np.linalg.norm(along))
+    if length <= 0.0:
+        return ends
+    aside = np.array([-along[1], along[0]]) / length * min(width, SLIMMEST * length)
+    places = np.linspace(0.15, 0.85, 2 * COILS + 1)
+    swings = np.array([0.0, *[1.0 if k % 2 else -1.0 for k in range(1, 2 * COILS)], 0.0])
+    coils = start + places[:, None] * along + swings[:, None] * aside
+    return np.concatenate([start[None], coils, end[None]])
+
+
+def around(bodies: Floats, beside: Floats) -> Floats:
+    """The points of `beside` (k, 3) for a picture of the bodies' points to hold: all, unless they are far larger."""
+    if len(beside) == 0 or len(bodies) == 0:
+        return np.zeros((0, 3))
+    low, high = bodies.min(axis=0), bodies.max(axis=0)
+    size = float((high - low).max())
+    if float(np.ptp(np.concatenate([bodies, beside]), axis=0).max()) <= WHOLE * size:
+        return beside
+    inside = ((beside >= low - BESIDE * size) & (beside <= high + BESIDE * size)).all(axis=1)
+    return beside[inside]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _in_gray(shape: Shape) -> Shape:
+    return msgspec.structs.replace(shape, color=theme.STILL)
