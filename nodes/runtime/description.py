@@ -18,6 +18,7 @@ from nodes.wire.messages import (
 )
 from sim_core.flexible.description import BeamContact, ContactForceOutput, DeflectionOutput
 from sim_core.mechanism import JointOutput, PointOutput
+from sim_core.outputs import ForceOutput, VelocityOutput, names_of
 from sim_core.spatial import quaternions_from_rotations
 
 CLAMP = (0.012, 0.02, 0.04)  # of a beam's length, along it, aside and across: the block that a clamped end sits in
@@ -94,8 +95,9 @@ def _output_units(mechanism: Any) -> dict[str, str]:
     """The unit of each output by name."""
     units: dict[str, str] = {}
     for output in mechanism.outputs:
-        if isinstance(output, PointOutput):
-            units |= {f"{output.name}_{axis}": "m" for axis in output.axes}
+        vectors = {PointOutput: "m", VelocityOutput: "m/s", ForceOutput: "N"}
+        if type(output) in vectors:
+            units |= dict.fromkeys(names_of(output), vectors[type(output)])
         elif isinstance(output, JointOutput):
             units[output.name] = mechanism.joint(output.joint).unit
         elif isinstance(output, DeflectionOutput | ContactForceOutput):

@@ -103,6 +103,8 @@ def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
         "configurations": grips.configurations(hands),
         "start": start,
         "guards": grips.guards(hands),
+        "ground": strung.shapes,
+        "arrows": grips.arrows(),
         "initial_q": q,
         "initial_v": (0.0,) * len(q),
         # somewhere: all starts have one set of kernels
