@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robots.gibbon.line_estimate import HandOnLine, LineEstimate
-from robots.gibbon.planner import Path, Plan, Task, cost_of, folded_elbow, plan_swing, remaining
+from robots.gibbon.planner import Plan, Task, cost_of, folded_elbow, plan_swing, remaining
 from robots.gibbon.rollout import N_POWERS, Roller
 from robots.gibbon.swing_model import BOTH, DROP, ELBOW, N_RIGID, PITCH, SLIDE, SWING, Beliefs
 
@@ -204,10 +204,8 @@ class Pilot:
         target = measured.hand(hand).x + sense * self.gait.step
         self._next_plan = measured.time + ASKED_AGAIN
         if (
-            self._swings
-            and self._swings[-1].start > measured.time - OVERDUE
-            or not self._begin < target < self.gait.end
-        ):
+            self._swings and self._swings[-1].start > measured.time - OVERDUE
+        ) or not self._begin < target < self.gait.end:
             return None
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
