@@ -47,11 +47,12 @@ class Load(msgspec.Struct, kw_only=True):
 
     def text(self) -> str:
         """ "peak 12.3 N m, rms 4.1 N m (25 %, 8 % of 50 N m)"."""
-        text = f"peak {_plain(self.peak)} {self.unit}, rms {_plain(self.rms)} {self.unit}"
+        unit = "" if self.unit == "1" else f" {self.unit}"  # of a switch
+        text = f"peak {_plain(self.peak)}{unit}, rms {_plain(self.rms)}{unit}"
         if self.limit is None:
             return text
         peak, rms = (100.0 * value / self.limit for value in (self.peak, self.rms))
-        return f"{text} ({peak:.0f} %, {rms:.0f} % of {self.limit:g} {self.unit})"
+        return f"{text} ({peak:.0f} %, {rms:.0f} % of {self.limit:g}{unit})"
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -182,14 +183,17 @@ class Summary(msgspec.Struct, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
-UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz", "N": "N"}
+UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz"}
+UNITS |= {"n_m": "N m", "n": "N"}
 
 
 def figure_text(name: str, value: float) -> str:
     """A figure that a node measured, the unit out of its name: "peak error 0.012 rad" of peak_error_rad."""
-    words, _, unit = name.rpartition("_")
-    if words and unit in UNITS:
-        return f"{words.replace('_', ' ')} {value:.3g} {UNITS[unit]}"
+    parts = name.split("_")
+    for length in (2, 1):
+        unit = UNITS.get("_".join(parts[-length:]).lower())
+        if unit is not None and len(parts) > length:
+            return f"{' '.join(parts[:-length])} {value:.3g} {unit}"
     return f"{name.replace('_', ' ')} {value:.3g}"
 
 

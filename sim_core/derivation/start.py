@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import casadi as ca
 
 from sim_core.derivation.beams import with_beams
@@ -18,13 +16,16 @@ def violated_at_start(mechanism: Mechanism) -> str:
     if mechanism.formulation.startswith("partitioned"):
         return ""  # its only row is where the eliminated coordinate comes from
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
-    rows = rows_for(all_constraints(mechanism), motion.frames, symbols)
-    start: list[Any] = [0.0, list(mechanism.initial_q), list(mechanism.initial_v)]
-    start.append(list(mechanism.parameter_values(mechanism.start_configuration)))
-    inputs = [symbols.t, symbols.q, symbols.v, symbols.p]
+    kept = mechanism.configurations[mechanism.start_configuration].constraints
+    active = [c for c in all_constraints(mechanism) if kept is None or c.name in kept]
+    rows = rows_for(active, motion.frames, symbols)
+    q, v = list(mechanism.initial_q), list(mechanism.initial_v)
+    numbers = list(mechanism.parameter_values(mechanism.start_configuration))
     lookups = [lookup for _, lookup in symbols.contacts.values()]
-    places = ca.Function("places", inputs, [lookup.place for lookup in lookups]).call(start)
-    start += [lookup.at(float(place)) for lookup, place in zip(lookups, places, strict=True)]
-    residual = ca.Function("residual", [*inputs, *[lookup.row for lookup in lookups]], [rows.Phi, rows.Phidot])
-    phi, phidot = residual.call(start)
+    places = ca.vertcat(*[lookup.place for lookup in lookups])
+    found = ca.Function("places", [symbols.t, symbols.q, symbols.p], [places])(0.0, q, numbers) if lookups else ca.DM()
+    rows_found = [lookup.at(float(place)) for lookup, place in zip(lookups, found.full().ravel(), strict=True)]
+    inputs = [symbols.t, symbols.q, symbols.v, symbols.p, *[lookup.row for lookup in lookups]]
+    residual = ca.Function("residual", inputs, [rows.Phi, rows.Phidot])
+    phi, phidot = residual(0.0, q, v, numbers, *rows_found)
     return violated_at(mechanism, rows.names, phi.full().ravel().tolist(), phidot.full().ravel().tolist())
