@@ -74,8 +74,7 @@ class Simulation:
         self.system, self.step_s = system, float(step_s)
         self.stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
         self.stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
-        missing = [need for need in self.stepper.needs if not hasattr(system, need)]
-        if missing:
+        if missing := [need for need in self.stepper.needs if not hasattr(system, need)]:
             raise UnsupportedPair(
                 f"stepper {self.stepper.name!r} needs {missing}, which {system.mechanism.name!r} does not have"
             )

@@ -151,6 +151,16 @@ def test_a_command_that_the_simulation_refuses_is_said_so(ask: Any, capsys: pyte
     assert "did you mean 'rotary_pendulum/command'" in capsys.readouterr().err
 
 
+def test_events_of_every_node_are_echoed_not_only_the_servers(live: Any, until: Any, ask: Any) -> None:
+    echo = live.start("topic", "echo", "rotary_pendulum/event", "-n", "1", "--json", "--timeout", "60")
+    values = iter(range(1, 10**6))
+    until(lambda: ask("param", "set", "damper", "damping", str(1e-6 * next(values))) and echo.poll() is not None)
+    out, err = echo.communicate()
+    said = json.loads(out)
+    assert (said["kind"], said["node"], said["key"]) == ("set", "damper", "damping"), err
+    ask("param", "set", "damper", "damping", "0.001")
+
+
 def test_a_silent_topic_is_said_so(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topic", "echo", "rotary_pendulum/reference", "--timeout", "0.3"]) == 1
     assert "nothing was said on 'rotary_pendulum/reference' within 0.3 s" in capsys.readouterr().err
