@@ -124,13 +124,14 @@ class SimServer:
         self._actuate()
         try:
             sim.step(1)
-        except SimulationDiverged:
-            self._say("event", Event(kind="diverged"))
+        except SimulationDiverged as error:
+            self._say("event", Event(kind="diverged", detail=error.line))
             raise
         self._measured = None
         self._clock += self.plan.sim.step_s / (max(self.speed, 1.0) if self._realtime else 1.0)
         for change in sim.take_events():
-            event = Event(kind=change.kind, energy=float(change.energy))
+            event = Event(kind=change.kind, energy=float(change.energy), part=change.part)
+            event.source, event.target = change.source, change.target
             event.before, event.after = change.before.tolist(), change.after.tolist()
             self._say("event", event)
         tick = sim.tick

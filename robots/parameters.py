@@ -21,10 +21,10 @@ def require_not_negative(robot: str, **values: float) -> None:
             raise InvalidRequest(f"robot {robot!r}: {name} is {value!r}; it must be a number of at least 0")
 
 
-def require_choice(robot: str, parameter: str, value: object, choices: tuple[str, ...]) -> None:
+def require_choice(robot: str, parameter: str, value: object, choices: tuple[object, ...]) -> None:
     """Raise InvalidRequest when `value` is none of `choices`."""
     if value not in choices:
-        raise InvalidRequest(f"robot {robot!r}: {parameter} is {value!r}; it is one of {', '.join(choices)}")
+        raise InvalidRequest(f"robot {robot!r}: {parameter} is {value!r}; it is one of {', '.join(map(str, choices))}")
 
 
 def require_finite_number(robot: str, **values: float) -> None:

@@ -154,7 +154,7 @@ class Batch:
 
     def _parameters(self, p: Any, count: int) -> Array:
         values = np.tile(self.system.default_parameters(), (count, 1)) if p is None else p
-        return self._rows("p", values, count, len(self.system.tunable_names))
+        return self._rows("p", values, count, len(self.system.parameter_names))
 
     def _efforts(self, u: Any, count: int, steps: int) -> Array:
         """(count, 1 or steps, n_u)."""

@@ -33,7 +33,7 @@ def inverse_dynamics(system: System, q: Any, v: Any, a: Any) -> np.ndarray:
     return tau
 
 
-def forward_dynamics(system: System, q: Any, v: Any, tau: Any, configuration: int = 0) -> np.ndarray:
+def forward_dynamics(system: System, q: Any, v: Any, tau: Any, configuration: int | None = None) -> np.ndarray:
     """Accelerations a (n_q,) under generalized forces tau (n_q,) at q, v: the inverse of `inverse_dynamics`.
 
     Constraints hold at the acceleration level, J a = gamma, without stabilization.
@@ -71,7 +71,7 @@ class DrivenDynamics:
         n, rows = system.n_q, system.configurations[0].n_rows
         self.q = np.zeros(n) if q is None else q
         self.v, self.a, self.tau = np.zeros(n), np.zeros(n), np.zeros(n)
-        driven = {system.joint_names.index(actuator.joint) for actuator in mechanism.actuators}
+        driven = {system.joint_names.index(actuator.joint) for actuator in mechanism.actuators if actuator.joint}
         self._driven = np.array(sorted(driven), dtype=int)
         self._other = np.array([index for index in range(n) if index not in driven], dtype=int)
         self._closed = rows > 0 and len(self._other) > 0

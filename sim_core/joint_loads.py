@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Tunable
+from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Number
+from sim_core.quantities import value_of
 from sim_core.spatial import cross, perpendicular_axes, rotation_about
 
 Array = Any  # numpy array or casadi SX
@@ -180,9 +181,9 @@ def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) ->
     return found
 
 
-def number(value: float | Tunable) -> float:
+def number(value: Number) -> float:
     """A number of the description, a tunable at its value."""
-    return value.value if isinstance(value, Tunable) else value
+    return value_of(value)
 
 
 def inertia_of(body: Body) -> np.ndarray:

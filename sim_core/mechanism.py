@@ -15,9 +15,18 @@ from functools import cached_property
 from typing import Literal
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.flexible.description import Beam, BeamContact
+from sim_core.guards import Crossing as Crossing
+from sim_core.guards import Guard
+from sim_core.outputs import ForceArrow as ForceArrow
+from sim_core.outputs import JointOutput as JointOutput
+from sim_core.outputs import Output
+from sim_core.outputs import PointOutput as PointOutput
+from sim_core.quantities import Captured
+from sim_core.quantities import Number as Number
+from sim_core.quantities import Tunable as Tunable
+from sim_core.quantities import Vector3 as Vector3
 
-Vector3 = tuple[float, float, float]
 Matrix3 = tuple[Vector3, Vector3, Vector3]
 
 GROUND = "ground"
@@ -33,17 +42,6 @@ COORDINATES = {
     "zxz": ("x", "y", "z", "phi", "theta", "psi"),
     "euler_parameters": ("x", "y", "z", "e0", "e1", "e2", "e3"),
 }
-
-
-@dataclass(frozen=True)
-class Tunable:
-    """A number that stays an input of the kernels, so that it can change while a simulation runs."""
-
-    name: str
-    value: float
-
-
-Number = float | Tunable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +171,18 @@ class SpinRelation:
     terms: tuple[tuple[str, Vector3, float], ...]
 
 
-Constraint = Coincidence | Perpendicular | Slider | Distance | UnitNorm | SpinRelation | BeamContact
+@dataclass(frozen=True, kw_only=True)
+class Anchored:
+    """A body-fixed point stays at `at`, m, along a world direction: axis . r - at = 0."""
+
+    name: str
+    body: str
+    point: Vector3
+    axis: Vector3
+    at: Number
+
+
+Constraint = Coincidence | Perpendicular | Slider | Distance | UnitNorm | SpinRelation | Anchored | BeamContact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +198,13 @@ class Actuator:
     """An effort (N or N m) along a declared joint; positive effort speeds the joint up in its positive sense.
 
     With a `servo` it takes velocities and positions too, see `sim_core.servo`. Positions are limited by its joint.
+    Without a joint it is a switch: its command, 1 for on and 0 for off, is what guards see.
+    `start` is its effort or command at the start.
     """
 
     name: str
-    joint: str
+    joint: str = ""
+    start: float = 0.0
     effort_limit: float | None = None
     unit: str = "N m"
     velocity_limit: float | None = None
@@ -223,62 +235,11 @@ class Spring:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointOutput:
-    """World coordinates of a body-fixed point as outputs `name`_x, `name`_y, `name`_z (those of `axes`)."""
-
-    name: str
-    body: str
-    point: Vector3 = ORIGIN
-    axes: str = "xyz"
-
-
-@dataclass(frozen=True, kw_only=True)
-class JointOutput:
-    """The position of a declared joint as the output `name`: relative to its parent, unwrapped by a simulation."""
-
-    name: str
-    joint: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForceArrow:
-    """For pictures: the force, N, that acts on `body` at `point`, from outputs: each along its world unit vector."""
-
-    name: str
-    body: str
-    outputs: tuple[str, ...]
-    axes: tuple[Vector3, ...]
-    point: Vector3 = ORIGIN
-
-
-Output = PointOutput | JointOutput | DeflectionOutput | ContactForceOutput
-
-
-@dataclass(frozen=True, kw_only=True)
 class Configuration:
     """Which constraints hold: all when `constraints` is None. Joint constraints carry their joint's name."""
 
     name: str = "default"
     constraints: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Crossing:
-    """A guard: a point's world coordinate along `axis` crosses `level` (direction +1 rising, -1 falling, 0 both).
-
-    It is watched in configuration `source` and leads to `target`; `impact` says what happens to the velocities:
-    "inelastic" projects them on the target's constraints by impulses, "none" leaves them.
-    """
-
-    name: str
-    source: str
-    target: str
-    body: str
-    point: Vector3 = ORIGIN
-    axis: Vector3 = Y
-    level: float = 0.0
-    direction: int = 0
-    impact: Literal["inelastic", "none"] = "inelastic"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,8 +249,11 @@ class Mechanism:
     formulation           how the constrained equations are solved: "schur" eliminates a, then solves for lam;
                           "augmented" solves for both at once; "partitioned" eliminates lam and the dependent coordinate
                           of a beam contact in closed form, "partitioned_as_printed" with the force of the paper
+    start                 configuration that holds at the start; the first where none is named
     initial_q, initial_v  in the order of the coordinates of the derivation: bodies in order for "absolute", joints in
                           order for "joint"; then those of the beams
+    reference_q           where choices of the solve are made at assembly, by default the start: with one of its own, a
+                          mechanism that starts elsewhere has the same kernels
     parameters            the numbers it was built from, for people and recordings
     ground, arrows        for pictures alone: what stands still, and forces beside those of contacts
     """
@@ -304,11 +268,13 @@ class Mechanism:
     actuators: tuple[Actuator, ...] = ()
     outputs: tuple[Output, ...] = ()
     configurations: tuple[Configuration, ...] = (Configuration(),)
-    guards: tuple[Crossing, ...] = ()
+    start: str = ""
+    guards: tuple[Crossing | Guard, ...] = ()
     gravity: Vector3 = (0.0, 0.0, -9.81)
     formulation: Literal["schur", "augmented", "partitioned", "partitioned_as_printed"] = "schur"
     initial_q: tuple[float, ...] = ()
     initial_v: tuple[float, ...] = ()
+    reference_q: tuple[float, ...] = ()
     parameters: dict[str, float] = field(default_factory=dict, hash=False)
     ground: tuple[Shape, ...] = ()
     arrows: tuple[ForceArrow, ...] = ()
@@ -335,8 +301,56 @@ class Mechanism:
     @cached_property
     def tunables(self) -> tuple[Tunable, ...]:
         """Every tunable number, each once, sorted by name."""
-        found: dict[str, Tunable] = {}
-        for item in _walk((self.bodies, self.joints, self.springs)):
+        return tuple(item for item in self._inputs if isinstance(item, Tunable))
+
+    @cached_property
+    def captured(self) -> tuple[Captured, ...]:
+        """Every captured number, each once, sorted by name."""
+        return tuple(item for item in self._inputs if isinstance(item, Captured))
+
+    @cached_property
+    def switched(self) -> tuple[str, ...]:
+        """The constraints that hold in some configurations only."""
+        lists = [c.constraints for c in self.configurations if c.constraints is not None]
+        joints = self.joints if self.coordinates == "absolute" else ()
+        names = dict.fromkeys(item.name for item in (*joints, *self.constraints))
+        return tuple(name for name in names if any(name not in kept for kept in lists))
+
+    @cached_property
+    def captured_constraints(self) -> tuple[str, ...]:
+        """The constraints that have a captured number, in their order."""
+        return tuple(c.name for c in self.constraints if any(isinstance(x, Captured) for x in _walk(c)))
+
+    def captured_by(self, constraint: str) -> Captured:
+        """The number that a guard captures for a constraint; InvalidMechanism where it has none."""
+        for item in self.constraints:
+            numbers = _walk(item) if item.name == constraint else []
+            if found := [number for number in numbers if isinstance(number, Captured)]:
+                return found[0]
+        raise InvalidMechanism(f"mechanism {self.name!r}: constraint {constraint!r} has no number to capture")
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """What kernels take beside the motion: tunables, captured numbers, then which switched constraints hold."""
+        tunables, captured = [item.name for item in self.tunables], [item.name for item in self.captured]
+        return (*tunables, *captured, *map(holding, self.switched))
+
+    def parameter_values(self, configuration: int) -> tuple[float, ...]:
+        """Their values at the start, but in a configuration by its index."""
+        kept = self.configurations[configuration].constraints
+        holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
+        tunables, captured = [item.value for item in self.tunables], [item.value for item in self.captured]
+        return (*tunables, *captured, *holds)
+
+    @property
+    def start_configuration(self) -> int:
+        """Index of the configuration that holds at the start."""
+        return [each.name for each in self.configurations].index(self.start) if self.start else 0
+
+    @cached_property
+    def _inputs(self) -> tuple[Tunable | Captured, ...]:
+        found: dict[str, Tunable | Captured] = {}
+        for item in _walk((self.bodies, self.joints, self.springs, self.beams, self.constraints, self.guards)):
             if found.setdefault(item.name, item) != item:
                 raise InvalidMechanism(f"mechanism {self.name!r} gives tunable {item.name!r} two values")
         return tuple(found[name] for name in sorted(found))
@@ -355,12 +369,17 @@ class Mechanism:
     def canonical_hash(self) -> str:
         """A hash of what shapes the equations: names, numbers, order (not shapes, start or tunables' values)."""
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
-        drop |= {"velocity_limit", "servo"}
+        drop |= {"velocity_limit", "servo", "start"}
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
 
 
-def _walk(value: object) -> list[Tunable]:
-    if isinstance(value, Tunable):
+def holding(constraint: str) -> str:
+    """What the parameter is called that says whether a constraint holds."""
+    return f"{constraint}.holds"
+
+
+def _walk(value: object) -> list[Tunable | Captured]:
+    if isinstance(value, Tunable | Captured):
         return [value]
     if isinstance(value, tuple):
         return [found for item in value for found in _walk(item)]
@@ -370,8 +389,8 @@ def _walk(value: object) -> list[Tunable]:
 
 
 def _plain(value: object, drop: set[str]) -> object:
-    if isinstance(value, Tunable):
-        return {"tunable": value.name}
+    if isinstance(value, Tunable | Captured):
+        return {type(value).__name__.lower(): value.name}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name not in drop]
         return {"kind": type(value).__name__, **{n: _plain(getattr(value, n), drop) for n in names}}

@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 
 from sim_core.flexible.description import BeamContact
-from sim_core.flexible.elements import beam_model
+from sim_core.flexible.elements import beam_model, contact_model
 from sim_core.mechanism import (
     COORDINATES,
     GROUND,
+    Anchored,
     Body,
     Coincidence,
     Distance,
     Joint,
     Mechanism,
-    Number,
     Perpendicular,
     Slider,
     SpinRelation,
     Spring,
-    Tunable,
     UnitNorm,
 )
+from sim_core.quantities import value_of
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ def _contact_rows(mechanism: Mechanism, contact: BeamContact, frames: dict[str, 
     beam = next(beam for beam in mechanism.beams if beam.name == contact.beam)
     offset = frames[contact.body].point(contact.point) - constant(beam.origin)
     x, p, q = constant(beam.axis) @ offset, constant(beam.direction) @ offset, frames[beam.name].p
-    N, slope, bend = (beam_model(beam).shape(float(x.x), k) for k in range(3))
+    N, slope, bend = (contact_model(beam, contact.width).shape(float(x.x), k) for k in range(3))
     row = Jet(N, slope * x.d, bend * x.d**2 + slope * x.dd)
-    return [row @ q - p]
+    return [row @ q - p - constant(value_of(contact.offset))]
 
 
 def _absolute_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFrame]:
@@ -201,21 +201,33 @@ def _stack(jets: list[Jet]) -> Jet:
 
 def rows_along(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> Jet:
     """Phi, d/ds Phi, d2/ds2 Phi of every row the description names, rows that cannot move included."""
-    jets: list[Jet] = []
+    jets = [jet for _, jet in _named_rows(mechanism, frames)]
+    return _stack(jets) if jets else constant(np.zeros(0))
+
+
+def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tuple[str, Jet]]:
+    """Every row with the name of its joint or constraint."""
+    named: list[tuple[str, Jet]] = []
     if mechanism.coordinates == "absolute":
         for joint in mechanism.joints:
-            jets += _joint_rows(mechanism, joint, frames)
-        jets += [
-            frames[b.name].e @ frames[b.name].e - constant(1.0)  # type: ignore[operator]
+            named += [(joint.name, row) for row in _joint_rows(mechanism, joint, frames)]
+        named += [
+            (f"{b.name}.norm", frames[b.name].e @ frames[b.name].e - constant(1.0))  # type: ignore[operator]
             for b in mechanism.bodies
             if b.orientation == "euler_parameters"
         ]
     for constraint in mechanism.constraints:
         if not isinstance(constraint, BeamContact):
-            jets += _rows(constraint, frames)
+            named += [(constraint.name, row) for row in _rows(constraint, frames)]
         elif "partitioned" not in mechanism.formulation:
-            jets += _contact_rows(mechanism, constraint, frames)
-    return _stack(jets) if jets else constant(np.zeros(0))
+            named += [(constraint.name, row) for row in _contact_rows(mechanism, constraint, frames)]
+    return named
+
+
+def _holds(mechanism: Mechanism, names: list[str]) -> np.ndarray:
+    """1 for the rows of constraints that hold at the start, 0 for the others."""
+    kept = mechanism.configurations[mechanism.start_configuration].constraints
+    return np.array([kept is None or name in kept or name not in mechanism.switched for name in names], dtype=float)
 
 
 def _gap(c: Any, frames: dict[str, MovingFrame]) -> Jet:
@@ -229,6 +241,9 @@ def _rows(c: Any, frames: dict[str, MovingFrame]) -> list[Jet]:
         Slider: lambda: [((frames[c.body_a].R @ constant(c.axis_a)) @ _gap(c, frames)).scaled(-1.0)],
         Distance: lambda: [
             (_gap(c, frames) @ _gap(c, frames) - constant(c.length**2)).scaled(1 / (2 * c.length)),
+        ],
+        Anchored: lambda: [
+            constant(c.axis) @ frames[c.body].point(c.point) - constant(value_of(c.at)),
         ],
         UnitNorm: lambda: [],
         SpinRelation: lambda: [],
@@ -271,7 +286,8 @@ def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFram
 def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
     """M, f (without actuators), J, gamma, and Phi of the holonomic rows, at q, v with every tunable at its value.
 
-    Rows that no coordinate moves are left out, as the derivation does.
+    Rows that no coordinate moves are left out, as the derivation does; rows of constraints that do not hold in the
+    start's configuration are zero.
     """
     axes = [frames_along(mechanism, q, e) for e in np.eye(len(q))]
     along = frames_along(mechanism, q, v)
@@ -303,7 +319,10 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
     relations = [c for c in mechanism.constraints if isinstance(c, SpinRelation)]
     G = np.array([[_spin(c, frames) for frames in axes] for c in relations]).reshape(len(relations), len(q))
     gains = np.array([-_spin_change(c, along) for c in relations])
-    return M, f, np.vstack([J[moving], G]), np.concatenate([-phi.dd[moving], gains]), phi.x[moving]
+    rows = _holds(mechanism, [name for name, _ in _named_rows(mechanism, along)])[moving]
+    spins = _holds(mechanism, [c.name for c in relations])
+    J, gamma = rows[:, None] * J[moving], -rows * phi.dd[moving]
+    return M, f, np.vstack([J, spins[:, None] * G]), np.concatenate([gamma, spins * gains]), rows * phi.x[moving]
 
 
 def _spin(c: SpinRelation, frames: dict[str, MovingFrame]) -> float:
@@ -332,8 +351,7 @@ def _spring_force(spring: Spring, axes: list[dict[str, MovingFrame]], along: dic
     return np.array([-pull * line @ _gap(spring, frames).d for frames in axes])
 
 
-def _number(value: Number) -> float:
-    return value.value if isinstance(value, Tunable) else value
+_number = value_of
 
 
 def _inertia(body: Body) -> np.ndarray:

@@ -39,22 +39,25 @@ class Servos:
 
     def __init__(self, mechanism: Mechanism, step_s: float) -> None:
         actuators = mechanism.actuators
-        joints = [mechanism.joint(actuator.joint) for actuator in actuators]
+        joints = [mechanism.joint(actuator.joint) if actuator.joint else None for actuator in actuators]
         order = [joint.name for joint in mechanism.moving_joints]
         self._robot = mechanism.name
         self.names = tuple(actuator.name for actuator in actuators)
         self._has_servo = [actuator.servo is not None for actuator in actuators]
-        self._joint = np.array([order.index(joint.name) for joint in joints], dtype=int)
+        self._joint = np.array([order.index(joint.name) if joint else 0 for joint in joints], dtype=int)
         gains = [(0.0, 0.0) if a.servo is None else (a.servo.stiffness, a.servo.damping) for a in actuators]
         self._stiffness = np.array([stiffness for stiffness, _ in gains])
         damping = np.array([damping for _, damping in gains])
         effort_limit = _limits([actuator.effort_limit for actuator in actuators])
         velocity_limit = _limits([actuator.velocity_limit for actuator in actuators])
-        lower = -_limits([None if joint.lower is None else -joint.lower for joint in joints])
-        upper = _limits([joint.upper for joint in joints])
+        lower = -_limits([None if joint is None or joint.lower is None else -joint.lower for joint in joints])
+        upper = _limits([None if joint is None else joint.upper for joint in joints])
         slack = [limit / k if k > 0.0 else np.inf for limit, k in zip(effort_limit, self._stiffness, strict=True)]
         n = len(actuators)
+        self._start = np.array([actuator.start for actuator in actuators], dtype=float)
+        self._is_switch = [not actuator.joint for actuator in actuators]
         self._mode, self._value, self._target, self._effort = np.zeros((4, n))
+        self._value[:] = self._start
         self._ranges = (-effort_limit, effort_limit), (-velocity_limit, velocity_limit), (lower, upper)
         self._position, self._velocity = np.zeros((2, len(order)))
         where = [np.array([n, step_s], dtype=float), self._joint.astype(float), self._position, self._velocity]
@@ -119,10 +122,12 @@ class Servos:
     def rest(self, names: Any, position: Any = None) -> None:
         """Make these actuators safe: no effort; or, given where the joints are, their servos hold them about there.
 
-        An actuator without a servo then goes on with the effort it has.
+        An actuator without a servo then goes on with the effort it has. A switch stays as it is.
         """
         for name in names:
             index = self.names.index(name)
+            if self._is_switch[index]:
+                continue
             if position is None:
                 self._mode[index], self._value[index] = EFFORT, 0.0
             elif self._has_servo[index]:
@@ -147,9 +152,9 @@ class Servos:
         return self._effort.copy()
 
     def reset(self, effort: np.ndarray | None = None) -> None:
-        """Every actuator gives this effort (n_u,), by default none."""
+        """Every actuator gives this effort (n_u,), by default that of the start."""
         self._mode[:] = EFFORT
-        self._value[:] = 0.0 if effort is None else effort
+        self._value[:] = self._start if effort is None else effort
         self.busy = False
 
     def to_plain(self) -> dict[str, list[Any]]:

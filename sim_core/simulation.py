@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.divergence import write_history
+from sim_core.divergence import explained, write_history
 from sim_core.errors import (
     InvalidRequest,
     SimulationDiverged,
@@ -23,6 +23,7 @@ from sim_core.errors import (
     UnsupportedPair,
     require_finite,
 )
+from sim_core.guards import Crossing, Guard
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import (
     DIVERGED,
@@ -31,6 +32,7 @@ from sim_core.integrators.workspace import (
     LAW_HOLONOMIC,
     LAW_ROWS,
     NOT_CONVERGED,
+    NOT_WATCHED,
     STEP_TOO_SMALL,
     Calls,
     Workspace,
@@ -41,6 +43,7 @@ from sim_core.stabilization.stabilizers import Stabilizer, instability, stabiliz
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
+from sim_core.transitions import capture, impact
 from sim_core.validation import tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
@@ -84,11 +87,11 @@ class Simulation:
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
         self._w = Workspace(system, self.stepper.stages, gains, memory, self.stepper.memory_size(system.n_q))
-        self._calls = [Calls(system, self._w, index) for index in range(len(system.configurations))]
-        self._laws = [self._law_of(index) for index in range(len(system.configurations))]
+        self._calls = Calls(system, self._w)
+        self._law = self._law_row()
         self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments(system)
         self._bind_what_it_tells()
-        self._parameters = system.default_parameters()
+        self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
         self.reset()
@@ -103,25 +106,22 @@ class Simulation:
             return system.bind(kernel, state, out), out
 
         self._wraps = np.array(system.wraps, dtype=int)
-        actuators = system.mechanism.actuators
-        self._driven = np.array([system.joint_names.index(actuator.joint) for actuator in actuators], dtype=int)
-        limits = [np.inf if actuator.effort_limit is None else actuator.effort_limit for actuator in actuators]
+        drives = [(k, system.joint_names.index(a.joint)) for k, a in enumerate(system.mechanism.actuators) if a.joint]
+        self._driving, self._driven = np.array(drives, dtype=int).reshape(-1, 2).T
+        limits = [np.inf if a.effort_limit is None else a.effort_limit for a in system.mechanism.actuators]
         self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
         self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
         self._bound_energy, self._energy_arrays = bound("energy", 2)
         self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
         self._bound_poses, self._pose_arrays = bound("poses", 3 * n_bodies, 9 * n_bodies)
-        self._quaternions = np.zeros(4 * n_bodies)
-        rotations = [np.array([n_bodies], dtype=float), self._pose_arrays[1]]
+        self._quaternions, rotations = np.zeros(4 * n_bodies), [np.array([float(n_bodies)]), self._pose_arrays[1]]
         self._bound_quaternions = BoundKernel(quaternions.address, rotations, [self._quaternions])
-        self._bound_residuals = [
-            system.bind("residual", state, [w.phi, w.phidot], index) for index in range(len(system.configurations))
-        ]
+        self._bound_residual = system.bind("residual", state, [w.phi, w.phidot])
 
-    def _law_of(self, configuration: int) -> np.ndarray:
-        kernels, w = self.system.configurations[configuration], self._w
+    def _law_row(self) -> np.ndarray:
+        rows, w = self.system.configurations[0], self._w
         pointers = [array.ctypes.data for array in (w.phi, w.phidot, w.gains, w.stabilizer_memory, w.U)]
-        row = [self.stabilizer.law_address(), *pointers, kernels.n_holonomic, kernels.n_rows, *self.stabilizer.acts()]
+        row = [self.stabilizer.law_address(), *pointers, rows.n_holonomic, rows.n_rows, *self.stabilizer.acts()]
         return np.array(row, dtype=np.int64)
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -140,8 +140,7 @@ class Simulation:
         """Take n steps. Raises SimulationDiverged with the last states written to a file."""
         left = n
         while left > 0:
-            law = self._laws[self._configuration]
-            table = self._calls[self._configuration].table
+            law, table = self._law, self._calls.table
             status, taken, guard = self._loop(
                 left, self.step_s, self._tick, self._w.memory, table, law, *self._arguments
             )
@@ -154,9 +153,8 @@ class Simulation:
 
     def warm_up(self) -> None:
         """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
-        table, law = self._calls[self._configuration].table, self._laws[self._configuration]
         with self.stepper.loading():
-            self._loop(0, self.step_s, self._tick, self._w.memory, table, law, *self._arguments)
+            self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
 
     def advance(self, seconds: float) -> None:
         """Take as many steps as `seconds` has; they must be a whole number, to a thousandth of a step."""
@@ -166,14 +164,14 @@ class Simulation:
         self.step(round(steps))
 
     def _diverged(self, status: int) -> None:
-        n = min(self._tick + 1, HISTORY)
-        rows = [(self._tick - n + 1 + i) % HISTORY for i in range(n)]
+        rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
         history = self._w.history[rows].copy()
         file = write_history(history, self.system.coordinate_names)
         where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
-        how = f"with {self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
+        where += f" with {self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
         reason, words = WHAT_ENDED[status]
-        raise SimulationDiverged(f"{where} {how}: {words}", self.time, history, file, reason)
+        words = explained(self.system, self._configuration, history) or words
+        raise SimulationDiverged(f"{where}: {words}", self.time, history, file, reason)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -183,39 +181,39 @@ class Simulation:
         return self.system.configurations[self._configuration].name
 
     def _change_configuration(self, guard_index: int) -> None:
-        guard = self.system.mechanism.guards[guard_index]
-        before, energy = np.concatenate([self._w.q, self._w.v]), self.energy()
+        guard, w = self.system.mechanism.guards[guard_index], self._w
+        before, energy = np.concatenate([w.q, w.v]), self.energy()
+        capture(self.system, w, guard)
         self._enter(self.system.configuration_index(guard.target))
         if guard.impact == "inelastic":
-            self._impact()
-        after = np.concatenate([self._w.q, self._w.v])
-        self._transitions.append(Transition(guard.name, self.time, before, after, energy - self.energy()))
-
-    def _impact(self) -> None:
-        """Velocities onto the constraints of this configuration by impulses: M x + J' y = 0, J x = -Phidot."""
-        w, n_rows = self._w, int(self._laws[self._configuration][LAW_ROWS])
-        state = [w.t, w.q, w.v, w.u, w.p]
-        w.U[:] = 0.0
-        self.system.bind("acceleration", [*state, w.U], [w.a, w.lam, w.factor], self._configuration)()
-        self.system.bind("residual", state, [w.phi, w.phidot], self._configuration)()
-        w.r1[:] = 0.0
-        w.r2[:n_rows] = -w.phidot[:n_rows]
-        self.system.bind("apply", [w.factor, w.r1, w.r2], [w.x, w.y], self._configuration)()
-        w.v[:] += w.x
+            impact(self.system, w)
+        after, lost = np.concatenate([w.q, w.v]), energy - self.energy()
+        about = guard.part, guard.source, guard.target
+        self._transitions.append(Transition(guard.kind or guard.name, self.time, before, after, lost, *about))
 
     def _enter(self, configuration: int) -> None:
         """Make a configuration hold: its guards are watched, and stepper and stabilizer forget what was."""
         self._configuration = configuration
+        self._switch()
         for array in (self._w.stepper_memory, self._w.stabilizer_memory, self._w.U):
             array[:] = 0.0
         self._watch()
 
+    def _switch(self) -> None:
+        """Put which constraints hold into p."""
+        n = len(self.system.mechanism.switched)
+        if n:
+            self._w.p[-n:] = self.system.configurations[self._configuration].parameters[-n:]
+
     def _watch(self) -> None:
-        name = self.configuration
+        """Crossings fire when their value changes sign, other guards as soon as it is not below zero."""
+        name, w = self.configuration, self._w
+        self.system.bind("guards", [w.t, w.q, w.v, w.u, w.p, w.lam], [w.guards_before])()
         for index, guard in enumerate(self.system.mechanism.guards):
-            self._w.guard_directions[index] = guard.direction if guard.source == name else 2
-        w = self._w
-        self.system.bind("guards", [w.t, w.q, w.v, w.u, w.p], [w.guards_before])()
+            direction = guard.direction if isinstance(guard, Crossing) else 1
+            w.guard_directions[index] = direction if guard.source == name else NOT_WATCHED
+            if isinstance(guard, Guard):
+                w.guards_before[index] = -1.0
 
     def take_events(self) -> list[Transition]:
         """The changes of configuration since this was last asked."""
@@ -259,7 +257,9 @@ class Simulation:
             )
         for name, array in pairs.items():
             array[:] = given[name]
+        self._parameters = w.p[: len(self._parameters)].copy()
         self._tick, self._configuration = int(state.tick), int(state.configuration)
+        self._switch()
         self._refresh()
 
     def reset(self, q: Any = None, v: Any = None) -> None:
@@ -276,10 +276,12 @@ class Simulation:
                 )
             require_finite(mechanism.name, name, list(values))
         w.q[:], w.v[:] = start["q"], start["v"]
-        for array in (w.u, w.U, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
+        w.u[:] = [actuator.start for actuator in mechanism.actuators]
+        for array in (w.U, w.lam, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
             array[:] = 0.0
-        w.p[:] = self._parameters
-        self._tick, self._configuration = 0, 0
+        w.p[:] = self.system.default_parameters()
+        w.p[: len(self._parameters)] = self._parameters
+        self._tick, self._configuration = 0, mechanism.start_configuration
         self._transitions = []
         self._refresh()
         self._w.peaks[:] = self.violation()
@@ -324,7 +326,7 @@ class Simulation:
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
         self._parameters = self._with_parameters(parameters)
-        self._change(self._w.p, self._parameters)
+        self._change(self._w.p[: len(self._parameters)], self._parameters)
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
         """New inputs; a stepper that has integrated past the tick with the old ones goes back to it."""
@@ -356,8 +358,8 @@ class Simulation:
 
     def violation(self) -> tuple[float, float]:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""
-        w, law = self._w, self._laws[self._configuration]
-        self._bound_residuals[self._configuration]()
+        w, law = self._w, self._law
+        self._bound_residual()
         phi, phidot = w.phi[: law[LAW_HOLONOMIC]].tolist(), w.phidot[: law[LAW_ROWS]].tolist()
         return float(sum(map(abs, phi))), float(sum(map(abs, phidot)))
 
@@ -382,7 +384,7 @@ class Simulation:
         """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""
         self._bound_joints()
         position, velocity = (array.copy() for array in self._joint_arrays)
-        effort = np.bincount(self._driven, weights=self._w.u, minlength=len(position))
+        effort = np.bincount(self._driven, weights=self._w.u[self._driving], minlength=len(position))
         if len(self._wraps):
             position[self._wraps] += 2 * np.pi * self._w.turns[: len(self._wraps)]
         return position, velocity, effort
@@ -395,5 +397,5 @@ class Simulation:
 
     def multipliers(self) -> np.ndarray:
         """lam (n_r,) of M a + J' lam = f at the present state, with the U that held over the last step."""
-        w, n_rows = self._w, self.system.configurations[self._configuration].n_rows
-        return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U[:n_rows], self._configuration)[1]
+        w = self._w
+        return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[1]

@@ -54,10 +54,17 @@ class State:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of configuration: (q, v) before and after, and the energy it took away, J."""
+    """A change of configuration: (q, v) before and after, and the energy it took away, J.
+
+    part            of the robot that it is about
+    source, target  configurations before and after
+    """
 
     kind: str
     time: float
     before: np.ndarray
     after: np.ndarray
     energy: float
+    part: str = ""
+    source: str = ""
+    target: str = ""

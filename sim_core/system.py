@@ -22,17 +22,17 @@ from sim_core.validation import validate
 if TYPE_CHECKING:
     from sim_core.batch import Batch
 
-CONFIGURED_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm")
+SOLVING_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm")
 LINEAR_KERNELS = ("relaxed",)  # of systems with a linear part
-SHARED_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards")
+OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards", "captures")
 
 
 @dataclass(frozen=True)
-class ConfigurationKernels:
-    """The kernels of one configuration by address, and its rows."""
+class Rows:
+    """A configuration: the constraint rows, the same in all, and the parameters p at its start, which switch them."""
 
     name: str
-    addresses: dict[str, int]
+    parameters: tuple[float, ...]
     row_names: tuple[str, ...]
     n_holonomic: int
     factor_size: int
@@ -60,22 +60,18 @@ class System:
         self.wraps: tuple[int, ...] = tuple(facts["wraps"])
         self.output_wraps: tuple[tuple[int, int], ...] = tuple(tuple(pair) for pair in facts["output_wraps"])
         self.tunable_names = tuple(tunable.name for tunable in mechanism.tunables)
+        self.parameter_names = mechanism.parameter_names
         self.code_hash: str = library.manifest["key"]
         self.from_cache = library.from_cache
+        rows = tuple(facts["row_names"]), facts["n_holonomic"], facts["factor_size"]
         self.configurations = tuple(
-            ConfigurationKernels(
-                configuration.name,
-                {
-                    name: library.addresses[native.symbol_name(configuration.name, name)]
-                    for name in (*CONFIGURED_KERNELS, *(LINEAR_KERNELS if mechanism.beams else ()))
-                },
-                tuple(facts["row_names"][index]),
-                facts["n_holonomic"][index],
-                facts["factor_sizes"][index],
-            )
+            Rows(configuration.name, mechanism.parameter_values(index), *rows)
             for index, configuration in enumerate(mechanism.configurations)
         )
-        self.addresses = {name: library.addresses[name] for name in SHARED_KERNELS}
+        first = mechanism.configurations[0].name
+        solving = (*SOLVING_KERNELS, *(LINEAR_KERNELS if mechanism.beams else ()))
+        self.addresses = {name: library.addresses[native.symbol_name(first, name)] for name in solving}
+        self.addresses |= {name: library.addresses[name] for name in OTHER_KERNELS}
 
     @property
     def n_q(self) -> int:
@@ -89,13 +85,13 @@ class System:
 
     @property
     def max_rows(self) -> int:
-        """The most rows any configuration has: the size of lam, U and the residuals."""
-        return max(configuration.n_rows for configuration in self.configurations)
+        """Rows of every configuration: the size of lam, U and the residuals."""
+        return self.configurations[0].n_rows
 
     @property
     def max_factor(self) -> int:
-        """The largest factor of any configuration."""
-        return max(configuration.factor_size for configuration in self.configurations)
+        """Numbers of a factor."""
+        return self.configurations[0].factor_size
 
     def configuration_index(self, name: str) -> int:
         """Index of a configuration by name."""
@@ -104,17 +100,14 @@ class System:
             raise UnknownName(f"robot {self.mechanism.name!r}", "configuration", name, names)
         return names.index(name)
 
-    def default_parameters(self) -> np.ndarray:
-        """The tunables' values, in the order of `tunable_names`."""
-        return np.array([tunable.value for tunable in self.mechanism.tunables], dtype=float)
+    def default_parameters(self, configuration: int | None = None) -> np.ndarray:
+        """p (n_p,) at the start, in the order of `parameter_names`; in a configuration by its index."""
+        index = self.mechanism.start_configuration if configuration is None else configuration
+        return np.array(self.configurations[index].parameters, dtype=float)
 
-    def bind(
-        self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray], configuration: int = 0
-    ) -> BoundKernel:
+    def bind(self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> BoundKernel:
         """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
-        configured = name in CONFIGURED_KERNELS or name in LINEAR_KERNELS
-        owner = self.configurations[configuration].addresses if configured else self.addresses
-        return BoundKernel(owner[name], inputs, outputs, self._library)
+        return BoundKernel(self.addresses[name], inputs, outputs, self._library)
 
     def bind_inverse_dynamics(self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> BoundKernel:
         """`sim_core.inverse_dynamics` on arrays the caller owns: each call reads q, v, a and writes tau to `out`."""
@@ -122,13 +115,12 @@ class System:
         return self.bind("inverse_dynamics", [np.zeros(1), q, v, a, self.default_parameters()], [out])
 
     def bind_forward_dynamics(
-        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray, configuration: int = 0
+        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray, configuration: int | None = None
     ) -> BoundKernel:
         """`sim_core.forward_dynamics` on arrays the caller owns: each call reads q, v, tau and writes a to `out`."""
         self._check_sizes(q=q, v=v, tau=tau, out=out)
-        forces = np.zeros(self.configurations[configuration].n_rows)
-        inputs = [np.zeros(1), q, v, tau, self.default_parameters()]
-        return self.bind("forward_dynamics", inputs, [out, forces], configuration)
+        inputs = [np.zeros(1), q, v, tau, self.default_parameters(configuration)]
+        return self.bind("forward_dynamics", inputs, [out, np.zeros(self.max_rows)])
 
     def bind_forward_kinematics(self, q: np.ndarray, positions: np.ndarray, rotations: np.ndarray) -> BoundKernel:
         """World positions (n, 3) and rotations R_WB (n, 3, 3) of the bodies, in their order, on the caller's arrays."""
@@ -153,7 +145,7 @@ class System:
             if array.shape != (self.n_q,):
                 raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes ({self.n_q},)")
 
-    def _inputs(self, t: float, q: Any, v: Any, u: Any, p: Any) -> list[np.ndarray]:
+    def _inputs(self, t: float, q: Any, v: Any, u: Any, p: Any, configuration: int | None = None) -> list[np.ndarray]:
         def sized(name: str, value: Any, size: int) -> np.ndarray:
             array = np.ascontiguousarray(value, dtype=float).reshape(-1).copy()
             if array.size != size:
@@ -161,56 +153,60 @@ class System:
             return array
 
         u = np.zeros(self.n_u) if u is None else u
-        p = self.default_parameters() if p is None else p
+        default = self.default_parameters(configuration)
+        p = sized("p", default if p is None else p, len(default))
+        if configuration is not None:
+            first = len(p) - len(self.mechanism.switched)
+            p[first:] = default[first:]
         return [
             np.array([float(t)]),
             sized("q", q, self.n_q),
             sized("v", v, self.n_q),
             sized("u", u, self.n_u),
-            sized("p", p, len(self.tunable_names)),
+            p,
         ]
 
     def terms(
-        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, configuration: int = 0
+        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, configuration: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """M (n_q, n_q), f (n_q,), J (n_r, n_q), gamma (n_r,) of M a + J' lam = f, J a = gamma."""
-        n_q, n_rows = self.n_q, self.configurations[configuration].n_rows
+        n_q, n_rows = self.n_q, self.max_rows
         M, J = np.zeros((n_q, n_q), order="F"), np.zeros((n_rows, n_q), order="F")
         f, gamma = np.zeros(n_q), np.zeros(n_rows)
-        self.bind("terms", self._inputs(t, q, v, u, p), [M, f, J, gamma], configuration)()
+        self.bind("terms", self._inputs(t, q, v, u, p, configuration), [M, f, J, gamma])()
         return M, f, J, gamma
 
     def acceleration(
-        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, configuration: int = 0
+        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, configuration: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """a (n_q,), lam (n_r,) and the factor, with J a = gamma - U."""
-        kernels = self.configurations[configuration]
-        U = np.zeros(kernels.n_rows) if U is None else np.ascontiguousarray(U, dtype=float)
-        out = [np.zeros(self.n_q), np.zeros(kernels.n_rows), np.zeros(kernels.factor_size)]
-        self.bind("acceleration", [*self._inputs(t, q, v, u, p), U], out, configuration)()
+        U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
+        out = [np.zeros(self.n_q), np.zeros(self.max_rows), np.zeros(self.max_factor)]
+        self.bind("acceleration", [*self._inputs(t, q, v, u, p, configuration), U], out)()
         return out[0], out[1], out[2]
 
-    def apply(self, factor: np.ndarray, r1: Any, r2: Any, configuration: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def apply(self, factor: np.ndarray, r1: Any, r2: Any) -> tuple[np.ndarray, np.ndarray]:
         """x, y of M x + J' y = r1, J x = r2 in a factor that `acceleration` gave."""
         inputs = [np.ascontiguousarray(value, dtype=float) for value in (factor, r1, r2)]
-        out = [np.zeros(self.n_q), np.zeros(self.configurations[configuration].n_rows)]
-        self.bind("apply", inputs, out, configuration)()
+        out = [np.zeros(self.n_q), np.zeros(self.max_rows)]
+        self.bind("apply", inputs, out)()
         return out[0], out[1]
 
-    def least_norm(self, t: float, q: Any, v: Any, r2: Any, p: Any = None, configuration: int = 0) -> np.ndarray:
+    def least_norm(
+        self, t: float, q: Any, v: Any, r2: Any, p: Any = None, configuration: int | None = None
+    ) -> np.ndarray:
         """x (n_q,) of least norm with J x = r2, J at the state: the pseudo-inverse of J times r2."""
         out = [np.zeros(self.n_q)]
         r2 = np.ascontiguousarray(r2, dtype=float)
-        self.bind("least_norm", [*self._inputs(t, q, v, None, p), r2], out, configuration)()
+        self.bind("least_norm", [*self._inputs(t, q, v, None, p, configuration), r2], out)()
         return out[0]
 
     def residual(
-        self, t: float, q: Any, v: Any, p: Any = None, configuration: int = 0
+        self, t: float, q: Any, v: Any, p: Any = None, configuration: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Phi (n_h,) and Phidot (n_r,) in the rows' own scaling."""
-        kernels = self.configurations[configuration]
-        out = [np.zeros(kernels.n_holonomic), np.zeros(kernels.n_rows)]
-        self.bind("residual", self._inputs(t, q, v, None, p), out, configuration)()
+        out = [np.zeros(self.configurations[0].n_holonomic), np.zeros(self.max_rows)]
+        self.bind("residual", self._inputs(t, q, v, None, p, configuration), out)()
         return out[0], out[1]
 
     def _shared(self, name: str, sizes: list[int], t: float, q: Any, v: Any, p: Any) -> list[np.ndarray]:
@@ -247,7 +243,8 @@ def assemble(mechanism: Mechanism) -> System:
     A warm start derives nothing and imports no casadi. Raises InvalidMechanism for what makes no sense.
     """
     validate(mechanism)
-    identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{mechanism.initial_q}"
+    place = mechanism.reference_q or mechanism.initial_q
+    identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{place}"
     key = hashlib.sha256(identity.encode()).hexdigest()[:32]
     library = native.load(key)
     if library is None:

@@ -10,18 +10,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.validation import check_beams
-from sim_core.mechanism import (
-    COORDINATES,
-    GROUND,
-    Actuator,
-    Body,
-    Joint,
-    Mechanism,
-    PointOutput,
-    SpinRelation,
-    Tunable,
-    Vector3,
-)
+from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, PointOutput, SpinRelation
+from sim_core.quantities import Captured, Tunable, Vector3, value_of
 
 NAMED = {
     "bodies": "body",
@@ -118,12 +108,12 @@ def _check_shape(value: Any, hint: Any, where: str) -> None:
         repeated = kinds[-1] is Ellipsis
         for index, entry in enumerate(value):
             _check_shape(entry, kinds[0] if repeated else kinds[min(index, len(kinds) - 1)], where)
-    elif (hint is float or float in get_args(hint)) and not isinstance(value, Tunable | numbers.Real | None):
+    elif (hint is float or float in get_args(hint)) and not isinstance(value, Tunable | Captured | numbers.Real | None):
         raise InvalidMechanism(f"{where} is {value!r}; it must be a number")
 
 
 def _numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, Tunable):
+    if isinstance(value, Tunable | Captured):
         yield value.value
     elif isinstance(value, int | float):
         yield value
@@ -141,26 +131,22 @@ def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
     for name in spoken:
         if name not in (*bodies, GROUND):
             raise UnknownName(where, "body", name, bodies)
-    if hasattr(item, "joint"):
+    if getattr(item, "joint", ""):
         moving = [joint.name for joint in mechanism.moving_joints]
         if item.joint not in moving:
             raise UnknownName(where, "moving joint", item.joint, moving)
 
 
-def _value(number: Any) -> float:
-    return float(number.value if isinstance(number, Tunable) else number)
-
-
 def _check_body(body: Body, where: str) -> None:
-    if _value(body.mass) < 0.0:
-        raise InvalidMechanism(f"{where}: mass is {_value(body.mass)} kg; it must not be negative")
+    if value_of(body.mass) < 0.0:
+        raise InvalidMechanism(f"{where}: mass is {value_of(body.mass)} kg; it must not be negative")
     if len(body.inertia) != 6:
         raise InvalidMechanism(
             f"{where}: inertia has {len(body.inertia)} numbers; it takes Ixx, Iyy, Izz, Ixy, Ixz, Iyz"
         )
-    if any(_value(moment) < 0.0 for moment in body.inertia[:3]):
+    if any(value_of(moment) < 0.0 for moment in body.inertia[:3]):
         raise InvalidMechanism(
-            f"{where}: a moment of inertia is negative: {tuple(map(_value, body.inertia[:3]))} kg m2"
+            f"{where}: a moment of inertia is negative: {tuple(map(value_of, body.inertia[:3]))} kg m2"
         )
     known = COORDINATES[body.orientation]
     for name in body.free or ():
@@ -182,9 +168,9 @@ def _check_joint(joint: Joint, where: str) -> None:
 
 def _check_damping(damping: Any, unit: str, where: str) -> None:
     """Less than none drives what it should brake, faster and faster, until the run is destroyed."""
-    if _value(damping) < 0.0:
+    if value_of(damping) < 0.0:
         called = f" ({damping.name})" if isinstance(damping, Tunable) else ""
-        raise InvalidMechanism(f"{where}: damping{called} is {_value(damping)} {unit}; it must not be negative")
+        raise InvalidMechanism(f"{where}: damping{called} is {value_of(damping)} {unit}; it must not be negative")
 
 
 def _check_actuator(actuator: Actuator, where: str) -> None:
@@ -202,8 +188,8 @@ def _check_actuator(actuator: Actuator, where: str) -> None:
 
 def _check_not_negative(item: Any, names: Sequence[str], where: str) -> None:
     for name in names:
-        if _value(getattr(item, name)) < 0.0:
-            raise InvalidMechanism(f"{where}: {name} is {_value(getattr(item, name))}; it must not be negative")
+        if value_of(getattr(item, name)) < 0.0:
+            raise InvalidMechanism(f"{where}: {name} is {value_of(getattr(item, name))}; it must not be negative")
 
 
 def _check_inert(mechanism: Mechanism, owner: str) -> None:
@@ -220,12 +206,12 @@ def _check_inert(mechanism: Mechanism, owner: str) -> None:
 
 
 def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: str) -> None:
-    mass = sum(_value(body.mass) for body in bodies)
+    mass = sum(value_of(body.mass) for body in bodies)
     if translates and mass == 0.0:
         raise InvalidMechanism(f"{where}: mass is 0, and {what} moves nothing else; it needs a mass")
     planar = len(bodies) == 1 and what.startswith("coordinate") and bodies[0].orientation == "planar"
-    inertia = sum(_value(moment) for body in bodies for moment in body.inertia[2 if planar else 0 : 3])
-    lever = any(_value(body.mass) > 0.0 and (len(bodies) > 1 or any(body.center_of_mass)) for body in bodies)
+    inertia = sum(value_of(moment) for body in bodies for moment in body.inertia[2 if planar else 0 : 3])
+    lever = any(value_of(body.mass) > 0.0 and (len(bodies) > 1 or any(body.center_of_mass)) for body in bodies)
     if not translates and inertia == 0.0 and not lever:
         raise InvalidMechanism(f"{where}: inertia is 0, and {what} turns nothing else; it needs an inertia")
 
@@ -240,6 +226,8 @@ def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
 
 def _check_configurations(mechanism: Mechanism, owner: str) -> None:
     names = [configuration.name for configuration in mechanism.configurations]
+    if mechanism.start and mechanism.start not in names:
+        raise UnknownName(owner, "configuration", mechanism.start, names)
     for guard in mechanism.guards:
         for end in (guard.source, guard.target):
             if end not in names:
@@ -275,7 +263,8 @@ def _check_start(mechanism: Mechanism, owner: str) -> None:
 
 def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:
     """The mechanism with these values of tunables, by name; the others keep theirs."""
-    groups = {name: _tuned(getattr(mechanism, name), values) for name in ("bodies", "joints", "springs")}
+    holders = ("bodies", "joints", "springs", "beams", "constraints", "guards")
+    groups = {name: _tuned(getattr(mechanism, name), values) for name in holders}
     return dataclasses.replace(mechanism, **groups)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from nodes.hil.streams import Floats
-from sim_core.mechanism import Body, Mechanism, Number, Tunable
+from sim_core.mechanism import Body, Mechanism, Tunable
+from sim_core.quantities import value_of
 from sim_core.system import System, assemble
 
 INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
@@ -38,11 +39,6 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
     if any(joint.kind == "planar" for joint in mechanism.moving_joints):
         raise NoModelError(f"robot {robot!r} has a planar joint, whose efforts are three")
     return mechanism
-
-
-def value_of(number: Number) -> float:
-    """A number, or the value that a tunable starts with."""
-    return number.value if isinstance(number, Tunable) else number
 
 
 def with_open_mass(body: Body, share: float = 1.0) -> Body:

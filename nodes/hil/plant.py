@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 
 from nodes.hil.imperfections import dry_friction, take_up
-from nodes.hil.model import value_of, with_open_mass
+from nodes.hil.model import with_open_mass
 from nodes.hil.streams import Floats
 from nodes.runtime.plan import SimPlan
 from robots.registry import build
 from sim_core.mechanism import Actuator, Mechanism, Tunable
+from sim_core.quantities import value_of
 from sim_core.servo import Servos
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

@@ -19,6 +19,7 @@ ABOUT = {
         "name": "what the plan is called; by default as its file",
         "seed": "of all randomness of its nodes",
         "domain": "which of several launches on this computer, 0 .. 232; --domain goes before it",
+        "hosts": 'a table of computers, name = "address"; each has the keys of the others',
         "duration_s": "s of simulation time, then the run ends; without it, Ctrl-C does; --duration goes before it",
     },
     "[sim]": {
@@ -34,6 +35,7 @@ ABOUT = {
         "rate_hz": "Hz of the state in simulation time; without it, every step",
         "poses_hz": "Hz of the bodies' poses in simulation time",
         "deadline_ms": "ms that lockstep waits for one node's answer",
+        "host": "one of [hosts], where the server runs and `armswing launch` is given no --host",
     },
     "[[nodes]]": {
         "name": "of your choice, once in a plan",
@@ -42,7 +44,7 @@ ABOUT = {
         "restart": "whether it is started again when it ends; never in lockstep",
         "max_restarts": "how often at most",
         "params": "of the node, its class `Params` says which",
-        "host": "this computer; no other yet",
+        "host": "one of [hosts], by default the server's",
     },
     "[[milestones]]": {
         "name": "of your choice",

@@ -64,6 +64,7 @@ class Summary(msgspec.Struct, kw_only=True):
     figures         {node: what it measured of its work, the unit in the name}
     verdicts        {node that judges the run: "passed ..." or "failed ..."}
     nodes           {listener: what it lost}
+    strangers       how often somebody without an allowed key was turned away, over all sockets
     method          stepper, stabilizer and step
     """
 
@@ -94,8 +95,10 @@ class Summary(msgspec.Struct, kw_only=True):
     verdicts: dict[str, str] = {}
     nodes: dict[str, ListenerLoss] = {}
     refused_commands: dict[str, str] = {}
+    strangers: int = 0
     files: list[FileWritten] = []
     method: str = ""
+    look: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -147,6 +150,8 @@ class Summary(msgspec.Struct, kw_only=True):
         yield from self._node_lines()
         for file in self.files:
             yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"
+        if self.look:
+            yield "in detail", self.look
         if self.ended:
             yield "ended", f"{self.ended}, exit code {self.exit_code}"
 
@@ -160,6 +165,8 @@ class Summary(msgspec.Struct, kw_only=True):
             if loss.refused:
                 last = f", the last on {loss.last_refusal}" if loss.last_refusal else ""
                 yield "messages refused", f"{name} {loss.refused}{last}"
+        if self.strangers:
+            yield "strangers", f"{self.strangers} times one without an allowed key was turned away"
         restarts = {name: loss.restarts for name, loss in self.nodes.items() if loss.restarts}
         if restarts:
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())

@@ -27,6 +27,8 @@ LONGEST_BACKOFF_S = 5.0
 SHOWN_LINES = 40  # a traceback through the runner, whole
 POLL_S = 0.01
 
+Restart = Literal["never", "on-failure", "always"]
+
 
 @dataclass(frozen=True)
 class Program:
@@ -38,7 +40,7 @@ class Program:
 
     name: str
     command: Sequence[str]
-    restart: Literal["never", "on-failure", "always"] = "never"
+    restart: Restart = "never"
     max_restarts: int = 3
     backoff_s: float = 0.25
     needed: bool = True

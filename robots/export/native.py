@@ -85,7 +85,7 @@ def interface_of(mechanism: Mechanism) -> Interface:
     derivation = derive(mechanism)
     prefix = identifier(mechanism.name)
     first = mechanism.configurations[0].name
-    n_rows = len(derivation.facts["row_names"][0])  # type: ignore[index]
+    n_rows = len(derivation.facts["row_names"])  # type: ignore[arg-type]
     p = {4: "p"} if mechanism.tunables else {}
     lam = {1: "lam"} if n_rows else {}
     functions = {

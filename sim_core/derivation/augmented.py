@@ -52,8 +52,13 @@ class AugmentedFactor:
         return both[: self.n_q], y
 
 
-def factorize_augmented(M: ca.SX, J: ca.SX, regularization: float, penalty_rows: list[int]) -> AugmentedFactor:
-    """Factor for M (n_q, n_q) and J (n_r, n_q); `penalty_rows` of J make M definite."""
+def factorize_augmented(
+    M: ca.SX, J: ca.SX, regularization: float, penalty_rows: list[int], idle: ca.SX | None = None
+) -> AugmentedFactor:
+    """Factor for M (n_q, n_q) and J (n_r, n_q); `penalty_rows` of J make M definite.
+
+    idle  (n_r,): 1 for rows of J that are zero now, so that the matrix is regular: their y is -r2
+    """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]
     entries: Entries = entries_of(M)
@@ -65,6 +70,6 @@ def factorize_augmented(M: ca.SX, J: ca.SX, regularization: float, penalty_rows:
     for row, reach in enumerate(rows):
         for index, value in reach.items():
             entries[n_q + row, index] = entries[index, n_q + row] = value
-        entries[n_q + row, n_q + row] = ca.SX(-regularization)
+        entries[n_q + row, n_q + row] = ca.SX(-regularization) - (0 if idle is None else idle[row])
     penalty = [rows[row] if row in penalty_rows else {} for row in range(n_rows)]
     return AugmentedFactor(factorize(entries, n_q + n_rows, order=order), penalty, regularization, n_q)

@@ -14,8 +14,9 @@ import numpy as np
 
 from sim_core.derivation.symbols import Frames, Lifted, Motion, Symbols
 from sim_core.flexible.description import Beam, BeamContact
-from sim_core.flexible.elements import BeamModel, beam_model
+from sim_core.flexible.elements import BeamModel, beam_model, contact_model
 from sim_core.mechanism import Mechanism
+from sim_core.quantities import Tunable, Vector3, value_of
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,19 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Contact:
-    """Where a contact's point is along its beam and across it, and the deflection there, m."""
+    """Where a contact's point is along its beam and across it, and deflection and slope there, m and 1.
+
+    span             length of the beam, m
+    axis, direction  of the beam
+    """
 
     along: ca.SX
     across: ca.SX
     deflection: ca.SX
+    slope: ca.SX
+    span: float
+    axis: Vector3
+    direction: Vector3
 
 
 def with_beams(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[Symbols, Motion]:
@@ -58,8 +67,9 @@ def with_beams(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[
         weight = beam.mass_per_length * float(np.dot(mechanism.gravity, beam.direction)) * model.uniform
         names += model.coordinate_names
         M = ca.diagcat(M, _sparse(model.M))
-        f = ca.vertcat(f, ca.SX(weight) - _sparse(model.K) @ q - _sparse(model.C) @ v)
-        potential += 0.5 * ca.dot(q, _sparse(model.K) @ q) - ca.dot(ca.SX(weight), q)
+        C, K = _linear_part(model, symbols)
+        f = ca.vertcat(f, ca.SX(weight) - K @ q - C @ v)
+        potential += 0.5 * ca.dot(q, K @ q) - ca.dot(ca.SX(weight), q)
         blocks.append((q, v))
         slices[beam.name] = q
     extended = replace(
@@ -82,24 +92,45 @@ def _sparse(A: np.ndarray) -> ca.SX:
     return ca.SX(ca.sparsify(ca.DM(A)))
 
 
+def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
+    """C and K of a beam: numbers, or expressions of what of it can be tuned."""
+    beam = model.beam
+    if not isinstance(beam.tension, Tunable) and not isinstance(beam.damping_ratio, Tunable):
+        return _sparse(model.C), _sparse(model.K)
+    squares, taut = np.diag(model.K), np.diag(model.taut)
+    K = ca.SX(squares - value_of(beam.tension) * taut) + symbols.number(beam.tension) * taut
+    rates = beam.mass_damping + beam.stiffness_damping * K + 2 * symbols.number(beam.damping_ratio) * ca.sqrt(K)
+    return ca.diag(rates), ca.diag(K)
+
+
 def _contacts(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> dict[str, tuple[Contact, Lookup]]:
     beams = {beam.name: beam for beam in mechanism.beams}
     return {
-        c.name: _contact(c, beams[c.beam], frames, symbols.beams[c.beam])
-        for c in mechanism.constraints
-        if isinstance(c, BeamContact)
+        c.name: _contact(c, beams[c.beam], frames, symbols) for c in mechanism.constraints if isinstance(c, BeamContact)
     }
 
 
-def _contact(contact: BeamContact, beam: Beam, frames: Frames, q: ca.SX) -> tuple[Contact, Lookup]:
-    model = beam_model(beam)
+def _contact(contact: BeamContact, beam: Beam, frames: Frames, symbols: Symbols) -> tuple[Contact, Lookup]:
+    model = contact_model(beam, contact.width)
     offset = frames[contact.body].point(contact.point) - ca.DM(beam.origin)
     along, across = ca.dot(ca.DM(beam.axis), offset), ca.dot(ca.DM(beam.direction), offset)
+    q = symbols.beams[beam.name]
     row = ca.SX.sym(f"row_{contact.name}", 1 + 4 * model.n)
     z = along / model.element_length - row[0]
     sums = [ca.dot(row[1 + j * model.n : 1 + (j + 1) * model.n], q) for j in range(4)]
     deflection = sums[0] + z * (sums[1] + z * (sums[2] + z * sums[3]))
-    return Contact(along, across, deflection), Lookup(row, along / model.element_length, _table(model))
+    slope = (sums[1] + z * (2 * sums[2] + z * 3 * sums[3])) / model.element_length
+    where = Contact(along, across, deflection, slope, beam.length, beam.axis, beam.direction)
+    return where, Lookup(row, _place(contact, model, along, symbols), _table(model))
+
+
+def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbols) -> ca.SX:
+    """Along the beam in elements; held inside where the contact does not hold, so that only who slides may fall off."""
+    place, holds = along / model.element_length, symbols.holds(contact.name)
+    if isinstance(holds, float):
+        return place
+    inside = ca.fmin(ca.fmax(place, 0), model.beam.elements)
+    return inside + holds * (place - inside)
 
 
 def _table(model: BeamModel) -> np.ndarray:
@@ -108,9 +139,10 @@ def _table(model: BeamModel) -> np.ndarray:
     return np.column_stack([np.arange(elements, dtype=float), model.coefficients().reshape(elements, -1)])
 
 
-def weighted_linear_part(mechanism: Mechanism, weights: ca.SX, n: int) -> ca.SX:
+def weighted_linear_part(mechanism: Mechanism, symbols: Symbols, weights: ca.SX, n: int) -> ca.SX:
     """W (n, n) = w_v D0 + w_q K0: damping and stiffness of the beams, whose coordinates are the last of n."""
     models = [beam_model(beam) for beam in mechanism.beams]
-    blocks = [weights[0] * _sparse(model.C) + weights[1] * _sparse(model.K) for model in models]
+    parts = [_linear_part(model, symbols) for model in models]
+    blocks = [weights[0] * C + weights[1] * K for C, K in parts]
     rest = n - sum(model.n for model in models)
     return ca.diagcat(ca.SX(rest, rest), *blocks)

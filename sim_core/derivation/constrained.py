@@ -76,8 +76,13 @@ class ConstrainedFactor:
         return dense(self.mass.backward(z), self.n_q), dense(y, n_rows)
 
 
-def factorize_constrained(M: ca.SX, J: ca.SX, regularization: float, penalty_rows: list[int]) -> ConstrainedFactor:
-    """Factor for M (n_q, n_q) and J (n_r, n_q); `penalty_rows` of J make M definite."""
+def factorize_constrained(
+    M: ca.SX, J: ca.SX, regularization: float, penalty_rows: list[int], idle: ca.SX | None = None
+) -> ConstrainedFactor:
+    """Factor for M (n_q, n_q) and J (n_r, n_q); `penalty_rows` of J make M definite.
+
+    idle  (n_r,): 1 for rows of J that are zero now, so that S is regular: their y is -r2
+    """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]
     mass_entries: Entries = entries_of(M)
@@ -94,6 +99,6 @@ def factorize_constrained(M: ca.SX, J: ca.SX, regularization: float, penalty_row
             shared = [weighted[k] * value for k, value in Y[j].items() if k in weighted]
             if shared:
                 S[i, j] = S[j, i] = sum(shared[1:], shared[0])
-        S[i, i] = S.get((i, i), ca.SX(0)) + regularization
+        S[i, i] = S.get((i, i), ca.SX(0)) + regularization + (0 if idle is None else idle[i])
     penalty = [rows[row] if row in penalty_rows else {} for row in range(n_rows)] if penalty_rows else []
     return ConstrainedFactor(mass, factorize(S, n_rows), Y, penalty, regularization, n_q)

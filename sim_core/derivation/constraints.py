@@ -13,6 +13,7 @@ from sim_core.errors import InvalidMechanism
 from sim_core.flexible.description import BeamContact
 from sim_core.mechanism import (
     GROUND,
+    Anchored,
     Coincidence,
     Constraint,
     Distance,
@@ -74,7 +75,23 @@ def _(constraint: SpinRelation, frames: Frames, symbols: Symbols) -> ca.SX:
 @rows_of.register
 def _(constraint: BeamContact, frames: Frames, symbols: Symbols) -> ca.SX:
     contact, _ = symbols.contacts[constraint.name]
-    return contact.deflection - contact.across
+    return contact.deflection - contact.across - symbols.number(constraint.offset)
+
+
+@rows_of.register
+def _(constraint: Anchored, frames: Frames, symbols: Symbols) -> ca.SX:
+    along = ca.dot(ca.DM(constraint.axis), frames[constraint.body].point(constraint.point))
+    return along - symbols.number(constraint.at)
+
+
+def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
+    """d Phi / d r (3,) of a constraint on one point r of a body."""
+    if isinstance(constraint, Anchored):
+        return ca.SX(ca.DM(constraint.axis))
+    if isinstance(constraint, BeamContact):
+        contact, _ = symbols.contacts[constraint.name]
+        return contact.slope * ca.DM(contact.axis) - ca.DM(contact.direction)
+    raise InvalidMechanism(f"constraint {constraint.name!r} is not on one point of a body")
 
 
 def is_nonholonomic(constraint: Constraint) -> bool:
@@ -158,12 +175,14 @@ class Rows:
     Phidot: ca.SX  # (n_r,): d/dt Phi, then G v + g
     J: ca.SX  # (n_r, n_q)
     gamma: ca.SX  # (n_r,): J a = gamma
+    idle: ca.SX  # (n_r,): 1 where a row is switched off, which is zero then, and its multiplier too; else 0
     names: tuple[str, ...]
 
 
 def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) -> Rows:
     """Rows, Jacobian and acceleration right-hand side by automatic differentiation.
 
+    Rows of constraints that do not hold in every configuration are switched by a parameter.
     J a = gamma from differentiating Phi twice (G v + g once); rows that no coordinate moves are left out.
     [NadaBayoumi2024, eqs. 3, 7, 32]
     """
@@ -171,12 +190,15 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
     holonomic: list[ca.SX] = []
     velocity: list[ca.SX] = []
     names: list[str] = []
+    held: list[ca.SX] = []
     for constraint in sorted(constraints, key=is_nonholonomic):
         for row in ca.vertsplit(rows_of(constraint, frames, symbols)):
             moves = ca.jacobian(row, v if is_nonholonomic(constraint) else q).nnz() > 0
             if not moves:
                 continue
             names.append(constraint.name)
+            held.append(ca.SX(symbols.holds(constraint.name)))
+            row = row * held[-1]
             (velocity if is_nonholonomic(constraint) else holonomic).append(row)
     Phi = ca.vertcat(*holonomic) if holonomic else ca.SX(0, 1)
     spin = ca.vertcat(*velocity) if velocity else ca.SX(0, 1)
@@ -184,4 +206,5 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
     Phidot = ca.vertcat(rate, spin)
     J = ca.vertcat(ca.jacobian(Phi, q), ca.jacobian(spin, v)) if names else ca.SX(0, q.numel())
     gamma = -(ca.jtimes(Phidot, q, v) + ca.jacobian(Phidot, t)) if names else ca.SX(0, 1)
-    return Rows(Phi, Phidot, ca.SX(J), ca.SX(gamma), tuple(names))
+    idle = 1 - ca.vertcat(*held) if names else ca.SX(0, 1)
+    return Rows(Phi, Phidot, ca.SX(J), ca.SX(gamma), ca.sparsify(idle), tuple(names))

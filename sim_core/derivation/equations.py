@@ -1,4 +1,4 @@
-"""Mechanism -> the symbolic kernels of a system, one set per configuration, and what is known about their shapes."""
+"""Mechanism -> the symbolic kernels of a system, one set for all configurations, and what is known of their shapes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from sim_core import spatial
 from sim_core.derivation import absolute, recursive, tree
 from sim_core.derivation.beams import with_beams
+from sim_core.derivation.guards import captured_numbers, guard_values
 from sim_core.derivation.making import KernelMaker, arguments
-from sim_core.derivation.solutions import Solution, solutions_of
+from sim_core.derivation.outputs import outputs_of
+from sim_core.derivation.solutions import Solution, solution_of
 from sim_core.derivation.springs import spring_energy, spring_forces
 from sim_core.derivation.symbols import Frame, Motion, Symbols
-from sim_core.flexible.description import ContactForceOutput, DeflectionOutput
-from sim_core.flexible.elements import beam_model
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
-from sim_core.mechanism import GROUND, Joint, JointOutput, Mechanism, PointOutput
+from sim_core.mechanism import GROUND, Joint, JointOutput, Mechanism
 from sim_core.validation import validate
 
 FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
@@ -43,36 +43,38 @@ class Derivation:
 def derive(mechanism: Mechanism) -> Derivation:
     """All kernels of a mechanism. Inputs of most: t, q, v, u, p; the others are in `_kernels_of`, and dynamics below.
 
+    p says which constraints hold, where configurations differ; `guards` takes lam too.
     `inverse_dynamics` takes a in the place of u, `forward_dynamics` the generalized forces tau.
     """
     validate(mechanism)
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
     applied = _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
-    solutions = solutions_of(mechanism, motion, motion.f + applied, symbols)
-    first = solutions[0]
-    maker = KernelMaker(first.symbols, first.seen)
-    for configuration, solution in zip(mechanism.configurations, solutions, strict=True):
-        maker.add_all(configuration.name, _kernels_of(solution))
-    a = ca.SX.sym("a", len(first.coordinate_names))
-    needed = ca.substitute(first.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
-    maker.add("inverse_dynamics", arguments(first.symbols, a=a), [needed])
-    output_names, outputs = _outputs(mechanism, motion, symbols, positions, first)
+    solution = solution_of(mechanism, motion, motion.f + applied, symbols)
+    maker = KernelMaker(solution.symbols, solution.seen)
+    maker.add_all(mechanism.configurations[0].name, _kernels_of(solution))
+    a = ca.SX.sym("a", len(solution.coordinate_names))
+    needed = ca.substitute(solution.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
+    maker.add("inverse_dynamics", arguments(solution.symbols, a=a), [needed])
+    output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution)
     shared = {
         "joints": [positions, rates],
         "wrapping": [_selected(positions, wraps)],
         "energy": [_energy(mechanism, motion, symbols)],
         "outputs": [outputs],
         "poses": list(_poses(mechanism, motion)),
-        "guards": [_guards(mechanism, motion)],
+        "captures": [captured_numbers(mechanism, motion.frames, symbols)],
     }
     for name, results in shared.items():
-        maker.add(name, arguments(first.symbols), results)
+        maker.add(name, arguments(solution.symbols), results)
+    lam = ca.SX.sym("lam", solution.rows.J.shape[0])
+    values = guard_values(mechanism, motion.frames, symbols, solution.rows.names, lam)
+    maker.add("guards", arguments(solution.symbols) | {"lam": lam}, [values])
     facts: dict[str, object] = {
-        "coordinate_names": first.coordinate_names,
-        "row_names": [solution.rows.names for solution in solutions],
-        "n_holonomic": [solution.rows.Phi.numel() for solution in solutions],
-        "factor_sizes": [solution.factor.parts().numel() for solution in solutions],
+        "coordinate_names": solution.coordinate_names,
+        "row_names": solution.rows.names,
+        "n_holonomic": solution.rows.Phi.numel(),
+        "factor_size": solution.factor.parts().numel(),
         "wraps": wraps,
         "output_names": output_names,
         "output_wraps": _output_wraps(mechanism, output_names, wraps),
@@ -110,7 +112,7 @@ def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, 
 
 
 def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]:
-    """Inputs and results of one configuration's kernels.
+    """Inputs and results of the kernels that solve.
 
     `acceleration` takes U too, `apply` factor, r1, r2, `least_norm` r2 too. `relaxed` takes U, an acceleration g so far
     and weights w_v, w_q: (M + W) a + J' lam = f + W g, J a = gamma - U, W = w_v D0 + w_q K0 of the linear part. Where
@@ -202,6 +204,8 @@ def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX
     names = [joint.name for joint in mechanism.moving_joints]
     efforts: list[ca.SX] = [ca.SX(0) for _ in names]
     for index, actuator in enumerate(mechanism.actuators):
+        if not actuator.joint:
+            continue
         efforts[names.index(actuator.joint)] += symbols.u[index]
     for index, joint in enumerate(mechanism.moving_joints):
         efforts[index] += symbols.number(joint.load) - symbols.number(joint.damping) * rates[index]
@@ -217,30 +221,6 @@ def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
     return ca.vertcat(kinetic, potential)
 
 
-def _outputs(
-    mechanism: Mechanism, motion: Motion, symbols: Symbols, positions: ca.SX, solution: Solution
-) -> tuple[list[str], ca.SX]:
-    names, values = [], []
-    joints = [joint.name for joint in mechanism.moving_joints]
-    beams = {beam.name: beam_model(beam) for beam in mechanism.beams}
-    for output in mechanism.outputs:
-        if not isinstance(output, PointOutput):
-            names.append(output.name)
-        if isinstance(output, JointOutput):
-            values.append(positions[joints.index(output.joint)])
-        elif isinstance(output, DeflectionOutput):
-            shape = ca.SX(ca.DM(beams[output.beam].shape(output.x)))
-            values.append(ca.dot(shape, symbols.beams[output.beam]))
-        elif isinstance(output, ContactForceOutput):
-            values.append(-solution.multiplier(output.contact))
-        else:
-            point = motion.frames[output.body].point(output.point)
-            for axis in output.axes:
-                names.append(f"{output.name}_{axis}")
-                values.append(point["xyz".index(axis)])
-    return names, _column(values)
-
-
 def _output_wraps(mechanism: Mechanism, output_names: list[str], wraps: list[int]) -> list[tuple[int, int]]:
     """(output, place in `wraps`) of the outputs whose joint's angle an arctangent wraps."""
     joints = [joint.name for joint in mechanism.moving_joints]
@@ -253,14 +233,6 @@ def _poses(mechanism: Mechanism, motion: Motion) -> tuple[ca.SX, ca.SX]:
     frames: list[Frame] = [motion.frames[body.name] for body in mechanism.bodies]
     positions = ca.vertcat(*[frame.p for frame in frames])
     return positions, ca.vertcat(*[ca.vec(frame.R.T) for frame in frames])
-
-
-def _guards(mechanism: Mechanism, motion: Motion) -> ca.SX:
-    values = [
-        ca.dot(ca.DM(guard.axis), motion.frames[guard.body].point(guard.point)) - guard.level
-        for guard in mechanism.guards
-    ]
-    return _column(values)
 
 
 def _selected(values: ca.SX, indices: list[int]) -> ca.SX:

@@ -68,7 +68,7 @@ class KernelMaker:
 
     def tables(self) -> dict[str, tuple[ca.Function, np.ndarray]]:
         """Place functions and tables of the lookups."""
-        inputs = {"t": self.symbols.t, "q": self.symbols.q}
+        inputs = arguments(self.symbols)
         return {
             name: (dense_function("place", inputs, [self.seen(lookup.place)]), lookup.table)
             for name, lookup in self.lookups.items()

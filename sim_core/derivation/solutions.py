@@ -17,7 +17,7 @@ from sim_core.derivation.making import dense_function
 from sim_core.derivation.partition import partition
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.flexible.description import BeamContact
-from sim_core.mechanism import GROUND, Mechanism, SpinRelation, UnitNorm
+from sim_core.mechanism import GROUND, Anchored, Mechanism, SpinRelation, UnitNorm
 from sim_core.solve import regularization_for
 
 
@@ -36,7 +36,7 @@ class KktFactor(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """M a + J' lam = f, J a = gamma of one configuration in the coordinates that are kept, and its factor.
+    """M a + J' lam = f, J a = gamma in the coordinates that are kept, and its factor.
 
     symbols     those coordinates; `seen` writes any other expression in them
     least_norm  the factor with the identity for M: least-norm solutions
@@ -58,19 +58,13 @@ class Solution:
     relaxed: Callable[[ca.SX], tuple[ca.SX, KktFactor]] | None = None
 
 
-def solutions_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols) -> list[Solution]:
-    """The solution of every configuration; f holds all applied forces."""
+def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols) -> Solution:
+    """The solution for all configurations, whose rows are switched on and off; f holds all applied forces."""
     constraints = all_constraints(mechanism)
-    found = []
-    for configuration in mechanism.configurations:
-        active = [c for c in constraints if configuration.constraints is None or c.name in configuration.constraints]
-        rows = rows_for(active, motion.frames, symbols)
-        if mechanism.formulation.startswith("partitioned"):
-            found.append(_partitioned(mechanism, motion, f, symbols, rows))
-        else:
-            closed = len(active) > 0 and has_loops(mechanism)
-            found.append(_constrained(mechanism, motion, f, symbols, rows, closed))
-    return found
+    rows = rows_for(constraints, motion.frames, symbols)
+    if mechanism.formulation.startswith("partitioned"):
+        return _partitioned(mechanism, motion, f, symbols, rows)
+    return _constrained(mechanism, motion, f, symbols, rows, bool(constraints) and has_loops(mechanism))
 
 
 def _constrained(
@@ -81,16 +75,13 @@ def _constrained(
     Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers.
     """
     lookups = [lookup for _, lookup in symbols.contacts.values()]
-    start: list[Any] = [
-        0.0,
-        mechanism.initial_q,
-        mechanism.initial_v,
-        [tunable.value for tunable in mechanism.tunables],
-    ]
-    inputs = {"t": symbols.t, "q": symbols.q}
-    places = dense_function("places", inputs, [lookup.place for lookup in lookups]).call(start[:2])
+    held = [*mechanism.parameter_values(0)]
+    held[len(held) - len(mechanism.switched) :] = [1.0] * len(mechanism.switched)
+    start: list[Any] = [0.0, mechanism.reference_q or mechanism.initial_q, mechanism.initial_v, held]
+    inputs = {"t": symbols.t, "q": symbols.q, "v": symbols.v, "p": symbols.p}
+    places = dense_function("places", inputs, [lookup.place for lookup in lookups]).call(start)
     start += [lookup.at(float(place)) for lookup, place in zip(lookups, places, strict=True)]
-    inputs |= {"v": symbols.v, "p": symbols.p} | {f"row_{name}": x.row for name, (_, x) in symbols.contacts.items()}
+    inputs |= {f"row_{name}": x.row for name, (_, x) in symbols.contacts.items()}
     whole = dense_function("start", inputs, [symbols.lifted.written_out(motion.M), rows.J])
     M, J = (np.array(value) for value in whole.call(start))
     norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
@@ -98,11 +89,11 @@ def _constrained(
     regularization = regularization_for(M, J, penalty_rows, closed)
     identity, least = ca.SX.eye(len(M)), regularization_for(np.eye(len(M)), J, [], closed)
     factorized = factorize_augmented if mechanism.formulation == "augmented" else factorize_constrained
-    factor = factorized(motion.M, rows.J, regularization, penalty_rows)
+    factor = factorized(motion.M, rows.J, regularization, penalty_rows, rows.idle)
 
     def relaxed(weights: ca.SX) -> tuple[ca.SX, KktFactor]:
-        W = beams.weighted_linear_part(mechanism, weights, motion.M.shape[0])
-        return W, factorized(motion.M + W, rows.J, regularization, penalty_rows)
+        W = beams.weighted_linear_part(mechanism, symbols, weights, motion.M.shape[0])
+        return W, factorized(motion.M + W, rows.J, regularization, penalty_rows, rows.idle)
 
     return Solution(
         symbols,
@@ -111,7 +102,7 @@ def _constrained(
         f,
         rows,
         factor,
-        factorize_constrained(identity, rows.J, least, []),
+        factorize_constrained(identity, rows.J, least, [], rows.idle),
         lambda expression: expression,
         lambda a, applied: motion.inertial(a) - applied,
         lambda name: factor.solve(f, rows.gamma)[1][rows.names.index(name)],
@@ -125,10 +116,10 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
     n = len(made.coordinate_names)
 
     def relaxed(weights: ca.SX) -> tuple[ca.SX, KktFactor]:
-        W = beams.weighted_linear_part(mechanism, weights, n)
+        W = beams.weighted_linear_part(mechanism, symbols, weights, n)
         return W, made.relaxed(W)
 
-    none = Rows(ca.SX(0, 1), ca.SX(0, 1), ca.SX(0, n), ca.SX(0, 1), ())
+    none = Rows(ca.SX(0, 1), ca.SX(0, 1), ca.SX(0, n), ca.SX(0, 1), ca.SX(0, 1), ())
     return Solution(
         made.symbols,
         made.coordinate_names,
@@ -157,7 +148,7 @@ def has_loops(mechanism: Mechanism) -> bool:
 
     edges = [(joint.parent, joint.child) for joint in mechanism.joints]
     for c in mechanism.constraints:
-        if isinstance(c, BeamContact):
+        if isinstance(c, BeamContact | Anchored):
             edges.append((c.body, GROUND))
         elif not isinstance(c, UnitNorm | SpinRelation):
             edges.append((c.body_a, c.body_b))

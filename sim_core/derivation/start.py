@@ -16,7 +16,7 @@ def violated_at_start(mechanism: Mechanism) -> str:
     if mechanism.formulation.startswith("partitioned"):
         return ""  # its only row is where the eliminated coordinate comes from
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
-    kept = mechanism.configurations[0].constraints
+    kept = mechanism.configurations[mechanism.start_configuration].constraints
     active = [c for c in all_constraints(mechanism) if kept is None or c.name in kept]
     rows = rows_for(active, motion.frames, symbols)
     q, v = list(mechanism.initial_q), list(mechanism.initial_v)
@@ -26,6 +26,6 @@ def violated_at_start(mechanism: Mechanism) -> str:
     found = [lookup.at(place) for lookup, place in zip(lookups, places, strict=True)]
     inputs = [symbols.t, symbols.q, symbols.v, symbols.p, *[lookup.row for lookup in lookups]]
     residual = ca.Function("residual", inputs, [rows.Phi, rows.Phidot])
-    tunables = [tunable.value for tunable in mechanism.tunables]
-    phi, phidot = residual(0.0, q, v, tunables, *found)
+    numbers = list(mechanism.parameter_values(mechanism.start_configuration))
+    phi, phidot = residual(0.0, q, v, numbers, *found)
     return violated_at(mechanism, rows.names, phi.full().ravel().tolist(), phidot.full().ravel().tolist())

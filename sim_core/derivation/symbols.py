@@ -8,7 +8,8 @@ from typing import Any
 
 import casadi as ca
 
-from sim_core.mechanism import GROUND, Mechanism, Number, Tunable, Vector3
+from sim_core.mechanism import GROUND, Mechanism, holding
+from sim_core.quantities import Captured, Number, Tunable, Vector3
 
 
 @dataclass
@@ -60,7 +61,7 @@ class Lifted:
 
 @dataclass(frozen=True)
 class Symbols:
-    """t, q, v, u, p as SX; `tunable_names` gives the order of p.
+    """t, q, v, u, p as SX; `parameter_names` gives the order of p: tunables, captured numbers, switched constraints.
 
     beams, contacts  coordinates of each beam; contact and lookup of each point on one, as derivation/beams.py has them
     """
@@ -70,19 +71,26 @@ class Symbols:
     v: ca.SX
     u: ca.SX
     p: ca.SX
-    tunable_names: tuple[str, ...]
+    parameter_names: tuple[str, ...]
     lifted: Lifted = field(default_factory=Lifted)
     beams: Mapping[str, ca.SX] = field(default_factory=dict)
     contacts: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def number(self, value: Number) -> float | ca.SX:
         """A number of the description: folded in, or the symbol of its tunable."""
-        return self.p[self.tunable_names.index(value.name)] if isinstance(value, Tunable) else float(value)
+        if isinstance(value, Tunable | Captured):
+            return self.p[self.parameter_names.index(value.name)]
+        return float(value)
+
+    def holds(self, constraint: str) -> float | ca.SX:
+        """1 where a constraint holds, else 0: a symbol where configurations differ."""
+        name = holding(constraint)
+        return self.p[self.parameter_names.index(name)] if name in self.parameter_names else 1.0
 
 
 def symbols_for(mechanism: Mechanism, n_q: int) -> Symbols:
     """Fresh symbols of the sizes of a mechanism with n_q coordinates."""
-    names = tuple(tunable.name for tunable in mechanism.tunables)
+    names = mechanism.parameter_names
     return Symbols(
         ca.SX.sym("t"),
         ca.SX.sym("q", n_q),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Vector3 = tuple[float, float, float]
+from sim_core.quantities import Number, Vector3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beam:
     """A straight beam, or a cable under tension, that bends in one plane: cubic elements between fixed supports.
 
-    mass_per_length kg/m, bending_stiffness N m2, tension N; one end may slide along the beam
+    mass_per_length kg/m, bending_stiffness N m2, tension N; one end may slide along the beam. A tension that can be
+    tuned takes simple supports and modes, fewer than there are elements.
     modes             how many of its lowest modes are its coordinates; 0: displacement and slope of every free node
     mass_damping      1/s, and stiffness_damping, s: C = mass_damping M + stiffness_damping K
     damping_ratio     of every mode, beside them
@@ -24,12 +25,12 @@ class Beam:
     elements: int
     mass_per_length: float
     bending_stiffness: float
-    tension: float = 0.0
+    tension: Number = 0.0
     supports: Literal["clamped", "simple"] = "clamped"
     modes: int = 0
     mass_damping: float = 0.0
     stiffness_damping: float = 0.0
-    damping_ratio: float = 0.0
+    damping_ratio: Number = 0.0
     origin: Vector3 = (0.0, 0.0, 0.0)
     axis: Vector3 = (1.0, 0.0, 0.0)
     direction: Vector3 = (0.0, 0.0, -1.0)
@@ -42,11 +43,11 @@ class Beam:
 
 @dataclass(frozen=True, kw_only=True)
 class BeamContact:
-    """A body-fixed point slides on a beam without friction: w(x) - p = 0, unit m.
+    """A body-fixed point slides on a beam without friction: w(x) - p - offset = 0, unit m.
 
-    x is how far the point is along the beam, p how far along its direction, w the deflection there. The force acts
-    across the deflected beam. `dependent` names the coordinate that a "partitioned" formulation eliminates.
-    [Lipinski2023, eq. 20]
+    x is how far the point is along the beam, p how far along its direction, w the deflection there, averaged over
+    `width`. The force acts across the deflected beam, spread over the width. `dependent` names the coordinate that a
+    "partitioned" formulation eliminates. [Lipinski2023, eq. 20]
     """
 
     name: str
@@ -54,6 +55,8 @@ class BeamContact:
     body: str
     point: Vector3 = (0.0, 0.0, 0.0)
     dependent: str = ""
+    width: float = 0.0
+    offset: Number = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,13 @@ Slow and plain numpy; the derivation folds what comes out of it into kernels. De
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
 from sim_core.flexible.description import Beam
+from sim_core.quantities import Tunable, value_of
 
 # columns: coefficients of 1, z, z^2, z^3 of the shapes of (w_i, l slope_i, w_j, l slope_j), z = x / l in the element
 HERMITE = np.array([[1, 0, -3, 2], [0, 1, -2, 1], [0, 0, 3, -2], [0, 0, -1, 1]], dtype=float)
@@ -56,6 +57,7 @@ class BeamModel:
     """A beam in its coordinates: free displacements and slopes of the nodes, or the amplitudes of its lowest modes.
 
     M, C, K      (n, n): M a + C v + K q = loads; modes have M = 1, K = diag(frequencies^2)
+    taut         (n, n): dK/dT
     uniform      (n,): generalized forces of 1 N/m along the whole beam
     basis        (2 elements + 2, n): displacement and slope of every node from the coordinates
     frequencies  rad/s of the modes, empty for nodal coordinates
@@ -65,6 +67,7 @@ class BeamModel:
     M: np.ndarray
     C: np.ndarray
     K: np.ndarray
+    taut: np.ndarray
     uniform: np.ndarray
     basis: np.ndarray
     frequencies: np.ndarray
@@ -105,12 +108,41 @@ class BeamModel:
         row: np.ndarray = weights @ self.coefficients()[e] / l**derivative
         return row
 
+    def averaged(self, width: float) -> BeamModel:
+        """The same beam with shapes averaged over `width`, m, about each x; beyond the ends they are 0."""
+        if not width:
+            return self
+        nodes = self.element_length * np.arange(self.beam.elements + 1)
+        low, high = nodes - width / 2, nodes + width / 2
+        means = (self._integrals(high) - self._integrals(low)) / width
+        inside = [np.clip(x, 0.0, self.beam.length) for x in (low, high)]
+        slopes = (np.array([self.shape(x) for x in inside[1]]) - np.array([self.shape(x) for x in inside[0]])) / width
+        basis = np.stack([means, slopes], axis=1).reshape(self.basis.shape)
+        return replace(self, basis=basis)
+
+    def _integrals(self, x: np.ndarray) -> np.ndarray:
+        """Integrals (k, n) of the shapes from 0 to each x (k,)."""
+        l, coefficients = self.element_length, self.coefficients()
+        weights = 1.0 / np.arange(1, 5)
+        before = np.vstack([np.zeros(self.n), np.cumsum(l * np.einsum("j,ejn->en", weights, coefficients), axis=0)])
+        place = np.clip(x, 0.0, self.beam.length) / l
+        e = np.minimum(place.astype(int), self.beam.elements - 1)
+        powers = (place - e)[:, None] ** np.arange(1, 5) * weights
+        found: np.ndarray = before[e] + l * np.einsum("kj,kjn->kn", powers, coefficients[e])
+        return found
+
     def equilibrium(self, uniform: float, forces: Sequence[tuple[float, float]] = ()) -> np.ndarray:
         """Coordinates (n,) at rest under a uniform load, N/m, and forces (x in m, N along the direction)."""
         load = uniform * self.uniform
         for x, force in forces:
             load = load + force * self.shape(x)
         return np.linalg.solve(self.K, load)
+
+
+@cache
+def contact_model(beam: Beam, width: float) -> BeamModel:
+    """What a point that is `width` long meets of a beam."""
+    return beam_model(beam).averaged(width)
 
 
 def free_entries(beam: Beam) -> list[int]:
@@ -124,26 +156,34 @@ def free_entries(beam: Beam) -> list[int]:
 def beam_model(beam: Beam) -> BeamModel:
     """The matrices of a beam, in the coordinates its description asks for. Raises nothing: `validate` has looked."""
     l, size = beam.length / beam.elements, 2 * beam.elements + 2
-    M, K, uniform = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
+    M, bent, taut, uniform = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
     for e in range(beam.elements):
         block = slice(2 * e, 2 * e + 4)
         M[block, block] += element_mass(beam.mass_per_length * l, l)
-        K[block, block] += element_stiffness(beam.bending_stiffness, beam.tension, l)
+        bent[block, block] += element_stiffness(beam.bending_stiffness, 0.0, l)
+        taut[block, block] += element_stiffness(0.0, 1.0, l)
         uniform[block] += l * np.array([1 / 2, l / 12, 1 / 2, -l / 12])
     free = free_entries(beam)
     basis = np.eye(size)[:, free]
-    M, K, uniform = M[np.ix_(free, free)], K[np.ix_(free, free)], uniform[free]
-    frequencies, shapes = modes_of(M, K)
+    M, bent, taut, uniform = *(A[np.ix_(free, free)] for A in (M, bent, taut)), uniform[free]
+    tension, ratio = value_of(beam.tension), value_of(beam.damping_ratio)
+    K = bent + tension * taut
+    # shapes that do not depend on what can be tuned
+    frequencies, shapes = modes_of(M, bent if isinstance(beam.tension, Tunable) else K)
     C = beam.mass_damping * M + beam.stiffness_damping * K
-    if beam.damping_ratio:
+    if ratio and not beam.modes:
         weighted = M @ shapes
-        C = C + weighted @ np.diag(2 * beam.damping_ratio * frequencies) @ weighted.T
+        C = C + weighted @ np.diag(2 * ratio * frequencies) @ weighted.T
     if not beam.modes:
-        return BeamModel(beam, M, C, K, uniform, basis, np.zeros(0))
+        return BeamModel(beam, M, C, K, taut, uniform, basis, np.zeros(0))
     shapes, frequencies = shapes[:, : beam.modes], frequencies[: beam.modes]
-    rates = beam.mass_damping + beam.stiffness_damping * frequencies**2 + 2 * beam.damping_ratio * frequencies
-    squares = np.diag(frequencies**2)
-    return BeamModel(beam, np.eye(beam.modes), np.diag(rates), squares, shapes.T @ uniform, basis @ shapes, frequencies)
+    taut = shapes.T @ taut @ shapes
+    if isinstance(beam.tension, Tunable):
+        taut = np.diag(np.diag(taut))  # sines of different length know nothing of each other
+        frequencies = np.sqrt(frequencies**2 + tension * np.diag(taut))
+    rates = beam.mass_damping + beam.stiffness_damping * frequencies**2 + 2 * ratio * frequencies
+    squares, one = np.diag(frequencies**2), np.eye(beam.modes)
+    return BeamModel(beam, one, np.diag(rates), squares, taut, shapes.T @ uniform, basis @ shapes, frequencies)
 
 
 def modes_of(M: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

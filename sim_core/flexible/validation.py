@@ -5,6 +5,7 @@ from __future__ import annotations
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
 from sim_core.mechanism import Mechanism
+from sim_core.quantities import Tunable, value_of
 
 POSITIVE = ("length", "elements", "mass_per_length", "bending_stiffness")
 NOT_NEGATIVE = ("modes", "mass_damping", "stiffness_damping", "damping_ratio", "tension")
@@ -17,6 +18,10 @@ def check_beams(mechanism: Mechanism, owner: str) -> None:
         _check_beam(beam, f"{owner}: beam {beam.name!r}")
     contacts = [c for c in mechanism.constraints if isinstance(c, BeamContact)]
     for contact in contacts:
+        if contact.width < 0.0:
+            raise InvalidMechanism(
+                f"{owner}: contact {contact.name!r}: width is {contact.width} m; it must not be negative"
+            )
         if contact.beam not in beams:
             raise UnknownName(f"{owner}: contact {contact.name!r}", "beam", contact.beam, beams)
     for output in mechanism.outputs:
@@ -34,7 +39,7 @@ def check_beams(mechanism: Mechanism, owner: str) -> None:
 
 def _check_beam(beam: Beam, where: str) -> None:
     for name in (*POSITIVE, *NOT_NEGATIVE):
-        value = getattr(beam, name)
+        value = value_of(getattr(beam, name))
         if value < 0 or (name in POSITIVE and value == 0):
             what = "be positive" if name in POSITIVE else "not be negative"
             raise InvalidMechanism(f"{where}: {name} is {value}; it must {what}")
@@ -44,6 +49,13 @@ def _check_beam(beam: Beam, where: str) -> None:
     most = 2 * beam.elements - (2 if beam.supports == "clamped" else 0)
     if not most > 0 or beam.modes > most:
         raise InvalidMechanism(f"{where}: {beam.elements} elements have {most} modes; {beam.modes} were asked for")
+    if isinstance(beam.tension, Tunable) and not (beam.supports == "simple" and 0 < beam.modes < beam.elements):
+        raise InvalidMechanism(
+            f"{where}: a tension that can be tuned takes supports 'simple' and 1 to {beam.elements - 1} modes; it has "
+            f"supports {beam.supports!r} and {beam.modes} modes"
+        )
+    if isinstance(beam.damping_ratio, Tunable) and not beam.modes:
+        raise InvalidMechanism(f"{where}: a damping ratio that can be tuned takes modes; it has none")
     for name in ("axis", "direction"):
         if abs(sum(c * c for c in getattr(beam, name)) - 1.0) > 1e-12:
             raise InvalidMechanism(f"{where}: {name} is {getattr(beam, name)}; it must have length 1")
@@ -53,11 +65,19 @@ def _check_beam(beam: Beam, where: str) -> None:
 
 def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: str) -> None:
     rest = len(mechanism.constraints) - len(contacts)
-    if mechanism.coordinates != "joint" or len(contacts) != 1 or rest or len(mechanism.configurations) != 1:
+    configurations = mechanism.configurations
+    if mechanism.coordinates != "joint" or len(contacts) != 1 or rest or len(configurations) != 1:
         raise InvalidMechanism(
             f"{owner}: formulation {mechanism.formulation!r} takes joint coordinates, one configuration and one beam "
-            f"contact alone; there are {mechanism.coordinates} coordinates, {len(mechanism.configurations)} "
-            f"configurations, {len(contacts)} beam contacts and {rest} other constraints"
+            f"contact alone; there are {mechanism.coordinates} coordinates, configurations "
+            f"{', '.join(one.name for one in configurations)}, {len(contacts)} beam contacts and {rest} other "
+            "constraints: 'schur' and 'augmented' take these"
+        )
+    held = configurations[0].constraints
+    if held is not None and contacts[0].name not in held:
+        raise InvalidMechanism(
+            f"{owner}: formulation {mechanism.formulation!r} eliminates contact {contacts[0].name!r}, which does not "
+            f"hold in configuration {configurations[0].name!r}"
         )
     joints = [joint.name for joint in mechanism.moving_joints if joint.kind != "planar"]
     if contacts[0].dependent not in joints:

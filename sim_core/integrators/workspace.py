@@ -31,6 +31,7 @@ PHI, PHIDOT, HELD, LAM, R2, Y = range(6)
 TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
+NOT_WATCHED = 2  # as a guard's direction
 
 
 class Memory(NamedTuple):
@@ -69,28 +70,28 @@ class Workspace:
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
         self.stepper_memory, self.history = self.memory.stepper, self.memory.history
-        self.u, self.p = np.zeros(system.n_u), np.zeros(len(system.tunable_names))
+        self.u, self.p = np.zeros(system.n_u), np.zeros(len(system.parameter_names))
         self.factor = np.zeros(system.max_factor)
         self.gains, self.stabilizer_memory = np.ascontiguousarray(gains, dtype=float), np.zeros(memory)
 
 
 class Calls:
-    """The kernels of one configuration, bound to a workspace: `table` (7, 3) holds address, inputs, outputs.
+    """The kernels that a loop calls, bound to a workspace: `table` (7, 3) holds address, inputs, outputs.
 
     An address is 0 where the system does not have the kernel.
     """
 
-    def __init__(self, system: System, w: Workspace, configuration: int) -> None:
-        kernels = system.configurations[configuration]
+    def __init__(self, system: System, w: Workspace) -> None:
+        addresses = system.addresses
         state = [w.t, w.q, w.v, w.u, w.p]
         bindings = {
-            ACCELERATION: (kernels.addresses["acceleration"], [*state, w.U], [w.a, w.lam, w.factor]),
-            RESIDUAL: (kernels.addresses["residual"], state, [w.phi, w.phidot]),
-            APPLY: (kernels.addresses["apply"], [w.factor, w.r1, w.r2], [w.x, w.y]),
-            WRAPPING: (system.addresses["wrapping"], state, [w.angles]),
-            LEAST_NORM: (kernels.addresses["least_norm"], [*state, w.r2], [w.x]),
-            RELAXED: (kernels.addresses.get("relaxed", 0), [*state, w.U, w.x, w.weights], [w.a, w.lam]),
-            GUARDS: (system.addresses["guards"], state, [w.guards]),
+            ACCELERATION: (addresses["acceleration"], [*state, w.U], [w.a, w.lam, w.factor]),
+            RESIDUAL: (addresses["residual"], state, [w.phi, w.phidot]),
+            APPLY: (addresses["apply"], [w.factor, w.r1, w.r2], [w.x, w.y]),
+            WRAPPING: (addresses["wrapping"], state, [w.angles]),
+            LEAST_NORM: (addresses["least_norm"], [*state, w.r2], [w.x]),
+            RELAXED: (addresses.get("relaxed", 0), [*state, w.U, w.x, w.weights], [w.a, w.lam]),
+            GUARDS: (addresses["guards"], [*state, w.lam], [w.guards]),
         }
         self.table = np.zeros((len(bindings), 3), dtype=np.int64)
         self._keep = []

@@ -14,6 +14,7 @@ RENAMED = {
     "llvm.minnum": "fmin",
     "llvm.maxnum": "fmax",
     "llvm.copysign": "copysign",
+    "llvm.floor": "floor",
 }
 
 

@@ -32,6 +32,7 @@ CALLS = {
     ca.OP_CONSTPOW: "pow",
     ca.OP_SQRT: "llvm.sqrt",
     ca.OP_FABS: "llvm.fabs",
+    ca.OP_FLOOR: "llvm.floor",
     ca.OP_FMIN: "llvm.minnum",
     ca.OP_FMAX: "llvm.maxnum",
     ca.OP_COPYSIGN: "llvm.copysign",

@@ -35,6 +35,11 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "crank_slider": [{}, {"start": "printed"}],
     "epicyclic_gear_train": [{}, {"torque": 0.0}],
     "four_bar_chain": [{}, {"loops": 1}],
+    "gibbon": [
+        {"modes": 4},
+        {"line": "bars", "start": "a"},
+        {"line": "bars", "start": "b", "links": 3, "trunk": "actuated", "hook": True},
+    ],
     "lipinski_pendulum": [
         {},
         {"formulation": "schur", "elements": 8, "modes": 0, "tension": 500.0},

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from robots import registry
-from sim_core.mechanism import Tunable
+from sim_core.quantities import value_of
 
 ROBOTS = Path(registry.__file__).parent
 KINDS = {"measured", "datasheet", "published", "assumed"}
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "charmie": [{}, {"loops": "closed"}],
+    "gibbon": [{}, {"links": 3}, {"line": "bars"}, {"line": "bars", "links": 3, "trunk": "actuated"}],
     "rotary_pendulum": [{}, {"variant": "qnet"}],
     "triple_pendulum": [{}, {"variant": "man"}],
 }
@@ -53,7 +54,7 @@ def test_parameters_masses_and_springs_of_every_robot_are_numbers_of_its_table(r
         numbers += [joint.load for joint in mechanism.joints if joint.load]
         listed = [value for _, values, _, _ in rows for value in values]
         for number in [*numbers, *mechanism.parameters.values()]:
-            assert (number.value if isinstance(number, Tunable) else number) in listed
+            assert value_of(number) in listed
     for parameter, value in registry.build(robot).parameters.items():
         own = [values for what, values, _, _ in rows if parameter in re.findall(r"`([\w.]+)`", what)]
         assert any(value in values for values in own), f"{robot}: `{parameter}` = {value} has no row"

@@ -1,0 +1,64 @@
+"""What a gibbon can do at all: what cannot be is refused in one line, with what would be feasible."""
+
+from __future__ import annotations
+
+from robots.gibbon import parameters as numbers
+from robots.gibbon.parameters import GRAVITY, Robot
+from sim_core.errors import InvalidRequest
+from sim_core.flexible.description import Beam
+from sim_core.quantities import value_of
+
+NEAREST = 0.1  # of the reach: places closer than that make the arms fold flat
+WHO = "robot 'gibbon'"
+
+
+def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
+    """Refuse a spacing that no hand reaches, and an elbow that cannot hold its lighter arm out level."""
+    a, b = robot.arm_a.length, robot.arm_b.length
+    if not NEAREST * (a + b) <= spacing < a + b:
+        raise InvalidRequest(
+            f"{WHO}: spacing is {spacing:g} m; arms of {a:g} and {b:g} m reach from {NEAREST * (a + b):.3g} to less "
+            f"than {a + b:.5g} m"
+        )
+    least = min(torques_to_hold(robot))
+    if torque_limit < least:
+        raise InvalidRequest(
+            f"{WHO}: torque_limit is {torque_limit:g} N m; the elbow needs {least:.3g} N m at least to hold an arm out "
+            "level"
+        )
+
+
+def torques_to_hold(robot: Robot) -> tuple[float, float]:
+    """Torque at the elbow, N m, that holds arm a, and arm b, out level with its hand."""
+    a, b = robot.arm_a, robot.arm_b
+    arm_a = a.mass * (a.length - a.centre) + robot.hand_a.mass * (a.length - robot.hand_a.centre)
+    arm_b = b.mass * b.centre + robot.hand_b.mass * (b.length - robot.hand_b.centre)
+    return GRAVITY * arm_a, GRAVITY * arm_b
+
+
+def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
+    """Refuse a start where there is no bar."""
+    place, last = start_x / spacing, bars - (2 if start == "both" else 1)
+    if abs(place - round(place)) > 1e-9 or not 0 <= round(place) <= last:
+        raise InvalidRequest(
+            f"{WHO}: start_x is {start_x:g} m; for start {start!r} it is one of the bars from 0 to "
+            f"{max(last, 0) * spacing:g} m, {spacing:g} m apart; there are {bars} bars"
+        )
+
+
+def check_cable(cable: Beam, start_x: float, spacing: float, start: str) -> None:
+    """Refuse a tension and modes that the cable does not take, and a start beyond its ends."""
+    tension, (lowest, highest) = value_of(cable.tension), numbers.TENSIONS
+    if not lowest <= tension <= highest:
+        raise InvalidRequest(
+            f"{WHO}: tension is {tension:g} N; from {lowest:g} N, below which the cable sags too steeply for small "
+            f"slopes, to {highest:g} N are feasible"
+        )
+    most = cable.elements - 1
+    if cable.modes > most:
+        raise InvalidRequest(f"{WHO}: modes is {cable.modes}; the cable has from 1 to {most}")
+    last = cable.length - (spacing if start == "both" else 0.0)
+    if not 0.0 < start_x < last:
+        raise InvalidRequest(
+            f"{WHO}: start_x is {start_x:g} m; for start {start!r} the cable takes more than 0 and less than {last:g} m"
+        )

@@ -1,0 +1,134 @@
+"""What the hands of a gibbon do: they grip, slide, let go and fall, as configurations and guards of a mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from robots.gibbon.parameters import CLOSING_SPEED, REACH
+from sim_core.guards import Aim, Beyond, Commanded, Condition, Guard, Pushed, Sinking, Window
+from sim_core.mechanism import Actuator, Configuration, PointOutput, Tunable, Vector3, X
+from sim_core.outputs import ForceOutput, HoldingOutput, Output, VelocityOutput
+
+HANDS = ("a", "b")
+DOWN: Vector3 = (0.0, 0.0, -1.0)
+BACK: Vector3 = (-1.0, 0.0, 0.0)
+GRIPS, SLIDES, FREE = "grips", "slides", "free"
+CLOSED, LOOSE = 0.5, 0.25  # commands above the first close a gripper, above the second it slides
+MARGIN = 0.1  # m from the end of a cable, where a hand takes hold no more; at half of it one that slides lets go
+
+# what hands a and b do, by configuration
+GRIPPING = {"both": (GRIPS, GRIPS), "a": (GRIPS, FREE), "b": (FREE, GRIPS), "none": (FREE, FREE)}
+SLIDING = {
+    "a_slides": (SLIDES, FREE),
+    "b_slides": (FREE, SLIDES),
+    "a_and_b_slides": (GRIPS, SLIDES),
+    "b_and_a_slides": (SLIDES, GRIPS),
+    "both_slide": (SLIDES, SLIDES),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the line is to the hands.
+
+    aims    of each hand's two constraints, hand_a_x and hand_a_z: where they should hold it
+    length  of a cable, along which hands may slide; 0 for bars
+    depth   both hands that far below x = 0 have fallen, m
+    hook    grippers hold downwards only
+    """
+
+    aims: Mapping[str, tuple[Aim, Aim]]
+    length: float
+    depth: float
+    hook: bool
+
+    @property
+    def states(self) -> dict[str, tuple[str, str]]:
+        """What hands a and b do, by configuration."""
+        return {**GRIPPING, **(SLIDING if self.length else {})}
+
+
+def grippers(start: str) -> tuple[Actuator, ...]:
+    """The switches grip_a and grip_b: 1 closes. The hands that hold the line at the start are closed."""
+    closed = {hand: state == GRIPS for hand, state in zip(HANDS, GRIPPING[start], strict=True)}
+    return tuple(Actuator(name=f"grip_{hand}", start=float(closed[hand]), effort_limit=1.0, unit="1") for hand in HANDS)
+
+
+def configurations(line: Line) -> tuple[Configuration, ...]:
+    """By what the hands do; and fallen: out of reach of the line for good."""
+    found = []
+    for name, states in {**line.states, "fallen": (FREE, FREE)}.items():
+        holding: list[str] = []
+        for hand, state in zip(HANDS, states, strict=True):
+            holding += {GRIPS: [f"hand_{hand}_x", f"hand_{hand}_z"], SLIDES: [f"hand_{hand}_z"], FREE: []}[state]
+        found.append(Configuration(name=name, constraints=tuple(holding)))
+    return tuple(found)
+
+
+def outputs() -> tuple[Output, ...]:
+    """hand_a_x, _z (m), hand_a_vx, _vz (m/s), hand_a_force_x, _z (N, what the line exerts), hand_a_grips, _holds."""
+    found: list[Output] = []
+    for name in (f"hand_{hand}" for hand in HANDS):
+        found += [
+            PointOutput(name=name, body=name, axes="xz"),
+            VelocityOutput(name=name, body=name, axes="xz"),
+            ForceOutput(name=f"{name}_force", constraints=(f"{name}_x", f"{name}_z"), axes="xz"),
+            HoldingOutput(name=f"{name}_grips", constraint=f"{name}_x"),
+            HoldingOutput(name=f"{name}_holds", constraint=f"{name}_z"),
+        ]
+    return tuple(found)
+
+
+def guards(line: Line) -> tuple[Guard, ...]:
+    """Every change of configuration: grip, slide, release, and fall. A hand is held where it closes."""
+    names = {states: name for name, states in line.states.items()}
+    found = []
+    for source, states in line.states.items():
+        for place, hand in enumerate(HANDS):
+            for index, (to, conditions, captures) in enumerate(_changes(line, hand, states[place])):
+                after = (to, states[1]) if place == 0 else (states[0], to)
+                found.append(
+                    Guard(
+                        name=f"hand_{hand}.{source}.{index}",
+                        source=source,
+                        target=names[after],
+                        conditions=conditions,
+                        captures=captures,
+                        impact="inelastic" if captures else "none",
+                        kind={GRIPS: "grip", SLIDES: "slide", FREE: "release"}[to],
+                        part=f"hand_{hand}",
+                    )
+                )
+    below = tuple(Beyond(body=f"hand_{hand}", axis=DOWN, level=line.depth) for hand in HANDS)
+    found.append(Guard(name="fall", source="none", target="fallen", conditions=below, kind="fall"))
+    return tuple(found)
+
+
+def _changes(line: Line, hand: str, state: str) -> list[tuple[str, tuple[Condition, ...], tuple[str, ...]]]:
+    """(what the hand does then, when, what is captured) of a hand in a state."""
+    grip, body = f"grip_{hand}", f"hand_{hand}"
+    along, across = line.aims[hand]
+    rows = along.constraint, across.constraint
+    closed, opened = Commanded(actuator=grip, above=CLOSED), LOOSE if line.length else CLOSED
+    loose = Commanded(actuator=grip, above=LOOSE, upto=CLOSED)
+    lets_go: list[tuple[str, tuple[Condition, ...], tuple[str, ...]]]
+    lets_go = [(FREE, (Commanded(actuator=grip, upto=opened),), ())]
+    if state == FREE:
+        sinks = (Sinking(constraint=across.constraint),) if line.hook else ()
+        catches = [(GRIPS, (closed, _window(along, across), *sinks), rows)]
+        return [*catches, *([(SLIDES, (loose, _window(across), *sinks), rows[1:])] if line.length else [])]
+    if line.hook:
+        lets_go.append((FREE, (Pushed(constraints=rows, axis=DOWN),), ()))
+    if state == GRIPS:
+        return [*lets_go, *([(SLIDES, (loose,), ())] if line.length else [])]
+    ends = [
+        (FREE, (Beyond(body=body, axis=axis, level=level),), ())
+        for axis, level in ((BACK, -MARGIN / 2), (X, line.length - MARGIN / 2))
+    ]
+    return [(GRIPS, (closed, _window(along)), rows[:1]), *lets_go, *ends]
+
+
+def _window(*aims: Aim) -> Window:
+    gap, speed = Tunable("reach", REACH), Tunable("closing_speed", CLOSING_SPEED)
+    return Window(aims=aims, gap=gap, speed=speed, margin=MARGIN)

@@ -1,0 +1,88 @@
+"""What a gibbon swings along: bars at equal distances, or a cable under tension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from robots.gibbon import parameters as numbers
+from robots.gibbon.feasible import check_bars, check_cable
+from robots.gibbon.grips import HANDS
+from robots.gibbon.parameters import Robot
+from robots.gibbon.start import Start, start_on_bars, start_on_cable
+from sim_core.flexible.description import Beam, BeamContact
+from sim_core.guards import Aim
+from sim_core.mechanism import Anchored, Constraint, Tunable, Vector3, X, Z
+from sim_core.quantities import Captured
+
+DOWN: Vector3 = (0.0, 0.0, -1.0)
+HERE: Vector3 = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Strung:
+    """A line and a robot that hangs on it.
+
+    constraints  of each hand, and `aims` where they should hold it
+    sag          how deep the line may hang below its ends, m
+    """
+
+    constraints: dict[str, tuple[Constraint, ...]]
+    aims: dict[str, tuple[Aim, Aim]]
+    beams: tuple[Beam, ...]
+    start: Start
+    sag: float
+
+
+def cable(tension: float, modes: int, damping_ratio: float) -> Beam:
+    """The cable from x = 0 on, at height 0 at its ends; tension and damping ratio can be tuned as a simulation runs."""
+    return Beam(
+        name="cable",
+        length=numbers.CABLE_LENGTH,
+        elements=numbers.CABLE_ELEMENTS,
+        mass_per_length=numbers.CABLE_MASS,
+        bending_stiffness=numbers.CABLE_BENDING,
+        tension=Tunable("tension", tension),
+        supports="simple",
+        modes=modes,
+        damping_ratio=Tunable("cable_damping", damping_ratio),
+        direction=DOWN,
+    )
+
+
+def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> Strung:
+    """On the bar at x, of `count` bars from 0 on."""
+    check_bars(x, spacing, start, count)
+    begin = start_on_bars(robot, start, x, spacing)
+    constraints: dict[str, tuple[Constraint, ...]] = {}
+    aims: dict[str, tuple[Aim, Aim]] = {}
+    for hand in HANDS:
+        body = f"hand_{hand}"
+        height = Anchored(name=f"{body}_z", body=body, point=HERE, axis=Z, at=Captured(f"anchor_{hand}_z", 0.0))
+        constraints[hand] = (_stays(hand, begin), height)
+        aims[hand] = (
+            Aim(constraint=f"{body}_x", at=0.0, spacing=spacing, count=count),
+            Aim(constraint=f"{body}_z", at=0.0),
+        )
+    return Strung(constraints, aims, (), begin, 0.0)
+
+
+def on_cable(
+    robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
+) -> Strung:
+    """On a cable at x, with hands `width` long."""
+    check_cable(beam, x, spacing, start)
+    begin = start_on_cable(robot, start, x, spacing, beam, width)
+    constraints: dict[str, tuple[Constraint, ...]] = {}
+    aims: dict[str, tuple[Aim, Aim]] = {}
+    for hand in HANDS:
+        body, offset = f"hand_{hand}", Captured(f"anchor_{hand}_z", 0.0)
+        contact = BeamContact(name=f"{body}_z", beam=beam.name, body=body, width=width, offset=offset)
+        constraints[hand] = (_stays(hand, begin), contact)
+        aims[hand] = (Aim(constraint=f"{body}_x", at=None), Aim(constraint=f"{body}_z", at=0.0))
+    return Strung(constraints, aims, (beam,), begin, numbers.DEEPEST)
+
+
+def _stays(hand: str, begin: Start) -> Anchored:
+    anchor = Captured(f"anchor_{hand}_x", begin.anchors[hand])
+    return Anchored(name=f"hand_{hand}_x", body=f"hand_{hand}", point=HERE, axis=X, at=anchor)

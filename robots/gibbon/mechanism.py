@@ -1,0 +1,165 @@
+"""A robot that swings hand over hand: two arms, an actuated elbow, a gripper at each end, along a cable or bars.
+
+World x runs along the line, z up. Hand a slides along x and drops along -z from the world's origin, `pitch` turns its
+arm about y (0: it hangs), `elbow` the other arm against it (0: stretched); hand b is at that arm's end. What a hand
+holds is a constraint, so that the hands can take turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from robots.gibbon import grips
+from robots.gibbon import parameters as numbers
+from robots.gibbon.feasible import check_feasible
+from robots.gibbon.lines import DOWN, Strung, cable, on_bars, on_cable
+from robots.gibbon.parameters import GRAVITY, ROBOTS, Link, Robot
+from robots.parameters import require_choice, require_not_negative, require_positive
+from sim_core.errors import InvalidRequest
+from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Number, Shape, Tunable, X, Y
+
+NAME = "gibbon"
+LINES, STARTS, TRUNKS = ("cable", "bars"), ("both", "a", "b"), ("passive", "actuated")
+
+
+def gibbon(
+    line: Literal["cable", "bars"] = "cable",
+    links: int = 2,
+    start: Literal["both", "a", "b"] = "both",
+    spacing: float | None = None,
+    start_x: float | None = None,
+    torque_limit: float | None = None,
+    mass_scale: float = 1.0,
+    elbow_damping: float = 0.0,
+    tension: float = 5e3,
+    modes: int = 30,
+    damping_ratio: float = 0.01,
+    clamp_width: float = numbers.CLAMP_WIDTH,
+    bars: int = numbers.BARS,
+    hook: bool = False,
+    trunk: Literal["passive", "actuated"] = "passive",
+) -> Mechanism:
+    """Two arms with an actuated elbow and a gripper at each end, that swings hand over hand along a cable or bars.
+
+    The actuators grip_a and grip_b are switches: above 1/2 closed, above 1/4 sliding along a cable, below open. It
+    starts at rest: hand a at start_x and hand b a spacing on, or one of them at start_x with the robot below it.
+    links 3 adds a trunk at the elbow. spacing of the bars, or of the hands on the cable, m; torque_limit of elbow and
+    trunk, N m; elbow_damping of both, N m s; tension of the cable, N; clamp_width of a hand along it, m. A hook lets go
+    where the line would have to push it down, and takes hold from above. Masses and inertias of arms and trunk are
+    those of SOURCES.md times mass_scale.
+    """
+    require_choice(NAME, "line", line, LINES)
+    require_choice(NAME, "links", links, (2, 3))
+    require_choice(NAME, "start", start, STARTS)
+    require_choice(NAME, "trunk", trunk, TRUNKS)
+    require_choice(NAME, "hook", hook, (False, True))
+    require_positive(NAME, mass_scale=mass_scale, bars=bars, tension=tension, modes=modes)
+    require_not_negative(NAME, elbow_damping=elbow_damping, damping_ratio=damping_ratio, clamp_width=clamp_width)
+    for what, count in (("bars", bars), ("modes", modes)):
+        if not isinstance(count, int):
+            raise InvalidRequest(f"robot {NAME!r}: {what} is {count!r}; it must be a whole number")
+    robot = ROBOTS[line, links].scaled(mass_scale)
+    step = robot.step if spacing is None else spacing
+    limit = robot.torque_limit if torque_limit is None else torque_limit
+    require_positive(NAME, spacing=step, torque_limit=limit)
+    check_feasible(robot, step, limit)
+    chosen: dict[str, float] = {"links": links, "spacing": step, "torque_limit": limit, "mass_scale": mass_scale}
+    chosen |= {"elbow_damping": elbow_damping, "hook": float(hook)}
+    if line == "bars":
+        place = step if start_x is None else start_x
+        strung = on_bars(robot, start, place, step, bars)
+        chosen |= {"start_x": place, "bars": bars}
+    else:
+        place = numbers.CABLE_START if start_x is None else start_x
+        strung = on_cable(robot, start, place, step, cable(tension, modes, damping_ratio), clamp_width)
+        chosen |= {"start_x": place, "tension": tension, "modes": modes, "damping_ratio": damping_ratio}
+        chosen |= {"clamp_width": clamp_width}
+    hands = grips.Line(strung.aims, _length(strung), strung.sag + robot.arm_a.length, hook)
+    motors = ("elbow", "trunk") if links == 3 and trunk == "actuated" else ("elbow",)
+    actuators = [Actuator(name=name, joint=name, effort_limit=limit) for name in motors]
+    return Mechanism(
+        name=NAME,
+        coordinates="joint",
+        **_Body(robot, elbow_damping).parts(),
+        actuators=(*actuators, *grips.grippers(start)),
+        **_held(strung, hands, start),
+        gravity=(0.0, 0.0, -GRAVITY),
+        parameters=chosen,
+    )
+
+
+def _length(strung: Strung) -> float:
+    return sum(beam.length for beam in strung.beams)
+
+
+def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
+    """The parts of a mechanism that are about the line, and the coordinates at rest."""
+    q = strung.start.q
+    return {
+        "constraints": tuple(constraint for hand in grips.HANDS for constraint in strung.constraints[hand]),
+        "beams": strung.beams,
+        "outputs": grips.outputs(),
+        "configurations": grips.configurations(hands),
+        "start": start,
+        "guards": grips.guards(hands),
+        "initial_q": q,
+        "initial_v": (0.0,) * len(q),
+        # somewhere: all starts have one set of kernels
+        "reference_q": (5.0, 0.0, -0.7, -1.4, *[0.0] * (len(q) - 4)),
+    }
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The robot's bodies and joints."""
+
+    robot: Robot
+    damping: float
+
+    def parts(self) -> dict[str, Any]:
+        """The parts of a mechanism that are about the robot."""
+        robot, damping = self.robot, Tunable("elbow_damping", self.damping)
+        bodies = [
+            Body(name="trolley", mass=0.0, inertia=_across(0.0), shapes=(Shape(kind="sphere", size=(0.005,)),)),
+            _hand("hand_a", robot.hand_a, -robot.hand_a.centre),
+            _arm("arm_a", robot.arm_a),
+            _arm("arm_b", robot.arm_b),
+            _hand("hand_b", robot.hand_b, robot.hand_b.centre),
+        ]
+        elbow, end = (0.0, 0.0, -robot.arm_a.length), (0.0, 0.0, -robot.arm_b.length)
+        joints = [
+            Joint(name="slide", kind="prismatic", child="trolley", axis=X),
+            Joint(name="drop", kind="prismatic", parent="trolley", child="hand_a", axis=DOWN),
+            Joint(name="pitch", parent="hand_a", child="arm_a", axis=Y),
+            Joint(name="elbow", parent="arm_a", child="arm_b", axis=Y, parent_point=elbow, damping=damping),
+            Joint(name="wrist_b", kind="fixed", parent="arm_b", child="hand_b", parent_point=end),
+        ]
+        if robot.trunk is not None:
+            bodies.append(_arm("trunk", robot.trunk))
+            joints.append(
+                Joint(name="trunk", parent="arm_a", child="trunk", axis=Y, parent_point=elbow, damping=damping)
+            )
+        return {"bodies": tuple(bodies), "joints": tuple(joints)}
+
+
+def _arm(name: str, link: Link) -> Body:
+    return Body(
+        name=name,
+        mass=Tunable(f"{name}_mass", link.mass),
+        inertia=_across(Tunable(f"{name}_inertia", link.inertia)),
+        center_of_mass=(0.0, 0.0, -link.centre),
+        shapes=(Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, 0.0, -link.length)),),
+    )
+
+
+def _hand(name: str, link: Link, centre: float) -> Body:
+    shapes = (Shape(kind="sphere", size=(0.025,)),)
+    return Body(
+        name=name, mass=link.mass, inertia=_across(link.inertia), center_of_mass=(0.0, 0.0, centre), shapes=shapes
+    )
+
+
+def _across(moment: Number) -> tuple[Number, Number, float, float, float, float]:
+    """The inertia of a rod along z."""
+    return (moment, moment, 0.0, 0.0, 0.0, 0.0)

@@ -1,0 +1,89 @@
+"""The numbers of the two gibbons, one that swings along a cable and one along bars. Their sources: SOURCES.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Link:
+    """Mass, kg; length, m; centre of mass from the end it hangs on, m; inertia about it across the link, kg m2."""
+
+    mass: float
+    length: float
+    centre: float
+    inertia: float
+
+    def scaled(self, factor: float) -> Link:
+        """The same with its mass times a factor."""
+        return replace(self, mass=self.mass * factor, inertia=self.inertia * factor)
+
+
+def rod(mass: float, length: float) -> Link:
+    """A uniform rod."""
+    return Link(mass, length, length / 2, mass * length**2 / 12)
+
+
+@dataclass(frozen=True)
+class Robot:
+    """Two arms, a from hand a to the elbow and b from the elbow to hand b, and two hands.
+
+    A hand's length is where its centre of mass is above its grip, towards the elbow.
+    trunk         hangs on the elbow, if there is one
+    torque_limit  of the elbow, N m
+    step          how far apart the places are that the hands grip, m
+    """
+
+    arm_a: Link
+    arm_b: Link
+    hand_a: Link
+    hand_b: Link
+    torque_limit: float
+    step: float
+    trunk: Link | None = None
+
+    def scaled(self, factor: float) -> Robot:
+        """The same with the masses of arms and trunk times a factor."""
+        trunk = self.trunk and self.trunk.scaled(factor)
+        return replace(self, arm_a=self.arm_a.scaled(factor), arm_b=self.arm_b.scaled(factor), trunk=trunk)
+
+
+CLAMP = Link(0.1, 0.0, 0.0, 0.0)
+CABLE_ROBOT = Robot(rod(5.0, 0.6), rod(5.0, 0.6), CLAMP, CLAMP, torque_limit=30.0, step=0.9)
+BAR_ROBOT = Robot(
+    Link(1.0419, 0.31401, 0.23347, 0.0017085),
+    Link(0.49759, 0.31401, 0.091773, 0.00099182),
+    Link(0.0, 0.0, 0.0, 0.0),
+    Link(0.1009, 0.0, 0.035143, 0.00014182),
+    torque_limit=16.0,
+    step=0.34,
+)
+
+ROBOTS = {
+    ("cable", 2): CABLE_ROBOT,
+    ("cable", 3): replace(CABLE_ROBOT, trunk=rod(5.0, 0.5)),
+    ("bars", 2): BAR_ROBOT,
+    ("bars", 3): Robot(
+        Link(0.31253, 0.31401, 0.16959, 0.00099006),
+        Link(0.140648, 0.31401, 0.089177, 0.0008365),
+        Link(0.0, 0.0, 0.0, 0.0),
+        Link(0.171894, 0.0, 0.035208, 0.00015356),
+        torque_limit=16.0,
+        step=0.34,
+        trunk=Link(2.63097, 0.31401, 0.18245, 0.0052379),
+    ),
+}
+
+REACH = 0.03  # m, the gap that a gripper closes over
+CLOSING_SPEED = 1.5  # m/s, at most, of a hand that is caught
+BARS = 24
+GRAVITY = 9.81
+
+CABLE_LENGTH = 20.0
+CABLE_MASS = 1.179  # per metre
+CABLE_BENDING = 590.0  # N m2
+CABLE_ELEMENTS = 50
+CABLE_START = 5.0  # m along the cable
+CLAMP_WIDTH = 0.05
+TENSIONS = (2e3, 20e3)
+DEEPEST = 1.0  # m that a cable hangs below its ends, more than it does with a robot on it

@@ -1,0 +1,102 @@
+"""Where a gibbon hangs at rest: by one hand or by both, on bars or on a cable that sags under it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robots.gibbon.parameters import GRAVITY, Robot
+from sim_core.flexible.description import Beam
+from sim_core.flexible.elements import contact_model
+
+ENOUGH = 50  # iterations; each gains more than a digit
+
+
+@dataclass(frozen=True)
+class Start:
+    """Coordinates at rest, and where along the line the hands grip, or could."""
+
+    q: tuple[float, ...]
+    anchors: dict[str, float]
+
+
+def start_on_bars(robot: Robot, start: str, x: float, step: float) -> Start:
+    """Hand a on the bar at x, or both there and a step on, or hand b at x and the robot upside down."""
+    rigid, _ = _posture(robot, start, x, step, 0.0, 0.0)
+    return Start(rigid, _anchors(start, x, step))
+
+
+def start_on_cable(robot: Robot, start: str, x: float, step: float, beam: Beam, width: float) -> Start:
+    """The same on a cable that carries its own weight and the robot's; the hands' height follows from that."""
+    model = contact_model(beam, width)
+    loads = {"a": x, "b": x + step} if start == "both" else {start: x}
+    weight = beam.mass_per_length * GRAVITY
+    z_a = z_b = 0.0
+    q = np.zeros(model.n)
+    for _ in range(ENOUGH):
+        rigid, forces = _posture(robot, start, x, step, z_a, z_b)
+        load = weight * model.uniform
+        for hand, place in loads.items():
+            load = load + forces[hand] * model.shape(place)
+        q = np.linalg.solve(model.K, load)
+        sag = {hand: float(model.shape(place) @ q) for hand, place in loads.items()}
+        before = z_a, z_b
+        z_a, z_b = -sag.get("a", 0.0), -sag.get("b", 0.0)
+        if max(abs(z_a - before[0]), abs(z_b - before[1])) <= 1e-15:
+            break
+    return Start((*rigid, *q.tolist()), _anchors(start, x, step))
+
+
+def _anchors(start: str, x: float, step: float) -> dict[str, float]:
+    return {"a": x, "b": x if start == "b" else x + step}
+
+
+def _posture(
+    robot: Robot, start: str, x: float, step: float, z_a: float, z_b: float
+) -> tuple[tuple[float, ...], dict[str, float]]:
+    """slide, drop, pitch, elbow (and trunk), and what each hand carries, N, with the hands at these heights."""
+    a, b = robot.arm_a.length, robot.arm_b.length
+    links = (robot.hand_a, robot.arm_a, robot.arm_b, robot.hand_b, robot.trunk)
+    weight = GRAVITY * sum(link.mass for link in links if link is not None)
+    hangs = () if robot.trunk is None else (0.0,)
+    if start == "a":
+        return (x, -z_a, 0.0, 0.0, *hangs), {"a": weight}
+    if start == "b":
+        return (x, a + b - z_b, math.pi, 0.0, *[-math.pi for _ in hangs]), {"b": weight}
+    pitch, elbow = angles_between(a, b, step, z_b - z_a)
+    return (x, -z_a, pitch, elbow, *[-pitch for _ in hangs]), _carried(robot, pitch, elbow, z_b - z_a, step)
+
+
+def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, float]:
+    """pitch and elbow where hand b is dx ahead of hand a and dz above it, the elbow below them; arms a and b m long."""
+    reach = math.hypot(dx, dz)
+    at_elbow = math.acos(max(-1.0, min(1.0, (a**2 + b**2 - reach**2) / (2 * a * b))))
+    at_hand = math.acos(max(-1.0, min(1.0, (a**2 + reach**2 - b**2) / (2 * a * reach))))
+    return at_hand - math.pi / 2 - math.atan2(dz, dx), at_elbow - math.pi
+
+
+def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> dict[str, float]:
+    """Upward forces on the hands, N, without a torque at the elbow: the moments about hand a and about the elbow."""
+
+    def at(distance: float, angle: float) -> np.ndarray:
+        return distance * np.array([-math.sin(angle), -math.cos(angle)])
+
+    turned = pitch + elbow
+    joint = at(robot.arm_a.length, pitch)
+    hand_b = np.array([dx, dz])
+    arm_a = [(robot.hand_a.mass, at(robot.hand_a.centre, pitch)), (robot.arm_a.mass, at(robot.arm_a.centre, pitch))]
+    arm_b = [
+        (robot.arm_b.mass, joint + at(robot.arm_b.centre, turned)),
+        (robot.hand_b.mass, hand_b - at(robot.hand_b.centre, turned)),
+    ]
+    if robot.trunk is not None:
+        arm_b.append((robot.trunk.mass, joint))
+    weight = GRAVITY * sum(mass for mass, _ in (*arm_a, *arm_b))
+    # unknown: the force (H, V_a) on hand a and (-H, V_b) on hand b
+    rows = np.array([[0.0, 1.0, 1.0], [-dz, 0.0, -dx], [-joint[1], joint[0], 0.0]])
+    about_a = -GRAVITY * sum(mass * r[0] for mass, r in (*arm_a, *arm_b))
+    about_elbow = -GRAVITY * sum(mass * (r - joint)[0] for mass, r in arm_a)
+    _, V_a, V_b = np.linalg.solve(rows, [weight, about_a, about_elbow])
+    return {"a": float(V_a), "b": float(V_b)}

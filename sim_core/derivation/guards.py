@@ -1,0 +1,105 @@
+"""When configurations change, as expressions: a guard's value is at least 0 where all its conditions hold."""
+
+from __future__ import annotations
+
+from functools import reduce, singledispatch
+
+import casadi as ca
+
+from sim_core.derivation.constraints import direction_of, rows_of
+from sim_core.derivation.symbols import Frames, Symbols
+from sim_core.errors import InvalidMechanism
+from sim_core.flexible.description import BeamContact
+from sim_core.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Sinking, Window
+from sim_core.mechanism import Mechanism
+
+
+def guard_values(
+    mechanism: Mechanism, frames: Frames, symbols: Symbols, row_names: tuple[str, ...], lam: ca.SX
+) -> ca.SX:
+    """(n_guards,): what changes sign where a guard fires. lam: multipliers of the rows over the step."""
+    forces = dict(zip(row_names, ca.vertsplit(lam), strict=True)) if row_names else {}
+    scene, values = _Scene(mechanism, frames, symbols, forces), []
+    for guard in mechanism.guards:
+        if isinstance(guard, Crossing):
+            values.append(ca.dot(ca.DM(guard.axis), frames[guard.body].point(guard.point)) - guard.level)
+            continue
+        values.append(reduce(ca.fmin, [_value(condition, scene) for condition in guard.conditions]))
+    return ca.vertcat(*values) if values else ca.SX(0, 1)
+
+
+def captured_numbers(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
+    """What each constraint with a captured number would capture now, as in `Mechanism.captured_constraints`."""
+    found = [_met_by(mechanism, name, frames, symbols) for name in mechanism.captured_constraints]
+    return ca.vertcat(*found) if found else ca.SX(0, 1)
+
+
+def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -> ca.SX:
+    """What the captured number of a constraint must be for its row to be zero."""
+    constraint = next(c for c in mechanism.constraints if c.name == name)
+    own = symbols.number(mechanism.captured_by(name))
+    return ca.substitute(rows_of(constraint, frames, symbols), own, 0)
+
+
+class _Scene:
+    """What conditions look at; forces: multipliers of the rows by constraint."""
+
+    def __init__(self, mechanism: Mechanism, frames: Frames, symbols: Symbols, forces: dict[str, ca.SX]) -> None:
+        self.mechanism, self.frames, self.symbols, self.forces = mechanism, frames, symbols, forces
+        self.actuators = [actuator.name for actuator in mechanism.actuators]
+        self.constraints = {constraint.name: constraint for constraint in mechanism.constraints}
+
+
+@singledispatch
+def _value(condition: Condition, scene: _Scene) -> ca.SX:
+    raise InvalidMechanism(f"no value is known for a condition of kind {type(condition).__name__}")
+
+
+@_value.register
+def _(condition: Commanded, scene: _Scene) -> ca.SX:
+    command = scene.symbols.u[scene.actuators.index(condition.actuator)]
+    values = [] if condition.upto is None else [condition.upto - command]
+    if condition.above is not None:
+        values.append(ca.if_else(command > condition.above, 1.0, -1.0))
+    return reduce(ca.fmin, values)
+
+
+@_value.register
+def _(condition: Window, scene: _Scene) -> ca.SX:
+    symbols = scene.symbols
+    now = [_met_by(scene.mechanism, aim.constraint, scene.frames, symbols) for aim in condition.aims]
+    miss = ca.vertcat(*[_miss(aim, g) for aim, g in zip(condition.aims, now, strict=True)])
+    rate = ca.jtimes(ca.vertcat(*now), symbols.q, symbols.v)
+    gap, speed = symbols.number(condition.gap), symbols.number(condition.speed)
+    values = [gap**2 - ca.dot(miss, miss), speed**2 - ca.dot(rate, rate), ca.dot(miss, rate)]
+    for aim in condition.aims:
+        if isinstance(scene.constraints[aim.constraint], BeamContact):
+            contact, _ = symbols.contacts[aim.constraint]
+            values += [contact.along - condition.margin, contact.span - condition.margin - contact.along]
+    return reduce(ca.fmin, values)
+
+
+def _miss(aim: Aim, g: ca.SX) -> ca.SX:
+    if aim.at is None:
+        return ca.SX(0)
+    k = ca.fmin(ca.fmax(ca.floor((g - aim.at) / aim.spacing + 0.5), 0), aim.count - 1) if aim.spacing else 0
+    return g - aim.at - aim.spacing * k
+
+
+@_value.register
+def _(condition: Sinking, scene: _Scene) -> ca.SX:
+    g = _met_by(scene.mechanism, condition.constraint, scene.frames, scene.symbols)
+    return -ca.jtimes(g, scene.symbols.q, scene.symbols.v)
+
+
+@_value.register
+def _(condition: Beyond, scene: _Scene) -> ca.SX:
+    return ca.dot(ca.DM(condition.axis), scene.frames[condition.body].point(condition.point)) - condition.level
+
+
+@_value.register
+def _(condition: Pushed, scene: _Scene) -> ca.SX:
+    forces = [
+        direction_of(scene.constraints[name], scene.symbols) * -scene.forces[name] for name in condition.constraints
+    ]
+    return ca.dot(ca.DM(condition.axis), sum(forces, ca.SX(3, 1))) - condition.force

@@ -1,0 +1,58 @@
+"""Named outputs as expressions."""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from sim_core.derivation.constraints import direction_of
+from sim_core.derivation.solutions import Solution
+from sim_core.derivation.symbols import Motion, Symbols
+from sim_core.flexible.description import ContactForceOutput, DeflectionOutput
+from sim_core.flexible.elements import beam_model
+from sim_core.mechanism import JointOutput, Mechanism, PointOutput
+from sim_core.outputs import ForceOutput, HoldingOutput, VelocityOutput
+
+
+def outputs_of(
+    mechanism: Mechanism, motion: Motion, symbols: Symbols, positions: ca.SX, solution: Solution
+) -> tuple[list[str], ca.SX]:
+    """Names and values; `positions` are those of the declared joints."""
+    names, values = list[str](), list[ca.SX]()
+    joints = [joint.name for joint in mechanism.moving_joints]
+    beams = {beam.name: beam_model(beam) for beam in mechanism.beams}
+    for output in mechanism.outputs:
+        if isinstance(output, PointOutput | VelocityOutput | ForceOutput):
+            prefix = "v" if isinstance(output, VelocityOutput) else ""
+            vector = _vector(output, motion, symbols, mechanism, solution)
+            names += [f"{output.name}_{prefix}{axis}" for axis in output.axes]
+            values += [vector["xyz".index(axis)] for axis in output.axes]
+            continue
+        names.append(output.name)
+        if isinstance(output, JointOutput):
+            values.append(positions[joints.index(output.joint)])
+        elif isinstance(output, DeflectionOutput):
+            shape = ca.SX(ca.DM(beams[output.beam].shape(output.x)))
+            values.append(ca.dot(shape, symbols.beams[output.beam]))
+        elif isinstance(output, ContactForceOutput):
+            values.append(-solution.multiplier(output.contact))
+        else:
+            assert isinstance(output, HoldingOutput)
+            values.append(ca.SX(symbols.holds(output.constraint)))
+    return names, ca.vertcat(*values) if values else ca.SX(0, 1)
+
+
+def _vector(
+    output: PointOutput | VelocityOutput | ForceOutput,
+    motion: Motion,
+    symbols: Symbols,
+    mechanism: Mechanism,
+    solution: Solution,
+) -> ca.SX:
+    """World position or velocity of a point, or the force on it, -(d Phi / d r)' lam."""
+    if isinstance(output, PointOutput):
+        return motion.frames[output.body].point(output.point)
+    if isinstance(output, VelocityOutput):
+        return ca.jtimes(motion.frames[output.body].point(output.point), symbols.q, symbols.v)
+    constraints = {constraint.name: constraint for constraint in mechanism.constraints}
+    forces = [direction_of(constraints[name], symbols) * -solution.multiplier(name) for name in output.constraints]
+    return sum(forces, ca.SX(3, 1))

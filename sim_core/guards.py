@@ -1,0 +1,114 @@
+"""What a description says about changes of configuration: when they happen, what they capture, what they do to v."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sim_core.quantities import Number, Vector3
+
+Y: Vector3 = (0.0, 1.0, 0.0)
+ORIGIN: Vector3 = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """A guard: a point's world coordinate along `axis` crosses `level` (direction +1 rising, -1 falling, 0 both).
+
+    It is watched in configuration `source` and leads to `target`; `impact` says what happens to the velocities:
+    "inelastic" projects them on the target's constraints by impulses, "none" leaves them.
+    captures  constraints with a captured number, which becomes what meets them as they are
+    kind      of event that it is, by default the name, and `part` the part of the robot that it is about
+    """
+
+    name: str
+    source: str
+    target: str
+    body: str
+    point: Vector3 = ORIGIN
+    axis: Vector3 = Y
+    level: float = 0.0
+    direction: int = 0
+    captures: tuple[str, ...] = ()
+    impact: Literal["inelastic", "none"] = "inelastic"
+    kind: str = ""
+    part: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commanded:
+    """The effort of an actuator, of a switch its command, is above one number and not above another."""
+
+    actuator: str
+    above: float | None = None
+    upto: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """What the captured number of a constraint should be: at + k spacing, k = 0 ... count - 1; anything for at None.
+
+    spacing  0 for `at` alone
+    """
+
+    constraint: str
+    at: float | None = 0.0
+    spacing: float = 0.0
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Constraints that do not hold yet could be captured now: close to their aims, slow, and no longer nearing them.
+
+    With g what each would capture and d its distance from the nearest aim: |d|_2 <= gap, |dg/dt|_2 <= speed and
+    d . dg/dt >= 0; and a point on a beam is between the beam's ends, `margin` from them.
+    """
+
+    aims: tuple[Aim, ...]
+    gap: Number
+    speed: Number
+    margin: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sinking:
+    """What a constraint would capture does not grow: a point that comes onto a line from above."""
+
+    constraint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beyond:
+    """A body-fixed point's world coordinate along `axis` is more than `level`, m."""
+
+    body: str
+    axis: Vector3
+    level: float
+    point: Vector3 = ORIGIN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pushed:
+    """Constraints at a point of a body push it along the world direction `axis` with more than `force`, N."""
+
+    constraints: tuple[str, ...]
+    axis: Vector3
+    force: float = 0.0
+
+
+Condition = Commanded | Window | Sinking | Beyond | Pushed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """A change of configuration at the end of the first step in `source` where all conditions hold; see Crossing."""
+
+    name: str
+    source: str
+    target: str
+    conditions: tuple[Condition, ...]
+    captures: tuple[str, ...] = ()
+    impact: Literal["inelastic", "none"] = "none"
+    kind: str = ""
+    part: str = ""

@@ -1,0 +1,71 @@
+"""What a description says about named outputs: numbers that a robot tells beside its joints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim_core.flexible.description import ContactForceOutput, DeflectionOutput
+from sim_core.quantities import Vector3
+
+ORIGIN: Vector3 = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointOutput:
+    """World coordinates of a body-fixed point as outputs `name`_x, `name`_y, `name`_z (those of `axes`)."""
+
+    name: str
+    body: str
+    point: Vector3 = ORIGIN
+    axes: str = "xyz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointOutput:
+    """The position of a declared joint as the output `name`: relative to its parent, unwrapped by a simulation."""
+
+    name: str
+    joint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class VelocityOutput:
+    """World velocity of a body-fixed point as outputs `name`_vx, `name`_vy, `name`_vz (those of `axes`), m/s."""
+
+    name: str
+    body: str
+    point: Vector3 = ORIGIN
+    axes: str = "xyz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForceOutput:
+    """What constraints at one point of a body exert on it, N, as outputs `name`_x, ...; U does not count."""
+
+    name: str
+    constraints: tuple[str, ...]
+    axes: str = "xyz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldingOutput:
+    """1 while a constraint holds, else 0, as the output `name`."""
+
+    name: str
+    constraint: str
+
+
+Output = (
+    PointOutput | VelocityOutput | ForceOutput | HoldingOutput | JointOutput | DeflectionOutput | ContactForceOutput
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForceArrow:
+    """For pictures: the force, N, that acts on `body` at `point`, from outputs: each along its world unit vector."""
+
+    name: str
+    body: str
+    outputs: tuple[str, ...]
+    axes: tuple[Vector3, ...]
+    point: Vector3 = ORIGIN
