@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,16 @@ def test_sim_status_has_the_fields_a_script_reads(ask: Any) -> None:
     assert {"time", "speed", "real_time_factor", "overruns", "frames_refused"} <= status.keys()
     assert {"tick", "mode", "state", "peak_phi", "peak_phidot", "energy", "milestones"} <= status.keys()
     assert status["speed"] == 1.0
+
+
+def test_sim_status_has_a_line_for_each_actuator_and_units(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "status"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (load,) = [line for line in lines if line.startswith("loads ")]
+    assert re.fullmatch(r"loads +arm peak [\d.e-]+ N m, rms [\d.e-]+ N m.*", load)
+    (step,) = [line for line in lines if line.startswith("step_p50_s ")]
+    assert step.split()[-1] in ("us", "ms", "s")
+    assert not [line for line in lines if "{" in line]
 
 
 def test_node_list_has_the_fields_a_script_reads(ask: Any) -> None:
