@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ from sim_core.integrators.workspace import (
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
-from sim_core.kernels.native import compiling
 from sim_core.kernels.quaternions import quaternions
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
@@ -70,8 +68,7 @@ class Simulation:
         self.system, self.step_s = system, float(step_s)
         self.stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
         self.stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
-        missing = [need for need in self.stepper.needs if not hasattr(system, need)]
-        if missing:
+        if missing := [need for need in self.stepper.needs if not hasattr(system, need)]:
             raise UnsupportedPair(
                 f"stepper {self.stepper.name!r} needs {missing}, which {system.mechanism.name!r} does not have"
             )
@@ -147,9 +144,7 @@ class Simulation:
 
     def warm_up(self) -> None:
         """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
-        from sim_core.kernels.compiled import is_kept
-
-        with nullcontext() if is_kept(self._loop) else compiling(f"the loop of {self.stepper.name!r}"):
+        with self.stepper.loading():
             self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
 
     def advance(self, seconds: float) -> None:
