@@ -147,7 +147,7 @@ class Registry:
 
     def _open(self) -> None:
         calls, news = far_registry(self.domain, self.site.address) if self.site.address else ("", "")
-        self._server = ServiceServer(self._context, "registry", ipc_endpoint(self.domain, "registry"), calls)
+        self._server = ServiceServer(self._context, "registry", ipc_endpoint(self.domain, "registry"), far=calls)
         self._news = make_socket(self._context, zmq.XPUB)
         self._news.setsockopt(zmq.XPUB_VERBOSE, 1)
         try:

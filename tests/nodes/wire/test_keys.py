@@ -116,7 +116,7 @@ def test_an_address_beyond_this_computer_is_refused_with_the_commands_that_mend_
 
 def test_without_a_key_or_an_allowed_one_nothing_is_bound_or_connected(folder: Path, context: Context) -> None:
     with pytest.raises(AddressError, match=r"refused without keys: no key in .*: 'armswing keys new' makes one"):
-        ServiceServer(context, "node", "tcp://127.0.0.1:*", "tcp://127.0.0.1:*")
+        ServiceServer(context, "node", "tcp://127.0.0.1:*", far="tcp://127.0.0.1:*")
     with pytest.raises(AddressError, match="'armswing keys new' makes one"):
         connect(make_socket(context, zmq.SUB), f"tcp://10.0.0.1:5000#{KEY}")
     keys.make_key("desk")
@@ -143,7 +143,7 @@ class Shop:
         keys.allow("desk", keys.own_key().public)  # this test is both ends
         self.context = context
         near, far = (f"ipc://{folder}/service", f"ipc://{folder}/data"), "tcp://127.0.0.1:*"
-        self.service = ServiceServer(context, "node", near[0], far)
+        self.service = ServiceServer(context, "node", near[0], far=far)
         self.publisher = Publisher(context, "node", near[1], far=far)
 
     def close(self) -> None:
