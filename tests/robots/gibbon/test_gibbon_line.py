@@ -78,7 +78,7 @@ def test_a_tension_set_while_it_runs_is_the_tension_it_is_built_with() -> None:
 
 
 def part_of_cable(modes: int, width: float) -> float:
-    """The mass that a clamp in the middle of the cable meets in an impact, kg: M = 1 for all modes, 1 / sum of N_k^2."""
+    """The mass that a clamp in the middle of the cable meets in an impact, kg: 1 / sum of N_k^2, as M is 1."""
     beam = dataclasses.replace(cable(5e3, 30, 0.0), elements=120, modes=modes)
     shape = contact_model(beam, width).shape(10.0)
     return float(1.0 / (shape @ shape))
