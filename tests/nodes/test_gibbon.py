@@ -70,6 +70,13 @@ def test_a_step_beyond_the_reach_is_refused_with_the_reach() -> None:
         plan_of("gibbon_cable", "planner.step=1.3")
 
 
+def test_a_robot_with_a_trunk_or_another_robot_is_refused_by_the_planner() -> None:
+    with pytest.raises(PlanError, match="swings are planned for two arms alone; the model 'gibbon' has a body 'trunk'"):
+        plan_of("gibbon_cable", "planner.parameters.links=3")
+    with pytest.raises(PlanError, match="the model 'rotary_pendulum' is no gibbon: it has no body 'trolley'"):
+        plan_of("gibbon_cable", "planner.robot='rotary_pendulum'", "planner.parameters={}")
+
+
 def controller() -> Brachiation:
     """A controller that was started."""
     node = Brachiation()
