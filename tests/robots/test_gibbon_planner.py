@@ -140,9 +140,7 @@ def test_the_estimate_of_the_line_swings_as_its_modes_do() -> None:
     believed = beliefs_of(build("gibbon", line="cable", modes=6))
     assert believed.cable is not None
     line = LineEstimate(believed.cable, 0.0, [], 0.05)
-    line._x[:] = 0.0
-    line._x[-1] = 1.0
-    line._x[1] = 0.01
+    line.amplitude[1] = 0.01  # no weight, no hands: all else is zero
     w, damping = line.model.frequencies[1], 0.01
     for _ in range(50):
         line.predict(4e-3, [])
