@@ -274,8 +274,8 @@ class Pilot:
         if len(measured.grips) == 2:
             self._gripped_since = measured.time if before is not None else measured.time - self.gait.settle
             self._swings, self._next_plan = [], measured.time
-        if self._line is not None:
-            for hand in gained:
+        if self._line is not None and gained:  # the arms pass the blow on to the other hand
+            for hand in measured.grips:
                 self._line.struck(measured.hand(hand).x, STRIKE)
 
     def _follow_line(self, before: Measured | None, measured: Measured) -> None:
