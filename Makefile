@@ -7,7 +7,7 @@ DURATION ?= 20
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo picture test check bench install clean
+.PHONY: demo picture test check fuzz bench install clean
 
 demo: $(INSTALLED)                # the rotary pendulum for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/rotary_pendulum.toml --duration $(DURATION)
@@ -31,6 +31,9 @@ check: $(INSTALLED)               # formatting, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+fuzz: $(INSTALLED)                # a million mutated frames at every kind of socket, SEED=1
+	$(BIN)/python tests/fuzz/sockets.py --mutations 1000000 --seed $(or $(SEED),1)
+
 bench: $(INSTALLED)               # ours beside the peers that are installed; writes bench.json
 	$(BIN)/python tests/benchmarks/run.py --json bench.json
 
@@ -39,10 +42,10 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "armswing needs Python 3.11 or later with venv: apt-get install python3-venv"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[viewer,studies,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[viewer,studies,serial,dev]'
 	@touch $@
 
 clean:                            # everything that make and the tools have made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
-	rm -f demo.mcap demo.png lockstep.mcap charmie_pick.mcap charmie_squat.mcap charmie_drive.mcap charmie_validation.mcap *.sidecar.json .*.mcap.part
+	rm -f demo.mcap demo.png lockstep.mcap charmie_pick.mcap charmie_squat.mcap charmie_drive.mcap charmie_validation.mcap hil_robot.mcap charmie_hil.mcap *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,9 +21,10 @@ import zmq
 from nodes.wire.bus import Subscriber
 from nodes.wire.domain import default_domain
 from nodes.wire.messages import Message
-from nodes.wire.registry import NodeEntry, RegistryClient, calls_endpoint
+from nodes.wire.registry import NodeEntry, RegistryClient
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.service import ServiceClient
+from nodes.wire.site import calls_endpoint
 from nodes.wire.sockets import AddressError
 from nodes.wire.topics import lookup
 
@@ -178,7 +179,8 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
 
 
 def _is_open(domain: int) -> bool:
-    return Path(calls_endpoint(domain).removeprefix("ipc://")).exists()
+    endpoint = calls_endpoint(domain)  # one on another host is known only while the launch of this one lives
+    return endpoint.startswith("tcp://") or Path(endpoint.removeprefix("ipc://")).exists()
 
 
 def lost_messages(status: Mapping[str, Any]) -> int:

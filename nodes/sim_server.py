@@ -124,8 +124,8 @@ class SimServer:
         self._actuate()
         try:
             sim.step(1)
-        except SimulationDiverged:
-            self._say("event", Event(kind="diverged"))
+        except SimulationDiverged as error:
+            self._say("event", Event(kind="diverged", detail=error.line))
             raise
         self._measured = None
         self._clock += self.plan.sim.step_s / (max(self.speed, 1.0) if self._realtime else 1.0)

@@ -13,6 +13,7 @@ import msgspec
 
 from nodes.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.runtime.node import Context, Node, Outgoing
+from nodes.runtime.plan import suggestion
 from nodes.via_points import ANGLES, UNITS, ViaPoints, read_via_points
 from nodes.wire.messages import Description, Message, Reference, RobotState
 
@@ -180,6 +181,17 @@ def _for_all(values: list[float], n: int, name: str) -> list[float]:
     return whole
 
 
+def check_joints(via: ViaPoints, units: Mapping[str, str], robot: str) -> None:
+    """Raise ValueError, one line, for joints that the robot, {joint: "rad" or "m"}, lacks, and units not theirs."""
+    where = via.named or "joints"
+    for joint, unit in zip(via.joints, via.units, strict=True):
+        if joint not in units:
+            raise ValueError(f"{where}: {robot!r} has no joint {joint!r}{suggestion(joint, units)}")
+        if (unit in ANGLES) != (units[joint] == "rad"):
+            wanted = "deg or rad" if units[joint] == "rad" else "m or mm"
+            raise ValueError(f"{where}: joint {joint!r} is in {unit}; it takes {wanted}")
+
+
 class Trajectory(Node):
     """Publishes `reference` at `Params.rate_hz` of simulation time: the state's stamps are its clock.
 
@@ -192,7 +204,13 @@ class Trajectory(Node):
 
     @classmethod
     def check(cls, params: TrajectoryParams, plan: Mapping[str, Any]) -> None:
-        curves(params, via_points(params, plan["folder"]))
+        via = via_points(params, plan["folder"])
+        curves(params, via)
+        if robot := plan.get("sim", {}).get("robot"):
+            from robots.registry import build
+
+            joints = build(robot, **plan["sim"].get("parameters", {})).moving_joints
+            check_joints(via, {joint.name: joint.unit for joint in joints}, robot)
 
     def on_start(self, context: Context) -> Outgoing:
         self._half_step_s = context.step_s / 2.0
@@ -203,7 +221,7 @@ class Trajectory(Node):
     def on_parameters(self, params: TrajectoryParams) -> Outgoing:
         via = via_points(params, self._folder)
         self._curves = curves(params, via)
-        self._params, self._joints, self._units = params, via.joints, via.units
+        self._params, self._joints, self._via = params, via.joints, via
         return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
@@ -213,7 +231,7 @@ class Trajectory(Node):
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, Description):
-            self._check_joints(message)
+            check_joints(self._via, {joint.name: joint.unit for joint in message.joints}, message.robot)
             return None
         now = message.timestamp
         # half a step of grace: a stamp may fall short of the period by rounding
@@ -228,15 +246,6 @@ class Trajectory(Node):
         return [
             ("reference", Reference(name=self._joints, position=position, velocity=velocity, acceleration=acceleration))
         ]
-
-    def _check_joints(self, robot: Description) -> None:
-        """Raise ValueError, one line, for joints that the robot lacks and units that are not theirs."""
-        units = {joint.name: joint.unit for joint in robot.joints}
-        for joint, unit in zip(self._joints, self._units, strict=True):
-            if joint not in units:
-                raise ValueError(f"a reference of joint {joint!r}; {robot.robot!r} has {', '.join(units)}")
-            if (unit in ANGLES) != (units[joint] == "rad"):
-                raise ValueError(f"a reference of joint {joint!r} in {unit}; its position is in {units[joint]}")
 
     def _found(self, state: RobotState) -> list[float]:
         """Where the joints are."""

@@ -46,6 +46,7 @@ class ViaPoints:
     """Times (n,) in s and, per time, a number per joint in SI; rates that the file does not give are 0.
 
     units    of the file, per joint
+    named    file and line that name the joints, for a message about one of them
     """
 
     joints: list[str]
@@ -54,6 +55,7 @@ class ViaPoints:
     positions: Rows
     velocities: Rows
     accelerations: Rows
+    named: str = ""
 
 
 def read_via_points(path: Path) -> ViaPoints:
@@ -82,13 +84,18 @@ def _read_csv(path: Path, text: str) -> ViaPoints:
     for (number, _), row in zip(lines[1:], rows[1:], strict=True):
         where = f"{path}: line {number}"
         if len(row) != len(header):
-            raise ViaPointError(f"{where}: {len(row)} values for {len(header)} columns")
-        numbers = [_number(cell, name, where) for cell, name in zip(row, header, strict=True)]
+            first = (
+                f"column {header[len(row)]!r} has none"
+                if len(row) < len(header)
+                else f"{row[len(header)]!r} is in none"
+            )
+            raise ViaPointError(f"{where}: {len(row)} values for {len(header)} columns; {first}")
+        numbers = [_number(cell, f"column {name!r}", where) for cell, name in zip(row, header, strict=True)]
         times.append(_next_time(numbers[0], times, where))
         for per, table in zip(RATES, tables, strict=True):
             at = [places.get((joint, per)) for joint in joints]
             table.append([0.0 if i is None else numbers[i] * UNITS[u] for i, u in zip(at, units, strict=True)])
-    return _whole(path, joints, units, times, tables)
+    return _whole(f"{path}: line {head_line}", joints, units, times, tables)
 
 
 def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
@@ -100,7 +107,9 @@ def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[
     for index, name in enumerate(header[1:], start=1):
         found = COLUMN.fullmatch(name)
         if found is None:
-            raise ViaPointError(f"{where}: column {name!r} is no joint with a unit, like joint_deg or joint_mm_s")
+            raise ViaPointError(
+                f"{where}: column {name!r} is no joint with a unit ({', '.join(UNITS)}), like joint_deg or joint_mm_s"
+            )
         joint, unit, per = found["joint"], found["unit"], found["per"]
         if (joint, per) in places:
             raise ViaPointError(f"{where}: column {name!r} gives joint {joint!r} a second time")
@@ -133,7 +142,7 @@ def _read_toml(path: Path, text: str) -> ViaPoints:
     for index, table in enumerate(via):
         where = f"{path}: line {lines[index]}: [[via]]" if index < len(lines) else f"{path}: via {index}"
         _take_table(table, units, where, times, tables)
-    return _whole(path, joints, units, times, tables)
+    return _whole(f"{path}: joints", joints, units, times, tables)
 
 
 def _take_table(table: Any, units: list[str], where: str, times: list[float], tables: tuple[Rows, Rows, Rows]) -> None:
@@ -149,11 +158,11 @@ def _take_table(table: Any, units: list[str], where: str, times: list[float], ta
 
 
 def _whole(
-    path: Path, joints: list[str], units: list[str], times: list[float], tables: tuple[Rows, Rows, Rows]
+    named: str, joints: list[str], units: list[str], times: list[float], tables: tuple[Rows, Rows, Rows]
 ) -> ViaPoints:
     if not times or not joints:
-        raise ViaPointError(f"{path}: no via points; it needs a joint and a time at least")
-    return ViaPoints(joints, units, times, *tables)
+        raise ViaPointError(f"{named}: no via points; it needs a joint and a time at least")
+    return ViaPoints(joints, units, times, *tables, named=named)
 
 
 def _next_time(time: float, times: list[float], where: str) -> float:

@@ -81,6 +81,12 @@ def builder(name: str) -> Builder:
     raise UnknownName("the registry", "robot", name, names())
 
 
+def _counted(parameter: inspect.Parameter, value: Any) -> Any:
+    """24.0 as 24 where a builder counts: launch files know one kind of number."""
+    counts = parameter.annotation in (int, "int")
+    return int(value) if counts and isinstance(value, float) and value.is_integer() else value
+
+
 def build(name: str, **parameters: Any) -> Mechanism:
     """The mechanism of a robot, checked; a parameter it does not take is refused with those it does."""
     function = builder(name)
@@ -89,7 +95,7 @@ def build(name: str, **parameters: Any) -> Mechanism:
         if parameter not in known:
             raise UnknownName(f"robot {name!r}", "parameter", parameter, known)
     try:
-        mechanism = function(**parameters)
+        mechanism = function(**{key: _counted(known[key], value) for key, value in parameters.items()})
     except TypeError as error:
         raise InvalidRequest(f"robot {name!r} cannot be built from {parameters}: {error}") from error
     if not isinstance(mechanism, Mechanism):

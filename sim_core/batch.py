@@ -56,9 +56,10 @@ class Batch:
             from sim_core.derivation.equations import derive_batch
             from sim_core.kernels.emit import module_of
 
-            functions = derive_batch(system.mechanism)
-            manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": list(functions)}
-            library = native.compile_module(module_of(functions, lanes=lanes), manifest, key)
+            with native.compiling(f"the kernels of {system.mechanism.name!r} for {lanes} at a time"):
+                functions = derive_batch(system.mechanism)
+                manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": list(functions)}
+                library = native.compile_module(module_of(functions, lanes=lanes), manifest, key)
         self._library = library
 
     def bind(self, name: str, inputs: list[Array], outputs: list[Array]) -> BoundKernel:

@@ -30,6 +30,7 @@ from sim_core.stabilization.stabilizers import (
     SampledFuzzy,
     Stabilizer,
     stabilizer_named,
+    stabilizers_by_name,
 )
 from sim_core.system import System
 
@@ -139,10 +140,13 @@ def label_of(choice: str | Stabilizer) -> str:
     """Its name, and what differs from the defaults: direct_correction(weight='mass')."""
     if isinstance(choice, str):
         return choice
-    plain: Any = STABILIZERS[choice.name]()
-    names = [field.name for field in dataclasses.fields(choice)]
+    try:
+        plain: Any = stabilizers_by_name()[choice.called]()
+    except TypeError:  # it has no defaults
+        plain = STABILIZERS[choice.name]()
+    names = [field.name for field in dataclasses.fields(choice) if field.init]
     own = [f"{n}={getattr(choice, n)!r}" for n in names if getattr(choice, n) != getattr(plain, n)]
-    return f"{choice.name}({', '.join(own)})" if own else choice.name
+    return f"{choice.called}({', '.join(own)})" if own else choice.called
 
 
 def _run(

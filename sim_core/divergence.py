@@ -1,4 +1,4 @@
-"""How a run ends that diverged: its last states are written to a file, and those of the last few runs are kept."""
+"""A run that diverged: what its last states say of why, and these states in a file; those of a few runs are kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from sim_core.errors import SimulationDiverged
+from sim_core.flexible.description import BeamContact
 from sim_core.integrators.workspace import DIVERGED, NOT_CONVERGED, STEP_TOO_SMALL
+from sim_core.system import System
 
 PREFIX, SUFFIX = "armswing-diverged-", ".npz"
 KEPT = 5
@@ -20,15 +22,16 @@ WHAT_ENDED = {  # the reason, and the same in words
     STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
     NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
 }
+LEAP = 0.05  # of a beam's length: more in a step is no motion but divergence
 
 
 def divergence(
-    status: int, time: float, history: np.ndarray, name: str, coordinates: Sequence[str], how: str
+    status: int, system: System, configuration: int, time: float, history: np.ndarray, how: str
 ) -> SimulationDiverged:
     """The error of a run whose loop ended with that status; its history, rows t, q, v, is written."""
-    reason, words = WHAT_ENDED[status]
-    file = write_history(history, coordinates)
-    line = f"{name!r} diverged at t = {time:.6g} s with {how}: {words}"
+    file, (reason, words) = write_history(history, system.coordinate_names), WHAT_ENDED[status]
+    words = explained(system, configuration, history) or words
+    line = f"{system.mechanism.name!r} diverged at t = {time:.6g} s with {how}: {words}"
     return SimulationDiverged(line, time, history, file, reason)
 
 
@@ -39,6 +42,43 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
     written = Path(stream.name)
     _prune(written)
     return written
+
+
+def explained(system: System, configuration: int, history: np.ndarray) -> str:
+    """What became of the run, if its last states (n, 1 + 2 n_q: t, q, v) show it; "" otherwise."""
+    found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, configuration)]
+    return "; ".join(filter(None, found))
+
+
+def _contacts(system: System, configuration: int) -> list[BeamContact]:
+    """The contacts with beams that hold."""
+    held = system.mechanism.configurations[configuration].constraints
+    contacts = [c for c in system.mechanism.constraints if isinstance(c, BeamContact)]
+    return [c for c in contacts if held is None or c.name in held]
+
+
+def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
+    """That a point left its beam, where there is no shape to slide on: within a step or two of an end."""
+    beam = next(beam for beam in system.mechanism.beams if beam.name == contact.beam)
+    found = []
+    for row in states:
+        q, v = np.split(row[1:], 2)
+        p_WB, R_WB = (poses[_place(system, contact.body)] for poses in system.poses(row[0], q, v))
+        found.append((row[0], np.dot(beam.axis, p_WB + R_WB @ np.array(contact.point) - np.array(beam.origin))))
+    known = [(float(t), float(x)) for t, x in found if np.isfinite(x)]  # beyond the end there may be none
+    if len(known) < 2:
+        return ""
+    (t, before), (time, now) = known[-2:]
+    if not abs(now - before) <= LEAP * beam.length or 0.0 <= now + 2.0 * (now - before) <= beam.length:
+        return ""  # far off in one step: whatever it was, it was no sliding
+    return (
+        f"contact {contact.name!r} slid off the end of beam {beam.name!r}, which is {beam.length:g} m long: at "
+        f"t = {time:.6g} s it was at x = {now:.4g} m, at {(now - before) / (time - t):.3g} m/s"
+    )
+
+
+def _place(system: System, body: str) -> int:
+    return [one.name for one in system.mechanism.bodies].index(body)
 
 
 def _prune(newest: Path) -> None:

@@ -41,6 +41,7 @@ class SimulationDiverged(SimulationError):  # noqa: N818 - as above
     """The state left the finite numbers, or the stepper could not go on.
 
     time     seconds, the last finite state
+    line     what happened, without the file
     reason   "not finite", "step went to zero" or "solver did not converge"
     history  (n, 1 + 2 n_q): t, q, v of the last steps, oldest first
     file     where the history was written
@@ -48,6 +49,7 @@ class SimulationDiverged(SimulationError):  # noqa: N818 - as above
 
     def __init__(self, line: str, time: float, history: Any, file: Path, reason: str = "not finite") -> None:
         self.time, self.history, self.file, self.reason = time, history, file, reason
+        self.line = line
         super().__init__(f"{line}; the last {len(history)} states are in {file}")
 
 

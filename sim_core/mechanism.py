@@ -345,8 +345,7 @@ class Mechanism:
     @property
     def start_configuration(self) -> int:
         """Index of the configuration that holds at the start."""
-        names = [configuration.name for configuration in self.configurations]
-        return names.index(self.start) if self.start else 0
+        return [each.name for each in self.configurations].index(self.start) if self.start else 0
 
     @cached_property
     def _inputs(self) -> tuple[Tunable | Captured, ...]:

@@ -54,10 +54,10 @@ class Servos:
         upper = _limits([None if joint is None else joint.upper for joint in joints])
         slack = [limit / k if k > 0.0 else np.inf for limit, k in zip(effort_limit, self._stiffness, strict=True)]
         n = len(actuators)
-        self._mode, self._value, self._target, self._effort = np.zeros((4, n))
         self._start = np.array([actuator.start for actuator in actuators], dtype=float)
-        self._value[:] = self._start
         self._is_switch = [not actuator.joint for actuator in actuators]
+        self._mode, self._value, self._target, self._effort = np.zeros((4, n))
+        self._value[:] = self._start
         self._ranges = (-effort_limit, effort_limit), (-velocity_limit, velocity_limit), (lower, upper)
         self._position, self._velocity = np.zeros((2, len(order)))
         where = [np.array([n, step_s], dtype=float), self._joint.astype(float), self._position, self._velocity]

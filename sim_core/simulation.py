@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from sim_core.integrators.workspace import (
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.native import compiling
 from sim_core.kernels.quaternions import quaternions
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
@@ -98,18 +100,15 @@ class Simulation:
             return system.bind(kernel, state, out), out
 
         self._wraps = np.array(system.wraps, dtype=int)
-        actuators = system.mechanism.actuators
-        drives = [(index, a.joint) for index, a in enumerate(actuators) if a.joint]
-        self._driven = np.array([system.joint_names.index(joint) for _, joint in drives], dtype=int)
-        self._driving = np.array([index for index, _ in drives], dtype=int)
-        limits = [np.inf if actuator.effort_limit is None else actuator.effort_limit for actuator in actuators]
+        drives = [(k, system.joint_names.index(a.joint)) for k, a in enumerate(system.mechanism.actuators) if a.joint]
+        self._driving, self._driven = np.array(drives, dtype=int).reshape(-1, 2).T
+        limits = [np.inf if a.effort_limit is None else a.effort_limit for a in system.mechanism.actuators]
         self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
         self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
         self._bound_energy, self._energy_arrays = bound("energy", 2)
         self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
         self._bound_poses, self._pose_arrays = bound("poses", 3 * n_bodies, 9 * n_bodies)
-        self._quaternions = np.zeros(4 * n_bodies)
-        rotations = [np.array([n_bodies], dtype=float), self._pose_arrays[1]]
+        self._quaternions, rotations = np.zeros(4 * n_bodies), [np.array([float(n_bodies)]), self._pose_arrays[1]]
         self._bound_quaternions = BoundKernel(quaternions.address, rotations, [self._quaternions])
         self._bound_residual = system.bind("residual", state, [w.phi, w.phidot])
 
@@ -148,7 +147,10 @@ class Simulation:
 
     def warm_up(self) -> None:
         """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
-        self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
+        from sim_core.kernels.compiled import is_kept
+
+        with nullcontext() if is_kept(self._loop) else compiling(f"the loop of {self.stepper.name!r}"):
+            self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
 
     def advance(self, seconds: float) -> None:
         """Take as many steps as `seconds` has; they must be a whole number, to a thousandth of a step."""
@@ -158,11 +160,9 @@ class Simulation:
         self.step(round(steps))
 
     def _diverged(self, status: int) -> None:
-        n = min(self._tick + 1, HISTORY)
-        rows = [(self._tick - n + 1 + i) % HISTORY for i in range(n)]
-        how = f"{self.stepper.name} and {self.stabilizer.name} at {self.step_s * 1e3:.4g} ms"
-        who = self.system.mechanism.name, self.system.coordinate_names
-        raise divergence(status, self.time, self._w.history[rows].copy(), *who, how)
+        rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
+        how = f"{self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
+        raise divergence(status, self.system, self._configuration, self.time, self._w.history[rows].copy(), how)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -220,7 +220,8 @@ class Simulation:
     def snapshot(self) -> State:
         """A copy of everything that determines what comes next."""
         w = self._w
-        q, v, u, p, U = (array.copy() for array in (w.q, w.v, w.u, w.p, w.U))
+        arrays = [w.q, w.v, w.u, w.p, w.U]
+        q, v, u, p, U = (array.copy() for array in arrays)
         rest = [w.turns.copy(), w.peaks.copy(), w.stepper_memory.copy(), w.stabilizer_memory.copy()]
         return State(self._tick, q, v, u, p, U, self._configuration, *rest)
 
@@ -280,7 +281,8 @@ class Simulation:
     def _warn_if_open(self) -> None:
         self.violation()  # fills the rows
         mechanism, w, rows = self.system.mechanism, self._w, self.system.configurations[0]
-        if found := violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot):
+        found = violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot[: rows.n_rows])
+        if found:
             warnings.warn(start_line(mechanism, found), StartWarning, stacklevel=3)
 
     def _refresh(self) -> None:

@@ -249,7 +249,10 @@ def assemble(mechanism: Mechanism) -> System:
     library = native.load(key)
     if library is None:
         with native.sole_compiler(key):
-            library = native.load(key) or _compiled(mechanism, key)
+            library = native.load(key)  # another process may have compiled it meanwhile
+            if library is None:
+                with native.compiling(f"the kernels of {mechanism.name!r}"):
+                    library = _compiled(mechanism, key)
     return System(mechanism, library)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import types
@@ -27,8 +28,13 @@ def typed(owner: str, function: Callable[..., Any], values: Mapping[str, Any]) -
 
 
 def choices_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """{parameter: its default}."""
-    return {name: p.default for name, p in inspect.signature(function).parameters.items()}
+    """{parameter: its default}, made where a dataclass makes it; `inspect.Parameter.empty` for none."""
+    made = {
+        field.name: field.default_factory()
+        for field in (dataclasses.fields(function) if dataclasses.is_dataclass(function) else ())
+        if field.default_factory is not dataclasses.MISSING
+    }
+    return {name: made.get(name, p.default) for name, p in inspect.signature(function).parameters.items()}
 
 
 def _as(where: str, value: Any, hint: Any) -> Any:

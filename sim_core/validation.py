@@ -10,15 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.validation import check_beams
-from sim_core.mechanism import (
-    COORDINATES,
-    GROUND,
-    Actuator,
-    Body,
-    Joint,
-    Mechanism,
-    SpinRelation,
-)
+from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation
 from sim_core.outputs import names_of
 from sim_core.quantities import Captured, Tunable, Vector3, value_of
 

@@ -15,6 +15,7 @@ from viewer.series import Floats, Ring, Series, Track, Whole, row_at
 VECTORS = ("position", "velocity", "effort")
 DIVERGED = "diverged"  # the kind of event that says so
 USUAL, OUT_OF_ALL = 0.9, 10.0  # so many states are this small; one so many times larger shows no motion any more
+PATH = "path"  # a message that has such a field, points (3n,), lays it over the picture as `overlay` does
 SCALARS = ("phi", "phidot", "energy")
 
 
@@ -73,6 +74,8 @@ class Signals:
                 self.diverge(message.timestamp)
         elif isinstance(message, Reference):
             self._append("reference", message.name, message.timestamp, message.position)
+        elif isinstance(path := getattr(message, PATH, None), list):
+            self.overlay.append(message.timestamp, [_leaf(topic)], [len(path) // 3], path[: len(path) // 3 * 3])
 
     def outputs_at(self, time: float) -> dict[str, float]:
         """The outputs of the last state at or before `time`, by name."""
@@ -160,8 +163,20 @@ def _add_poses(signals: Signals, recording: Recording) -> None:
 
 
 def _add_lines(signals: Signals, recording: Recording) -> None:
-    for name, track in (("lines", signals.lines), ("overlay", signals.overlay)):
-        columns = recording.get(f"{signals.robot}/{name}")
-        if columns is not None:
-            for row in zip(*(columns[field] for field in ("timestamp", "name", "count", "points")), strict=True):
-                track.append(float(row[0]), [str(one) for one in row[1]], [int(one) for one in row[2]], row[3])
+    for topic, columns in recording.items():
+        robot, _, leaf = topic.rpartition("/")
+        if robot != signals.robot:
+            continue
+        if {"name", "count", "points"} <= set(columns):
+            track = signals.overlay if leaf == "overlay" else signals.lines
+            for time, names, counts, points in zip(
+                *(columns[field] for field in ("timestamp", "name", "count", "points")), strict=True
+            ):
+                track.append(float(time), [str(name) for name in names], [int(count) for count in counts], points)
+        elif PATH in columns:
+            for time, path in zip(columns["timestamp"], columns[PATH], strict=True):
+                signals.overlay.append(float(time), [leaf], [len(path) // 3], path[: len(path) // 3 * 3])
+
+
+def _leaf(topic: str) -> str:
+    return topic.rpartition("/")[2]

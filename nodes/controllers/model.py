@@ -11,6 +11,7 @@ import numpy as np
 
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.runtime.node import Context, Node, Outgoing
+from nodes.runtime.plan import suggestion
 from nodes.wire.messages import JointCommand, Message, Reference, RobotState
 from robots.registry import build
 from sim_core.inverse import DrivenDynamics
@@ -55,7 +56,7 @@ class ModelOfRobot:
         self.joints = list(params.joints or [joint for joint in self.names if joint in driven])
         for joint in self.joints:
             if joint not in driven:
-                raise ValueError(f"joints: {name!r} has no actuator on joint {joint!r}; it has on {', '.join(driven)}")
+                raise ValueError(f"joints: {name!r} has no actuator on joint {joint!r}{suggestion(joint, driven)}")
         if len(set(self.joints)) < len(self.joints):
             raise ValueError(f"joints is {self.joints}; name each once")
         self.actuators = [driven[joint].name for joint in self.joints]

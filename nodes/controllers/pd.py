@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 
@@ -39,6 +41,10 @@ class JointPD(Node):
     listens = {"state": RobotState, "reference": Reference}
     speaks = {"command": JointCommand}
     Params = JointPDParams
+
+    @classmethod
+    def commands(cls, params: JointPDParams, plan: Mapping[str, Any]) -> Collection[str] | None:
+        return params.joints
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context

@@ -9,13 +9,14 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from nodes.hil.streams import Floats, Gap, Pairing, Pairs, Stream, StreamError, gaps
+from nodes.hil.streams import Floats, Gap, Pairing, Pairs, Stream, StreamError, gaps, segments
 
 MAX_DELAY_S = 0.2
 LAGS = 41  # delays tried at a time; each of the two rounds after the first looks closer
 MOST_PAIRS = 4000  # in the search of the delay
 MOVES = 1e-4  # rad or m: a joint that stays within this does not move
 DEAD_FOR_S = 0.25  # a position that is the same for this long, while the joint was predicted to move, is dead
+DEAD_SAMPLES = 6  # in such a stretch: between two samples that are far apart nothing is known
 DEAD_MOVE = 0.02  # share of its range that the joint was to move meanwhile, and 3 steps of the encoder
 FEWEST_PAIRS = 16
 COHERENCE_WINDOW = 1024
@@ -210,11 +211,12 @@ def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
     changes = np.abs(np.diff(m))
     resolution = float(changes[changes > 0.0].min()) if (changes > 0.0).any() else 0.0
     clear = max(DEAD_MOVE * float(np.ptp(p)), 3.0 * resolution, 10.0 * MOVES)
-    edges = [0, *(np.flatnonzero(changes > 0.0) + 1).tolist(), len(m)]
+    cuts = [part.start for part in segments(t)]
+    edges = sorted({0, *(np.flatnonzero(changes > 0.0) + 1).tolist(), *cuts, len(m)})
     found = []
     for first, after in pairwise(edges):
         last = after - 1
-        if t[last] - t[first] < DEAD_FOR_S:
+        if t[last] - t[first] < DEAD_FOR_S or after - first < DEAD_SAMPLES:
             continue
         move = float(np.ptp(p[first:after]))
         if move > clear:
@@ -229,8 +231,6 @@ def coherence(pairs: Pairs, joint: int) -> float | None:
     From the longest stretch without a gap, by Welch's method.
     """
     from scipy import signal
-
-    from nodes.hil.streams import segments
 
     longest = max(segments(pairs.time), key=lambda part: part.stop - part.start)
     m, p = pairs.measured[longest, joint], pairs.predicted[longest, joint]

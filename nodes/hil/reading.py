@@ -71,15 +71,17 @@ def read_case(
     sim = plan.get("sim", {})
     described = other.description or first.description
     sliding = [joint.name for joint in described.joints if joint.unit == "m"] if described is not None else []
+    compared = _compared_with(_plan(first)) or _compared_with(plan)
+    settle_s = compared.get("settle_s", 0.0)
     return Case(
-        _source(first, measured),
-        _source(other, predicted),
+        _source(first, measured, settle_s),
+        _source(other, predicted, settle_s),
         str(sim.get("robot", "")),
         sim.get("parameters", {}),
         frozenset(sliding),
         other is first and _commands_are_efforts(first, predicted),
         (first.description.step_s if first.description is not None else 0.0) or math.inf,
-        _limits(_plan(first)) or _limits(plan),
+        {key: value for key, value in compared.items() if key in Limits.__struct_fields__},
     )
 
 
@@ -89,7 +91,7 @@ def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
     return topic not in recording.topics or bool((recording[topic]["mode"] == "effort").all())
 
 
-def _source(recording: Recording, topic: str) -> Source:
+def _source(recording: Recording, topic: str, settle_s: float) -> Source:
     if topic not in recording.topics:
         raise StreamError(f"{recording.path} has no topic {topic!r}; its topics are {', '.join(recording.topics)}")
     columns = recording[topic]
@@ -98,11 +100,11 @@ def _source(recording: Recording, topic: str) -> Source:
     what = f"{recording.path.name} {topic}"
     placed = simulation_time(recording, topic, what)
     if placed is None:
-        return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
+        return Source(str(recording.path), topic, stream_of(columns, what).since(settle_s), recording.truncated)
     time, clock = placed
     known = np.isfinite(time)
     stream = stream_of({name: column[known] for name, column in {**columns, "timestamp": time}.items()}, what)
-    return Source(str(recording.path), topic, stream, recording.truncated, clock)
+    return Source(str(recording.path), topic, stream.since(settle_s), recording.truncated, clock)
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
@@ -127,8 +129,10 @@ def _plan(recording: Recording) -> dict[str, Any]:
         return {}
 
 
-def _limits(plan: Mapping[str, Any]) -> dict[str, Any]:
+def _compared_with(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the launch file's hil_compare node."""
     for node in plan.get("nodes", []):
         if str(node.get("run", "")).endswith(COMPARER):
-            return {key: value for key, value in node.get("params", {}).items() if key in Limits.__struct_fields__}
+            found: dict[str, Any] = node.get("params", {})
+            return found
     return {}

@@ -105,14 +105,15 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     stamps = columns["timestamp"] - 1e-9 * origin_ns
     heard = np.asarray(columns["log_time"], dtype=float)
     sent, time = 1e-9 * (states["sent_ns"] - origin_ns), np.asarray(states["timestamp"], dtype=float)
-    found, sigma = np.full(len(stamps), np.nan), np.full(len(stamps), np.nan)
+    found, sigma, known = np.full(len(stamps), np.nan), np.full(len(stamps), np.nan), np.zeros(len(stamps), dtype=bool)
     for clock in theirs.clocks:  # of what each stretch between two steps says, what is nearest to when it was heard
         ours = (stamps - clock.offset_s + clock.drift * clock.since) / (1.0 + clock.drift)
         on_server, servers_sigma = servers.near(ours)
-        said = _between(on_server, sent, time)
-        nearer = np.isfinite(said) & ~(np.abs(found - heard) <= np.abs(said - heard))
-        found[nearer] = said[nearer]
+        said, inside = _between(on_server, sent, time)
+        nearer = ~(np.abs(found - heard) <= np.abs(said - heard))
+        found[nearer], known[nearer] = said[nearer], inside[nearer]
         sigma[nearer] = np.hypot(_uncertainty(clock, ours), servers_sigma)[nearer]
+    found[~known] = np.nan
     _leave_out_overlaps(found)
     known = np.isfinite(found)
     if not known.any():
@@ -156,16 +157,18 @@ def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Column
     return {name: column[best] for name, column in rows.items()}
 
 
-def _between(at: Floats, sent: Floats, time: Floats) -> Floats:
-    """Simulation time when the server's clock showed `at`; NaN outside, in gaps, and where time was put back."""
+def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Simulation time when the server's clock showed `at`, and whether that is known.
+
+    It is not outside of the states, in gaps, and where time was put back.
+    """
     order = np.r_[True, np.diff(np.maximum.accumulate(sent)) > 0.0]
     sent, time = sent[order], time[order]
     after = np.clip(np.searchsorted(sent, at), 1, len(sent) - 1)
     width, rise = sent[after] - sent[after - 1], time[after] - time[after - 1]
     known = (at >= sent[0]) & (at <= sent[-1]) & (rise >= 0.0)
     known &= width <= max(GAP_FACTOR * float(np.median(np.diff(sent))), 2.0 * OVERLAP_S)
-    said = time[after - 1] + rise * (at - sent[after - 1]) / width
-    return np.where(known, said, np.nan)
+    return time[after - 1] + rise * (at - sent[after - 1]) / width, known
 
 
 def _leave_out_overlaps(time: Floats) -> None:

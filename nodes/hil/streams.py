@@ -60,6 +60,17 @@ class Stream:
         velocity, effort = (None if each is None else each[:, columns] for each in (self.velocity, self.effort))
         return Stream(self.time, tuple(names), self.position[:, columns], velocity, effort, self.notes)
 
+    def since(self, start_s: float) -> Stream:
+        """The same from a stamp on; StreamError where fewer than two samples are left."""
+        if start_s <= self.time[0]:
+            return self
+        first = int(np.searchsorted(self.time, start_s))
+        if len(self.time) - first < 2:
+            raise StreamError(f"stamps end at {self.time[-1]:g} s; nothing is left after settle_s = {start_s:g} s")
+        velocity, effort = (None if each is None else each[first:] for each in (self.velocity, self.effort))
+        note = f"the first {start_s:g} s are left out (settle_s)"
+        return Stream(self.time[first:], self.names, self.position[first:], velocity, effort, (*self.notes, note))
+
 
 def stream_of(columns: Mapping[str, NDArray[Any]], what: str) -> Stream:
     """The stream of a recorded state topic. StreamError for one with fewer than two samples, or changing joints.

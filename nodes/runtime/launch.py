@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -13,10 +14,11 @@ from types import FrameType
 from typing import Any
 
 from nodes.runtime.display import Display, NodeLine
+from nodes.runtime.far_nodes import FarNodes, site_of
 from nodes.runtime.observer import Observer
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, load_node_class, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
-from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Supervisor
+from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.wire.domain import domain_folder
 from nodes.wire.messages import Status
 from nodes.wire.registry import Registry
@@ -24,6 +26,7 @@ from nodes.wire.service import ServiceError
 from nodes.wire.sockets import sweep
 from nodes.wire.topics import resolve
 
+COMPARER = "hil_compare.py:HilCompare"
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
@@ -49,11 +52,11 @@ def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -
     `began` (time.monotonic) is what the time to the first state counts from, by default now.
     """
     began = time.monotonic() if began is None else began
-    with Registry(plan.domain), contextlib.ExitStack() as stack:
+    with Registry(plan.domain, site=site_of(plan, plan.sim.host)) as registry, contextlib.ExitStack() as stack:
         observer = Observer(plan.domain)
         stack.callback(observer.close)
         display = stack.enter_context(Display(plan.duration_s))
-        launch = Launch(plan, observer, display, began)
+        launch = Launch(plan, observer, display, began, registry)
         stack.enter_context(launch.signals())
         launch.run(view=view)
     launch.show_failure()
@@ -64,8 +67,11 @@ def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -
 class Launch:
     """One launch in a domain whose registry is up; `run` it once, in the main thread."""
 
-    def __init__(self, plan: Plan, observer: Observer, display: Display, began: float) -> None:
+    def __init__(self, plan: Plan, observer: Observer, display: Display, began: float, registry: Registry) -> None:
         self.plan = plan
+        self._registry = registry
+        self._strangers: dict[str, int] = {}
+        self._far = FarNodes(plan, observer, display)
         self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode, method=plan.sim.method_text())
         self._observer = observer
         self._display = display
@@ -76,7 +82,7 @@ class Launch:
         self._signal = 0
         classes = {node.name: load_node_class(node.run, plan.folder) for node in plan.nodes}
         self._speakers = {name for name, cls in classes.items() if cls.speaks}
-        files = (_file_of(node, plan.folder) for node in plan.nodes)
+        files = (_file_of(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
         self._files = {file: _identity(file) for file in files if file is not None}
         self._names = ["sim", *(node.name for node in plan.nodes)]
         self._folder = domain_folder(plan.domain)
@@ -88,32 +94,26 @@ class Launch:
             environment={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
 
-    @contextlib.contextmanager
-    def signals(self) -> Iterator[None]:
+    def signals(self) -> contextlib.AbstractContextManager[None]:
         """Ctrl-C, SIGTERM and SIGHUP end the run in order; a second one kills what is left."""
+        return on_signals(self._asked)
 
-        def asked(number: int, _frame: FrameType | None) -> None:
-            self._supervisor.in_a_hurry = bool(self._signal)
-            self._signal = self._signal or number
-
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = [(number, signal.signal(number, asked)) for number in numbers]
-        try:
-            yield
-        finally:
-            for number, handler in before:
-                signal.signal(number, handler)
+    def _asked(self, number: int, _frame: FrameType | None) -> None:
+        self._supervisor.in_a_hurry = bool(self._signal)
+        self._signal = self._signal or number
 
     def run(self, *, view: bool = False) -> None:
         """Start, resume, watch until the end, stop, sum up. No child is left, whatever happens."""
         try:
             self._supervisor.start(self._programs(view))
-            if self._watch(lambda: self._supervisor.ready, STARTING_TICK_S):
+            if self._watch(lambda: self._supervisor.ready and self._far.ready, STARTING_TICK_S):
                 self._resume()
                 self._watch(self._is_over, RUNNING_TICK_S)
             self._gather()
         finally:
+            self._registry.ending = True  # the other hosts end what is theirs
             self._supervisor.stop()
+            self._far.wait_until_gone()
             sweep(self._folder)  # those that were killed could not
             self._show_output()
         self._finish()
@@ -121,17 +121,8 @@ class Launch:
     def _programs(self, view: bool) -> list[Program]:
         path = self._folder / PLAN_FILE
         save_plan(self.plan, path)
-        python = [sys.executable, "-P", "-m"]
-        # Its own pid, because a launch that was killed before a child could look is nobody's parent any more.
-        process = [*python, "nodes.runtime.process", "--parent", str(os.getpid()), "--plan", str(path), "--node"]
-        programs = [Program("sim", [*process, "sim"])]
-        lockstep = self.plan.sim.mode == "lockstep"
-        for node in self.plan.nodes:
-            # A restarted node has forgotten the run, so what came after would be no run of this plan.
-            restart = "never" if lockstep else node.restart
-            if restart != node.restart:
-                self._display.say(f"lockstep: restart = {node.restart!r} does not apply", node.name)
-            programs.append(Program(node.name, [*process, node.name], restart, node.max_restarts))
+        programs = [program("sim", path)]
+        programs += node_programs(self.plan, self.plan.sim.host, path, self._display)
         if view:
             viewer = [sys.executable, "-P", "-c", VIEWER, str(os.getpid()), str(self.plan.domain)]
             programs.append(Program("viewer", viewer, needed=False))
@@ -147,6 +138,7 @@ class Launch:
                 return False
             self._show_output()
             self._observer.hear(tick_s)
+            self._far.look(self._supervisor.ready)
             self._display.update(self._observer.time, self._lines())
         return True
 
@@ -205,10 +197,12 @@ class Launch:
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         failed = self._failure is not None and self._failure.name == name
         is_silent = name in self._speakers and counters.get("sent") == 0 and not failed
+        self._strangers[name] = counters.get("strangers", 0)
+        self.summary.strangers = sum(self._strangers.values()) + self._registry.strangers
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),
             refused=counters.get("refused", 0),
-            restarts=self._supervisor.children[name].restarts,
+            restarts=self._supervisor.children[name].restarts if name in self._supervisor.children else 0,
             heard_in_silence=counters.get("received", 0) if is_silent else 0,
             last_refusal=refusal,
         )
@@ -221,6 +215,9 @@ class Launch:
         for file, before in self._files.items():
             if _identity(file) != before:  # what stood there untouched is of another run
                 summary.take_file(file)
+        recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
+        if recorded and any(node.run.endswith(COMPARER) for node in self.plan.nodes):
+            summary.look = f"armswing hil report {shlex.quote(recorded[0])}"
         if self._failure is not None:
             summary.exit_code = self._failure.exit_code
             summary.ended = f"node {self._failure.name!r} {self._failure.reason}"
@@ -263,7 +260,7 @@ class Launch:
             state = status.state if status is not None and known else child.state
             lost = status.counters.get("lost", 0) if status is not None else None
             lines.append(NodeLine(name, child.pid, state, lost, _detail(status)))
-        return lines
+        return [*lines, *self._far.lines()]
 
     def _show_output(self) -> None:
         failed = self._failure.name if self._failure is not None else None
@@ -272,6 +269,37 @@ class Launch:
                 self._display.say(line, name)
             elif line.strip():
                 self._unshown.append(line)  # they come at the end, and no line comes twice
+
+
+def program(name: str, plan_file: Path, restart: Restart = "never", max_restarts: int = 3) -> Program:
+    """The process of one node of a saved plan; "sim" is the server."""
+    # Its own pid, because a launch that was killed before a child could look is nobody's parent any more.
+    command = [sys.executable, "-P", "-m", "nodes.runtime.process", "--parent", str(os.getpid())]
+    return Program(name, [*command, "--plan", str(plan_file), "--node", name], restart, max_restarts)
+
+
+def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> list[Program]:
+    """The processes of a host's nodes."""
+    programs = []
+    for node in plan.nodes_on(host):
+        # A restarted node has forgotten the run, so what came after would be no run of this plan.
+        restart: Restart = "never" if plan.sim.mode == "lockstep" else node.restart
+        if restart != node.restart:
+            display.say(f"lockstep: restart = {node.restart!r} does not apply", node.name)
+        programs.append(program(node.name, plan_file, restart, node.max_restarts))
+    return programs
+
+
+@contextlib.contextmanager
+def on_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP call `asked` while entered."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [(number, signal.signal(number, asked)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def _detail(status: Status | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import zmq
 
 from nodes.wire.bus import Subscriber
+from nodes.wire.domain import domain_folder
 from nodes.wire.messages import Status
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import RegistryLink
@@ -26,17 +27,34 @@ ASK_TIMEOUT_S = 1.0
 class Observer:
     """Listens to the status of every node of a domain, and to the state only until it has begun.
 
+    folder          the domain's
     status          {node: the last Status it said}
     first_state_at  time.monotonic() at the first state after the simulation ran, None until then
     """
 
     def __init__(self, domain: int) -> None:
+        self.folder = domain_folder(domain)
         self.status: dict[str, Status] = {}
         self.first_state_at: float | None = None
         self._link = RegistryLink(domain)
         self._subscriber = Subscriber(zmq.Context.instance(), ["status"], "launch")
         self._first: Subscriber | None = None
         self._deaf_to: dict[str, str] = {}  # {node: the address of it that was refused}
+
+    @property
+    def registry_instance(self) -> str:
+        """Which registry was heard of last, "" before any."""
+        return self._link.instance
+
+    @property
+    def hears_registry(self) -> bool:
+        """Whether it was heard of lately."""
+        return self._link.hears
+
+    @property
+    def ending(self) -> bool:
+        """Whether the registry said that the launch is about to end."""
+        return self._link.ending
 
     def entry(self, name: str) -> NodeEntry | None:
         """The registry's entry of a node, None when it has none."""

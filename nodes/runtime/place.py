@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable
 
 import zmq
 
+from nodes.wire import door
 from nodes.wire.bus import Context, Publisher
 from nodes.wire.domain import ipc_endpoint
 from nodes.wire.messages import Status
+from nodes.wire.refusals import Refusals
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import OnChange, RegistryLink
 from nodes.wire.service import ServiceServer
+from nodes.wire.site import read_site
 
 STATUS_PERIOD_S = 0.5
 STATUS_TOPIC = "status"
@@ -23,6 +26,7 @@ STATUS_TOPIC = "status"
 class Place:
     """Binds a node's sockets and enters it at the registry; `open` once the node can be spoken to.
 
+    Its sockets are open to this host by ipc, and where the launch has others to them too, by tcp and with keys.
     Endpoints carry the process id, so that a restarted node is a new publisher and never a silent successor.
 
     now_ns  the node's clock, in nanoseconds since the epoch
@@ -41,8 +45,9 @@ class Place:
         self.context = context
         self.stop = threading.Event()
         self.status = Status(node=name, state="starting")
-        self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock, now_ns)
-        self.service = ServiceServer(context, name, self.endpoint("service"), now_ns)
+        self.far = read_site(domain).far
+        self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock, now_ns, self.far)
+        self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.far)
         self._link: RegistryLink | None = None
         self._said: tuple[str, str] | None = None
         self._status_due = 0.0
@@ -57,21 +62,38 @@ class Place:
         speaks: Iterable[str],
         listens: Iterable[str],
         lossless: bool = False,
-        **more: str,
+        **more: tuple[str, str],
     ) -> None:
-        """Enter the registry; `more` are further endpoints. RegistryError when the name is taken."""
+        """Enter the registry; `more` are further endpoints, near and far. RegistryError when the name is taken."""
+        ends = {
+            "data": (self.publisher.endpoint, self.publisher.far),
+            "service": (self.service.endpoint, self.service.far),
+            **more,
+        }
         self._link = RegistryLink(self.domain, on_change)
         self._link.keep(
             NodeEntry(
                 name=self.name,
                 pid=os.getpid(),
                 state=self.status.state,
-                endpoints={"data": self.publisher.endpoint, "service": self.service.endpoint, **more},
+                endpoints={use: near for use, (near, _) in ends.items()},
+                far={use: far for use, (_, far) in ends.items() if far},
                 speaks=[*speaks, STATUS_TOPIC],
                 listens=list(listens),
                 lossless=lossless,
             )
         )
+
+    @property
+    def refusals(self) -> list[Refusals]:
+        """What its sockets refused that every node has."""
+        link = [] if self._link is None else [self._link.refusals]
+        return [self.publisher.refusals, self.service.refusals, *link]
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What its sockets counted that are open to other hosts; empty where none is."""
+        return {"strangers": door.strangers(self.context)} if self.far else {}
 
     def set_state(self, state: str, detail: str = "") -> None:
         """Say how the node is, at the registry and with the next status."""

@@ -24,6 +24,7 @@ WATCHDOG_S = 0.1  # in realtime, where nothing else is asked for
 PLAN_FILE = "plan.json"  # of a live launch, in its domain's folder
 PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # of a launch file, outside of its tables
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+LOCAL = "localhost"  # the host of a launch that has one
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -42,6 +43,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     speed        simulated seconds per wall second in realtime, 0.001 .. 1000
     rate_hz      of the state, in simulation time, None: every step
     deadline_ms  how long lockstep waits for one participant's reply
+    host         where the server and the registry run, one of [hosts]; the only host where there are none
     """
 
     robot: str
@@ -56,6 +58,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     rate_hz: float | None = None
     poses_hz: float = 60.0
     deadline_ms: float = 1000.0
+    host: str = LOCAL
 
     @property
     def step_s(self) -> float:
@@ -100,7 +103,7 @@ def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
 
 
 class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One node process. `every`: called on each n-th step in lockstep."""
+    """One node process. `every`: called on each n-th step in lockstep; `host`: by default the server's."""
 
     name: str
     run: str
@@ -108,7 +111,7 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     restart: Literal["never", "on-failure", "always"] = "never"
     max_restarts: int = 3
     params: dict[str, Any] = {}
-    host: str = "localhost"
+    host: str = LOCAL
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -127,7 +130,7 @@ class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A whole launch. `folder`: where relative paths of `run` resolve first."""
+    """A whole launch. `folder`: where relative paths of `run` resolve first; `hosts`: {name: address in numbers}."""
 
     name: str
     sim: SimPlan
@@ -137,6 +140,11 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     domain: int = 0
     duration_s: float | None = None
     folder: str = "."
+    hosts: dict[str, str] = {}
+
+    def nodes_on(self, host: str) -> list[NodePlan]:
+        """The nodes that run on a host."""
+        return [node for node in self.nodes if node.host == host]
 
     def node(self, name: str) -> NodePlan:
         """The node of that name; PlanError names those there are."""
@@ -275,7 +283,7 @@ def type_text(kind: Any) -> str:
 
 
 def _plan(document: dict[str, Any], file: Path) -> Plan:
-    top = {"sim", "nodes", "milestones", *PLAIN_KEYS}
+    top = {"sim", "nodes", "milestones", "hosts", *PLAIN_KEYS}
     for key in document:
         if key not in top:
             raise PlanError(f"{file}: unknown key {key!r}{suggestion(key, top)}")
@@ -290,7 +298,7 @@ def _plan(document: dict[str, Any], file: Path) -> Plan:
         convert(table, Milestone, f"{file}: milestone {table.get('name', f'number {index}')!r}")
         for index, table in enumerate(_tables(document, "milestones", file), 1)
     ]
-    rest: dict[str, Any] = {key: document[key] for key in ("seed", "domain", "duration_s") if key in document}
+    rest: dict[str, Any] = {key: document[key] for key in ("seed", "domain", "duration_s", "hosts") if key in document}
     plan = convert(
         {
             "name": document.get("name", file.stem),
@@ -328,6 +336,9 @@ def _override(document: dict[str, Any], override: str, where: str) -> None:
             names = ", ".join(["sim", *(str(table.get("name")) for table in _node_tables(document))])
             raise PlanError(f"--set {override!r}: write node.key=value; {owner!r} alone is no key; nodes are {names}")
         document[owner] = value
+        return
+    if owner == "hosts" and isinstance(hosts := document.setdefault("hosts", {}), dict):
+        hosts[key] = value
         return
     table = _owner(document, owner, override, where)
     if owner == "sim" and (first := key.partition(".")[0]) not in SimPlan.__struct_fields__:

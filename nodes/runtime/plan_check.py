@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from nodes.runtime.handlers import uncalled
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
 from nodes.runtime.plan import (
+    LOCAL,
     NAME,
     SPEED_MAX,
     SPEED_MIN,
@@ -28,7 +30,7 @@ from nodes.runtime.plan import (
 from nodes.wire.messages import Message
 from nodes.wire.topics import ROBOT_TOPICS, lookup, resolve
 
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
 
 def check_plan(plan: Plan, file: Path) -> None:
@@ -36,6 +38,7 @@ def check_plan(plan: Plan, file: Path) -> None:
 
     A `run` that is not found below the plan's folder is made absolute.
     """
+    _check_hosts(plan, file)
     _check_sim(plan, file)
     actuators = _check_robot(plan, file)
     seen: set[str] = {"sim"}
@@ -81,6 +84,28 @@ def _check_commands(
             what = f"actuator {name!r}, which" if len(names) < len(actuators) else "the actuators that"
             raise PlanError(f"{where}: commands {what} node {commanders[name]!r} commands; one must go")
         commanders[name] = node
+
+
+def _check_hosts(plan: Plan, file: Path) -> None:
+    """Names and addresses of [hosts]; a node without a host, or with this computer's, is where the server is."""
+    for name, address in plan.hosts.items():
+        where = f"{file}: [hosts]: key {name!r}"
+        if not NAME.fullmatch(name) or name in LOCAL_HOSTS:
+            raise PlanError(f"{where}: a host's name is letters, digits and _, a letter first, and not {LOCAL}")
+        try:
+            ip_address(address)
+        except ValueError:
+            raise PlanError(f"{where}: {address!r} is no address in numbers, as 192.168.1.20") from None
+    named: list[tuple[str, SimPlan | NodePlan]] = [
+        ("[sim]", plan.sim),
+        *((f"node {node.name!r}", node) for node in plan.nodes),
+    ]
+    for owner, each in named:
+        if each.host in LOCAL_HOSTS and (each is not plan.sim or not plan.hosts):
+            each.host = plan.sim.host
+        elif each.host not in plan.hosts:
+            there = f"; its hosts are {', '.join(plan.hosts)}" if plan.hosts else "; a table [hosts] names them"
+            raise PlanError(f"{file}: {owner}: key 'host': {each.host!r} is not in [hosts]{there}")
 
 
 def _check_sim(plan: Plan, file: Path) -> None:
@@ -171,8 +196,6 @@ def _check_node(node: NodePlan, seen: set[str], where: str) -> None:
         raise PlanError(f"{where}: key 'every': {node.every} is not at least 1 (steps)")
     if node.max_restarts < 0:
         raise PlanError(f"{where}: key 'max_restarts': {node.max_restarts} is below zero")
-    if node.host not in LOCAL_HOSTS:
-        raise PlanError(f"{where}: key 'host': {node.host!r} is not this host; other hosts come with keys")
 
 
 def _node_class(node: NodePlan, plan: Plan, file: Path, where: str) -> type[Node]:

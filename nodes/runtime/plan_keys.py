@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from nodes.runtime.plan import Milestone, NodePlan, Plan, SimPlan, type_text
-from sim_core.integrators.steppers import STEPPERS
-from sim_core.stabilization.stabilizers import STABILIZERS
+from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
+from sim_core.stabilization.membership import FuzzySets
+from sim_core.stabilization.stabilizers import stabilizers_by_name
+from sim_core.typed import choices_of
 
 # What no name or type says. A test asks for a line for each key, and for no other.
 ABOUT = {
@@ -16,6 +19,7 @@ ABOUT = {
         "name": "what the plan is called; by default as its file",
         "seed": "of all randomness of its nodes",
         "domain": "which of several launches on this computer, 0 .. 232; --domain goes before it",
+        "hosts": 'a table of computers, name = "address"; each has the keys of the others',
         "duration_s": "s of simulation time, then the run ends; without it, Ctrl-C does; --duration goes before it",
     },
     "[sim]": {
@@ -31,6 +35,7 @@ ABOUT = {
         "rate_hz": "Hz of the state in simulation time; without it, every step",
         "poses_hz": "Hz of the bodies' poses in simulation time",
         "deadline_ms": "ms that lockstep waits for one node's answer",
+        "host": "one of [hosts], where the server runs and `armswing launch` is given no --host",
     },
     "[[nodes]]": {
         "name": "of your choice, once in a plan",
@@ -39,7 +44,7 @@ ABOUT = {
         "restart": "whether it is started again when it ends; never in lockstep",
         "max_restarts": "how often at most",
         "params": "of the node, its class `Params` says which",
-        "host": "this computer; no other yet",
+        "host": "one of [hosts], by default the server's",
     },
     "[[milestones]]": {
         "name": "of your choice",
@@ -50,6 +55,32 @@ ABOUT = {
         "required": "whether the exit code is 1 when it is missed",
         "after": "name of another milestone: this one counts only once that one was reached",
     },
+}
+# Parameters of steppers and stabilizers, one line each; a test asks for all of them.
+ABOUT_PARAMETERS = {
+    "alpha": "1/s, of 2 alpha Phidot; by default 1/h, or beta where that is given",
+    "beta": "1/s, of beta^2 Phi; by default sqrt2/h, or alpha where that is given",
+    "Kp": "gain of Phi",
+    "Ki": "gain of the integral of Phi",
+    "Kd": "gain of Phidot",
+    "Ku": "gain of what the rules give",
+    "weight": "pseudo_inverse | mass: in which metric a correction is least",
+    "level": "both | position | velocity: what is corrected",
+    "inside_rhs": "true: the correction stays inside the right-hand side, as in the papers; violations then grow",
+    "sets": "fuzzy sets: kind = triangle (set I) | trapezoid (set II) | gaussian (set III), conjunction, width",
+    "conjunction": "product | minimum: how the memberships of Phi and Phidot are joined",
+    "width": "plateau of a trapezoid or sigma of a Gaussian, up to 0.5; triangles have none",
+    "sigma": "of the Gaussians, 0.05 .. 0.5",
+    "permitted": "[|Phi|, |Phidot|] left over: Kp = 1/|Phi|, Kd = 1/|Phidot|, Ku = 100 Kp; without it 1e2, 1e-2, 1e4",
+    "saturation": "violation at which the control saturates, in the rows' unit; by default 1 % of the robot's length",
+    "pole": "0 .. 1, of the sampled loop; by default what the stepper says",
+    "phi": "|Phi| that the first step leaves, summed over the rows",
+    "phidot": "|Phidot| that the first step leaves, summed over the rows",
+    "speed": "2-norm of the start's coordinate rates",
+    "tolerance": "of Newton's iteration, relative",
+    "rho": "0 .. 1, what a step leaves of the fastest vibration",
+    "rtol": "relative error allowed in a step",
+    "atol": "absolute error allowed in a step",
 }
 TABLES: dict[str, type[msgspec.Struct]] = {
     "": Plan,
@@ -64,12 +95,31 @@ def keys(table: str) -> Iterator[tuple[str, str, str, str]]:
     """(key, type, default, what it is) of a table of TABLES."""
     methods: dict[str, Iterable[str]] = {}
     if table == "[sim]":
-        methods = {"stepper": STEPPERS, "stabilizer": STABILIZERS}
+        methods = {"stepper": STEPPERS, "stabilizer": stabilizers_by_name()}
     for field in msgspec.structs.fields(TABLES[table]):
         if field.name not in NOT_IN_A_FILE.get(table, ()):
             about = ABOUT[table].get(field.name, "")
             names = f": {', '.join(methods[field.name])}" if field.name in methods else ""
             yield field.name, type_text(field.type), _default(table, field), about + names
+
+
+def parameters(kind: str) -> Iterator[tuple[str, str, str, str]]:
+    """(method, key, default, what it is) of every stepper or stabilizer that takes parameters."""
+    makers = ADJUSTABLE if kind == "stepper" else stabilizers_by_name()
+    for name, maker in makers.items():
+        for key, default in choices_of(maker).items():
+            yield name, key, default_text(default), ABOUT_PARAMETERS[key]
+
+
+def default_text(default: object) -> str:
+    """A parameter's default as launch files have it; "required" for none, "-" for one that follows from others."""
+    if default is inspect.Parameter.empty:
+        return "required"
+    if default is None:
+        return "-"
+    if isinstance(default, str | bool | int | float):
+        return msgspec.json.encode(default).decode()
+    return f'{{ kind = "{default.kind}" }}' if isinstance(default, FuzzySets) else str(default)
 
 
 def _default(table: str, field: msgspec.structs.FieldInfo) -> str:

@@ -67,7 +67,7 @@ class Runner:
         self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told, self._now_ns)
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
-            self._turns = TurnServer(self._context, self._hosted, self._place.endpoint("step"))
+            self._turns = TurnServer(self._context, self._hosted, self._place.endpoint("step"), self._place.far)
         self._links = self._make_links(lockstep)
         self._wake = Wake()
         streams = self._turns is None
@@ -115,7 +115,7 @@ class Runner:
         place, hosted = self._place, self._hosted
         try:
             with StopSignals(self._wake, place.stop):
-                more = {} if self._turns is None else {"step": self._turns.endpoint}
+                more = {} if self._turns is None else {"step": (self._turns.endpoint, self._turns.far)}
                 listens = ["*"] if hosted.hears_all else list(hosted.hears)
                 speaks = [topic for topic, _ in hosted.speaks.values()]
                 place.open(self._on_change, speaks, listens, hosted.lossless, **more)
@@ -243,7 +243,7 @@ class Runner:
 
     def _measure(self) -> None:
         links = self._links
-        refusals = [links.subscriber.refusals, self._hosted.refusals, self._place.service.refusals]
+        refusals = [links.subscriber.refusals, self._hosted.refusals, *self._place.refusals]
         if self._turns is not None:
             refusals.append(self._turns.refusals)
         self._place.status.refusal = last_of(*refusals)
@@ -253,6 +253,7 @@ class Runner:
             "lost": links.lost,
             "refused": sum(each.count for each in refusals),
             "overruns": self._overruns,
+            **self._place.counters,
             **self._hosted.node.counters,
         }
         self._place.status.figures = dict(self._hosted.node.figures)

@@ -214,6 +214,7 @@ class SimHost:
             "lost": self._links.lost,
             "watchdog_trips": server.actuation.trips,
             "commands": server.actuation.commands,
+            **place.counters,
         }
         place.status.timing = server.timing()
         place.status.refusal = last_of(*self._refusals)
@@ -224,7 +225,8 @@ class SimHost:
 
     @property
     def _refusals(self) -> tuple[Refusals, ...]:
-        return self._server.refusals, self._links.subscriber.refusals, self._place.service.refusals
+        ports = [port.refusals for _, port in self._ports.values()]
+        return self._server.refusals, self._links.subscriber.refusals, *self._place.refusals, *ports
 
     # -- participants
 
@@ -299,6 +301,7 @@ class SimHost:
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),
                 "lost": self._links.lost,
+                **self._place.counters,
             }
         if name == "shutdown":
             self._place.stop.set()

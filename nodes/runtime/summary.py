@@ -47,7 +47,7 @@ class Load(msgspec.Struct, kw_only=True):
 
     def text(self) -> str:
         """ "peak 12.3 N m, rms 4.1 N m (25 %, 8 % of 50 N m)"."""
-        text = f"peak {self.peak:.3g} {self.unit}, rms {self.rms:.3g} {self.unit}"
+        text = f"peak {_plain(self.peak)} {self.unit}, rms {_plain(self.rms)} {self.unit}"
         if self.limit is None:
             return text
         peak, rms = (100.0 * value / self.limit for value in (self.peak, self.rms))
@@ -64,6 +64,7 @@ class Summary(msgspec.Struct, kw_only=True):
     figures         {node: what it measured of its work, the unit in the name}
     verdicts        {node that judges the run: "passed ..." or "failed ..."}
     nodes           {listener: what it lost}
+    strangers       how often somebody without an allowed key was turned away, over all sockets
     method          stepper, stabilizer and step
     """
 
@@ -94,8 +95,10 @@ class Summary(msgspec.Struct, kw_only=True):
     verdicts: dict[str, str] = {}
     nodes: dict[str, ListenerLoss] = {}
     refused_commands: dict[str, str] = {}
+    strangers: int = 0
     files: list[FileWritten] = []
     method: str = ""
+    look: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -142,11 +145,13 @@ class Summary(msgspec.Struct, kw_only=True):
         for name, load in self.loads.items():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():
-            yield name, ", ".join(f"{key} {value:.3g}" for key, value in figures.items())
+            yield name, ", ".join(figure_text(key, value) for key, value in figures.items())
         yield from self.verdicts.items()
         yield from self._node_lines()
         for file in self.files:
             yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"
+        if self.look:
+            yield "in detail", self.look
         if self.ended:
             yield "ended", f"{self.ended}, exit code {self.exit_code}"
 
@@ -160,6 +165,8 @@ class Summary(msgspec.Struct, kw_only=True):
             if loss.refused:
                 last = f", the last on {loss.last_refusal}" if loss.last_refusal else ""
                 yield "messages refused", f"{name} {loss.refused}{last}"
+        if self.strangers:
+            yield "strangers", f"{self.strangers} times one without an allowed key was turned away"
         restarts = {name: loss.restarts for name, loss in self.nodes.items() if loss.restarts}
         if restarts:
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())
@@ -173,6 +180,22 @@ class Summary(msgspec.Struct, kw_only=True):
     def to_json(self) -> bytes:
         """The summary as JSON, indented."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
+
+
+UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz", "N": "N"}
+
+
+def figure_text(name: str, value: float) -> str:
+    """A figure that a node measured, the unit out of its name: "peak error 0.012 rad" of peak_error_rad."""
+    words, _, unit = name.rpartition("_")
+    if words and unit in UNITS:
+        return f"{words.replace('_', ' ')} {value:.3g} {UNITS[unit]}"
+    return f"{name.replace('_', ' ')} {value:.3g}"
+
+
+def _plain(value: float) -> str:
+    """Three digits without a power of ten: "1000", "4.13", and "0" for what is but rounding."""
+    return f"{value:.0f}" if abs(value) >= 100.0 or abs(value) < 1e-9 else f"{value:.3g}"
 
 
 def seconds_text(seconds: float) -> str:

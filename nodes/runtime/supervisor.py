@@ -18,7 +18,7 @@ from typing import Literal
 
 from nodes.runtime.logs import Log
 
-READY_DEADLINE_S = 30.0
+READY_DEADLINE_S = 60.0  # without a word: a cold start compiles, says so, and may be slow
 # Of the 5 s a stop may take: time for the polite request, then for SIGTERM, then SIGKILL.
 POLITE_S = 2.0
 TERMINATE_S = 1.0
@@ -26,6 +26,8 @@ KILL_S = 1.0
 LONGEST_BACKOFF_S = 5.0
 SHOWN_LINES = 40  # a traceback through the runner, whole
 POLL_S = 0.01
+
+Restart = Literal["never", "on-failure", "always"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Program:
 
     name: str
     command: Sequence[str]
-    restart: Literal["never", "on-failure", "always"] = "never"
+    restart: Restart = "never"
     max_restarts: int = 3
     backoff_s: float = 0.25
     needed: bool = True
@@ -73,6 +75,7 @@ class Child:
     was_ready: bool = False
     restarts: int = 0
     started_at: float = 0.0
+    heard_at: float = 0.0  # when it last wrote a line
     exit_code: int | None = None
     start_again_at: float = 0.0
     is_deaf: bool = False
@@ -160,13 +163,18 @@ class Supervisor:
         elif child.state == "starting":
             if self.is_ready(program.name, child.pid):
                 child.state, child.was_ready = "running", True
-            elif now - child.started_at > self.ready_deadline_s:
+            elif now - max(child.started_at, child.heard_at) > self.ready_deadline_s:
                 return self._failure(child, 1, f"not ready within {self.ready_deadline_s:g} s")
         return None
 
     def new_lines(self) -> list[tuple[str, str]]:
         """(name, line) of what the children wrote since the last call."""
-        return [(name, line) for name, child in self.children.items() for line in child.log.new_lines()]
+        lines = []
+        for name, child in self.children.items():
+            if new := child.log.new_lines():
+                child.heard_at = time.monotonic()
+                lines += [(name, line) for line in new]
+        return lines
 
     def stop(self) -> None:
         """End every child, and what it started, within 5 s: a request, then SIGTERM, then SIGKILL."""

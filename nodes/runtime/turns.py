@@ -31,7 +31,7 @@ class LockstepError(RuntimeError):
 class TurnServer:
     """A participant's side: takes requests, has the node do its turn, replies with what it said."""
 
-    def __init__(self, context: Context, hosted: HostedNode, endpoint: str) -> None:
+    def __init__(self, context: Context, hosted: HostedNode, endpoint: str, far: str = "") -> None:
         self.received = self.sent = 0
         self.refusals = Refusals(hosted.name)
         self._hosted = hosted
@@ -39,11 +39,11 @@ class TurnServer:
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
-            self._claim = Claim(self._socket, endpoint)
+            self._claim = Claim(self._socket, endpoint, far, hosted.name)
         except ValueError:
             self._socket.close()
             raise
-        self.endpoint = self._claim.endpoint
+        self.endpoint, self.far = self._claim.endpoint, self._claim.far
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
@@ -110,6 +110,7 @@ class RemotePort:
         self.name = name
         self.every = every
         self.lossless = lossless
+        self.refusals = Refusals(name)
         self._listens = frozenset(listens)
         self._speaks = speaks
         self._deadline_s = deadline_s
@@ -148,15 +149,18 @@ class RemotePort:
                 reply = self._socket.recv()
             except zmq.Again:
                 break
-            while self._socket.getsockopt(RCVMORE):
-                reply = self._socket.recv()
             try:
+                if self._socket.getsockopt(RCVMORE):
+                    self._socket.recv_multipart()
+                    raise msgspec.ValidationError("more than one frame")
                 seq, said = _reply_decoder.decode(reply)
-            except _NOT_A_TURN:
+            except _NOT_A_TURN as error:
+                self.refusals.refuse("(turn)", f"not a reply: {error}")
                 continue
             if seq == self._seq:
                 self._awaited = False
                 return said
+            self.refusals.refuse("(turn)", f"a reply to turn {seq}, not {self._seq}")
         raise self._silent()
 
     def _silent(self) -> LockstepError:

@@ -11,7 +11,7 @@ import numpy as np
 from nodes.studies import charmie_figures as figures
 from nodes.studies.charmie_claims import claims, saved, seen, times
 from nodes.studies.charmie_runs import COMPILED, MODELS, NUMPY, clouds, springs, times_of, validation
-from nodes.studies.study import Assumption, Part, Plot, Results, Section, Study, Table, pace
+from nodes.studies.study import Assumption, Column, Part, Plot, Results, Section, Study, Table, pace
 from robots.charmie.actuator_loads import load_report
 from robots.charmie.spring_study import SpringStudy
 
@@ -119,7 +119,7 @@ def sections() -> tuple[Section, ...]:
                     size=(10.5, 4.6),
                 ),
             ),
-            (Table("table5", "Table 5 of this machine: 1000 steps, s.", table5),),
+            (Table("table5", "Table 5 of this machine: 1000 steps.", table5, TIMES),),
         ),
         loads_section(),
         springs_section(),
@@ -157,8 +157,9 @@ def loads_section() -> Section:
         (
             Table(
                 "actuator_loads",
-                "Every actuator over the validation motion: efforts in N or N m, shares of the limit, powers in W.",
+                "Every actuator over the validation motion.",
                 lambda results: loads_rows(results, seen(results).efforts),
+                LOADS,
             ),
         ),
     )
@@ -181,14 +182,44 @@ def springs_section() -> Section:
             ),
         ),
         (
-            Table("springs", "The springs before and after.", springs_rows),
+            Table("springs", "The springs before and after.", springs_rows, SPRINGS),
             Table(
                 "squat_loads",
                 "Every actuator over the squat with the springs as they are.",
                 lambda results: loads_rows(results, results.parts["springs"].before),
+                LOADS,
             ),
         ),
     )
+
+
+TIMES = {
+    "model": Column("model"),
+    "bodies": Column("bodies"),
+    "way": Column("way"),
+    "kinematics_s": Column("kinematics alone (s)"),
+    "with_dynamics_s": Column("with dynamics (s)"),
+    "saved_without_dynamics": Column("saved without dynamics (%)", 100.0),
+}
+LOADS = {
+    "name": Column("actuator"),
+    "unit": Column("unit of efforts"),
+    "limit": Column("limit"),
+    "peak": Column("largest effort"),
+    "rms": Column("RMS effort"),
+    "peak_share": Column("largest, of the limit (%)", 100.0),
+    "rms_share": Column("RMS, of the limit (%)", 100.0),
+    "peak_power": Column("largest power (W)"),
+    "most_braking": Column("largest braking power (W)"),
+}
+SPRINGS = {
+    "spring": Column("spring"),
+    "state": Column("numbers"),
+    "stiffness_N_per_m": Column("stiffness (N/m)"),
+    "pretension_N": Column("pretension (N)"),
+    "actuator": Column("actuator beside it"),
+    "actuator_rms_N": Column("RMS force of the actuator (N)"),
+}
 
 
 def table5(results: Results) -> list[dict[str, Any]]:

@@ -21,14 +21,35 @@ class Plot:
     size: tuple[float, float] = (10.5, 5.6)
 
 
+class Column(NamedTuple):
+    """How the page shows a column: its heading in words with the unit, and how much a number grows by that unit."""
+
+    heading: str
+    factor: float = 1.0
+
+    def text(self, value: Any) -> str:
+        """A value as the page has it."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return f"{value * self.factor:.4g}"
+        return "–" if value is None else str(value)
+
+
 @dataclass(frozen=True)
 class Table:
-    """Rows beside the pictures: as CSV and JSON under `file`, and on the page where they are `shown`."""
+    """Rows beside the pictures: as CSV and JSON under `file`, and on the page where they are `shown`.
+
+    columns  {name in the files: how the page shows it}
+    """
 
     file: str
     caption: str
     rows: Callable[[Any], list[dict[str, Any]]]
+    columns: Mapping[str, Column] = field(default_factory=dict)
     shown: bool = True
+
+    def column(self, name: str) -> Column:
+        """How the page shows a column; one that nobody said anything of by its name."""
+        return self.columns.get(name, Column(name.replace("_", " ")))
 
 
 @dataclass(frozen=True)

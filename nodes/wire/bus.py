@@ -22,6 +22,7 @@ Context = zmq.Context[zmq.Socket[bytes]]
 
 PROBE = b"~"  # after every robot name: a fresh connection sends its subscriptions in this order
 BATCH = 256
+SUBSCRIPTIONS = (b"\x01", b"\x00")  # how a subscription begins, and how its end does
 
 
 class Publisher:
@@ -34,16 +35,18 @@ class Publisher:
         endpoint: str,
         wall_clock: bool = True,
         now_ns: Callable[[], int] = time.time_ns,
+        far: str = "",
     ) -> None:
         self.name = name
+        self.refusals = Refusals(name)
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         try:
-            self._claim = Claim(self.socket, endpoint)
+            self._claim = Claim(self.socket, endpoint, far, name)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint = self._claim.endpoint
+        self.endpoint, self.far = self._claim.endpoint, self._claim.far
         self._stamper = Stamper(wall_clock, now_ns)
         self._topics: dict[str, bytes] = {}
         self._latched: dict[bytes, bytes] = {}
@@ -74,7 +77,10 @@ class Publisher:
             if not is_readable(self.socket):
                 return
             frames = self.socket.recv_multipart(zmq.NOBLOCK)
-            if len(frames) != 1 or not frames[0].startswith(b"\x01"):
+            if len(frames) != 1 or not frames[0].startswith(SUBSCRIPTIONS):
+                self.refusals.refuse("(subscription)", "not a subscription")
+                continue
+            if not frames[0].startswith(SUBSCRIPTIONS[0]):
                 continue
             wanted = frames[0][1:]
             if wanted == PROBE:

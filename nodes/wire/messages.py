@@ -209,8 +209,8 @@ class Event(Message, kw_only=True):
 
     kind    of a change of configuration ("grip", "release", "fall" of a gibbon), or its guard's name; "reset",
             "restore", "diverged"; "set" of a parameter; of one who commands "refused", "safe" (silent: the actuators
-            were made safe) or "held" (gone: its last command holds); "clock_step": the clock of `node` was put forward
-            or back
+            were made safe) or "held" (gone: its last command holds); "clock_step": the clock of `node` was put
+            forward or back
     before  of a change of configuration the state, coordinates then velocities; `after` likewise
     energy  lost in the change, J
     node    whose parameter was set, or who commanded
@@ -299,3 +299,47 @@ class PeerClock(Message, kw_only=True):
     uncertainty_s: float | None = None
     exchanges: int = 0
     steps: int = 0
+
+
+class SwingPlan(Message, kw_only=True):
+    """How one hand swings to its next place on the line while the other grips, and what the elbow does for it.
+
+    number    counts the plans up; a later plan takes the place of an earlier one from its start on
+    hand      that grips meanwhile, "a" or "b"; the other swings
+    start     s of simulation time; duration s from there to the arrival
+    release   whether the swinging hand lets go at the start; otherwise it has already
+    elbow     rad, as measured: sum of elbow[k] s^k, s from 0 to 1 over the duration; at rest at the end
+    torque    N m of the elbow at equal times from start to end
+    path      x, y, z in m of the swinging hand at equal times from start to end (3n,)
+    target    m along the line, where it shall grip
+    gap       m that the plan misses the line by, and `miss` m along it
+    closing   m/s at which the hand comes up to the line
+    """
+
+    number: int = 0
+    hand: str = ""
+    start: float = 0.0
+    duration: float = 0.0
+    release: bool = False
+    elbow: list[float] = []
+    torque: list[float] = []
+    path: list[float] = []
+    target: float = 0.0
+    gap: float = 0.0
+    miss: float = 0.0
+    closing: float = 0.0
+
+
+class SwingProgress(Message, kw_only=True):
+    """What became of the plans, said whenever it changes.
+
+    plan        number of the plan that is followed, 0 for none
+    refused     number of the last plan that came after its start and is not followed, 0 for none
+    late        how many came so
+    hand_overs  hands that gripped after a swing
+    """
+
+    plan: int = 0
+    refused: int = 0
+    late: int = 0
+    hand_overs: int = 0

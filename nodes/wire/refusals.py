@@ -11,10 +11,14 @@ QUIET_S = 5.0
 
 
 class Refusals:
-    """Counts refused frames and warns at most once per QUIET_S and topic, naming topic and reason."""
+    """Counts refused frames and warns at most once per QUIET_S and topic, naming topic and reason.
 
-    def __init__(self, owner: str) -> None:
+    told  how the warning is worded: owner, count, topic, reason
+    """
+
+    def __init__(self, owner: str, told: str = "%s: dropped %d on topic %s: %s") -> None:
         self.owner = owner
+        self._told = told
         self.count = 0
         self.last = ""
         self.last_at = 0.0  # time.monotonic()
@@ -34,7 +38,7 @@ class Refusals:
             self._said.clear()
             self._since = {topic: self._since[topic]}
         self._said[topic] = now
-        log.warning("%s: dropped %d on topic %s: %s", self.owner, self._since.pop(topic), topic, reason[:200])
+        log.warning(self._told, self.owner, self._since.pop(topic), topic, reason[:200])
 
 
 def last_of(*refusals: Refusals) -> str:

@@ -14,9 +14,22 @@ from pathlib import Path
 import msgspec
 import zmq
 
+from nodes.wire import door
 from nodes.wire.domain import domain_folder, ipc_endpoint
 from nodes.wire.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
+from nodes.wire.site import (
+    LOCAL,
+    Site,
+    calls_endpoint,
+    far_registry,
+    forget_site,
+    news_endpoint,
+    read_site,
+    write_site,
+)
 from nodes.wire.sockets import AddressError, Claim, check_address, lock, lock_path, make_socket, sweep
+
+__all__ = ["Registry", "RegistryClient", "calls_endpoint", "news_endpoint"]
 
 LEASE_S = 5.0
 NEWS_S = 0.5
@@ -36,37 +49,35 @@ class RegistryAbsent(RegistryError):  # noqa: N818  says where the registry is, 
 class NodeEntry(msgspec.Struct, kw_only=True):
     """One node. state as in Status; endpoints {"data": ..., "service": ..., "step": ...}.
 
+    host        its host's name in the plan
+    far         the endpoints for other hosts, by tcp and with keys; empty where the plan has one host
     lossless    in fast it is told every message, and the simulation waits for it
     generation  counts up each time a name is taken by another process, given by the registry
     """
 
     name: str
     pid: int
-    host: str = "localhost"
+    host: str = LOCAL
     state: str = "starting"
     endpoints: dict[str, str] = {}
     speaks: list[str] = []
     listens: list[str] = []
     generation: int = 0
     lossless: bool = False
+    far: dict[str, str] = {}
+
+    def seen_from(self, host: str) -> NodeEntry:
+        """The entry with the endpoints that a node of this host connects to: ipc never leaves its host."""
+        return self if self.host == host else msgspec.structs.replace(self, endpoints=self.far)
 
 
 class News(msgspec.Struct, kw_only=True):
-    """All that the registry knows. `instance` differs after it was restarted."""
+    """All that the registry knows. `instance` differs after it was restarted; `ending`: the launch is."""
 
     instance: str
     revision: int
     nodes: list[NodeEntry]
-
-
-def calls_endpoint(domain: int) -> str:
-    """Where the registry takes calls."""
-    return ipc_endpoint(domain, "registry")
-
-
-def news_endpoint(domain: int) -> str:
-    """Where the registry publishes `News`, at every change and twice a second."""
-    return ipc_endpoint(domain, "registry-news")
+    ending: bool = False
 
 
 def is_alive(pid: int) -> bool:
@@ -77,11 +88,39 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-class Registry:
-    """Serves a domain from a thread of its own, as a context manager. A second one is refused in one line."""
+class Hold:
+    """A domain of this host, held by one process at a time; RegistryError, one line, for the second."""
 
-    def __init__(self, domain: int, lease_s: float = LEASE_S) -> None:
+    def __init__(self, domain: int) -> None:
+        self._file = domain_folder(domain) / "registry-owner"
+        self.folder = domain_folder(domain)
+        descriptor = lock(self._file)
+        if descriptor is None:
+            pid = lock_path(self._file).read_text().strip()
+            raise RegistryError(
+                f"domain {domain} is live already (pid {pid}): stop it, or choose --domain or ARMSWING_DOMAIN"
+            )
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._lock = descriptor
+
+    def release(self) -> None:
+        """Let another process have it."""
+        lock_path(self._file).unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+class Registry:
+    """Serves a domain from a thread of its own, as a context manager. A second one is refused in one line.
+
+    site    this host among those of the launch; with an address it is open to the others, by keys
+    ending  set it, and whoever listens hears that the launch is about to end
+    """
+
+    def __init__(self, domain: int, lease_s: float = LEASE_S, site: Site | None = None) -> None:
         self.domain = domain
+        self.site = site or Site()
+        self.ending = False
         self._lease_s = lease_s
         self._entries: dict[str, NodeEntry] = {}
         self._renewed: dict[str, float] = {}
@@ -92,30 +131,36 @@ class Registry:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Registry:
-        folder = domain_folder(self.domain)
-        held = folder / "registry-owner"
-        descriptor = lock(held)
-        if descriptor is None:
-            pid = lock_path(held).read_text().strip()
-            raise RegistryError(
-                f"domain {self.domain} is live already (pid {pid}): stop it, or choose --domain or ARMSWING_DOMAIN"
-            )
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
-        self._lock, self._held = descriptor, held
+        self._hold = Hold(self.domain)
+        sweep(self._hold.folder)
+        self._context: Context = zmq.Context()
         try:
-            sweep(folder)
-            self._context: Context = zmq.Context()
-            self._server = ServiceServer(self._context, "registry", calls_endpoint(self.domain))
-            self._news = make_socket(self._context, zmq.XPUB)
-            self._news.setsockopt(zmq.XPUB_VERBOSE, 1)
-            self._claim = Claim(self._news, news_endpoint(self.domain))
+            self._open()
         except AddressError as error:
-            os.close(descriptor)
+            self._context.destroy()
+            self._hold.release()
             raise RegistryError(str(error)) from None
+        write_site(self.domain, self.site)
         self._thread = threading.Thread(target=self._serve, name="registry", daemon=True)
         self._thread.start()
         return self
+
+    def _open(self) -> None:
+        calls, news = far_registry(self.domain, self.site.address) if self.site.address else ("", "")
+        self._server = ServiceServer(self._context, "registry", ipc_endpoint(self.domain, "registry"), far=calls)
+        self._news = make_socket(self._context, zmq.XPUB)
+        self._news.setsockopt(zmq.XPUB_VERBOSE, 1)
+        try:
+            self._claim = Claim(self._news, ipc_endpoint(self.domain, "registry-news"), news, "registry")
+        except AddressError:
+            self._news.close()
+            self._server.close()
+            raise
+
+    @property
+    def strangers(self) -> int:
+        """How often somebody without an allowed key was turned away."""
+        return door.strangers(self._context)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -131,35 +176,42 @@ class Registry:
         self._news.close()
         self._claim.release()
         self._context.term()
-        lock_path(self._held).unlink(missing_ok=True)
-        os.close(self._lock)
+        forget_site(self.domain)
+        self._hold.release()
 
     def _serve(self) -> None:
         poller = zmq.Poller()
         poller.register(self._server.socket, zmq.POLLIN)
         poller.register(self._news, zmq.POLLIN)
-        said = 0.0
+        said, said_ending = 0.0, False
         while not self._stop.is_set():
             poller.poll(CHECK_MS)
             before = self._revision
             while (request := self._server.receive()) is not None:
                 self._answer(request)
             self._remove_the_dead()
-            if self._subscribed() or self._revision != before or time.monotonic() - said > NEWS_S:
+            if (
+                self._subscribed()
+                or (self._revision, self.ending) != (before, said_ending)
+                or time.monotonic() - said > NEWS_S
+            ):
+                said, said_ending = time.monotonic(), self.ending
                 self._say()
-                said = time.monotonic()
 
     def _subscribed(self) -> bool:
         new = False
         while True:
             try:
-                new |= self._news.recv_multipart(zmq.NOBLOCK)[0].startswith(b"\x01")
+                frames = self._news.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return new
+            if len(frames) != 1 or not frames[0].startswith((b"\x01", b"\x00")):
+                self._server.refusals.refuse("(subscription)", "not a subscription")
+            new |= frames[0].startswith(b"\x01")
 
     def _say(self) -> None:
         nodes = list(self._entries.values())
-        news = News(instance=self._instance, revision=self._revision, nodes=nodes)
+        news = News(instance=self._instance, revision=self._revision, nodes=nodes, ending=self.ending)
         self._news.send_multipart([NEWS_TOPIC, msgspec.msgpack.encode(news)])
 
     def _answer(self, request: Request) -> None:
@@ -189,10 +241,11 @@ class Registry:
         """Take an entry, or renew its lease; its generation. ValueError for an entry that no node could use."""
         _check(entry)
         old = self._entries.get(entry.name)
-        if old is not None and old.pid != entry.pid and is_alive(old.pid):
-            raise RegistryError(f"name {entry.name!r} is taken by the live process {old.pid}")
+        if old is not None and (old.pid, old.host) != (entry.pid, entry.host) and self._lives(old):
+            where = f" on host {old.host!r}" if old.host != self.site.host else ""
+            raise RegistryError(f"name {entry.name!r} is taken by the live process {old.pid}{where}")
         known = self._generations.get(entry.name, 0)
-        moved = old is None or old.pid != entry.pid or old.endpoints != entry.endpoints
+        moved = old is None or (old.pid, old.host) != (entry.pid, entry.host) or old.endpoints != entry.endpoints
         entry.generation = min(max(known + 1, entry.generation), LARGEST_GENERATION) if moved else known
         self._generations[entry.name] = entry.generation
         self._renewed[entry.name] = time.monotonic()
@@ -215,15 +268,21 @@ class Registry:
     def _remove_the_dead(self) -> None:
         oldest = time.monotonic() - self._lease_s
         for name, entry in list(self._entries.items()):
-            if self._renewed[name] < oldest or not is_alive(entry.pid):
+            if self._renewed[name] < oldest or not self._lives(entry):
                 self._unregister(name)
+
+    def _lives(self, entry: NodeEntry) -> bool:
+        """Whether its process runs; of one on another host its lease says so, and whether its key is still allowed."""
+        if entry.host == self.site.host:
+            return is_alive(entry.pid)
+        return all(door.is_welcome(self._context, end.partition("#")[2]) for end in entry.far.values())
 
 
 def _check(entry: NodeEntry) -> None:
     """Raise ValueError with one line unless others can work with the entry."""
     if not 0 <= entry.generation <= LARGEST_GENERATION:
         raise ValueError(f"generation is {entry.generation}, it must be in 0 .. 2**53")
-    for use, endpoint in entry.endpoints.items():
+    for use, endpoint in (*entry.endpoints.items(), *entry.far.items()):
         try:
             check_address(endpoint)
         except AddressError as error:
@@ -236,10 +295,15 @@ class RegistryClient:
     def __init__(self, domain: int, timeout_s: float = 2.0) -> None:
         self.domain = domain
         self.timeout_s = timeout_s
-        self._client = ServiceClient(calls_endpoint(domain))
+        self.site = read_site(domain)
+        try:
+            self._client = ServiceClient(calls_endpoint(domain))
+        except AddressError as error:
+            raise RegistryError(str(error)) from None
 
     def register(self, entry: NodeEntry) -> int:
         """Enter a node, or renew its lease (every few seconds, see `RegistryLink`); its generation."""
+        entry.host = self.site.host
         entry.generation = msgspec.convert(self._call("register", msgspec.to_builtins(entry)), int)
         return entry.generation
 
@@ -252,14 +316,23 @@ class RegistryClient:
         self._call("unregister", {"name": name})
 
     def nodes(self) -> list[NodeEntry]:
-        """All nodes there are now."""
-        return msgspec.convert(self._call("nodes", {}), list[NodeEntry])
+        """All nodes there are now, with the endpoints that this host reaches them at."""
+        entries = msgspec.convert(self._call("nodes", {}), list[NodeEntry])
+        return [entry.seen_from(self.site.host) for entry in entries]
+
+    def forget_the_dead(self, name: str) -> None:
+        """Take out an entry of this host whose process has ended, which a registry on another host cannot see."""
+        for entry in self.nodes():
+            if (entry.name, entry.host) == (name, self.site.host) and not is_alive(entry.pid):
+                self.unregister(name)
 
     def _call(self, name: str, args: dict[str, object]) -> object:
         try:
             return self._client.call(name, args, self.timeout_s)
         except ServiceTimeout:
-            line = f"no launch is live in domain {self.domain}: its registry does not answer"
+            at = self.site.calls.partition("#")[0]
+            where = f" at {at}; is the launch running there, and this computer's key allowed?" if at else ""
+            line = f"no launch is live in domain {self.domain}: its registry does not answer{where}"
             raise RegistryAbsent(line) from None
         except ServiceError as error:
             raise RegistryError(str(error)) from None

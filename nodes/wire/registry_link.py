@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 import zmq
 
+from nodes.wire.refusals import Refusals
 from nodes.wire.registry import (
     NEWS_TOPIC,
     News,
@@ -32,11 +33,16 @@ SILENCE_S = 2.0
 GRACE_S = 2.0  # after a restart of the registry: nodes it does not list yet are coming back
 POLL_MS = 100
 
+_news_decoder = msgspec.msgpack.Decoder(News)
+
 OnChange = Callable[[list[NodeEntry]], None]
 
 
 class RegistryLink:
     """Hears of changes on a thread of its own and calls `on_change` there with all nodes.
+
+    instance  which registry was heard of last, "" before any
+    ending    whether it said that the launch is about to end
 
     While the registry is away nothing changes; when it is back, the kept entry registers anew. No method but
     `keep` and `close` waits for the registry.
@@ -50,7 +56,11 @@ class RegistryLink:
         self._stop = threading.Event()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._client = RegistryClient(domain, timeout_s=1.0)
-        self._instance = ""
+        self._host = self._client.site.host
+        self._far = bool(self._client.site.calls)
+        self.refusals = Refusals("registry link")
+        self.ending = False
+        self.instance = ""
         self._grace_until = 0.0
         self._heard_at = time.monotonic()
         self._thread = threading.Thread(target=self._listen, name="registry link", daemon=True)
@@ -59,6 +69,8 @@ class RegistryLink:
     def keep(self, entry: NodeEntry) -> None:
         """Register now and keep registered; RegistryError only when the registry refuses the entry."""
         try:
+            if self._far:
+                self._client.forget_the_dead(entry.name)
             self._client.register(entry)
         except RegistryAbsent as error:
             log.warning("%s: %s; it will be told when it is back", entry.name, error)
@@ -83,7 +95,7 @@ class RegistryLink:
         while not self._stop.is_set():
             awake = dict(poller.poll(POLL_MS))
             if socket in awake:
-                self._hear(socket.recv_multipart()[-1])
+                self._hear(socket.recv_multipart())
             if self._wake in awake:
                 os.eventfd_read(self._wake)
                 self._renew()
@@ -98,27 +110,34 @@ class RegistryLink:
         """Whether the registry was heard of lately."""
         return time.monotonic() - self._heard_at < SILENCE_S
 
-    def _hear(self, payload: bytes) -> None:
+    def _hear(self, frames: list[bytes]) -> None:
         try:
-            news = msgspec.msgpack.decode(payload, type=News)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            if len(frames) != 2 or frames[0] != NEWS_TOPIC:
+                raise msgspec.ValidationError(f"{len(frames)} frames on {frames[0][:80]!r}")
+            news = _news_decoder.decode(frames[1])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self.refusals.refuse("(registry)", f"not its news: {error}")
             return
         self._heard_at = time.monotonic()
-        if news.instance != self._instance:
-            if self._instance:
+        if news.instance != self.instance:
+            if self.instance:
                 self._grace_until = self._heard_at + GRACE_S
-            self._instance = news.instance
+            self.instance = news.instance
+        self.ending = news.ending
         entry = self._entry
         if entry is not None and not any(e.name == entry.name and e.pid == entry.pid for e in news.nodes):
             self._renew()
-        nodes = news.nodes
+        nodes = [node.seen_from(self._host) for node in news.nodes]
         if self._heard_at < self._grace_until:
             listed = {node.name for node in nodes}
-            nodes = [*nodes, *(old for old in self.nodes if old.name not in listed and is_alive(old.pid))]
+            nodes = [*nodes, *(old for old in self.nodes if old.name not in listed and self._lives(old))]
         if nodes != self.nodes:
             self.nodes = nodes
             if self._on_change is not None:
                 self._on_change(nodes)
+
+    def _lives(self, entry: NodeEntry) -> bool:
+        return entry.host != self._host or is_alive(entry.pid)
 
     def _renew(self) -> None:
         entry = self._entry

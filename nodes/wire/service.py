@@ -69,19 +69,27 @@ class ServiceServer:
     """Takes calls on a ROUTER socket and answers them. One thread owns it.
 
     now_ns  the clock that it tells, in nanoseconds since the epoch
+    far     a second address, for other computers, by keys
     """
 
-    def __init__(self, context: Context, name: str, endpoint: str, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        endpoint: str,
+        now_ns: Callable[[], int] = time.time_ns,
+        far: str = "",
+    ) -> None:
         self.refusals = Refusals(name)
         self._now_ns = now_ns
         self.socket = make_socket(context, zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
         try:
-            self._claim = Claim(self.socket, endpoint)
+            self._claim = Claim(self.socket, endpoint, far, name)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint = self._claim.endpoint
+        self.endpoint, self.far = self._claim.endpoint, self._claim.far
 
     def receive(self) -> Request | None:
         """The next call that is here, None when there is none; what is no call is counted and dropped."""
@@ -135,6 +143,7 @@ class ServiceClient:
 
     def __init__(self, endpoint: str, context: Context | None = None) -> None:
         self.endpoint = endpoint
+        self.refusals = Refusals("caller")
         self._context = context or zmq.Context.instance()
         self._guard = threading.Lock()
         self._id = 0
@@ -164,13 +173,25 @@ class ServiceClient:
     def _exchange(self, payload: bytes, deadline: float) -> Reply | None:
         self._socket.send(payload, zmq.NOBLOCK)
         while (left := deadline - time.monotonic()) > 0.0 and self._socket.poll(math.ceil(left * 1e3)):
-            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zmq.Again):
-                reply = _reply_decoder.decode(self._socket.recv_multipart(zmq.NOBLOCK)[-1])
-                if reply.id == self._id:
+            with suppress(zmq.Again):
+                reply = self._understand(self._socket.recv_multipart(zmq.NOBLOCK))
+                if reply is not None:
                     return reply
         # a call that timed out must not wait in the socket for a server that starts an hour later
         self._socket.close()
         self._socket = self._open()
+        return None
+
+    def _understand(self, frames: list[bytes]) -> Reply | None:
+        """The reply that is waited for; anything else is counted and dropped."""
+        try:
+            reply = _reply_decoder.decode(frames[-1])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self.refusals.refuse("(reply)", f"not a reply: {error}")
+            return None
+        if reply.id == self._id and len(frames) == 1:
+            return reply
+        self.refusals.refuse("(reply)", f"{len(frames)} frames that answer call {reply.id}, not {self._id}")
         return None
 
     def close(self) -> None:

@@ -1,4 +1,7 @@
-"""Sockets with the options every link has, bound and connected where it is allowed: loopback and ipc.
+"""Sockets with the options every link has, bound and connected where it is allowed.
+
+Loopback and ipc are open; any other address comes with keys (CURVE) and an allow-list, and is written
+tcp://ADDRESS:PORT#KEY, KEY the public key of who is bound there, as hexadecimal digits.
 
 LINGER 0: a dead peer never holds up an exit. Frames above `LARGEST_FRAME` end the connection inside libzmq
 before they take memory; what is above the codec's limit and below that one the receiver counts and drops.
@@ -14,12 +17,15 @@ from pathlib import Path
 
 import zmq
 
+from nodes.wire import door, keys
 from nodes.wire.codec import MAX_BYTES
 from nodes.wire.domain import LONGEST_IPC_PATH
 
 LARGEST_FRAME = 4 * MAX_BYTES
 HEARTBEAT_MS = 100
 HEARTBEAT_TIMEOUT_MS = 300
+FAR_HEARTBEAT_TIMEOUT_MS = 1000  # on a real network a lost segment comes again after some 200 ms, or 600
+CONNECT_TIMEOUT_MS = 1000  # then a new attempt: the system's own pauses get longer and longer while a link is down
 RECONNECT_MS = 20
 LARGEST_PORT = 65535
 QUEUE = 10_000
@@ -34,7 +40,7 @@ class AddressError(ValueError):
 
 
 def check_address(endpoint: str) -> None:
-    """Raise AddressError unless the endpoint is ipc, inproc or tcp on loopback (port "*": one that is free)."""
+    """Raise AddressError unless the endpoint is ipc, inproc, tcp on loopback, or tcp with a key ("*": a free port)."""
     if "\0" in endpoint:
         raise AddressError(f"address {endpoint!r} is refused: it has a zero byte")
     scheme, separator, rest = endpoint.partition("://")
@@ -44,14 +50,27 @@ def check_address(endpoint: str) -> None:
         if len(rest.encode()) > LONGEST_IPC_PATH + 7:
             raise AddressError(f"ipc path {rest!r} is too long: at most {LONGEST_IPC_PATH} bytes")
         return
+    rest, _, key = rest.partition("#")
     host, _, port = rest.rpartition(":")
-    if separator and scheme == "tcp" and _is_loopback(host.strip("[]")):
+    if separator and scheme == "tcp" and (_is_loopback(host.strip("[]")) or (_is_number(host) and key)):
+        if key and not keys.KEY.fullmatch(key):
+            raise AddressError(f"address {endpoint!r} is refused: after # comes a key of 64 hexadecimal digits")
         if port == "*" or (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) <= LARGEST_PORT):
             return
         raise AddressError(f"address {endpoint!r} is refused: port {port!r} is not a number in 1 .. {LARGEST_PORT}")
     raise AddressError(
-        f"address {endpoint!r} is refused: only ipc and loopback are open, others come with keys (CURVE)"
+        f"address {endpoint!r} is refused: only ipc and loopback are open, others come with keys (CURVE), as"
+        f" tcp://10.0.0.1:17400#KEY; 'armswing keys new' makes one, 'armswing keys allow NAME KEY' lets another in"
     )
+
+
+def _is_number(host: str) -> bool:
+    """Whether this is an address in numbers: a name would be looked up, and by whom is nobody's to say."""
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:
@@ -81,24 +100,36 @@ def is_readable(socket: zmq.Socket[bytes]) -> bool:
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Connect; heartbeats on tcp, where a peer can vanish without a word. AddressError for what is no address."""
+    """Connect; heartbeats on tcp, where a peer can vanish without a word. AddressError for what is no address.
+
+    An endpoint with a key is connected to by CURVE, if the key is allowed.
+    """
     check_address(endpoint)
-    _heartbeats(socket, endpoint)
+    address, _, key = endpoint.partition("#") if endpoint.startswith("tcp://") else (endpoint, "", "")
+    _tcp_options(socket, address, far=bool(key))
     try:
-        socket.connect(endpoint)
+        if key:
+            keys.be_client(socket, key)
+        socket.connect(address)
+    except keys.KeysError as error:
+        raise AddressError(f"cannot connect to {address!r}: {error}") from None
     except zmq.ZMQError as error:
-        raise AddressError(f"cannot connect to {endpoint!r}: {error.strerror}") from None
+        raise AddressError(f"cannot connect to {address!r}: {error.strerror}") from None
 
 
 class Claim:
     """A bound address, held by a lock file where it is ipc: a second bind would silently steal a live path.
 
     endpoint  the address as others connect to it (the port filled in)
+    far       the second address, for other computers, with its key; "" where there is none
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], endpoint: str) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], endpoint: str, far: str = "", owner: str = "") -> None:
         check_address(endpoint)
-        _heartbeats(socket, endpoint)
+        _tcp_options(socket, endpoint)
+        self._socket = socket
+        self._context = socket.context
+        self._watched = False
         self._lock: int | None = None
         self._path = Path(endpoint.removeprefix("ipc://")) if endpoint.startswith("ipc://") else None
         if self._path is not None:
@@ -107,13 +138,33 @@ class Claim:
                 raise AddressError(f"address {endpoint!r} is in use by a live process")
         try:
             socket.bind(endpoint)
+            self.endpoint: str = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+            self.far = self._open_far(far, owner) if far else ""
         except zmq.ZMQError as error:
             self.release()
-            raise AddressError(f"cannot bind {endpoint!r}: {error.strerror}") from None
-        self.endpoint: str = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+            raise AddressError(f"cannot bind {far or endpoint!r}: {error.strerror}") from None
+        except AddressError:
+            self.release()
+            raise
+
+    def _open_far(self, address: str, owner: str) -> str:
+        """Bind for other computers too. Options hold for what is bound after them: the first address stays as it is."""
+        try:
+            key = keys.be_server(self._socket)
+        except keys.KeysError as error:
+            raise AddressError(f"address {address!r} is refused without keys: {error}") from None
+        check_address(f"{address}#{key}")
+        _tcp_options(self._socket, address, far=True)
+        door.enter(self._context, self._socket, owner)
+        self._watched = True
+        self._socket.bind(address)
+        return f"{self._socket.getsockopt_string(zmq.LAST_ENDPOINT)}#{key}"
 
     def release(self) -> None:
         """Remove the ipc path and let others have it; call after the socket is closed."""
+        if self._watched:
+            self._watched = False
+            door.leave(self._context, self._socket)
         if self._lock is not None and self._path is not None:
             self._path.unlink(missing_ok=True)
             lock_path(self._path).unlink(missing_ok=True)
@@ -155,8 +206,15 @@ def sweep(folder: Path) -> None:
                 os.close(descriptor)
 
 
-def _heartbeats(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    if endpoint.startswith("tcp://"):
-        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
-        socket.setsockopt(zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS)
+def _tcp_options(socket: zmq.Socket[bytes], endpoint: str, far: bool = False) -> None:
+    if not endpoint.startswith("tcp://"):
+        return
+    timeout_ms = FAR_HEARTBEAT_TIMEOUT_MS if far else HEARTBEAT_TIMEOUT_MS
+    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, timeout_ms)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, timeout_ms)
+    if far:
+        socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, door.HANDSHAKE_MS)
+    if "[" in endpoint:
+        socket.setsockopt(zmq.IPV6, 1)

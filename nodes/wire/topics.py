@@ -21,6 +21,8 @@ from nodes.wire.messages import (
     Residual,
     RobotState,
     Status,
+    SwingPlan,
+    SwingProgress,
     Twist,
 )
 
@@ -48,7 +50,10 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("cmd_vel", Twist),
         Topic("encoders", Encoders),
         Topic("measured", RobotState),
+        Topic("measured_encoders", Encoders),
         Topic("residual", Residual),
+        Topic("plan", SwingPlan),
+        Topic("swing", SwingProgress),
     )
 }
 GLOBAL_TOPICS: dict[str, Topic] = {

@@ -76,6 +76,18 @@ def wheel_turns(wheels: Wheels, before: ArrayLike, after: ArrayLike) -> Array:
     return wheel_rates(wheels, along)
 
 
+def moved(wheels: Wheels, before: ArrayLike, turns: ArrayLike) -> Array:
+    """Where (base_x, base_y, base_yaw) is after the wheels (n,) rolled by these angles, rad: undoes `wheel_turns`.
+
+    Along a circular arc, as if the twist was constant meanwhile; wheels that slip are balanced by least squares.
+    """
+    before = np.asarray(before, dtype=float)
+    along = twist_of(wheels, turns)
+    half = along[2] / 2.0
+    along[:2] *= np.sinc(half / math.pi)
+    return np.asarray(before + to_world(float(before[2] + half), along))
+
+
 def counts(wheels: Wheels, angles: ArrayLike) -> list[int]:
     """What the encoders show at wheel angles (n,), rad: whole pulses, unwrapped."""
     pulses = np.floor(np.asarray(angles, dtype=float) * (wheels.pulses_per_turn / (2.0 * math.pi)))

@@ -6,7 +6,7 @@ A link's frame sits on its joint's axis, with the axes of the body. Where the bo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
@@ -44,10 +44,14 @@ from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """The mechanism as URDF. Notes: loops left open, gravity, loads and springs, which URDF has no words for."""
+    """The mechanism as URDF. Notes: loops left open, gravity, loads and springs, which URDF has no words for.
+
+    Moving links without mass are noted too: the format takes them, not every reader does.
+    """
     branches = branches_of(mechanism)
     notes = [*closing(mechanism, (), open_tree, "URDF"), *_unsaid(mechanism)]
     notes += [line for branch in branches if (line := impossible_inertia(branch.body))]
+    notes += _without_mass(branches)
     robot = Element("robot", name=mechanism.name)
     for line in (
         title(mechanism),
@@ -65,6 +69,14 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     for kind in ("link", "joint"):
         require_unique(owner, kind, [element.attrib["name"] for element in robot.iter(kind)])
     return Export(document(robot), tuple(notes))
+
+
+def _without_mass(branches: Sequence[Branch]) -> Iterator[str]:
+    links = [motion.name for branch in branches for motion in branch.motions[:-1]]
+    links += [branch.body.name for branch in branches if branch.motions and is_massless(branch.body)]
+    if links:
+        names = ", ".join(map(repr, links))
+        yield f"moving links without mass: {names}; pinocchio takes them, MuJoCo does not; for it use --format mjcf"
 
 
 def _unsaid(mechanism: Mechanism) -> Iterator[str]:

@@ -5,7 +5,7 @@ holds it implicit, so that its stiffest vibration does not slow the iteration do
 every stage, it is Newton's method with the tangent of implicit.py.
 
 Memory: [a_q and a_v are there, their step, A is there, then A (n): the last acceleration, a_q, a_v (n, n)].
-Stage memory: q*, v*; then a, and generalized-alpha's acceleration at the start.
+Stage memory: q*, v*; then a. Generalized-alpha keeps its A, not a.
 """
 
 from __future__ import annotations
@@ -155,39 +155,40 @@ def close_midpoint(state, stages, memory, h):  # type: ignore[no-untyped-def]
 
 @inner
 def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
-    """q*, v* of generalized-alpha's end of the step, from the acceleration at its start, which sees what is new."""
+    """q*, v* of generalized-alpha's stage: what q, v there are but for the stage's acceleration.
+
+    A at the end is a / (1 - alpha_m) - old A; the first A is the acceleration at the start.
+    """
     state, stages, memory = m.state, m.stages, m.stepper
-    m.scalars[TIME] = time
-    accelerate(m, calls, law, h)
+    if memory[HAS_STAGES] == 0.0:
+        m.scalars[TIME] = time
+        accelerate(m, calls, law, h)
     for k in range(state.shape[1]):
-        a0 = state[DVDT, k]
-        stages[1, 1, k] = a0
         if memory[HAS_STAGES] == 0.0:
-            memory[KEPT + k] = a0
-        # A at the end is share * a + known
-        A0 = memory[KEPT + k]
-        known = rows[4, 0] * a0 - rows[5, 0] * A0
-        q, v = state[Q0, k], state[V0, k]
-        stages[0, 0, k] = q + h * v + h * h * ((0.5 - rows[6, 0]) * A0 + rows[6, 0] * known)
-        stages[0, 1, k] = v + h * ((1.0 - rows[7, 0]) * A0 + rows[7, 0] * known)
+            memory[KEPT + k] = state[DVDT, k]
+        A, q, v = memory[KEPT + k], state[Q0, k], state[V0, k]
+        stages[0, 0, k] = q + rows[2, 0] * h * (v + h * (0.5 - rows[5, 0] - rows[5, 0] * rows[4, 0]) * A)
+        stages[0, 1, k] = v + rows[2, 0] * h * (1.0 - rows[6, 0] - rows[6, 0] * rows[4, 0]) * A
 
 
 @inner
 def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
     """q, v at the end of the step, and A there into the memory."""
+    beta, gamma = rows[5, 0], rows[6, 0]
     for k in range(state.shape[1]):
-        a = stages[1, 0, k]
-        state[Q, k] = stages[0, 0, k] + h * h * rows[1, 0] * a
-        state[V, k] = stages[0, 1, k] + h * rows[0, 0] * a
-        memory[KEPT + k] = rows[3, 0] * a + rows[4, 0] * stages[1, 1, k] - rows[5, 0] * memory[KEPT + k]
+        A, q, v = memory[KEPT + k], state[Q0, k], state[V0, k]
+        ahead = rows[3, 0] * stages[1, 0, k] - rows[4, 0] * A
+        state[Q, k] = q + h * v + h * h * ((0.5 - beta) * A + beta * ahead)
+        state[V, k] = v + h * ((1.0 - gamma) * A + gamma * ahead)
+        memory[KEPT + k] = ahead
 
 
 @loop
 def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired or -1.
 
-    rows (k, 1): w_v / h, w_q / h^2, place of the stage in the step; generalized-alpha has five more: shares of a, of
-    the start's a and of A, then beta and gamma. lu, pivots, right, factored are scratch.
+    rows (k, 1): w_v / h, w_q / h^2, place of the stage in the step; generalized-alpha has four more: shares of a and of
+    the old A in the new one, beta and gamma. lu, pivots, right, factored are scratch.
     """
     alpha = rows.shape[0] > 3
     for step in range(n_steps):

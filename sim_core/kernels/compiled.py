@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -21,10 +22,14 @@ from numba.extending import intrinsic
 from sim_core.kernels.native import cache_folder, source_hash
 
 
+def _loops_folder() -> Path:
+    return cache_folder() / "loops" / source_hash()[:16]
+
+
 @contextmanager
 def _own_cache() -> Any:
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder() / "loops" / source_hash()[:16])
+    numba.config.CACHE_DIR = str(_loops_folder())
     try:
         yield
     finally:
@@ -35,6 +40,15 @@ def loop(function: Callable[..., Any]) -> Any:
     """Compile a stepping loop, kept on disk. Arguments are arrays and numbers; no exceptions come out."""
     with _own_cache():
         return numba.njit(cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+
+
+def is_kept(compiled: Any) -> bool:
+    """Whether a loop was compiled before, so that its first call only loads it; one in plain Python needs nothing."""
+    function = getattr(compiled, "py_func", None)
+    if function is None:
+        return True
+    files = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-*.nbi"
+    return any(_loops_folder().rglob(files))
 
 
 # a function that loops call, compiled into them; nothing else calls it, so it needs no entry from Python or C

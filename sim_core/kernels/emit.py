@@ -25,6 +25,8 @@ from sim_core.kernels.sincos import double
 FLAGS = "contract nsz"
 COMPARISONS = set(COMPARISON.values())
 TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
+LARGE = 12_000  # lines: a larger kernel that no step calls is compiled quickly, not well (LLVM's time grows faster)
+STEPPED = tuple(f"{name}{end}" for name in ("acceleration", "relaxed", "apply", "residual") for end in ("", "_inner"))
 WIDEST = 8  # angles per call of the vector sine and cosine
 
 
@@ -92,7 +94,9 @@ class Kernel:
             if not self._unread:
                 self._store()
         self._store()
-        head = f"define {linkage}void @{self.symbol}(ptr noalias readonly %in, ptr noalias readonly %out) nounwind {{"
+        quick = len(self._lines) > LARGE and not self.symbol.endswith(STEPPED)
+        how = "nounwind noinline optnone" if quick else "nounwind"
+        head = f"define {linkage}void @{self.symbol}(ptr noalias readonly %in, ptr noalias readonly %out) {how} {{"
         return "\n".join([head, "entry:", *self._lines, "  ret void", "}"])
 
     # -- writing ------------------------------------------------------------------------------------------------------

@@ -5,14 +5,18 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+log = logging.getLogger("armswing.compile")
 
 
 @cache
@@ -126,6 +130,15 @@ def object_code(ir: str, machine: Any) -> bytes:
 def linked(ir: str, symbols: list[str]) -> Library:
     """Compiled and loaded, and not stored."""
     return _link(object_code(ir, _new_target()), {"symbols": symbols}, from_cache=False)
+
+
+@contextmanager
+def compiling(what: str) -> Iterator[None]:
+    """Say on the log "armswing.compile" that this is compiled, as it takes seconds, and how long it took."""
+    log.info("compiling %s, a few seconds, once: %s keeps it", what, cache_folder())
+    began = time.perf_counter()
+    yield
+    log.info("compiled %s in %.1f s", what, time.perf_counter() - began)
 
 
 @contextmanager

@@ -56,13 +56,20 @@ def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
 class Stabilizer:
     """No stabilization, and the contract of the others.
 
-    sampled   U is computed at the start of a step and held over its stages
-    memory    numbers per row that the law keeps from step to step
+    sampled    U is computed at the start of a step and held over its stages
+    memory     numbers per row that the law keeps from step to step
+    asked_for  the name that `stabilizer_named` was given, which for a paper's controller says more; "" otherwise
     """
 
     name: ClassVar[str] = "none"
     sampled: ClassVar[bool] = False
     memory: ClassVar[int] = 0
+    asked_for: str = field(default="", init=False, repr=False, compare=False)
+
+    @property
+    def called(self) -> str:
+        """What messages call it: as the user did."""
+        return self.asked_for or self.name
 
     def law_address(self) -> int:
         """Address of the compiled law, 0 for none."""
@@ -314,7 +321,7 @@ def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
     if limit >= step_s * (1 - 1e-9):
         return ""
     return (
-        f"stabilizer {stabilizer.name!r} is stable under {stepper.name!r} up to a step of {limit * 1e3:.3g} ms; "
+        f"stabilizer {stabilizer.called!r} is stable under {stepper.name!r} up to a step of {limit * 1e3:.3g} ms; "
         f"the step asked for is {step_s * 1e3:.3g} ms"
     )
 
@@ -331,7 +338,9 @@ def stabilizer_named(name: str, **parameters: Any) -> Stabilizer:
     known = stabilizers_by_name()
     if name not in known:
         raise UnknownName("sim_core", "stabilizer", name, known)
-    return known[name](**typed(f"stabilizer {name!r}", known[name], parameters))
+    made = known[name](**typed(f"stabilizer {name!r}", known[name], parameters))
+    object.__setattr__(made, "asked_for", name)  # frozen, and of no meaning to what it does
+    return made
 
 
 def _require(owner: str, lowest: float, strict: bool = False, **gains: float | None) -> None:

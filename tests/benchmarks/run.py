@@ -20,7 +20,19 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
-BENCHMARKS = ("dynamics", "engines", "steppers", "kernels", "beam", "gibbon", "laws", "messages", "recorder", "startup")
+BENCHMARKS = (
+    "dynamics",
+    "engines",
+    "steppers",
+    "kernels",
+    "beam",
+    "gibbon",
+    "laws",
+    "messages",
+    "recorder",
+    "startup",
+    "footprint",
+)
 PEERS = {"exudyn": "exudyn", "pinocchio": "pin", "mujoco": "mujoco"}
 
 

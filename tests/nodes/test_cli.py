@@ -17,10 +17,13 @@ from nodes.runtime.cli import parameters
 from nodes.runtime.cli.application import app, run
 from nodes.runtime.cli.speaking import parse_message
 from nodes.runtime.cli.terminal import InputError
-from nodes.runtime.plan_keys import ABOUT, NOT_IN_A_FILE, TABLES
+from nodes.runtime.plan_keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
 from nodes.wire.recording import RecordingWriter
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from robots.registry import builder, names
+from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
+from sim_core.stabilization.stabilizers import stabilizers_by_name
+from sim_core.typed import choices_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SHADOWING = "raise ImportError('a folder of the user stands before ours')"
@@ -29,6 +32,7 @@ SHADOWING = "raise ImportError('a folder of the user stands before ours')"
 @pytest.fixture(autouse=True)
 def own_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("ARMSWING_DOMAIN", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -65,6 +69,7 @@ def test_the_commands_are_those_of_the_design() -> None:
         *("reproduce", "compare", "message list", "message show", "hil report", "replay"),
         *("robot list", "robot show", "robot export", "node list", "node info", "param list", "param get", "param set"),
         *("topic list", "topic echo", "topic hz", "topic bw", "topic delay", "topic pub"),
+        *("keys new", "keys list", "keys allow", "keys revoke"),
         *("sim status", "sim pause", "sim resume", "sim step", "sim reset", "sim speed"),
         *("sim snapshot", "sim restore"),
     }
@@ -128,8 +133,33 @@ BAD_INPUT = {
     "view nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "view --png picture.jpg": (2, "pictures are PNG; write 'picture.png'"),
     "view --png picture.png": (1, "no launch is live in domain 0"),
+    "keys allow robot 1234": (2, "'1234' is no public key: 64 hexadecimal digits"),
+    "keys allow 5obot " + 64 * "0": (2, "'5obot' is no name of a key"),
+    "keys revoke nobody_at_all": (2, "no key 'nobody_at_all' is allowed; allowed are "),
     "new controller Swing-Up": (2, "is no name for a node"),
 }
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("hil_controller.toml --host desk", "has the server: launch without --host there"),
+        ("hil_controller.toml --host elsewhere", "is not in [hosts]; the other hosts are robot"),
+        ("rotary_pendulum.toml --host robot", "has no table [hosts]"),
+        ("hil_controller.toml --host robot --view", "--view is for the launch at the server"),
+        ("hil_controller.toml --host robot", "no key in"),
+        ("hil_controller.toml", "'armswing keys new' makes one"),
+        ("hil_controller.toml --set hosts.robot=here", "'here' is no address in numbers"),
+    ],
+)
+def test_a_launch_that_spans_computers_says_what_it_lacks(
+    line: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["launch", *f"{ROOT / 'launch'}/{line}".split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("armswing: ")
+    assert captured.err.count("\n") == 1
+    assert text in captured.err
 
 
 @pytest.mark.parametrize("line", list(BAD_INPUT))
@@ -261,6 +291,13 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
     assert ["mode", "realtime | fast | lockstep", '"realtime"'] in [line[:3] for line in lines]
     assert ["tolerance_deg", "number", "10.0", "degrees to either side"] in lines
     assert ["robot", "text", "required"] in [line[:3] for line in lines]
+    for key, methods in (("stepper", STEPPERS), ("stabilizer", stabilizers_by_name())):
+        (row,) = [line for line in lines if line[:2] == [key, "text or table"]]
+        assert row[3].partition(": ")[2].split(", ") == list(methods)
+    makers = ADJUSTABLE | stabilizers_by_name()
+    asked = {(name, key) for name, maker in makers.items() for key in choices_of(maker)}
+    assert asked == {(line[0], line[1]) for line in lines if line[0] in makers}
+    assert {key for _, key in asked} == set(ABOUT_PARAMETERS)
 
 
 def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,11 +317,14 @@ def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    run(["doctor", "--json"])
+    assert run(["doctor", "--json", "--seconds", "0.2"]) == 0
     findings = {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)}
     assert findings["python"]["level"] == "ok"
     assert findings["libraries"]["level"] == "ok"
-    assert {"cores", "wake-up", "sockets"} <= findings.keys()
+    assert {"cores", "kernel", "wake-up", "priority", "sockets"} <= findings.keys()
+    assert findings["wake-up"]["figures"]["late_max_s"] > 0.0
+    assert run(["doctor", "--seconds", "0"]) == 2
+    assert capsys.readouterr().err.strip() == "armswing: --seconds 0: expected a number in 0.1 .. 3600"
 
 
 def test_a_new_controller_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

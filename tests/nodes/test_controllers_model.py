@@ -195,7 +195,7 @@ def test_a_reference_is_carried_on_between_two_messages_and_then_stayed_at() -> 
 @pytest.mark.parametrize(
     ("cls", "params", "robot", "says"),
     [
-        (ComputedTorque, {"joints": ["elbow"]}, "arm_2dof", "no actuator on joint 'elbow'; it has on joint_2, joint_4"),
+        (ComputedTorque, {"joints": ["elbow"]}, "arm_2dof", "no actuator on joint 'elbow'; known are joint_2, joint_4"),
         (ComputedTorque, {"joints": ["joint_2", "joint_2"]}, "arm_2dof", "name each once"),
         (ComputedTorque, {"bandwidth": [1.0, 2.0, 3.0]}, "arm_2dof", "one number of at least 0 rad/s for all, or 2"),
         (ComputedTorque, {"damping_ratio": math.nan}, "arm_2dof", "damping_ratio is nan"),

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.hil.comparison import compare
+from nodes.hil.comparison import compare, dead_stretches
 from nodes.hil.diagnosis import diagnose
 from nodes.hil.hints import Applied, Hints, explain
 from nodes.hil.limits import Limits
 from nodes.hil.model import Efforts, NoModelError, model_of
-from nodes.hil.streams import Gap, Pairing, Resampled, Stream, StreamError, gaps, segments, stream_of
+from nodes.hil.streams import Gap, Pairing, Pairs, Resampled, Stream, StreamError, gaps, segments, stream_of
 
 
 def wave(t: np.ndarray, late: float = 0.0) -> np.ndarray:
@@ -189,3 +189,26 @@ def test_a_model_without_efforts_of_its_own_says_why() -> None:
     quiet = moving("none")
     silent = Stream(quiet.time, quiet.names, quiet.position, quiet.velocity)
     assert explain(arm(), silent).hints.why_not == "the measurement says no efforts, which the model's are set beside"
+
+
+def test_a_coarse_measurement_that_pauses_is_not_dead() -> None:
+    t = np.concatenate([np.arange(0.0, 1.0, 0.05), np.arange(1.3, 2.0, 0.05)])  # 20 Hz, 0.3 s of it missing
+    moved = np.where(t < 0.9, 0.0, 0.1 * (t - 0.9))
+    coarse = 1e-3 * np.floor(moved / 1e-3)
+    late = np.interp(t - 0.07, t, coarse)
+    pairs = Pairs(t, late[:, None], moved[:, None])
+    assert dead_stretches(pairs, 0) == []
+    stuck = np.where(t < 1.3, late, 0.02)
+    (stretch,) = dead_stretches(Pairs(t, stuck[:, None], moved[:, None]), 0)
+    assert (stretch.start_s, stretch.end_s) == pytest.approx((1.3, 1.95))
+
+
+def test_what_settles_first_is_left_out() -> None:
+    stream = Stream(np.arange(5.0), ("a",), np.arange(5.0)[:, None])
+    assert stream.since(0.0) is stream
+    later = stream.since(2.5)
+    assert later.time.tolist() == [3.0, 4.0]
+    assert later.position[:, 0].tolist() == [3.0, 4.0]
+    assert later.notes == ("the first 2.5 s are left out (settle_s)",)
+    with pytest.raises(StreamError, match="nothing is left after settle_s = 4 s"):
+        stream.since(4.0)

@@ -73,16 +73,18 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     summary = Summary(plan="demo", robot="rotary_pendulum", mode="realtime", first_state_s=1.234)
     measured = {"time": 20.0, "tick": 20_000, "overruns": 2, "step_p50_s": 85e-6, "step_p99_s": 0.0011}
     measured["loads"] = {"arm": {"peak": 0.05, "rms": 0.01, "limit": 0.1, "unit": "N m"}, "rail": {"peak": 2, "rms": 1}}
+    measured["loads"]["lift"] = {"peak": 1000.0, "rms": 1e-14, "limit": 1000.0, "unit": "N"}
     behind = {"real_time_factor": 0.79, "watchdog_trips": 3}
     summary.take_simulation({**measured, **behind, "round_trip_p50_s": 0.0, "round_trip_p99_s": 0.0, "unknown": 1})
     summary.milestones = {"upright": 2.796, "level": None}
     summary.missed = ["level"]
     summary.nodes = {"sim": ListenerLoss(), "damper": ListenerLoss(lost=3, restarts=1)}
-    summary.figures = {"damper": {"peak_error_rad": 0.01234}}
+    summary.figures = {"damper": {"peak_error_rad": 0.01234, "wheels_that_slip": 2.0, "speed": 0.5}}
     lines = dict(summary.lines())
     assert lines["load of arm"] == "peak 0.05 N m, rms 0.01 N m (50 %, 10 % of 0.1 N m)"
     assert lines["load of rail"] == "peak 2 N m, rms 1 N m"
-    assert lines["damper"] == "peak_error_rad 0.0123"
+    assert lines["load of lift"] == "peak 1000 N, rms 0 N (100 %, 0 % of 1000 N)"
+    assert lines["damper"] == "peak error 0.0123 rad, wheels that slip 2, speed 0.5"
     assert lines["robot"] == "rotary_pendulum, realtime, 20.000 s in 20000 steps"
     assert lines["upright"] == "reached at t = 2.80 s"
     assert lines["level"] == "not reached (required)"

@@ -130,6 +130,20 @@ def test_a_child_that_never_gets_ready_is_named_with_the_deadline(bench: Bench) 
     assert (failure.name, failure.reason) == ("slow", "not ready within 0.3 s")
 
 
+def test_the_deadline_counts_from_the_last_line_of_a_child_that_says_what_takes_it_so_long(bench: Bench) -> None:
+    program = Program("slow", [sys.executable, "-c", "import time; print('compiling', flush=True); time.sleep(600)"])
+    bench.supervisor.start([program])
+    heard: list[tuple[str, str]] = []
+    assert bench.poll_until(lambda: heard.extend(bench.supervisor.new_lines()) or heard) is None
+    child, past = bench.supervisor.children["slow"], 1000.0
+    child.started_at -= past
+    assert bench.supervisor.poll() is None
+    child.heard_at -= past
+    failure = bench.supervisor.poll()
+    assert failure is not None
+    assert failure.reason == f"not ready within {bench.supervisor.ready_deadline_s:g} s"
+
+
 def test_on_failure_restarts_until_the_allowance_is_spent(bench: Bench) -> None:
     # Lives long enough to be seen ready: one that fails before that is not restarted.
     code = READY + "time.sleep(0.3); print('dying'); raise SystemExit(3)"

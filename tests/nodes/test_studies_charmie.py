@@ -151,6 +151,9 @@ def test_the_folder_holds_what_it_says_and_every_link_on_the_page_leads_somewher
         as_csv = list(csv.DictReader((folder / f"tables/{name}.csv").open()))
         as_json = json.loads((folder / f"tables/{name}.json").read_text())
         assert len(as_csv) == len(as_json) > 0
+    headings = set(re.findall(r"<th[^>]*>([^<]*)</th>", page))
+    assert {"largest, of the limit (%)", "largest power (W)", "with dynamics (s)", "pretension (N)"} <= headings
+    assert not [heading for heading in headings if "_" in heading]
 
 
 def test_what_rests_on_no_time_is_the_same_on_every_run(carried_out: tuple[Study, Results]) -> None:

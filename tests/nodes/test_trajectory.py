@@ -133,9 +133,12 @@ def test_a_move_too_fast_for_its_limits_is_refused_before_the_start() -> None:
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        ({"joints": ["elbow"]}, "a reference of joint 'elbow'; 'it' has arm, lift"),
-        ({"joints": ["lift"]}, "a reference of joint 'lift' in deg; its position is in m"),
-        ({"joints": ["arm"], "units": ["mm"], "kind": "steps", "waypoints": [[0.0, 1.0]]}, "'arm' in mm"),
+        ({"joints": ["elbow"]}, "joints: 'it' has no joint 'elbow'; known are arm, lift"),
+        ({"joints": ["lift"]}, "joints: joint 'lift' is in deg; it takes m or mm"),
+        (
+            {"joints": ["arm"], "units": ["mm"], "kind": "steps", "waypoints": [[0.0, 1.0]]},
+            "joint 'arm' is in mm; it takes deg or rad",
+        ),
     ],
 )
 def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str, Any], says: str) -> None:
@@ -175,3 +178,35 @@ def test_bad_parameters_are_refused_in_one_line(params: dict[str, Any], words: s
         msgspec.convert({"joints": ["arm"]} | params, TrajectoryParams)
     assert words in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+PLAN = {"folder": ".", "sim": {"robot": "charmie", "parameters": {}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"joints": ["left_amr_2"]}, "joints: 'charmie' has no joint 'left_amr_2'; did you mean 'left_arm_2'?"),
+        ({"joints": ["lift"], "units": ["deg"]}, "joints: joint 'lift' is in deg; it takes m or mm"),
+        ({"joints": ["tilt"], "units": ["m"]}, "joints: joint 'tilt' is in m; it takes deg or rad"),
+        ({"file": "points.csv"}, "line 2: 'charmie' has no joint 'lfit'; did you mean 'lift'?"),
+    ],
+)
+def test_joints_that_the_robot_lacks_are_named_before_it_starts(
+    given: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "points.csv").write_text("# moves\ntime_s, lfit_mm\n0, 10\n")
+    kind = {"kind": "minimum_jerk"} | ({} if "file" in given else {"waypoints": [[0.0, 0.0]]})
+    params = msgspec.convert(kind | given, Trajectory.Params)
+    with pytest.raises(ValueError, match=re.escape(says)) as refused:
+        Trajectory.check(params, PLAN)
+    assert "\n" not in str(refused.value)
+
+
+def test_joints_of_closed_loops_are_known_with_the_robots_parameters() -> None:
+    waypoints = {"kind": "minimum_jerk", "joints": ["lift_rod"], "units": ["mm"], "waypoints": [[0.0, 400.0]]}
+    params = msgspec.convert(waypoints, Trajectory.Params)
+    Trajectory.check(params, PLAN | {"sim": {"robot": "charmie", "parameters": {"loops": "closed"}}})
+    with pytest.raises(ValueError, match="has no joint 'lift_rod'"):
+        Trajectory.check(params, PLAN)

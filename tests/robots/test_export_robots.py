@@ -11,6 +11,12 @@ from robots.export import FORMATS, export
 from robots.registry import build, builder, names
 from sim_core.errors import InvalidRequest
 
+EXPORTED: dict[str, dict[str, str]] = {
+    "arm_2dof": {},
+    "arm_4dof": {},
+    "arm_6dof": {},
+    "rotary_pendulum": {"coordinates": "joint"},
+}
 FLAT = {"triple_pendulum"}  # its bars have inertia about one axis alone
 
 
@@ -28,5 +34,23 @@ def test_every_robot_is_exported_or_refused_in_one_line(name: str, form: str) ->
         with pytest.raises(InvalidRequest, match=f"^robot {name!r}.*{refused}"):
             export(mechanism, form)
         return
-    joints = {joint.attrib["name"] for joint in ElementTree.fromstring(export(mechanism, form).text).iter("joint")}
+    written = export(mechanism, form)
+    joints = {joint.attrib["name"] for joint in ElementTree.fromstring(written.text).iter("joint")}
     assert {joint.name for joint in mechanism.moving_joints} <= joints
+
+
+@pytest.mark.parametrize("name", [*EXPORTED, "charmie"])
+def test_a_urdf_says_so_exactly_where_mujoco_refuses_it_for_want_of_mass(name: str) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    written = export(build(name, **EXPORTED.get(name, {})), "urdf")
+    said = [note for note in written.notes if note.startswith("moving links without mass: ")]
+    if name == "charmie":
+        assert said == [
+            "moving links without mass: 'link_1', 'link_2'; pinocchio takes them, MuJoCo does not; "
+            "for it use --format mjcf"
+        ]
+        with pytest.raises(ValueError, match="mass and inertia of moving bodies must be larger than mjMINVAL"):
+            mujoco.MjModel.from_xml_string(written.text)
+    else:
+        assert said == []
+        assert mujoco.MjModel.from_xml_string(written.text).njnt > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,9 +12,13 @@ import weakref
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from robots.registry import build
+from sim_core.integrators.steppers import stepper_named
 from sim_core.inverse import inverse_dynamics
+from sim_core.kernels.compiled import is_kept
+from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,3 +121,27 @@ def test_a_bound_kernel_keeps_the_code_it_calls() -> None:
     del call
     gc.collect()
     assert library() is None
+
+
+def test_what_is_compiled_is_said_once_and_a_start_from_the_cache_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    caplog.set_level("INFO", logger="armswing.compile")
+    assemble(build("arm_2dof"))
+    first, second = caplog.messages
+    assert first == f"compiling the kernels of 'arm_2dof', a few seconds, once: {tmp_path}/armswing keeps it"
+    assert re.fullmatch(r"compiled the kernels of 'arm_2dof' in \d+\.\d s", second)
+    caplog.clear()
+    assert assemble(build("arm_2dof")).from_cache
+    assert caplog.messages == []
+
+
+def test_whether_a_loop_is_kept_is_known_before_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As numba names its files."""
+    sim = Simulation(assemble(build("triple_pendulum")), stepper="semi_implicit")
+    sim.warm_up()
+    loop = stepper_named("semi_implicit").loop()
+    assert is_kept(loop)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert not is_kept(loop)

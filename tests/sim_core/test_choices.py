@@ -16,7 +16,7 @@ from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS, dopri5_adaptive,
 from sim_core.simulation import Simulation
 from sim_core.stabilization.membership import FuzzySets
 from sim_core.stabilization.scalings import PAPERS, man, nada
-from sim_core.stabilization.stabilizers import PID, Baumgarte, FuzzyPaper, SampledFuzzy, stabilizer_named
+from sim_core.stabilization.stabilizers import PID, Baumgarte, FuzzyPaper, SampledFuzzy, instability, stabilizer_named
 from sim_core.system import System, assemble
 
 GIVEN = {"man_case_2": {"phi": 1e-3, "phidot": 1e-2, "speed": 1.0}}
@@ -25,6 +25,16 @@ GIVEN = {"man_case_2": {"phi": 1e-3, "phidot": 1e-2, "speed": 1.0}}
 @pytest.fixture(scope="module")
 def pendulum() -> System:
     return assemble(build("triple_pendulum"))
+
+
+def test_a_warning_calls_a_stabilizer_as_the_user_did() -> None:
+    stepper = stepper_named("rk4")
+    for name in ("nada_set_1", "man_case_1", "fuzzy_paper"):
+        made = stabilizer_named(name)
+        assert made.called == name
+        assert instability(made, stepper, 1.0).startswith(f"stabilizer {name!r} is stable under 'rk4' up to a step of ")
+    assert stabilizer_named("nada_set_3") == nada("III")  # the name is no part of what it is
+    assert nada("III").called == "fuzzy_paper"
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -12,7 +12,7 @@ from robots.registry import build
 from sim_core.comparison import Comparison, compare, every_stabilizer, first_violation, label_of, limit_text, table
 from sim_core.errors import InvalidRequest
 from sim_core.simulation import Simulation
-from sim_core.stabilization.stabilizers import STABILIZERS, Baumgarte, DirectCorrection, SampledFuzzy
+from sim_core.stabilization.stabilizers import STABILIZERS, Baumgarte, DirectCorrection, SampledFuzzy, stabilizer_named
 from sim_core.system import System, assemble
 
 
@@ -126,6 +126,11 @@ def test_a_loss_has_the_time_of_its_step(pendulum: System) -> None:
 
 def test_labels_say_what_differs_from_the_defaults() -> None:
     assert label_of("projection") == "projection"
+    assert label_of(stabilizer_named("nada_set_1")) == "nada_set_1"
+    assert label_of(stabilizer_named("nada_set_1", permitted=[0.5, 0.5])).startswith(
+        "nada_set_1(Kp=2.0, Kd=2.0, Ku=200.0"
+    )
+    assert label_of(stabilizer_named("man_case_2", phi=1.0, phidot=1.0, speed=1.0)).startswith("man_case_2(Kp=1.0,")
     assert label_of(DirectCorrection()) == "direct_correction"
     assert label_of(DirectCorrection("mass", inside_rhs=True)) == "direct_correction(weight='mass', inside_rhs=True)"
 

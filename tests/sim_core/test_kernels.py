@@ -146,6 +146,19 @@ def test_both_arms_share_vectors() -> None:
         assert sum(len(unit) == 2 for unit in units) >= both
 
 
+def test_a_very_large_kernel_that_no_step_calls_is_compiled_quickly_and_gives_the_same() -> None:
+    x = ca.SX.sym("x", 80)
+    function = ca.Function("terms", [x], [x @ x.T + ca.sin(x[0])])
+    assert "terms(ptr noalias readonly %in, ptr noalias readonly %out) nounwind noinline optnone" in module_of(
+        {"terms": function}
+    )
+    values = np.random.default_rng(2).normal(size=80)
+    (ours,) = run(function, [values])
+    np.testing.assert_allclose(ours, np.array(function(values)).ravel(order="F"), rtol=0, atol=1e-14)
+    for stepped in ("acceleration", "default.relaxed"):
+        assert "optnone" not in module_of({stepped: function})
+
+
 def test_a_lifted_value_is_written_out_once() -> None:
     """What hangs on lifted values that hang on others is the same number as without any."""
     derivation = derive(build("charmie"))

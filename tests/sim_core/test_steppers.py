@@ -24,6 +24,7 @@ from sim_core.integrators.tableaus import (
     TR_BDF2,
     Tableau,
 )
+from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, Mechanism, Spring, X
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import Baumgarte, SampledFuzzy, Stabilizer
 from sim_core.system import System, assemble
@@ -86,6 +87,44 @@ def test_halving_the_step_divides_the_error_by_the_order(name: str, robot: str) 
     exact, coarse = end(1e-4, "dopri5"), COARSE[name]
     slope = np.log2(np.abs(end(coarse) - exact).max() / np.abs(end(coarse / 2) - exact).max())
     assert slope == pytest.approx(STEPPERS[name].order, abs=0.3)
+
+
+def oscillator(stiffness: float) -> System:
+    """1 kg on a spring, without gravity, 1 m out."""
+    body = Body(name="mass", mass=1.0, inertia=(0.0,) * 6)
+    spring = Spring(name="spring", body_a=GROUND, point_a=ORIGIN, body_b="mass", point_b=ORIGIN, stiffness=stiffness)
+    joint = Joint(name="slide", kind="prismatic", child="mass", axis=X)
+    return assemble(
+        Mechanism(
+            name="oscillator",
+            coordinates="joint",
+            bodies=(body,),
+            joints=(joint,),
+            springs=(spring,),
+            gravity=(0.0, 0.0, 0.0),
+            initial_q=(1.0,),
+            initial_v=(0.0,),
+        )
+    )
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.6, 0.9])
+def test_generalized_alpha_stills_a_vibration_far_too_fast_for_the_step_by_rho_per_step(rho: float) -> None:
+    sim = Simulation(oscillator(1e12), step_s=1e-3, stepper=steppers.generalized_alpha(rho))
+    sizes = []
+    for _ in range(60):
+        sim.step(1)
+        sizes.append(np.hypot(sim.state.q[0], 0.5e-3 * sim.state.v[0]))
+    assert (sizes[-1] / sizes[19]) ** (1 / 40) == pytest.approx(rho, rel=0.06)
+
+
+def test_generalized_alpha_that_damps_nothing_is_the_midpoint_rule() -> None:
+    system = assemble(build("rotary_pendulum", coordinates="joint"))
+    ends = [
+        end_of(Simulation(system, step_s=1e-3, stepper=stepper), 0.002, 0.3)
+        for stepper in (steppers.generalized_alpha(1.0), steppers.implicit_midpoint())
+    ]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-6)  # the iteration's tolerance is 1e-10
 
 
 @pytest.mark.parametrize("name", [name for name, stepper in STEPPERS.items() if stepper.adaptive])

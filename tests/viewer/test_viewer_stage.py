@@ -209,3 +209,26 @@ def test_no_two_curves_share_a_colour() -> None:
     rgb = np.array([[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in colors[:32]])
     apart = np.linalg.norm(rgb[:, None] - rgb[None], axis=2) + 1e3 * np.eye(32)
     assert apart.min() > 40.0
+
+
+class Swing(Message, kw_only=True):
+    """What a planner of one's own may say: any message with a field `path`."""
+
+    number: int = 0
+    path: list[float] = []
+
+
+def test_the_path_of_any_message_is_laid_over_the_picture_live_and_recorded(tmp_path: Path) -> None:
+    plan = Swing(timestamp=0.05, path=[1.0, 0.0, -1.0, 2.0, 0.0, -1.5])
+    said = [*brachiating(0.1), ("ape/swing_plan", plan), ("other/swing_plan", Swing(timestamp=0.06, path=[0.0] * 6))]
+    said = [item for item in said if not item[0].endswith("overlay")]
+    live, path = Signals(), tmp_path / "plan.mcap"
+    with RecordingWriter(path, {}) as writer:
+        for topic, message in said:
+            live.take(topic, message)
+            writer.write(topic, message, message.timestamp)
+    for signals in (live, from_recording(read_recording(path))):
+        drawn = signals.overlay.last
+        assert drawn is not None
+        assert drawn.names == ("swing_plan",)
+        np.testing.assert_array_equal(drawn.lines[0], [[1.0, 0.0, -1.0], [2.0, 0.0, -1.5]])

@@ -14,6 +14,7 @@ from nodes.runtime.cli import (
     doctor,
     graph,
     hil,
+    key_ring,
     launching,
     parameters,
     recordings,
@@ -33,6 +34,7 @@ ONE_LINE_ERRORS = {
     ("nodes.runtime.joining", "NodeFailedError"): 1,
     ("nodes.wire.registry", "RegistryError"): 2,
     ("nodes.wire.codec", "WireError"): 2,
+    ("nodes.wire.keys", "KeysError"): 2,
     ("nodes.wire.domain", "DomainError"): 2,
     ("nodes.wire.sockets", "AddressError"): 2,
     ("nodes.wire.service", "ServiceTimeout"): 1,
@@ -77,6 +79,7 @@ replaying.add_to(app)
 view.add_to(app)
 studies.add_to(app)
 app.add_typer(hil.app, name="hil")
+app.add_typer(key_ring.app, name="keys")
 app.add_typer(controller.app, name="new")
 doctor.add_to(app)
 

@@ -1,13 +1,13 @@
-"""`armswing doctor`: is this computer fit to run a simulation in real time, and what is missing."""
+"""`armswing doctor`: is this computer fit to run a simulation in real time, what can it hold, and what is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, say, say_json
+from nodes.runtime.cli.terminal import AsJson, InputError, say, say_json
 
 LIBRARIES = ("numpy", "pyzmq", "msgspec", "msgpack", "mcap", "casadi", "llvmlite", "numba", "scipy", "rich")
 VIEWER_LIBRARIES = ("PyQt5", "pyqtgraph")
@@ -26,34 +26,117 @@ QT_LIBRARIES = {
     "libxcb-xinerama.so.0": "libxcb-xinerama0",
     "libxcb-shape.so.0": "libxcb-shape0",
 }
-LATENESS_SAMPLES = 200
-UNFIT_LATENESS_S = 500e-6  # half a step at 1 kHz
+SECONDS = 10.0
+SHORTEST_S, LONGEST_S = 0.1, 3600.0
+BUSY = 0.7  # of the cores, by others, above which punctuality suffers
+STOLEN = 0.01
 LONGEST_FOLDER = 80  # a Unix socket path holds 107 characters, file name included
 
 
 class Finding(NamedTuple):
-    """One thing looked at. level: "ok", "note" (works, could be better) or "fault" (must be mended)."""
+    """One thing looked at. level: "ok", "note" (works, could be better) or "fault" (must be mended).
+
+    figures  what was measured, for scripts
+    """
 
     level: str
     subject: str
     text: str
+    figures: dict[str, Any] = {}
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog="Example: armswing doctor")(doctor)
+    app.command(epilog="Example: armswing doctor --seconds 60")(doctor)
 
 
-def doctor(as_json: AsJson = False) -> None:
-    """Check this computer: Python, libraries, Qt, cores, clock and priorities. Exit code 1 on a fault."""
+def doctor(
+    seconds: Annotated[float, typer.Option("--seconds", help="How long to measure punctuality, s.")] = SECONDS,
+    as_json: AsJson = False,
+) -> None:
+    """Check this computer: libraries, Qt, cores, settings, and which rate a loop can hold. Exit code 1 on a fault.
+
+    Half of the time is measured as programs usually run, half with SCHED_FIFO where that is permitted.
+    """
+    if not SHORTEST_S <= seconds <= LONGEST_S:
+        raise InputError(f"--seconds {seconds:g}: expected a number in {SHORTEST_S:g} .. {LONGEST_S:g}")
     findings = [finding for check in CHECKS for finding in check()]
+    if not as_json:
+        for finding in findings:
+            _show(finding)
+    measured = _punctuality(seconds, _bar(as_json))
     if as_json:
-        say_json([finding._asdict() for finding in findings])
+        say_json([finding._asdict() for finding in [*findings, *measured]])
     else:
-        for level, subject, text in findings:
-            say(f"{level:<5}  {subject:<14}  {text}")
+        for finding in measured:
+            _show(finding)
+    findings += measured
     if any(finding.level == "fault" for finding in findings):
         raise typer.Exit(1)
+
+
+def _show(finding: Finding) -> None:
+    say(f"{finding.level:<5}  {finding.subject:<15} {finding.text}")
+
+
+def _bar(as_json: bool) -> Callable[[float], None] | None:
+    """Shows how far the measurement is, to a person who waits for it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        return None
+    progress = Progress(
+        TextColumn("measuring punctuality"), BarColumn(), TimeRemainingColumn(), console=console, auto_refresh=False
+    )
+    task = progress.add_task("", total=1.0)
+    progress.start()
+
+    def show(done: float) -> None:
+        progress.update(task, completed=done, refresh=True)
+        if done >= 1.0:
+            progress.stop()
+
+    return show
+
+
+def _punctuality(seconds: float, show: Callable[[float], None] | None) -> list[Finding]:
+    """What a loop holds as it is, and with SCHED_FIFO."""
+    from nodes.runtime.jitter import Jitter, measure_jitter
+
+    def part(number: int) -> Callable[[float], None] | None:
+        return None if show is None else lambda done: show((number + done) / 2.0)
+
+    usual = measure_jitter(seconds / 2.0, progress=part(0))
+    first = measure_jitter(seconds / 2.0, fifo=True, progress=part(1))
+    if show is not None:
+        show(1.0)
+    found = [_jitter_finding("wake-up", usual)] if isinstance(usual, Jitter) else []
+    if isinstance(first, Jitter):
+        found.append(_jitter_finding("with SCHED_FIFO", first))
+        holds = [each.holds_hz for each in (usual, first) if isinstance(each, Jitter)]
+        better = (holds[1] or 0) > (holds[0] or 0)
+        text = "real-time priority is permitted; realtime_priority = true in [sim] lets the server have it"
+        found.append(Finding("note" if better else "ok", "priority", text))
+    else:
+        advice = "@GROUP - rtprio 50 in /etc/security/limits.conf permits it; the worst cases get shorter"
+        found.append(Finding("note", "priority", f"{first}; {advice}"))
+    return found
+
+
+def _jitter_finding(subject: str, jitter: Any) -> Finding:
+    import msgspec
+
+    holds = jitter.holds_hz
+    verdict = "no rate from 10 Hz on is held" if holds is None else f"{holds} Hz is held"
+    stolen = ""
+    if jitter.stolen is not None and jitter.stolen > STOLEN:
+        stolen = f"; the host of this virtual machine took {100 * jitter.stolen:.0f} % of the time"
+    fit = holds is not None and holds >= jitter.rate_hz
+    hint = "" if fit else "; expect overruns at 1 kHz: end other programs, or see the notes"
+    figures = {**msgspec.to_builtins(jitter), "holds_hz": holds}
+    return Finding("ok" if fit else "note", subject, f"{verdict}: {jitter.text}{stolen}{hint}", figures)
 
 
 def _python() -> Iterator[Finding]:
@@ -101,43 +184,30 @@ def _qt() -> Iterator[Finding]:
 
 def _cores() -> Iterator[Finding]:
     import os
-    from pathlib import Path
+
+    from nodes.runtime.host import settings
 
     cores = len(os.sched_getaffinity(0))
     load = os.getloadavg()[0]
-    level = "ok" if cores >= 2 and load < cores else "note"
-    hint = "" if cores >= 2 else "; server and controller share one"
-    yield Finding(level, "cores", f"{cores}, load {load:.1f}{hint}")
-    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    if governor.is_file():
-        name = governor.read_text().strip()
-        level = "ok" if name == "performance" else "note"
-        hint = "" if level == "ok" else "; cpupower frequency-set -g performance steadies the step time"
-        yield Finding(level, "cpu governor", name + hint)
+    busy = load > BUSY * cores
+    hint = (
+        "; server and controller share one"
+        if cores < 2
+        else "; others keep them busy: end what is not needed"
+        if busy
+        else ""
+    )
+    yield Finding("note" if cores < 2 or busy else "ok", "cores", f"{cores}, load {load:.1f}{hint}")
+    for subject, found, advice in settings(kernel=os.uname().version, cores=cores):
+        yield Finding("note" if advice else "ok", subject, f"{found}; {advice}" if advice else found)
 
 
 def _clock() -> Iterator[Finding]:
-    import resource
-    import time
     from pathlib import Path
 
     slack = Path("/proc/self/timerslack_ns")
     if slack.is_file():
         yield Finding("ok", "timer slack", f"{slack.read_text().strip()} ns; the server sets its own to 1 ns")
-    lateness = []
-    for _ in range(LATENESS_SAMPLES):
-        begin = time.perf_counter()
-        time.sleep(1e-3)
-        lateness.append(time.perf_counter() - begin - 1e-3)
-    p99 = sorted(lateness)[int(0.99 * LATENESS_SAMPLES)]
-    level = "ok" if p99 < UNFIT_LATENESS_S else "note"
-    hint = "" if level == "ok" else "; this computer is busy, expect overruns at 1 kHz"
-    yield Finding(level, "wake-up", f"a sleep of 1 ms is late by {1e6 * p99:.0f} us (p99){hint}")
-    limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
-    if limit == 0:
-        yield Finding("note", "priority", "no real-time priority allowed (ulimit -r); worst cases will be longer")
-    else:
-        yield Finding("ok", "priority", "real-time priority is allowed")
 
 
 def _folder() -> Iterator[Finding]:

@@ -21,11 +21,13 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
     if as_json:
         say_json(found)
         return
+    hosts = {n["host"] for n in found}
     say_table(
-        ("node", "pid", "state", "lost", "speaks"),
+        ("node", *(["host"] if len(hosts) > 1 else []), "pid", "state", "lost", "speaks"),
         [
             (
                 n["name"],
+                *([n["host"]] if len(hosts) > 1 else []),
                 str(n["pid"]),
                 n["state"],
                 "-" if n["lost"] is None else str(n["lost"]),

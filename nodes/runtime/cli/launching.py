@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments, say, say_table
+
+if TYPE_CHECKING:
+    from nodes.runtime.plan import Plan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -20,11 +23,17 @@ def _print_keys(asked: bool) -> None:
     """List every key of a launch file, and end."""
     if not asked:
         return
-    from nodes.runtime.plan_keys import TABLES, keys
+    from nodes.runtime.plan_keys import TABLES, keys, parameters
 
     for table in TABLES:
         say(f"{table or 'above all tables'}")
         say_table(("  key", "type", "default", "what it is"), [(f"  {key}", *rest) for key, *rest in keys(table)])
+        say()
+    for kind in ("stepper", "stabilizer"):
+        say(f"[sim.{kind}], a table in place of the name: name and")
+        say_table(
+            (f"  {kind}", "key", "default", "what it is"), [(f"  {name}", *row) for name, *row in parameters(kind)]
+        )
         say()
     raise typer.Exit
 
@@ -38,6 +47,12 @@ def launch(
     duration: Annotated[
         float | None,
         typer.Option("--duration", help="End after so many simulated seconds.", show_default=False),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host", help="Start this host's nodes of [hosts] alone, beside the server's launch.", show_default=False
+        ),
     ] = None,
     view: Annotated[bool, typer.Option("--view", help="Open the viewer beside it.")] = False,
     domain: Domain = None,
@@ -66,10 +81,21 @@ def launch(
         plan.domain = domain
     if duration is not None:
         plan.duration_s = duration
+    if host is not None:
+        _launch_host(plan, host, view, json_file)
     summary = launch_plan(plan, view=view, began=process_began())
     if json_file is not None:
         json_file.write_bytes(summary.to_json() + b"\n")
     raise typer.Exit(summary.exit_code)
+
+
+def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> NoReturn:
+    """The part of a plan that a further host runs; ends with its exit code."""
+    from nodes.runtime.host_launch import launch_host
+
+    if view or json_file is not None:
+        raise InputError(f"--host {host}: {'--view' if view else '--json'} is for the launch at the server")
+    raise typer.Exit(launch_host(plan, host))
 
 
 def run(

@@ -17,6 +17,7 @@ from nodes.runtime.cli.terminal import (
     say_json,
     say_table,
     warn,
+    working,
 )
 
 app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
@@ -66,7 +67,8 @@ def show_robot(
     from sim_core.start import start_line
 
     mechanism, choices = _built(name, param)
-    violated = violated_at_start(mechanism)
+    with working(f"deriving the constraints of {name!r}"):
+        violated = violated_at_start(mechanism)
     description = {**_plain(mechanism), "choices": choices, "start_violates": violated}
     if as_json:
         say_json(description)
@@ -121,7 +123,8 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
     if output is None:
         raise InputError(f"--format {form} writes several files; name their folder with --output")
     try:
-        files = export_files(mechanism, form, target)
+        with working(f"deriving the equations of {mechanism.name!r} and writing its kernels, a few seconds"):
+            files = export_files(mechanism, form, target)
     except ValueError as error:
         raise InputError(str(error)) from error
     try:

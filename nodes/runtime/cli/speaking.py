@@ -22,6 +22,7 @@ from nodes.wire.domain import ipc_endpoint
 from nodes.wire.messages import Event, JointCommand, Message, RobotState
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import RegistryLink
+from nodes.wire.site import read_site
 from nodes.wire.sockets import AddressError
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from sim_core.tables import misfit
@@ -54,7 +55,8 @@ def publish(
 def _publish(client: Client, topic: str, message: Message, rate_hz: float, count: int) -> int:
     domain = client.domain
     name = f"pub_{os.getpid()}"
-    publisher = Publisher(zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"))
+    far = read_site(domain).far
+    publisher = Publisher(zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"), far=far)
     link = RegistryLink(domain)
     ear = Ear(client, topic, name)
     said, stamped = 0, message.timestamp != 0.0
@@ -71,6 +73,7 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
                 raise UnavailableError(f"the launch in domain {domain} is gone, after {said} messages on {topic!r}")
 
     try:
+        entry.far = {"data": publisher.far} if far else {}
         link.keep(entry)
         with suppress(KeyboardInterrupt):
             wait(0.5)  # listeners come before the first word

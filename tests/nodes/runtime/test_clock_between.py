@@ -79,6 +79,7 @@ run = "nodes/recorder.py:Recorder"
 params = {{ file = "{file}" }}
 """
 EPOCH_S = 1.7e9
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -162,3 +163,37 @@ def test_a_step_of_the_clock_is_told_and_stamps_after_it_are_placed_by_the_new_t
     assert len(after) > 50
     assert 0.0 <= np.median(after) < 0.1
     assert np.max(np.abs(late)) < 0.9  # no stamp is placed by the time before the step
+
+
+def test_the_emulated_robots_own_clock_is_found_with_its_step_while_it_moves(
+    run: Any, domain: int, until: Until, tmp_path: Path
+) -> None:
+    overrides = [
+        f"domain={domain}",
+        "duration_s=4.0",
+        "sim.mode=realtime",
+        "hardware.clock_offset_s=5.0",
+        "hardware.clock_drift_ppm=100",
+        "hardware.clock_step_s=-0.7",
+        "hardware.clock_step_at_s=2.0",
+        f"recorder.file={tmp_path / 'run.mcap'}",
+    ]
+    running = run(load_plan(ROOT / "launch" / "hil_robot.toml", overrides))
+    running.call("sim", "resume")
+    running.until(state="stopped")
+    status = running.call("compare", "status")
+    assert status["counters"]["clock_steps"] == 1
+    assert status["figures"]["hardware_clock_offset_s"] == pytest.approx(4.3, abs=0.1)
+    running.call("recorder", "shutdown")
+    assert running.processes["recorder"].wait(10.0) == 0
+
+    case = read_case(tmp_path / "run.mcap", None)
+    note = case.measured.clock
+    assert note is not None
+    (step,) = note.steps
+    assert step.size_s == pytest.approx(-0.7, abs=0.1)
+    heard = read_recording(tmp_path / "run.mcap")["arm_4dof/measured"]["log_time"]
+    assert len(heard) > 300
+    assert len(case.measured.stream.time) > 0.9 * len(heard)
+    verdict = Compared(case, limits_of(case, {})).verdict
+    assert abs(verdict.delay_s) < 0.1

@@ -1,0 +1,180 @@
+"""A gibbon's hands and elbow: follows the plans of swings, closes the gripper in time, lets go behind.
+
+The elbow follows the plan by its torque and a proportional-derivative law about its path. A plan that comes after its
+start is not followed: it is counted, said, and the last plan carries on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
+
+HANDS = ("a", "b")
+ACTUATORS = ["elbow", "grip_a", "grip_b"]
+SAME_INSTANT = 1e-6  # s
+
+
+class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How the elbow follows, and when the gripper closes."""
+
+    stiffness: float = 15.0  # N m/rad
+    damping: float = 1.0  # N m s/rad
+    torque_limit: float = 16.0  # N m
+    close_ms: float = 80.0  # before the planned arrival the swinging hand closes
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not (math.isfinite(value := getattr(self, name)) and value >= 0.0):
+                raise ValueError(f"{name} is {value}; it must be a number of at least 0")
+
+
+class Brachiation(Node):
+    """Answers every state with the elbow's torque and what both grippers shall do."""
+
+    listens = {"state": RobotState, "plan": SwingPlan, "event": Event}
+    speaks = {"command": JointCommand, "swing": SwingProgress}
+    Params = BrachiationParams
+
+    @classmethod
+    def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
+        return ACTUATORS
+
+    def on_start(self, context: Context) -> Outgoing:
+        self._context, self._params = context, context.params
+        return self.on_reset(0.0)
+
+    def on_parameters(self, params: BrachiationParams) -> Outgoing:
+        self._params = params
+        return None
+
+    def on_reset(self, time: float) -> Outgoing:
+        self._now = time
+        self._current: SwingPlan | None = None
+        self._waiting: list[SwingPlan] = []
+        self._flying = False
+        self._progress = SwingProgress()
+        self._falls = self._regrips = 0
+        self._peak_torque = self._peak_force = self._peak_error = 0.0
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, SwingPlan):
+            return self._take(message)
+        if isinstance(message, Event):
+            self._falls += message.kind == "fall"
+            return None
+        return self._answer(message) if isinstance(message, RobotState) else None
+
+    def _take(self, plan: SwingPlan) -> Outgoing:
+        """Keep a plan until its start; one that is late is refused."""
+        if self._now > plan.start + SAME_INSTANT:
+            progress = self._progress
+            self._progress = msgspec.structs.replace(progress, refused=plan.number, late=progress.late + 1)
+            return [("swing", self._progress)]
+        self._waiting.append(plan)
+        return None
+
+    def _answer(self, state: RobotState) -> Outgoing:
+        self._now = state.timestamp
+        grips = {hand: state.outputs[f"hand_{hand}_grips"] > 0.5 for hand in HANDS}
+        changed = self._begin_what_is_due()
+        if all(grips.values()):
+            if self._flying:
+                changed = True
+                self._gripped(state)
+        elif self._current is not None:
+            self._flying = True
+        torque, closed = self._act(state)
+        self._measure(state, torque)
+        value = [torque, *(float(closed[hand]) for hand in HANDS)]
+        said: list[tuple[str, Message]] = [("command", JointCommand(name=ACTUATORS, value=value, answers=state.seq))]
+        if changed:
+            said.append(("swing", self._progress))
+        return said
+
+    def _gripped(self, state: RobotState) -> None:
+        """The swing is over; it was a hand-over where the hand that swung is now in front."""
+        plan, hands = self._current, {hand: state.outputs[f"hand_{hand}_x"] for hand in HANDS}
+        ahead = plan is not None and max(hands, key=hands.__getitem__) != plan.hand
+        progress, self._flying, self._current, self._waiting = self._progress, False, None, []
+        self._regrips += not ahead
+        self._progress = msgspec.structs.replace(progress, plan=0, hand_overs=progress.hand_overs + ahead)
+
+    def _begin_what_is_due(self) -> bool:
+        due = [plan for plan in self._waiting if plan.start <= self._now + SAME_INSTANT]
+        if not due:
+            return False
+        self._waiting = [plan for plan in self._waiting if plan not in due]
+        self._current = max(due, key=lambda plan: plan.number)
+        self._progress = msgspec.structs.replace(self._progress, plan=self._current.number)
+        return True
+
+    def _act(self, state: RobotState) -> tuple[float, dict[str, bool]]:
+        """The elbow's torque, N m, and which hands are closed."""
+        plan, params = self._current, self._params
+        closed = dict.fromkeys(HANDS, True)
+        if plan is None:
+            return 0.0, closed
+        elapsed = self._now - plan.start
+        swinging = "b" if plan.hand == "a" else "a"
+        closed[swinging] = elapsed >= plan.duration - 1e-3 * params.close_ms
+        joint = state.name.index("elbow")
+        angle, rate = path_at(plan, elapsed)
+        error = angle - state.position[joint]
+        self._peak_error = max(self._peak_error, abs(error))
+        torque = torque_at(plan, elapsed) + params.stiffness * error
+        torque += params.damping * (rate - state.velocity[joint])
+        return min(max(torque, -params.torque_limit), params.torque_limit), closed
+
+    def _measure(self, state: RobotState, torque: float) -> None:
+        self._peak_torque = max(self._peak_torque, abs(torque))
+        for hand in HANDS:
+            force = math.hypot(*(state.outputs.get(f"hand_{hand}_force_{axis}", 0.0) for axis in "xz"))
+            self._peak_force = max(self._peak_force, force)
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        return {
+            "hand_overs": self._progress.hand_overs,
+            "late_plans": self._progress.late,
+            "regrips": self._regrips,
+            "falls": self._falls,
+        }
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        return {
+            "hand_overs": float(self._progress.hand_overs),
+            "late_plans": float(self._progress.late),
+            "regrips": float(self._regrips),
+            "falls": float(self._falls),
+            "peak_torque_n_m": self._peak_torque,
+            "peak_hand_force_n": self._peak_force,
+            "peak_elbow_error_rad": self._peak_error,
+        }
+
+
+def path_at(plan: SwingPlan, elapsed: float) -> tuple[float, float]:
+    """Angle and rate of the elbow, rad and rad/s, `elapsed` s after the plan's start; at rest after its end."""
+    s = min(max(elapsed / plan.duration, 0.0), 1.0)
+    angle = rate = 0.0
+    for power in reversed(plan.elbow):
+        rate = rate * s + angle
+        angle = angle * s + power
+    return angle, rate / plan.duration if elapsed < plan.duration else 0.0
+
+
+def torque_at(plan: SwingPlan, elapsed: float) -> float:
+    """The plan's torque, N m, linear between its instants; the last one after the end."""
+    if not plan.torque:
+        return 0.0
+    place = min(max(elapsed / plan.duration, 0.0), 1.0) * (len(plan.torque) - 1)
+    before = min(int(place), len(plan.torque) - 2) if len(plan.torque) > 1 else 0
+    after = min(before + 1, len(plan.torque) - 1)
+    return plan.torque[before] + (place - before) * (plan.torque[after] - plan.torque[before])

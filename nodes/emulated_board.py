@@ -1,0 +1,118 @@
+"""CHARMIE's low-level board on a pseudo-terminal: a stand-in for the real one, behind the same driver."""
+
+from __future__ import annotations
+
+import math
+import os
+import tty
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nodes.hil.board import Board, BoardParams, require_drivable
+from nodes.hil.serial_port import require_realtime, usual_port
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.runtime.plan import SimPlan
+from nodes.wire.messages import Message, RobotState
+from robots.charmie.parameters import read_parameters
+
+MOST_BYTES = 4096
+
+
+class EmulatedBoardParams(BoardParams, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The board behind the pseudo-terminal.
+
+    port  the link that leads to it; empty: in the folder of the launch's domain, where the driver looks for it
+    file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
+    """
+
+    port: str = ""
+    file: str = ""
+
+
+class EmulatedBoard(Node):
+    """Answers on a pseudo-terminal as the board does; robot and line live in the simulation time that states tell."""
+
+    listens = {"state": RobotState}
+    Params = EmulatedBoardParams
+    rate_hz = 200.0
+
+    @classmethod
+    def check(cls, params: EmulatedBoardParams, plan: Mapping[str, Any]) -> None:
+        require_realtime(plan)
+        read_parameters(_file(params, plan))
+        require_drivable(msgspec.convert(plan["sim"], SimPlan), params)
+
+    def on_start(self, context: Context) -> Outgoing:
+        params = context.params
+        self._context, self._dropped = context, 0
+        self._time, self._origin = 0.0, math.nan
+        self._board = _board(params, context.plan, context.random)
+        self._master, self._slave = os.openpty()  # ours of both stays open, so that drivers may come and go
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self._link = Path(params.port) if params.port else usual_port(context.plan)
+        if self._link.is_symlink():
+            self._link.unlink()
+        try:
+            self._link.symlink_to(os.ttyname(self._slave))
+        except OSError as error:
+            raise ValueError(f"port = {str(self._link)!r} cannot be made: {error.strerror}") from None
+        context.info(f"the board is at {self._link}")
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, RobotState):
+            if math.isnan(self._origin):
+                self._origin = message.timestamp
+            self._time = message.timestamp - self._origin
+        return None
+
+    def on_reset(self, time: float) -> Outgoing:
+        """The board is switched off and on."""
+        self._time, self._origin = 0.0, math.nan
+        self._board = _board(self._context.params, self._context.plan, self._context.random)
+        return None
+
+    def on_tick(self, now: float) -> Outgoing:
+        t = self._time
+        with suppress(BlockingIOError):
+            self._board.receive(os.read(self._master, MOST_BYTES), t)
+        if data := self._board.transmit(t):
+            try:
+                sent = os.write(self._master, data)
+            except BlockingIOError:
+                sent = 0
+            self._dropped += len(data) - sent  # nobody reads them
+        return None
+
+    def on_stop(self) -> Outgoing:
+        if self._link.is_symlink():
+            self._link.unlink()
+        os.close(self._master)
+        os.close(self._slave)
+        return None
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Stream frames sent, commands taken and refused, stops by the watchdog, bytes that nobody read."""
+        board = self._board
+        return {
+            "frames": board.frames,
+            "commands": board.reader.frames,
+            "commands_refused": board.reader.bad,
+            "stops": board.stops,
+            "bytes_dropped": self._dropped,
+        }
+
+
+def _board(params: EmulatedBoardParams, plan: Mapping[str, Any], random: np.random.Generator) -> Board:
+    return Board(msgspec.convert(plan["sim"], SimPlan), read_parameters(_file(params, plan)), params, random)
+
+
+def _file(params: EmulatedBoardParams, plan: Mapping[str, Any]) -> str:
+    return params.file or str(plan["sim"].get("parameters", {}).get("file", ""))

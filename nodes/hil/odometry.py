@@ -1,0 +1,73 @@
+"""What the frames of CHARMIE's board say of its joints: wheels to base, legs and torso to joints, its clock to ours."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+from nodes.hil.board import tilt_of
+from nodes.hil.streams import Floats
+from robots.charmie import base
+from robots.charmie.parameters import Parameters
+from robots.charmie.serial_frames import Stream
+
+JOINTS = ("base_x", "base_y", "base_yaw", "lift", "tilt")
+KEPT = 64  # frames of which the quickest tells the board's clock
+
+
+def difference(now: int, before: int, bits: int) -> int:
+    """now - before of numbers that go round after 2**bits, the way that is shorter."""
+    half = 1 << (bits - 1)
+    return (now - before + half) % (2 * half) - half
+
+
+class Odometry:
+    """Joints from frames, counted from where the base stood at the first.
+
+    position, velocity  (5,) of JOINTS, m and rad; the velocity is the mean since the frame before
+    counts              (4,) of the wheels' encoders, unwrapped
+    millis              of the board's clock, unwrapped
+    lost                frames that were missing in between, by their numbers
+    """
+
+    def __init__(self, robot: Parameters, place: Floats) -> None:
+        self._wheels, self._lowest = robot.base.wheels, float(robot.tilt.lower)
+        self.position, self.velocity = np.zeros(5), np.zeros(5)
+        self.position[:3] = place
+        self.counts = [0, 0, 0, 0]
+        self.millis = self.lost = 0
+        self._last: Stream | None = None
+
+    def take(self, frame: Stream) -> None:
+        """Go on to this frame."""
+        before, last = self.position, self._last
+        turned, dt = np.zeros(4), 0.0
+        if last is not None:
+            pulses = [difference(a, b, 32) for a, b in zip(frame.counts, last.counts, strict=True)]
+            self.counts = [a + b for a, b in zip(self.counts, pulses, strict=True)]
+            turned = np.array(pulses) * (2.0 * math.pi / self._wheels.pulses_per_turn)
+            passed = difference(frame.millis, last.millis, 32)
+            self.millis += passed
+            dt = 1e-3 * passed
+            self.lost += (frame.number - last.number - 1) % 256
+        else:
+            self.counts, self.millis = list(frame.counts), frame.millis
+        place = base.moved(self._wheels, before[:3], turned)
+        self.position = np.array([*place, 1e-3 * frame.legs, tilt_of(frame.torso, self._lowest)])
+        self.velocity = (self.position - before) / dt if dt > 0.0 else np.zeros(5)
+        self._last = frame
+
+
+class BoardClock:
+    """Our time of the board's: the frame that was quickest to come tells best how far they are apart."""
+
+    def __init__(self, way_s: float) -> None:
+        self._way_s = way_s
+        self._apart: deque[float] = deque(maxlen=KEPT)
+
+    def ours(self, theirs: float, heard: float) -> float:
+        """When a reading of theirs, s, was taken that was heard at `heard` of ours, s, after `way_s` or more."""
+        self._apart.append(heard - theirs)
+        return theirs + min(self._apart) - self._way_s

@@ -1,0 +1,87 @@
+"""`armswing keys`: this user's key, and whose keys may come in over the network."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from nodes.runtime.cli.terminal import AsJson, say, say_json, say_table
+
+app = typer.Typer(
+    help="Keys for launches that span computers.", epilog="Example: armswing keys list", no_args_is_help=True
+)
+
+KeyName = Annotated[
+    str, typer.Argument(help="The host's name, as [hosts] of a launch file has it.", show_default=False)
+]
+
+
+@app.command(epilog="Example: armswing keys new robot")
+def new(
+    name: Annotated[
+        str | None, typer.Argument(help="Its name; without one, this computer's.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the key that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make this user's key pair, and print the half that others may know."""
+    import platform
+
+    from nodes.wire import keys
+
+    if name is None:
+        name = re.sub(r"[^A-Za-z0-9_.-]|^[^A-Za-z]+", "", platform.node())[:64] or "localhost"
+    made = keys.make_key(name, replace=force)
+    if as_json:
+        say_json({"name": made.name, "key": made.public, "file": str(keys.keys_folder() / "own")})
+        return
+    say(f"key {made.name!r} is in {keys.keys_folder() / 'own'}; let it in on another computer with")
+    say(f"  armswing keys allow {made.name} {made.public}")
+
+
+@app.command("list", epilog="Example: armswing keys list --json")
+def list_keys(as_json: AsJson = False) -> None:
+    """This user's public key, and the keys that are allowed."""
+    from nodes.wire import keys
+
+    allowed = keys.allowed()
+    own = keys.own_key() if (keys.keys_folder() / "own").exists() else None
+    if as_json:
+        own_row = None if own is None else {"name": own.name, "key": own.public}
+        others = [{"name": name, "key": key} for name, key in allowed.items()]
+        say_json({"folder": str(keys.keys_folder()), "own": own_row, "allowed": others})
+        return
+    if own is None:
+        say(f"no key in {keys.keys_folder()}: 'armswing keys new' makes one")
+    rows = [] if own is None else [("own", own.name, own.public)]
+    say_table(("", "name", "key"), [*rows, *(("allowed", name, key) for name, key in allowed.items())])
+
+
+@app.command(epilog="Example: armswing keys allow robot $(ssh robot armswing keys list --json | jq -r .own.key)")
+def allow(
+    name: KeyName,
+    key: Annotated[str, typer.Argument(help="64 hexadecimal digits.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Let a key come in, and be called; holds from the next connection on, without a restart."""
+    from nodes.wire import keys
+
+    keys.allow(name, key)
+    if as_json:
+        say_json({"name": name, "key": keys.allowed()[name]})
+    else:
+        say(f"key {name!r} is allowed")
+
+
+@app.command(epilog="Example: armswing keys revoke robot")
+def revoke(name: KeyName, as_json: AsJson = False) -> None:
+    """Let a key in no more; live launches hang up on its holder within a second, without a restart."""
+    from nodes.wire import keys
+
+    key = keys.revoke(name)
+    if as_json:
+        say_json({"name": name, "key": key})
+    else:
+        say(f"key {name!r} is revoked; live launches hang up on it within a second")

@@ -1,0 +1,79 @@
+"""A launch's nodes on other hosts, as the launch at the server sees them, and where each host finds the registry."""
+
+from __future__ import annotations
+
+import time
+
+from nodes.runtime.display import Display, NodeLine
+from nodes.runtime.observer import NOT_READY, Observer
+from nodes.runtime.plan import LOCAL, NodePlan, Plan
+from nodes.wire import keys
+from nodes.wire.site import Site, far_registry
+
+GONE_S = 2.0  # of the 5 s in which a launch ends
+LISTEN_S = 0.02
+
+
+def site_of(plan: Plan, host: str) -> Site:
+    """What a host of the plan needs to know of itself and the registry.
+
+    KeysError, one line, where this user has no key or does not know that of another host.
+    """
+    if not plan.hosts:
+        return Site()
+    keys.own_key()
+    known = {name: keys.key_of_host(name) for name in plan.hosts if name != host}
+    address = plan.hosts[host]
+    if host == plan.sim.host:
+        return Site(host=host, address=address)
+    ends = far_registry(plan.domain, plan.hosts[plan.sim.host])
+    calls, news = (f"{end}#{known[plan.sim.host]}" for end in ends)
+    return Site(host=host, address=address, calls=calls, news=news)
+
+
+class FarNodes:
+    """The nodes of the plan that other hosts start: whether they are there, and how they are."""
+
+    def __init__(self, plan: Plan, observer: Observer, display: Display) -> None:
+        self._nodes: list[NodePlan] = [node for node in plan.nodes if node.host not in (plan.sim.host, LOCAL)]
+        self._observer = observer
+        self._display = display
+        self._is_there = dict.fromkeys((node.name for node in self._nodes), False)
+        self._asked: set[str] = set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether every one has reported ready."""
+        return all(self._is_ready(node.name) for node in self._nodes)
+
+    def _is_ready(self, name: str) -> bool:
+        entry = self._observer.entry(name)
+        return entry is not None and entry.state not in NOT_READY
+
+    def look(self, is_time: bool) -> None:
+        """Say who comes and goes, and, when it is time, which hosts are waited for."""
+        for node in self._nodes:
+            name, host = node.name, node.host
+            is_there = self._observer.entry(name) is not None
+            if is_there != self._is_there[name]:
+                self._is_there[name] = is_there
+                self._display.say(f"{'there' if is_there else 'gone'}, on host {host!r}", name)
+            elif is_time and not is_there and host not in self._asked:
+                self._asked.add(host)
+                self._display.say(f"waits for host {host!r}: start 'armswing launch FILE --host {host}' there")
+
+    def lines(self) -> list[NodeLine]:
+        """How each is, for the display; a process of another host has no number here."""
+        lines = []
+        for node in self._nodes:
+            entry, status = self._observer.entry(node.name), self._observer.status.get(node.name)
+            state = "absent" if entry is None else status.state if status is not None else entry.state
+            lost = status.counters.get("lost", 0) if status is not None else None
+            lines.append(NodeLine(node.name, 0, state, lost, f"on host {node.host!r}"))
+        return lines
+
+    def wait_until_gone(self) -> None:
+        """Give the other hosts the time to end their nodes, which still speak to the registry here."""
+        deadline = time.monotonic() + GONE_S
+        while time.monotonic() < deadline and any(self._observer.entry(node.name) for node in self._nodes):
+            self._observer.hear(LISTEN_S)

@@ -1,0 +1,90 @@
+"""What of this computer's settings decides how punctual it is, read from /proc and /sys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
+
+
+class Setting(NamedTuple):
+    """One setting. `advice` is "" where nothing is to be gained."""
+
+    subject: str
+    found: str
+    advice: str = ""
+
+
+def settings(root: Path = Path("/"), kernel: str = "", cores: int = 1) -> Iterator[Setting]:
+    """What was found below a root folder. `kernel` is its version line, `cores` how many this process may use."""
+    yield from _governor(root)
+    yield _isolated(root, cores)
+    yield _preemption(root, kernel)
+    yield from _clock_source(root)
+    yield from _throttling(root)
+    yield from _quota(root)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _governor(root: Path) -> Iterator[Setting]:
+    files = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    names = sorted({name for file in files if (name := _read(file)) is not None})
+    if not names:
+        yield Setting("cpu governor", "none is shown: this computer, or the one below it, sets the frequency")
+    elif names == ["performance"]:
+        yield Setting("cpu governor", "performance")
+    else:
+        yield Setting("cpu governor", ", ".join(names), "cpupower frequency-set -g performance steadies the step time")
+
+
+def _isolated(root: Path, cores: int) -> Setting:
+    isolated = _read(root / "sys/devices/system/cpu/isolated")
+    if isolated:
+        return Setting("isolated cores", f"{isolated}; give one to the server: cpu = N in [sim]")
+    if cores < 2:
+        return Setting("isolated cores", "none")
+    last = cores - 1
+    advice = (
+        f"isolcpus={last} nohz_full={last} on the kernel's command line, and cpu = {last} in [sim], keep others away"
+    )
+    return Setting("isolated cores", "none", advice)
+
+
+def _preemption(root: Path, kernel: str) -> Setting:
+    if _read(root / "sys/kernel/realtime") == "1" or "PREEMPT_RT" in kernel:
+        return Setting("kernel", "PREEMPT_RT")
+    kind = next((word for word in ("PREEMPT_DYNAMIC", "PREEMPT") if word in kernel.split()), "without preemption")
+    return Setting("kernel", kind, "a kernel with PREEMPT_RT (Debian: linux-image-rt-amd64) shortens the worst cases")
+
+
+def _clock_source(root: Path) -> Iterator[Setting]:
+    source = _read(root / "sys/devices/system/clocksource/clocksource0/current_clocksource")
+    if source is not None:
+        slow = "; asking it for the time takes microseconds: clocksource=tsc, where the processor's is steady"
+        yield Setting("clock source", source, slow.removeprefix("; ") if source in SLOW_CLOCKS else "")
+
+
+def _throttling(root: Path) -> Iterator[Setting]:
+    runtime, period = (_read(root / f"proc/sys/kernel/sched_rt_{name}_us") for name in ("runtime", "period"))
+    if runtime is not None and period is not None:
+        share = "all" if runtime == "-1" else f"{100 * int(runtime) / int(period):.0f} %"
+        yield Setting("real-time share", f"threads with SCHED_FIFO may use {share} of a core")
+
+
+def _quota(root: Path) -> Iterator[Setting]:
+    limit = (_read(root / "sys/fs/cgroup/cpu.max") or "max").split()
+    if len(limit) != 2 or limit[0] == "max":
+        return
+    cores = int(limit[0]) / int(limit[1])
+    counts = dict(line.split() for line in (_read(root / "sys/fs/cgroup/cpu.stat") or "").splitlines())
+    stopped = int(counts.get("nr_throttled", 0))
+    advice = f"who uses it up is stopped for the rest of {int(limit[1]) / 1e3:g} ms; allow more, or take the quota off"
+    yield Setting("cpu quota", f"{cores:g} cores, used up {stopped} times", advice if stopped else "")

@@ -1,0 +1,159 @@
+"""A launch on a further host: its nodes of a plan, joined to the server and the registry of another computer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from types import FrameType
+
+from nodes.runtime.display import Display, NodeLine
+from nodes.runtime.far_nodes import site_of
+from nodes.runtime.launch import node_programs, on_signals
+from nodes.runtime.observer import Observer
+from nodes.runtime.plan import PLAN_FILE, Plan, PlanError, save_plan
+from nodes.runtime.supervisor import Failure, Supervisor
+from nodes.wire.registry import Hold
+from nodes.wire.site import forget_site, write_site
+from nodes.wire.sockets import sweep
+
+TICK_S = 0.05
+SILENCE_S = 3.0
+
+
+def launch_host(plan: Plan, host: str) -> int:
+    """Run a host's nodes until the launch at the server ends, Ctrl-C or a failure; the exit code.
+
+    PlanError for a host that is not in the plan, KeysError without keys, RegistryError when the domain is live
+    already. Call from the main thread.
+    """
+    if not plan.hosts:
+        raise PlanError(f"--host {host}: plan {plan.name!r} has no table [hosts], so all of it runs on one computer")
+    if host not in plan.hosts or host == plan.sim.host:
+        others = ", ".join(name for name in plan.hosts if name != plan.sim.host)
+        why = "has the server: launch without --host there" if host == plan.sim.host else "is not in [hosts]"
+        raise PlanError(f"--host {host}: {host!r} {why}; the other hosts are {others or 'none'}")
+    site = site_of(plan, host)
+    with contextlib.ExitStack() as stack:
+        hold = Hold(plan.domain)
+        stack.callback(hold.release)
+        sweep(hold.folder)
+        write_site(plan.domain, site)
+        stack.callback(forget_site, plan.domain)
+        observer = Observer(plan.domain)
+        stack.callback(observer.close)
+        display = stack.enter_context(Display(None))
+        launch = HostLaunch(plan, host, observer, display)
+        stack.enter_context(on_signals(launch.asked))
+        launch.run()
+    return launch.exit_code
+
+
+class HostLaunch:
+    """One host's part of a launch, in a domain that this process holds; `run` it once, in the main thread."""
+
+    def __init__(self, plan: Plan, host: str, observer: Observer, display: Display) -> None:
+        self.exit_code = 0
+        self._plan = plan
+        self._host = host
+        self._observer = observer
+        self._display = display
+        self._signal = 0
+        self._was_heard = True
+        self._supervisor = Supervisor(
+            folder=observer.folder / "logs",
+            is_ready=observer.is_ready,
+            ask_to_stop=self._ask_to_stop,
+            note=lambda name, line: display.say(line, name),
+            environment={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+
+    def asked(self, number: int, _frame: FrameType | None) -> None:
+        """A signal came: end in order; a second one kills what is left."""
+        self._supervisor.in_a_hurry = bool(self._signal)
+        self._signal = self._signal or number
+
+    def run(self) -> None:
+        """Wait for the registry, start, watch until the end, stop. No child is left, whatever happens."""
+        failure = None
+        try:
+            if self._found():
+                path = self._observer.folder / PLAN_FILE
+                save_plan(self._plan, path)
+                self._supervisor.start(node_programs(self._plan, self._host, path, self._display))
+                failure = self._watch()
+        finally:
+            self._supervisor.stop()
+            sweep(self._observer.folder)
+            self._show_output()
+        self._finish(failure)
+
+    def _found(self) -> bool:
+        """Wait until the registry is heard; False when a signal came first."""
+        server = self._plan.sim.host
+        address = self._plan.hosts[server]
+        said_at = time.monotonic()
+        while not self._observer.registry_instance:
+            if self._signal:
+                return False
+            self._observer.hear(TICK_S)
+            if said_at and time.monotonic() - said_at > SILENCE_S:
+                said_at = 0.0
+                self._display.say(
+                    f"waits for host {server!r} at {address}: is the launch running there, and is the key of"
+                    f" {self._host!r} allowed there ('armswing keys allow {self._host} KEY')?"
+                )
+        self._display.say(f"joined host {server!r} at {address}")
+        return True
+
+    def _watch(self) -> Failure | None:
+        """Look after everything until the launch ends; the failure that ended it, if one did."""
+        while not self._signal and not self._observer.ending:
+            failure = self._supervisor.poll()
+            if failure is not None:
+                return failure
+            children = self._supervisor.children.values()
+            if children and all(child.state == "ended" for child in children):
+                break
+            self._show_output()
+            self._observer.hear(TICK_S)
+            self._tell_of_the_link()
+            self._display.update(self._observer.time, self._lines())
+        return None
+
+    def _tell_of_the_link(self) -> None:
+        """Say when the registry falls silent, and when it is back."""
+        heard = self._observer.hears_registry
+        if heard != self._was_heard:
+            self._was_heard = heard
+            server = self._plan.sim.host
+            self._display.say(f"host {server!r} is heard again" if heard else f"nothing is heard of host {server!r}")
+
+    def _lines(self) -> list[NodeLine]:
+        lines = []
+        for name, child in self._supervisor.children.items():
+            status = self._observer.status.get(name)
+            known = status is not None and child.state == "running"
+            lost = status.counters.get("lost", 0) if status is not None else None
+            lines.append(NodeLine(name, child.pid, status.state if status and known else child.state, lost, ""))
+        return lines
+
+    def _ask_to_stop(self, name: str) -> bool:
+        if self._observer.entry(name) is None:
+            return False
+        self._observer.ask(name, "shutdown")
+        return True
+
+    def _show_output(self) -> None:
+        for name, line in self._supervisor.new_lines():
+            self._display.say(line, name)
+
+    def _finish(self, failure: Failure | None) -> None:
+        if failure is not None:
+            self.exit_code = failure.exit_code
+            print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
+        elif self._signal:
+            self.exit_code = 128 + self._signal
+        else:
+            self._display.say("the launch has ended")

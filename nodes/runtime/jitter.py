@@ -1,0 +1,115 @@
+"""How punctually this computer wakes a loop that waits as the simulation server does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
+from nodes.runtime.scheduling import preferred
+
+PERIOD_S = 1e-3
+RATES_HZ = (1000, 500, 250, 200, 100, 50, 20, 10)
+HELD = 1e-3  # a rate is held where at most this share of the wake-ups is late by a whole period or more
+
+
+class Jitter(msgspec.Struct, frozen=True, kw_only=True):
+    """Lateness of the wake-ups of a loop at `rate_hz`, s.
+
+    scheduling  "SCHED_OTHER" or "SCHED_FIFO"
+    overruns    wake-ups that were late by a period or more
+    late_over   {rate in Hz: share of the wake-ups that were later than its period}
+    stolen      share of the time that the host of this virtual machine gave to others, None where that is not told
+    """
+
+    scheduling: str
+    rate_hz: float
+    seconds: float
+    ticks: int
+    overruns: int
+    late_p50_s: float
+    late_p99_s: float
+    late_p999_s: float
+    late_max_s: float
+    late_over: dict[int, float]
+    stolen: float | None = None
+
+    @property
+    def holds_hz(self) -> int | None:
+        """The highest of the usual rates that this computer holds, None for none of them."""
+        return next((rate for rate in RATES_HZ if self.late_over[rate] <= HELD), None)
+
+    @property
+    def text(self) -> str:
+        """The figures in one line."""
+        p50, p99, most = (f"{1e6 * each:.0f} us" for each in (self.late_p50_s, self.late_p99_s, self.late_max_s))
+        return (
+            f"a loop at {self.rate_hz:g} Hz wakes {p50} late (p50), {p99} (p99), {most} at most; "
+            f"{self.overruns} of {self.ticks} by a period or more"
+        )
+
+
+def measure_jitter(seconds: float, fifo: bool = False, progress: Callable[[float], None] | None = None) -> Jitter | str:
+    """The jitter of a loop at 1 kHz over this time; a line that says why, where SCHED_FIFO is asked for and refused.
+
+    progress  told the share that is done, ten times a second
+    """
+    tighten_timer_slack()
+    if not fifo:
+        return _measure("SCHED_OTHER", seconds, progress)
+    with preferred() as refused:
+        return refused or _measure("SCHED_FIFO", seconds, progress)
+
+
+def _measure(scheduling: str, seconds: float, progress: Callable[[float], None] | None) -> Jitter:
+    clock, late = time.perf_counter_ns, Durations()
+    over = dict.fromkeys(RATES_HZ, 0)
+    stolen = _stolen_jiffies()
+    begin = told = clock()
+    end = begin + round(seconds * 1e9)
+    pacer = Pacer(PERIOD_S)
+    while (now := clock()) < end:
+        if progress is not None and now - told > 10**8:
+            told = now
+            progress((now - begin) / (end - begin))
+        pacer.wait()
+        lateness = pacer.period_ns - round(pacer.left_s * 1e9)
+        late.add(lateness)
+        for rate in RATES_HZ:
+            if lateness * rate < 10**9:
+                break
+            over[rate] += 1
+    if progress is not None:
+        progress(1.0)
+    ticks = max(late.count, 1)
+    return Jitter(
+        scheduling=scheduling,
+        rate_hz=1.0 / PERIOD_S,
+        seconds=seconds,
+        ticks=late.count,
+        overruns=over[RATES_HZ[0]],
+        late_p50_s=late.quantile_s(0.50),
+        late_p99_s=late.quantile_s(0.99),
+        late_p999_s=late.quantile_s(0.999),
+        late_max_s=late.largest_ns * 1e-9,
+        late_over={rate: count / ticks for rate, count in over.items()},
+        stolen=_share(stolen, _stolen_jiffies()),
+    )
+
+
+def _stolen_jiffies() -> tuple[int, int] | None:
+    """(stolen, all) time of the cores since the start of this computer."""
+    try:
+        times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+        return times[7], sum(times[:8])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _share(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return (after[0] - before[0]) / (after[1] - before[1])

@@ -1,0 +1,51 @@
+"""Which core a thread runs on and with which priority, as far as this computer permits it; for the calling thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Iterator
+
+PRIORITY = 50  # of SCHED_FIFO, 1 .. 99: above what the kernel gives no deadline, below its own threads
+
+
+def pin(cpu: int) -> str:
+    """Let this thread run on one core only; "" or, where that cannot be, why not."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if cpu not in allowed:
+        return f"there is no core {cpu} for this process; it may use {cores_text(allowed)}"
+    try:
+        os.sched_setaffinity(0, {cpu})
+    except OSError as error:
+        return f"core {cpu} cannot be had: {error.strerror}"
+    return ""
+
+
+def prefer(priority: int = PRIORITY) -> str:
+    """Give this thread SCHED_FIFO: nothing without a priority interrupts it; "" or why not."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+    except PermissionError:
+        limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
+        return f"SCHED_FIFO is not permitted (ulimit -r is {limit}, {priority} would be needed)"
+    except OSError as error:
+        return f"SCHED_FIFO cannot be had: {error.strerror}"
+    return ""
+
+
+@contextlib.contextmanager
+def preferred(priority: int = PRIORITY) -> Iterator[str]:
+    """SCHED_FIFO while entered, what was before afterwards; gives "" or why not."""
+    before, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    refused = prefer(priority)
+    try:
+        yield refused
+    finally:
+        if not refused:
+            os.sched_setscheduler(0, before, parameters)
+
+
+def cores_text(cores: list[int]) -> str:
+    """ "cores 0, 1", "core 3"."""
+    return f"core{'s' if len(cores) != 1 else ''} {', '.join(map(str, cores))}"

@@ -1,0 +1,225 @@
+"""Drives CHARMIE's low-level board on a serial port: frames to messages, commands to frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nodes.hil.board import torso_of
+from nodes.hil.odometry import JOINTS, BoardClock, Odometry
+from nodes.hil.serial_line import line_time
+from nodes.hil.serial_port import require_realtime, usual_port
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import Encoders, JointCommand, Message, RobotState
+from robots.charmie import base
+from robots.charmie.parameters import read_parameters
+from robots.charmie.serial_frames import (
+    LEGS,
+    SPEED_STEPS,
+    STOPPED,
+    STREAM_BYTES,
+    TORSO,
+    Command,
+    Stream,
+    stream_reader,
+)
+
+MOST_BYTES = 4096
+AGAIN_S = 0.5  # between two tries to open the port
+MISSED_S = 2.0  # a port that is away for longer is told of
+ANSWER_S = 0.1  # a poll without an answer for so long is given up
+
+
+class SerialBoardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Where the board is, and how it is asked.
+
+    port  such as /dev/ttyUSB0; empty: where the emulated board of this launch is
+    file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
+    """
+
+    port: str = ""
+    baud: int = 9600  # bits/s
+    poll_hz: float = 20.0  # Hz; a poll and its answer take 40 ms at 9600 bits/s
+    timeout_s: float = 0.5  # s of simulation time: an older command no longer drives
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("poll_hz", "timeout_s"):
+            if not (math.isfinite(value := getattr(self, name)) and value > 0.0):
+                raise ValueError(f"{name} is {value}; it must be a number above 0")
+        if self.baud < 300:
+            raise ValueError(f"baud is {self.baud}; it must be at least 300 bits/s")
+
+
+class SerialBoard(Node):
+    """Polls the board with what the base, lift and tilt are commanded, and says what it answers.
+
+    Commands are the model's: velocities of base_x, base_y and base_yaw, positions of lift and tilt. `measured` has
+    these five joints, the base's by odometry of the wheels; its stamps are simulation time, from the board's clock.
+    """
+
+    listens = {"state": RobotState, "command": JointCommand}
+    speaks = {"measured": RobotState, "measured_encoders": Encoders}
+    Params = SerialBoardParams
+    rate_hz = 200.0
+
+    @classmethod
+    def check(cls, params: SerialBoardParams, plan: Mapping[str, Any]) -> None:
+        import importlib.util
+
+        if importlib.util.find_spec("serial") is None:
+            raise ValueError("it speaks to the port with pyserial: pip install 'armswing[serial]'")
+        require_realtime(plan)
+        read_parameters(_file(params, plan))
+
+    def on_start(self, context: Context) -> Outgoing:
+        self._context, self._params = context, context.params
+        self._robot = read_parameters(_file(self._params, context.plan))
+        self._path = self._params.port or str(usual_port(context.plan))
+        self._port: Any = None
+        self._reader = stream_reader()
+        self._polls = self._opened = self._number = 0
+        self._next_poll = self._next_try = self._polled_at = self._away_since = -math.inf
+        self._answered = True
+        self._stopped = False
+        return self.on_reset(0.0)
+
+    def on_reset(self, time: float) -> Outgoing:
+        """Time was put back: the base counts from where the model's is then."""
+        self._time, self._told = time, -math.inf
+        self._place = np.zeros(3)
+        self._odometry: Odometry | None = None
+        self._clock = BoardClock(line_time(STREAM_BYTES, self._params.baud))
+        self._rates, self._driven_at = np.zeros(3), -math.inf  # of the base, in the world
+        self._goals: dict[str, float] = {}  # of lift and tilt
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, RobotState):
+            self._time = message.timestamp
+            if self._odometry is None and set(JOINTS) <= set(message.name):
+                self._place = np.array([message.position[message.name.index(joint)] for joint in JOINTS[:3]])
+        elif isinstance(message, JointCommand):
+            self._hear(message)
+        return None
+
+    def _hear(self, command: JointCommand) -> None:
+        for joint, value in zip(command.name, command.value, strict=False):
+            if joint in JOINTS[:3] and command.mode == "velocity":
+                self._rates[JOINTS.index(joint)] = value
+                self._driven_at = command.timestamp
+            elif joint in JOINTS[3:] and command.mode == "position":
+                self._goals[joint] = value
+            elif joint in JOINTS:
+                takes = "velocities" if joint in JOINTS[:3] else "positions"
+                self._context.warn(f"the board takes {takes} of {joint}, and no {command.mode}; it is not sent")
+
+    def on_tick(self, now: float) -> Iterator[tuple[str, Message]]:
+        if self._port is None and not self._open(now):
+            return
+        try:
+            data = self._port.read(MOST_BYTES)
+            seen = self._reader.frames + self._reader.bad
+            frames = self._reader.feed(data)
+            came = self._reader.frames + self._reader.bad > seen
+            self._answered = self._answered or came or now - self._polled_at > ANSWER_S
+            if now >= self._next_poll and self._answered:
+                self._next_poll = max(self._next_poll + 1.0 / self._params.poll_hz, now)
+                self._polled_at, self._answered = now, False
+                self._port.write(self._command().encode())
+                self._polls += 1
+        except OSError:
+            self._close()
+            self._next_try, self._away_since, self._answered = now + AGAIN_S, now, True
+            return
+        for frame in frames:
+            yield from self._take(frame)
+
+    def _open(self, now: float) -> bool:
+        from serial import Serial
+
+        if now < self._next_try:
+            return False
+        self._next_try = now + AGAIN_S
+        if self._away_since == -math.inf:
+            self._away_since = now
+        try:
+            self._port = Serial(self._path, self._params.baud, timeout=0, write_timeout=0, exclusive=True)
+        except OSError as error:
+            if now - self._away_since > MISSED_S:
+                why = error.strerror or "nobody answers there"
+                self._context.warn(f"the port {self._path} cannot be opened: {why}; it is tried again and again")
+            return False
+        if self._opened or now - self._away_since > MISSED_S:
+            self._context.info(f"the port {self._path} is open")
+        self._opened += 1
+        self._odometry = None  # the board may have been switched off meanwhile
+        return True
+
+    def _close(self) -> None:
+        if self._port is not None:
+            self._port.close()
+            self._port = None
+
+    def _command(self) -> Command:
+        rates = self._rates if self._time - self._driven_at <= self._params.timeout_s else np.zeros(3)
+        place = self._place if self._odometry is None else self._odometry.position
+        full = self._robot.base
+        twist = base.to_base(float(place[2]), rates) / [full.speed_limit, full.speed_limit, full.turn_limit]
+        right, forward, turn = (round(SPEED_STEPS * (1.0 + min(max(share, -1.0), 1.0))) for share in twist.tolist())
+        legs, torso = self._goals.get("lift"), self._goals.get("tilt")
+        self._number = (self._number + 1) % 256
+        return Command(
+            self._number,
+            right,
+            forward,
+            turn,
+            None if legs is None else _within(1e3 * legs, LEGS),
+            None if torso is None else _within(torso_of(torso, float(self._robot.tilt.lower)), TORSO),
+        )
+
+    def _take(self, frame: Stream) -> Iterator[tuple[str, Message]]:
+        if frame.status & STOPPED and not self._stopped:
+            self._context.warn("the board has stopped the base: no command came in time")
+        self._stopped = bool(frame.status & STOPPED)
+        if self._odometry is None:
+            self._odometry = Odometry(self._robot, self._place)
+        found = self._odometry
+        found.take(frame)
+        stamp = self._clock.ours(1e-3 * found.millis, self._time)
+        if stamp < 0.0 or self._time <= self._told:  # before the run, or while it is paused
+            return
+        self._told = self._time
+        q, v = found.position.tolist(), found.velocity.tolist()
+        yield "measured", RobotState(timestamp=stamp, name=list(JOINTS), position=q, velocity=v)
+        names = [f"wheel_{k}" for k in range(1, len(found.counts) + 1)]
+        pulses = self._robot.base.wheels.pulses_per_turn
+        yield "measured_encoders", Encoders(timestamp=stamp, name=names, count=found.counts, pulses_per_turn=pulses)
+
+    def on_stop(self) -> Outgoing:
+        self._close()
+        return None
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Polls, frames that came, were bad or were missing by their numbers; bytes of no frame; ports opened."""
+        return {
+            "polls": self._polls,
+            "frames": self._reader.frames,
+            "frames_bad": self._reader.bad,
+            "frames_lost": 0 if self._odometry is None else self._odometry.lost,
+            "bytes_skipped": self._reader.skipped,
+            "ports_opened": self._opened,
+        }
+
+
+def _within(value: float, limits: tuple[float, float]) -> int:
+    return round(min(max(value, limits[0]), limits[1]))
+
+
+def _file(params: SerialBoardParams, plan: Mapping[str, Any]) -> str:
+    return params.file or str(plan.get("sim", {}).get("parameters", {}).get("file", ""))

@@ -1,0 +1,184 @@
+"""Plans the swings of a gibbon from the stream alone: joints, hands and grips as a robot measures them.
+
+It keeps its own estimate of the line, plans each swing while both hands grip, and again in flight from the state that
+it measures. A plan starts a while after the state that it is made from; planning may take as long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nodes.runtime.node import Context, Node, Outgoing
+from nodes.wire.messages import Message, RobotState, SwingPlan, SwingProgress
+from robots.gibbon.beliefs import beliefs_of
+from robots.gibbon.pilot import HANDS, Gait, Hand, Measured, Pilot, Swing, elbow_of_robot
+from robots.registry import build
+from sim_core.mechanism import Mechanism
+
+OUTPUTS = tuple(f"hand_{hand}_{what}" for hand in HANDS for what in ("x", "z", "vx", "vz", "grips"))
+PATH_POINTS = 40
+
+
+class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What the planner believes, and how it shall swing.
+
+    robot       the model's name, empty for the robot of the plan
+    parameters  of its model, over those that the plan gives the robot
+    """
+
+    robot: str = ""
+    parameters: dict[str, float | str] = {}
+    step: float = 0.34  # m from hand to hand
+    closing: float = 0.2  # m/s at which a hand comes up to the line
+    torque_limit: float = 14.0  # N m, of the plans; less than the motor's, for the controller needs some too
+    tolerance_mm: float = 2.0  # along the line, as bad as 2 mm of gap
+    period_ms: float = 50.0  # between plans in flight
+    lead_ms: float = 50.0  # from the state to the start of the plan that is made from it
+    settle_ms: float = 150.0  # that both hands grip before a swing is planned
+    last_ms: float = 200.0  # before the end of a swing, in which nothing is planned anew
+    rollout_step_ms: float = 4.0
+    estimate_ms: float = 4.0  # between updates of the estimate of the line
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name in ("robot", "parameters"):
+                continue
+            if not (math.isfinite(value) and (value > 0.0 or (value == 0.0 and name == "settle_ms"))):
+                raise ValueError(f"{name} is {value}; it must be a number above 0")
+
+
+class SwingPlanner(Node):
+    """Says a plan whenever one is due."""
+
+    listens = {"state": RobotState, "swing": SwingProgress}
+    speaks = {"plan": SwingPlan}
+    Params = SwingPlannerParams
+
+    @classmethod
+    def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
+        mechanism = believed(params, plan, plan["sim"]["robot"])
+        lengths = [link.length for link in beliefs_of(mechanism).links]
+        if not params.step < 0.98 * sum(lengths):
+            raise ValueError(f"step is {params.step} m; the arms reach {0.98 * sum(lengths):.3g} m at most")
+
+    def on_start(self, context: Context) -> Outgoing:
+        self._context = context
+        return self.on_parameters(context.params)
+
+    def on_parameters(self, params: SwingPlannerParams) -> Outgoing:
+        self._params = params
+        mechanism = believed(params, self._context.plan, self._context.robot)
+        self._beliefs, self._end = beliefs_of(mechanism), end_of_line(mechanism)
+        return self.on_reset(0.0)
+
+    def on_reset(self, time: float) -> Outgoing:
+        params = self._params
+        gait = Gait(
+            step=params.step,
+            end=self._end,
+            torque_limit=params.torque_limit,
+            closing=params.closing,
+            lead=1e-3 * params.lead_ms,
+            settle=1e-3 * params.settle_ms,
+            period=1e-3 * params.period_ms,
+            last=1e-3 * params.last_ms,
+            rollout_step=1e-3 * params.rollout_step_ms,
+            tolerance=1e-3 * params.tolerance_mm,
+        )
+        self._pilot = Pilot(self._beliefs, gait)
+        self._seen, self._grips, self._refused = -math.inf, "", 0
+        self._worst_cost = self._plans = self._rollouts = 0
+        return None
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, SwingProgress):
+            if message.refused > self._refused:
+                self._refused = message.refused
+                self._pilot.refused(message.refused)
+            return None
+        if not isinstance(message, RobotState):
+            return None
+        if missing := [output for output in OUTPUTS if output not in message.outputs]:
+            raise ValueError(f"{self._context.name} needs output {missing[0]!r}; the state has {list(message.outputs)}")
+        measured = measurement(message)
+        due = message.timestamp >= self._seen + 1e-3 * self._params.estimate_ms - 1e-9
+        if not due and measured.grips == self._grips:
+            return None
+        self._seen, self._grips = message.timestamp, measured.grips
+        self._pilot.see(measured)
+        swing = self._pilot.plan()
+        if swing is None:
+            return None
+        self._plans += 1
+        self._rollouts += swing.plan.rollouts
+        return [("plan", said(swing, self._pilot.hand_path(swing)))]
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        line = self._pilot.line
+        return {
+            "plans": float(self._plans),
+            "rollouts_per_plan": self._rollouts / max(self._plans, 1),
+            **({} if line is None else {"tension_over_believed": line.tension_scale}),
+        }
+
+
+def believed(params: SwingPlannerParams, plan: Mapping[str, Any], robot: str) -> Mechanism:
+    """The description that the planner believes in."""
+    given = plan.get("sim", {}).get("parameters", {}) if not params.robot else {}
+    mechanism = build(params.robot or robot, **{**given, **params.parameters})
+    if "arm_a" not in [body.name for body in mechanism.bodies]:
+        raise ValueError(f"the model {mechanism.name!r} is no gibbon: it has no body 'arm_a'")
+    return mechanism
+
+
+def end_of_line(mechanism: Mechanism) -> float:
+    """m along the line, beyond which no hand shall grip."""
+    if mechanism.beams:
+        beam = mechanism.beams[0]
+        return beam.origin[0] + beam.length - 0.5
+    given = mechanism.parameters
+    return (given["bars"] - 0.5) * given["spacing"]
+
+
+def measurement(state: RobotState) -> Measured:
+    """What of a state a robot can measure."""
+    out = state.outputs
+    pitch, elbow = state.name.index("pitch"), state.name.index("elbow")
+    hands = [Hand(*(out[f"hand_{hand}_{what}"] for what in ("x", "z", "vx", "vz"))) for hand in HANDS]
+    return Measured(
+        time=state.timestamp,
+        pitch=state.position[pitch],
+        elbow=state.position[elbow],
+        pitch_rate=state.velocity[pitch],
+        elbow_rate=state.velocity[elbow],
+        hands=(hands[0], hands[1]),
+        grips="".join(hand for hand in HANDS if out[f"hand_{hand}_grips"] > 0.5),
+        torque=state.effort[elbow] if state.effort else 0.0,
+    )
+
+
+def said(swing: Swing, path: np.ndarray) -> SwingPlan:
+    """A planned swing as a message, in the robot's own joints; path (n, 3)."""
+    plan, arrival = swing.plan, swing.plan.arrival
+    every = max(len(path) // PATH_POINTS, 1)
+    return SwingPlan(
+        number=swing.number,
+        hand=swing.hand,
+        start=swing.start,
+        duration=plan.path.duration,
+        release=swing.release,
+        elbow=[elbow_of_robot(swing.hand, float(power)) for power in plan.path.powers],
+        torque=[elbow_of_robot(swing.hand, float(torque)) for torque in plan.torque],
+        path=path[::-1][::every][::-1].ravel().tolist(),
+        target=swing.target,
+        gap=arrival.gap,
+        miss=arrival.way - swing.target,
+        closing=arrival.closing,
+    )

@@ -1,0 +1,262 @@
+"""Who comes in by CURVE: the allow-list is asked at each handshake (ZAP, RFC 27), and strangers are counted and said.
+
+One door and one thread per ZeroMQ context that has sockets open to other computers; without such sockets, none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket as sockets
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import count
+
+import zmq
+
+from nodes.wire import keys
+from nodes.wire.refusals import Refusals
+
+log = logging.getLogger("armswing.wire")
+
+Context = zmq.Context[zmq.Socket[bytes]]
+
+ZAP_ADDRESS = "inproc://zeromq.zap.01"
+ZAP_DOMAIN = b"armswing"
+HANDSHAKE_MS = 2000  # a connection that says nothing is hung up after it
+LOOK_S = 0.5  # how often the allow-list is looked at for keys that were revoked
+PAUSE_S = 0.02  # between two looks at the connections: a flood is worked off in batches
+FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+UNKNOWN = "an address that hung up at once"
+
+_doors: dict[Context, Door] = {}
+_guard = threading.Lock()
+_numbers = count()
+
+
+@dataclass
+class Watched:
+    """A bound socket's connections, as its monitor tells of them.
+
+    peers  {file descriptor: address and port} of the connections that are there
+    fresh  descriptors that have not shaken hands, the oldest first
+    """
+
+    monitor: zmq.Socket[bytes]
+    peers: dict[int, tuple[str, int] | None] = field(default_factory=dict)
+    fresh: list[int] = field(default_factory=list)
+    failed: str = ""
+
+
+def enter(context: Context, socket: zmq.Socket[bytes], owner: str) -> Door:
+    """Make a socket's next bind one for the allow-list alone, watched by the context's door."""
+    socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # no answer of ours is a refusal
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    with _guard:
+        door = _doors.get(context)
+        if door is None:
+            door = _doors[context] = Door(context, owner)
+        door.watch(socket)
+    return door
+
+
+def leave(context: Context, socket: zmq.Socket[bytes]) -> None:
+    """The socket is about to close; the last one closes the door."""
+    with _guard:
+        door = _doors[context]
+        if door.unwatch(socket):
+            del _doors[context]
+            door.close()
+
+
+def strangers(context: Context) -> int:
+    """How often somebody without an allowed key was turned away from this context's sockets."""
+    door = _doors.get(context)
+    return 0 if door is None else door.refusals.count
+
+
+def is_welcome(context: Context, key: str) -> bool:
+    """Whether a key may come in to this context's sockets, as its door looked last; without a door nobody may."""
+    known = _doors.get(context)
+    return known is not None and known.is_welcome(key)
+
+
+class Door:
+    """Answers ZAP on a thread of its own, watches connections, hangs up on those whose key was revoked."""
+
+    def __init__(self, context: Context, owner: str) -> None:
+        self.refusals = Refusals(owner, "%s: turned %d away from %s: %s")
+        self._context = context
+        self._zap = context.socket(zmq.REP)
+        self._zap.setsockopt(zmq.LINGER, 0)
+        self._zap.bind(ZAP_ADDRESS)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._new: list[Watched] = []
+        self._watched: dict[zmq.Socket[bytes], Watched] = {}
+        self._guests: dict[str, set[str]] = {}  # {key: the addresses that came with it}
+        self._allowed = _allowed()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="door", daemon=True)
+        self._thread.start()
+
+    def watch(self, socket: zmq.Socket[bytes]) -> None:
+        """Look after the connections of a socket; call in its thread, before it is bound."""
+        address = f"inproc://armswing-monitor-{next(_numbers)}"
+        socket.monitor(address, WATCHED)
+        monitor = self._context.socket(zmq.PAIR)
+        monitor.setsockopt(zmq.LINGER, 0)
+        monitor.setsockopt(zmq.RCVHWM, 0)  # a full one would hold up the I/O thread that tells of connections
+        monitor.connect(address)
+        self._watched[socket] = watched = Watched(monitor)
+        self._new.append(watched)
+        os.eventfd_write(self._wake, 1)
+
+    def unwatch(self, socket: zmq.Socket[bytes]) -> bool:
+        """Look after it no more; whether none is left."""
+        self._watched.pop(socket, None)
+        with contextlib.suppress(zmq.ZMQError):  # closed already: its monitor has said so too
+            socket.monitor(None, 0)
+        return not self._watched
+
+    def is_welcome(self, key: str) -> bool:
+        """Whether a key may come in, as of the last look at the allow-list."""
+        return key in self._allowed
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        self._stop.set()
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        os.close(self._wake)
+
+    def _serve(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._zap, zmq.POLLIN)
+        poller.register(self._wake, zmq.POLLIN)
+        watched: list[Watched] = []
+        looked = time.monotonic()
+        while not self._stop.is_set():
+            awake = dict(poller.poll(int(LOOK_S * 1e3)))
+            if self._wake in awake:
+                os.eventfd_read(self._wake)
+            while self._new:
+                watched.append(self._new.pop())
+                poller.register(watched[-1].monitor, zmq.POLLIN)
+            if self._zap in awake:
+                self._answer(self._zap.recv_multipart())
+            for each in list(watched):
+                if each.monitor in awake and not self._follow(each):
+                    poller.unregister(each.monitor)
+                    each.monitor.close()
+                    watched.remove(each)
+            if time.monotonic() - looked > LOOK_S:
+                looked = time.monotonic()
+                self._hang_up_on_revoked(watched)
+            if len(awake) > (self._zap in awake):
+                self._stop.wait(PAUSE_S)
+        for each in watched:
+            each.monitor.close()
+        self._zap.close()
+
+    def _answer(self, frames: list[bytes]) -> None:
+        """Reply to one ZAP request: version, request id, domain, address, identity, mechanism, credentials."""
+        if len(frames) < 6:
+            self._zap.send_multipart([b"1.0", b"", b"500", b"malformed", b"", b""])
+            return
+        version, number, domain, address, _, mechanism, *credentials = frames
+        key = credentials[0].hex() if len(credentials) == 1 else ""
+        self._allowed = _allowed()
+        peer = address.decode("ascii", "backslashreplace")
+        known = self._allowed.get(key) if mechanism == b"CURVE" and domain == ZAP_DOMAIN else None
+        if known is None:
+            self.refusals.refuse(
+                peer, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in"
+            )
+            # "temporary": after "denied" a peer of ZeroMQ tries no more, and one that is allowed later must get in
+            self._zap.send_multipart([version, number, b"300", b"not allowed", b"", b""])
+            return
+        if len(self._guests) < 4096:
+            self._guests.setdefault(key, set()).add(peer)
+        self._zap.send_multipart([version, number, b"200", b"", known.encode(), b""])
+
+    def _follow(self, watched: Watched) -> bool:
+        """Take note of all that a monitor has to tell; False when its socket is gone."""
+        while True:
+            try:
+                event, endpoint = watched.monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return True
+            kind, value = struct.unpack("=Hi", event[:6])
+            if kind == zmq.EVENT_MONITOR_STOPPED:
+                return False
+            if not endpoint.startswith(b"tcp"):
+                continue
+            if kind == zmq.EVENT_ACCEPTED:
+                watched.peers[value] = _peer(value)
+                watched.fresh.append(value)
+            elif kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                if watched.fresh:
+                    watched.fresh.pop(0)
+            elif kind == zmq.EVENT_DISCONNECTED:
+                self._gone(watched, value)
+            elif kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                watched.failed = "told already"
+            elif not watched.failed:
+                watched.failed = (
+                    "no key, or not for this host" if kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL else "it said nothing"
+                )
+
+    def _gone(self, watched: Watched, descriptor: int) -> None:
+        """A connection ended: that of a stranger unless hands were shaken."""
+        peer = watched.peers.pop(descriptor, None)
+        failed, watched.failed = watched.failed, ""
+        if descriptor in watched.fresh:
+            watched.fresh.remove(descriptor)
+            failed = failed or "not our protocol"
+        elif not failed:
+            return
+        if failed != "told already":
+            self.refusals.refuse(UNKNOWN if peer is None else peer[0], failed)
+
+    def _hang_up_on_revoked(self, watched: list[Watched]) -> None:
+        """End the connections from addresses whose key is no longer allowed; those who may, come back at once."""
+        self._allowed = _allowed()
+        revoked = [key for key in self._guests if key not in self._allowed]
+        addresses = {address for key in revoked for address in self._guests.pop(key)}
+        if not addresses:
+            return
+        log.warning("%s: a key was revoked: hung up on %s", self.refusals.owner, ", ".join(sorted(addresses)))
+        for each in watched:
+            for descriptor, peer in each.peers.items():
+                if peer is not None and peer[0] in addresses:
+                    _hang_up(descriptor, peer)
+
+
+def _allowed() -> dict[str, str]:
+    """{key: name}; nobody where the list cannot be read."""
+    try:
+        return {key: name for name, key in keys.allowed().items()}
+    except keys.KeysError as error:
+        log.warning("nobody is let in: %s", error)
+        return {}
+
+
+def _peer(descriptor: int) -> tuple[str, int] | None:
+    """Address and port at the other end; None of what is closed already, or is no tcp."""
+    with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:
+        name = found.getpeername()
+        if isinstance(name, tuple):
+            return name[0].removeprefix("::ffff:"), name[1]
+    return None
+
+
+def _hang_up(descriptor: int, peer: tuple[str, int]) -> None:
+    """Shut a connection of ZeroMQ down, unless its descriptor is another's by now."""
+    if _peer(descriptor) == peer:
+        with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:
+            found.shutdown(sockets.SHUT_RDWR)

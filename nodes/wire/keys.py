@@ -1,0 +1,168 @@
+"""Keys of CURVE: the one of this computer's user, and the allow-list of those who may come in or be called.
+
+Files in $XDG_CONFIG_HOME/armswing/keys, or ~/.config/armswing/keys: `own`, readable by its owner alone, and `allowed`,
+a line "NAME KEY" for each. A public key is written as 64 hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import zmq
+from zmq.utils import z85
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+KEY = re.compile(r"[0-9a-f]{64}")
+NAMED_KEY = re.compile(rf"({NAME.pattern})\s+({KEY.pattern})\s*")
+
+
+class KeysError(ValueError):
+    """A key that is missing, malformed or taken; the only argument is one line that names the command that mends it."""
+
+
+@dataclass(frozen=True)
+class OwnKey:
+    """The key pair of this computer's user: a name, and both halves as hexadecimal digits."""
+
+    name: str
+    public: str
+    secret: str
+
+
+def keys_folder() -> Path:
+    """Where the keys are; not made by asking."""
+    config = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(config) if config else Path.home() / ".config") / "armswing" / "keys"
+
+
+def own_key() -> OwnKey:
+    """This user's key pair; KeysError where there is none, or where others can read it."""
+    file = keys_folder() / "own"
+    try:
+        if file.stat().st_mode & 0o077:
+            raise KeysError(f"{file} can be read by others than its owner: 'chmod 600 {file}' mends it")
+        words = file.read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        raise KeysError(f"no key in {file.parent}: 'armswing keys new' makes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise KeysError(f"{file} cannot be read: {error}") from None
+    if len(words) != 3 or not (NAME.fullmatch(words[0]) and KEY.fullmatch(words[1]) and KEY.fullmatch(words[2])):
+        raise KeysError(f"{file} holds no key: 'armswing keys new NAME --force' makes another")
+    return OwnKey(*words)
+
+
+def make_key(name: str, replace: bool = False) -> OwnKey:
+    """A new key pair for this user; one that is there is only replaced when asked for."""
+    _check_name(name)
+    file = keys_folder() / "own"
+    if file.exists() and not replace:
+        raise KeysError(f"{file} is there: 'armswing keys list' shows it, 'armswing keys new NAME --force' replaces it")
+    public, secret = (z85.decode(half).hex() for half in zmq.curve_keypair())
+    _write(file, f"{name} {public} {secret}\n")
+    return OwnKey(name, public, secret)
+
+
+def allowed() -> dict[str, str]:
+    """{name: public key} of the allow-list, in its order; empty where there is none."""
+    file = keys_folder() / "allowed"
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise KeysError(f"{file} cannot be read: {error}") from None
+    found = {}
+    for number, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        named = NAMED_KEY.fullmatch(text)
+        if text and named is None:
+            raise KeysError(f"{file}, line {number}: write a name and a key of 64 hexadecimal digits")
+        if named is not None:
+            found[named[1]] = named[2]
+    return found
+
+
+def allow(name: str, key: str) -> None:
+    """Put a key on the allow-list; a name that has another key keeps it (KeysError)."""
+    _check_name(name)
+    key = key.strip().lower()
+    if not KEY.fullmatch(key):
+        raise KeysError(f"{key[:80]!r} is no public key: 64 hexadecimal digits, as 'armswing keys list' shows there")
+    known = allowed()
+    if known.get(name, key) != key:
+        raise KeysError(f"{name!r} is allowed with another key: 'armswing keys revoke {name}' comes first")
+    _write_allowed(known | {name: key})
+
+
+def revoke(name: str) -> str:
+    """Take a key off the allow-list; the key."""
+    known = allowed()
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise KeysError(f"no key {name!r} is allowed; allowed are {there}")
+    key = known.pop(name)
+    _write_allowed(known)
+    return key
+
+
+def key_of_host(host: str) -> str:
+    """The public key of another host of a launch; KeysError names the command that makes it known."""
+    key = allowed().get(host)
+    if key is None:
+        raise KeysError(
+            f"no key of host {host!r} is allowed: 'armswing keys allow {host} KEY',"
+            f" with the key that 'armswing keys list' shows on {host!r}"
+        )
+    return key
+
+
+def be_server(socket: zmq.Socket[bytes]) -> str:
+    """Have what is bound from now on speak CURVE with this user's key, for those of the allow-list; the public key."""
+    own = own_key()
+    socket.setsockopt(zmq.CURVE_SERVER, 1)
+    socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
+    return own.public
+
+
+def be_client(socket: zmq.Socket[bytes], server_key: str) -> None:
+    """Have what is connected from now on speak CURVE with the holder of `server_key`, one of the allow-list."""
+    own = own_key()
+    if server_key not in allowed().values():
+        raise KeysError(f"key {server_key} is not allowed: 'armswing keys allow NAME {server_key}' if it is known")
+    socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(server_key))
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(own.public))
+    socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise KeysError(f"{name[:80]!r} is no name of a key: letters, digits, _ . and -, a letter first, at most 64")
+
+
+def _write_allowed(known: dict[str, str]) -> None:
+    _write(keys_folder() / "allowed", "".join(f"{name} {key}\n" for name, key in known.items()))
+
+
+def _write(file: Path, text: str) -> None:
+    """Replace a file at once: who reads it meanwhile sees the old one or the new one, and no one else's eyes do."""
+    import tempfile
+
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=file.parent)  # made with mode 0600
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise KeysError(f"{file} cannot be written: {error.strerror}") from None

@@ -1,0 +1,172 @@
+"""The frames of CHARMIE's low-level board: bytes to numbers and back. The layout is ours, docs/serial_board.md says it.
+
+Lengths on the line are in tenths of a millimetre or of the torso's unit; speeds are 0 .. 200 with 100 for none.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+HEAD = b"##"
+COMMAND_HEAD = b">>"
+_STREAM = struct.Struct("<2sBI4iHHB")
+_COMMAND = struct.Struct("<2sBBBBBB")
+STREAM_BYTES = _STREAM.size + 1  # 29
+COMMAND_BYTES = _COMMAND.size + 1  # 9
+POLYNOMIAL = 0x07
+
+LEGS = (0.0, 140.0)  # mm
+TORSO = (8.0, 170.0)  # units of the torso's actuator
+SPEED_STEPS = 100  # from none to full speed
+KEEP = 255  # as legs or torso of a command: stay where they were sent last
+STOPPED, REFUSED = 1, 2  # bits of a stream frame's status
+KNOWN_STATUS = STOPPED | REFUSED
+
+
+def _table() -> list[int]:
+    found = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = ((byte << 1) ^ POLYNOMIAL if byte & 0x80 else byte << 1) & 0xFF
+        found.append(byte)
+    return found
+
+
+_TABLE = _table()
+
+
+def checksum(data: bytes) -> int:
+    """CRC-8 of the bytes, polynomial x^8 + x^2 + x + 1, from 0: finds each burst of up to 8 wrong bits."""
+    crc = 0
+    for byte in data:
+        crc = _TABLE[crc ^ byte]
+    return crc
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What the board measured when it was asked.
+
+    number   of this frame, 0 .. 255 and round again
+    millis   of the board's own clock since it was switched on, to 2**32 and round again
+    counts   pulses of the four wheels' encoders, signed 32 bits and round again
+    legs     mm, 0 .. 140; torso 8 .. 170; both in tenths on the line
+    status   bits: 1 stopped, as no command came in time; 2 a command was refused since the last frame
+    """
+
+    number: int
+    millis: int
+    counts: tuple[int, int, int, int]
+    legs: float
+    torso: float
+    status: int = 0
+
+    def encode(self) -> bytes:
+        """The 29 bytes."""
+        legs, torso = round(10.0 * self.legs), round(10.0 * self.torso)
+        body = _STREAM.pack(HEAD, self.number, self.millis, *self.counts, legs, torso, self.status)
+        return body + bytes([checksum(body[2:])])
+
+
+@dataclass(frozen=True)
+class Command:
+    """What the board shall do; it answers each with a stream frame.
+
+    number            of this frame, 0 .. 255 and round again
+    right, forward, turn  speeds, 0 .. 200, 100 for none, 200 full speed: x to the right, y forward, yaw to the left
+    legs, torso       mm and the torso's unit, whole; None: stay where they were sent last
+    """
+
+    number: int
+    right: int = SPEED_STEPS
+    forward: int = SPEED_STEPS
+    turn: int = SPEED_STEPS
+    legs: int | None = None
+    torso: int | None = None
+
+    def encode(self) -> bytes:
+        """The 9 bytes."""
+        legs, torso = (KEEP if value is None else value for value in (self.legs, self.torso))
+        body = _COMMAND.pack(COMMAND_HEAD, self.number, self.right, self.forward, self.turn, legs, torso)
+        return body + bytes([checksum(body[2:])])
+
+
+def _stream(frame: bytes) -> Stream | None:
+    _, number, millis, a, b, c, d, legs, torso, status = _STREAM.unpack(frame[:-1])
+    legs, torso = legs / 10.0, torso / 10.0
+    fits = LEGS[0] <= legs <= LEGS[1] and TORSO[0] <= torso <= TORSO[1] and not status & ~KNOWN_STATUS
+    return Stream(number, millis, (a, b, c, d), legs, torso, status) if fits else None
+
+
+def _command(frame: bytes) -> Command | None:
+    _, number, right, forward, turn, legs, torso = _COMMAND.unpack(frame[:-1])
+    fits = max(right, forward, turn) <= 2 * SPEED_STEPS
+    fits = fits and (legs == KEEP or LEGS[0] <= legs <= LEGS[1])
+    fits = fits and (torso == KEEP or TORSO[0] <= torso <= TORSO[1])
+    if not fits:
+        return None
+    return Command(number, right, forward, turn, None if legs == KEEP else legs, None if torso == KEEP else torso)
+
+
+F = TypeVar("F", Stream, Command)
+
+
+class FrameReader(Generic[F]):
+    """Finds frames in bytes as they come, in whatever pieces.
+
+    What is no frame is skipped from its first byte on, so that one that begins inside it is found.
+
+    frames   that were whole and right
+    bad      heads of a frame with a wrong checksum, or with values out of their range: torn frames among them
+    skipped  bytes that belong to no frame
+    """
+
+    def __init__(self, head: bytes, size: int, parse: Callable[[bytes], F | None]) -> None:
+        self.frames = self.bad = self.skipped = 0
+        self._head, self._size = head, size
+        self._parse: Callable[[bytes], F | None] = parse
+        self._buffer = bytearray()
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that may be the beginning of a frame."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[F]:
+        """The frames that these bytes complete."""
+        buffer, size = self._buffer, self._size
+        buffer += data
+        found: list[F] = []
+        while True:
+            start = buffer.find(self._head)
+            if start < 0:
+                start = len(buffer) - int(buffer.endswith(self._head[:1]))
+            self._skip(start)
+            if len(buffer) < size:
+                return found
+            right = checksum(bytes(buffer[2 : size - 1])) == buffer[size - 1]
+            frame = self._parse(bytes(buffer[:size])) if right else None
+            if frame is None:
+                self.bad += 1
+                self._skip(1)
+            else:
+                self.frames += 1
+                found.append(frame)
+                del buffer[:size]
+
+    def _skip(self, count: int) -> None:
+        self.skipped += count
+        del self._buffer[:count]
+
+
+def stream_reader() -> FrameReader[Stream]:
+    """For what the board says."""
+    return FrameReader(HEAD, STREAM_BYTES, _stream)
+
+
+def command_reader() -> FrameReader[Command]:
+    """For what the board is told."""
+    return FrameReader(COMMAND_HEAD, COMMAND_BYTES, _command)

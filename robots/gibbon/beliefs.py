@@ -1,0 +1,36 @@
+"""What a planner believes of a gibbon and its line, taken from a description of them with parameters of its own."""
+
+from __future__ import annotations
+
+from robots.gibbon.swing_model import Beliefs, Link
+from sim_core.flexible.description import BeamContact
+from sim_core.mechanism import Mechanism
+from sim_core.quantities import value_of
+
+
+def beliefs_of(mechanism: Mechanism) -> Beliefs:
+    """The beliefs that a gibbon's description stands for."""
+    contacts = [constraint for constraint in mechanism.constraints if isinstance(constraint, BeamContact)]
+    a_length, b_length = (-mechanism.joint(name).parent_point[2] for name in ("elbow", "wrist_b"))
+    return Beliefs(
+        links=(_link(mechanism, "a", a_length, -1.0), _link(mechanism, "b", b_length, 1.0)),
+        elbow_damping=value_of(mechanism.joint("elbow").damping),
+        gravity=-mechanism.gravity[2],
+        cable=mechanism.beams[0] if mechanism.beams else None,
+        grip_width=contacts[0].width if contacts else 0.0,
+    )
+
+
+def _link(mechanism: Mechanism, name: str, length: float, to_elbow: float) -> Link:
+    """An arm and its hand; to_elbow is the sense of z from its hand to the elbow."""
+    arm, hand = mechanism.body(f"arm_{name}"), mechanism.body(f"hand_{name}")
+    center = to_elbow * arm.center_of_mass[2]
+    return Link(
+        length=length,
+        mass=value_of(arm.mass),
+        center=center if name == "a" else length + center,
+        inertia=value_of(arm.inertia[0]),
+        hand_mass=value_of(hand.mass),
+        hand_center=to_elbow * hand.center_of_mass[2],
+        hand_inertia=value_of(hand.inertia[0]),
+    )

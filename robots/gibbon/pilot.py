@@ -1,0 +1,345 @@
+"""Decides when to plan and from what: follows the hands along the line, and plans each swing ahead and in flight.
+
+It knows what a robot can measure (`Measured`), its beliefs of robot and line, and the plans it made. No messages, no
+clock: the time is that of the last measurement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from robots.gibbon.line_estimate import HandOnLine, LineEstimate
+from robots.gibbon.planner import Plan, Task, cost_of, folded_elbow, plan_swing, remaining
+from robots.gibbon.rollout import N_POWERS, Roller
+from robots.gibbon.swing_model import BOTH, DROP, ELBOW, N_RIGID, PITCH, SLIDE, SWING, Beliefs
+
+HANDS = ("a", "b")
+# where a plan without a predecessor looks: durations relative to that of the links as a pendulum, even bumps, rad
+FAN_DURATIONS = tuple(float(factor) for factor in np.linspace(0.65, 1.35, 8))
+FAN_BUMPS, FAN_TRIED = (-110.0, -70.0, -30.0, 10.0), 4
+REPLAN_DURATIONS, REPLAN_STEPS = (1.15, 0.85), 8
+GOOD_COST, FAIR_COST = 4.0, 25.0  # below them nothing else is tried, before a swing and in flight
+LONGEST_LEAD = 1.0  # s, of the first plan of a swing
+OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after which a swing has missed; s between plans then
+STRIKE = 20.0  # N s, about what a grip does to the line
+LONGEST_GAP = 0.05  # s between measurements, beyond which the line's estimate steps in parts
+
+
+@dataclass(frozen=True)
+class Hand:
+    """A hand in the world: m, m/s; x along the line, z up."""
+
+    x: float
+    z: float
+    vx: float
+    vz: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the robot measures: angle of link a from hanging, of the elbow, their rates (rad, rad/s), both hands.
+
+    grips   the hands that grip: "", "a", "b" or "ab"; torque N m, of the elbow
+    """
+
+    time: float
+    pitch: float
+    elbow: float
+    pitch_rate: float
+    elbow_rate: float
+    hands: tuple[Hand, Hand]
+    grips: str
+    torque: float = 0.0
+
+    def hand(self, name: str) -> Hand:
+        """The hand "a" or "b"."""
+        return self.hands[HANDS.index(name)]
+
+
+@dataclass(frozen=True)
+class Gait:
+    """How it shall brachiate.
+
+    step          m from hand to hand; end m along the line, beyond which no hand shall grip
+    closing       m/s at which a hand comes up to the line; torque_limit N m, of the plans
+    lead          s from a measurement to the start of the plan made from it; settle s that both hands grip before
+    patience      s more that it waits for the line to swing well, where no good plan is found
+    period        s between plans in flight; last s before the end of a swing in which it plans no more
+    rollout_step  s; tolerance m along the line
+    """
+
+    step: float
+    end: float
+    torque_limit: float
+    closing: float = 0.2
+    lead: float = 0.05
+    settle: float = 0.15
+    patience: float = 1.0
+    period: float = 0.05
+    last: float = 0.12
+    rollout_step: float = 4e-3
+    tolerance: float = 2e-3
+
+
+@dataclass(frozen=True)
+class Swing:
+    """A plan in time: the hand that grips meanwhile, the start in s, and whether the other lets go then."""
+
+    number: int
+    hand: str
+    start: float
+    release: bool
+    target: float
+    plan: Plan
+
+    @property
+    def end(self) -> float:
+        """s."""
+        return self.start + self.plan.path.duration
+
+
+class Pilot:
+    """Sees measurements in their order, and gives a plan whenever one is due."""
+
+    def __init__(self, beliefs: Beliefs, gait: Gait) -> None:
+        self.gait, self._beliefs = gait, beliefs
+        self._rollers = {hand: Roller(beliefs, hand) for hand in HANDS}
+        for roller in self._rollers.values():
+            roller.warm_up()
+        self._line: LineEstimate | None = None
+        self._seen: Measured | None = None
+        self._gripped_since = 0.0
+        self._swings: list[Swing] = []
+        self._next_plan = -1.0
+        self._made = 0
+        self._begin = -np.inf if beliefs.cable is None else beliefs.cable.origin[0]
+        self._first_lead = 3.0 * gait.lead
+
+    @property
+    def line(self) -> LineEstimate | None:
+        """The estimate of the cable, None on bars or before the first measurement."""
+        return self._line
+
+    def see(self, measured: Measured) -> None:
+        """Take in a measurement; the line's estimate follows."""
+        before = self._seen
+        if before is None or measured.grips != before.grips:
+            self._regripped(before, measured)
+        if self._beliefs.cable is not None:
+            self._follow_line(before, measured)
+        self._seen = measured
+
+    def refused(self, number: int) -> None:
+        """The plan of that number came late and is not followed; the next that begins a swing takes more time."""
+        late = [swing for swing in self._swings if swing.number == number]
+        self._swings = [swing for swing in self._swings if swing.number != number]
+        if any(swing.release for swing in late):
+            self._first_lead = min(2.0 * self._first_lead, LONGEST_LEAD)
+
+    def plan(self) -> Swing | None:
+        """A new plan if one is due now."""
+        measured = self._seen
+        if measured is None or measured.time < self._next_plan - 1e-9 or not measured.grips:
+            return None
+        swing = self._first(measured) if measured.grips == "ab" else self._in_flight(measured)
+        if swing is not None:
+            self._swings = [*self._swings[-7:], swing]
+            on_time = self._next_plan + self.gait.period
+            self._next_plan = on_time if on_time > measured.time else measured.time + self.gait.period
+        return swing
+
+    def hand_path(self, swing: Swing) -> np.ndarray:
+        """(n, 3) m: where the swinging hand is at the instants of the plan."""
+        return swinging_hand(self._beliefs.seen_from(swing.hand), swing.plan.poses)
+
+    # -- plans
+
+    def _first(self, measured: Measured) -> Swing | None:
+        """A swing from both hands, of the one behind."""
+        pending = self._swings and measured.time < self._swings[-1].start + self.gait.period
+        if pending or measured.time < self._gripped_since + self.gait.settle:
+            return None
+        hand = max(HANDS, key=lambda name: measured.hand(name).x)
+        target = measured.hand(hand).x + self.gait.step
+        if target > self.gait.end:
+            return None
+        start, roller = measured.time + self._first_lead, self._rollers[hand]
+        self._place(roller, measured, hand)
+        roller.tau[ELBOW] = 0.0
+        roller.coast(start - measured.time, self.gait.rollout_step, BOTH)
+        plan = self._fan(roller, (float(roller.q[ELBOW]), 0.0, 0.0), target, 1.0)
+        if plan.cost > FAIR_COST and measured.time < self._gripped_since + self.gait.settle + self.gait.patience:
+            self._next_plan = measured.time + self.gait.period
+            return None
+        return self._swing(hand, start, True, target, plan)
+
+    def _in_flight(self, measured: Measured) -> Swing | None:
+        """The rest of the swing that is under way, planned anew from what is measured."""
+        begun = [
+            swing for swing in self._swings if swing.start <= measured.time + 1e-6 and swing.hand == measured.grips
+        ]
+        if not begun or measured.time > begun[-1].end + OVERDUE:
+            return self._anew(measured)
+        current, start = begun[-1], measured.time + self.gait.lead
+        if current.end - start < self.gait.last:
+            return None
+        path, roller = current.plan.path, self._rollers[current.hand]
+        self._place(roller, measured, current.hand)
+        share = [(t - current.start) / path.duration for t in (measured.time, start)]
+        roller.roll(path.powers, path.duration, share[1], self.gait.rollout_step, share[0])
+        begin, guess = remaining(path, start - current.start)
+        plan = self._replanned(roller, begin, guess, self._task(current.target))
+        return self._swing(current.hand, start, False, current.target, plan)
+
+    def _anew(self, measured: Measured) -> Swing | None:
+        """A swing from one hand, the elbow held as it is: on where the other hand is behind, back where it is ahead.
+
+        None while no good one is found: the robot swings, and asks again.
+        """
+        hand, lead = measured.grips, self._first_lead
+        other = HANDS[1 - HANDS.index(hand)]
+        sense = 1.0 if measured.hand(other).x < measured.hand(hand).x else -1.0
+        target = measured.hand(hand).x + sense * self.gait.step
+        self._next_plan = measured.time + ASKED_AGAIN
+        if (
+            self._swings and self._swings[-1].start > measured.time - OVERDUE
+        ) or not self._begin < target < self.gait.end:
+            return None
+        roller = self._rollers[hand]
+        self._place(roller, measured, hand)
+        held = float(roller.q[ELBOW])
+        roller.roll(np.array([held, *[0.0] * (N_POWERS - 1)]), lead, 1.0, self.gait.rollout_step)
+        plan = self._fan(roller, (held, 0.0, 0.0), target, sense)
+        return self._swing(hand, measured.time + lead, False, target, plan) if plan.cost < FAIR_COST else None
+
+    def _replanned(self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task) -> Plan:
+        """The best plan near the rest of the last; sooner and later arrivals are tried where it is not good."""
+        q, v = roller.q.copy(), roller.v.copy()
+        best = plan_swing(roller, q, v, begin, guess, task, most=REPLAN_STEPS)
+        rollouts = best.rollouts
+        for factor in REPLAN_DURATIONS:
+            if best.cost < FAIR_COST:
+                break
+            other = plan_swing(roller, q, v, begin, guess * np.array([1.0, factor, 1.0, 1.0]), task, most=REPLAN_STEPS)
+            best, rollouts = min(best, other, key=lambda plan: plan.cost), rollouts + other.rollouts
+        return replace(best, rollouts=rollouts)
+
+    def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float, sense: float) -> Plan:
+        """The best plan from the most promising of many first guesses; sense 1 swings on, -1 back."""
+        q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
+        links = self._beliefs.links
+        final = -sense * folded_elbow(self.gait.step, (links[0].length, links[1].length))
+        pendulum = 4.1 * float(np.sqrt(0.5 * (links[0].length + links[1].length) / self._beliefs.gravity))
+        guesses = [
+            np.array([final, duration * pendulum, sense * bump, 0.0])
+            for bump in FAN_BUMPS
+            for duration in FAN_DURATIONS
+        ]
+        costs = [cost_of(roller, q, v, begin, guess, task) for guess in guesses]
+        best, rollouts = None, len(guesses)
+        for k in sorted(range(len(guesses)), key=costs.__getitem__)[:FAN_TRIED]:
+            plan = plan_swing(roller, q, v, begin, guesses[k], task)
+            best, rollouts = plan if best is None or plan.cost < best.cost else best, rollouts + plan.rollouts
+            if best.cost < GOOD_COST:
+                break
+        assert best is not None
+        return replace(best, rollouts=rollouts)
+
+    def _task(self, target: float) -> Task:
+        gait = self.gait
+        return Task(target, gait.closing, gait.torque_limit, gait.rollout_step, gait.tolerance)
+
+    def _swing(self, hand: str, start: float, release: bool, target: float, plan: Plan) -> Swing:
+        self._made += 1
+        return Swing(self._made, hand, start, release, target, plan)
+
+    # -- the state as the planner's model has it
+
+    def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
+        """Put the measured joints and the estimated line into a roller."""
+        roller.q[:N_RIGID], roller.v[:N_RIGID] = rigid(measured, hand)
+        if self._line is not None:
+            roller.q[N_RIGID:], roller.v[N_RIGID:] = self._line.amplitude, self._line.rate
+            roller.slacken(self._line.tension_scale)
+
+    def _regripped(self, before: Measured | None, measured: Measured) -> None:
+        gained = [hand for hand in measured.grips if before is None or hand not in before.grips]
+        if len(measured.grips) == 2:
+            self._gripped_since = measured.time if before is not None else measured.time - self.gait.settle
+            self._swings = []
+        if self._line is not None:
+            for hand in gained:
+                self._line.struck(measured.hand(hand).x, STRIKE)
+
+    def _follow_line(self, before: Measured | None, measured: Measured) -> None:
+        beliefs, cable = self._beliefs, self._beliefs.cable
+        assert cable is not None
+        if self._line is None:
+            weight = beliefs.gravity * (sum(link.mass + link.hand_mass for link in beliefs.links))
+            share = weight / max(len(measured.grips), 1)
+            hands = [replace(self._on_line(measured.hand(hand)), force=share) for hand in measured.grips]
+            self._line = LineEstimate(cable, beliefs.gravity, hands, beliefs.grip_width)
+        if before is not None:
+            dt = measured.time - before.time
+            hands = self._pressing(before)
+            parts = max(int(np.ceil(dt / LONGEST_GAP)), 1)
+            for _ in range(parts):
+                self._line.predict(dt / parts, hands)
+        self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
+
+    def _pressing(self, measured: Measured) -> list[HandOnLine]:
+        """The hands that grip, with the force that the planner's model gives each, N down."""
+        if not measured.grips:
+            return []
+        hand = measured.grips[0]
+        roller = self._rollers[hand]
+        self._place(roller, measured, hand)
+        roller.tau[ELBOW] = measured.torque if hand == "a" else -measured.torque
+        hands = BOTH if len(measured.grips) == 2 else SWING
+        roller.accelerate[hands]()
+        rows, lam = ((0, 2) if hands == BOTH else (0,)), roller.lam
+        found = [
+            replace(self._on_line(measured.hand(name)), force=-float(lam[row]))
+            for name, row in zip(measured.grips, rows, strict=True)
+        ]
+        roller.tau[ELBOW] = 0.0
+        return found
+
+    def _on_line(self, hand: Hand) -> HandOnLine:
+        assert self._beliefs.cable is not None
+        x, _, z = self._beliefs.cable.origin
+        return HandOnLine(hand.x - x, z - hand.z, -hand.vz)
+
+
+def rigid(measured: Measured, hand: str) -> tuple[np.ndarray, np.ndarray]:
+    """slide, drop, pitch, elbow as seen from the hand that grips, and their rates."""
+    where = measured.hand(hand)
+    q, v = np.zeros(N_RIGID), np.zeros(N_RIGID)
+    q[SLIDE], q[DROP], v[SLIDE], v[DROP] = where.x, -where.z, 0.0, -where.vz
+    if hand == "a":
+        q[PITCH], q[ELBOW], v[PITCH], v[ELBOW] = (
+            measured.pitch,
+            measured.elbow,
+            measured.pitch_rate,
+            measured.elbow_rate,
+        )
+    else:
+        q[PITCH], q[ELBOW] = measured.pitch + measured.elbow - np.pi, -measured.elbow
+        v[PITCH], v[ELBOW] = measured.pitch_rate + measured.elbow_rate, -measured.elbow_rate
+    return q, v
+
+
+def elbow_of_robot(hand: str, elbow: float) -> float:
+    """The elbow as the robot measures it, from that of a plan of the hand; rates and torques likewise."""
+    return elbow if hand == "a" else -elbow
+
+
+def swinging_hand(beliefs: Beliefs, poses: np.ndarray) -> np.ndarray:
+    """(n, 3) m: the second hand's place for poses (n, n_q) of the planner's model."""
+    upper, lower = (link.length for link in beliefs.links)
+    first, second = poses[:, PITCH], poses[:, PITCH] + poses[:, ELBOW]
+    x = poses[:, SLIDE] - upper * np.sin(first) - lower * np.sin(second)
+    z = -poses[:, DROP] - upper * np.cos(first) - lower * np.cos(second)
+    return np.column_stack([x, np.zeros_like(x), z])

@@ -1,0 +1,215 @@
+"""Plans one swing by shooting: which path of the elbow brings the free hand to its place on the line.
+
+The elbow goes from where it is to where both hands can grip as a quintic in time plus two bumps, s^3 (1-s)^3 times 1
+and 2s - 1. Final angle, duration and both bumps are found by damped least squares on rollouts of the planner's own
+model of robot and line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robots.gibbon.rollout import N_POWERS, Arrival, Roller
+
+# what counts as one unit of error in a residual
+GAP_SCALE = 2e-3  # m
+CLOSING_SCALE, DRIFT_SCALE = 0.1, 0.5  # m/s
+TORQUE_SCALE, EFFORT_SCALE = 0.5, 60.0  # N m over the limit; rms N m
+BUMP_SCALE = 60.0  # rad
+STEPS = np.array([1e-5, 1e-5, 1e-4, 1e-4])  # of the differences: rad, s, rad, rad
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a swing shall do.
+
+    target          m along the line, where the free hand shall grip
+    closing         m/s at which it shall come up to the line
+    torque_limit    N m
+    step            s, of the rollouts
+    tolerance       m along the line that is as bad as 2 mm of gap
+    """
+
+    target: float
+    closing: float = 0.2
+    torque_limit: float = 30.0
+    step: float = 4e-3
+    tolerance: float = 2e-3
+
+
+@dataclass(frozen=True)
+class Path:
+    """The elbow's path: elbow(s) = sum powers[k] s^k rad, s from 0 to 1 over `duration` s."""
+
+    powers: np.ndarray
+    duration: float
+
+    def at(self, elapsed: float) -> tuple[float, float, float]:
+        """Angle, rate and acceleration of the elbow `elapsed` s after the start; at rest before and after."""
+        s = min(max(elapsed / self.duration, 0.0), 1.0)
+        position = rate = acceleration = 0.0
+        for k in range(len(self.powers) - 1, -1, -1):
+            acceleration = acceleration * s + 2.0 * rate
+            rate = rate * s + position
+            position = position * s + float(self.powers[k])
+        if not 0.0 <= elapsed <= self.duration:
+            return position, 0.0, 0.0
+        return position, rate / self.duration, acceleration / self.duration**2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A planned swing.
+
+    torque   (n + 1,) N m at equal times from start to end
+    poses    (n + 1, n_q) of the planner's model, likewise
+    unknowns (4,): final angle rad, duration s, bumps rad, as the next planning may start from
+    """
+
+    path: Path
+    arrival: Arrival
+    torque: np.ndarray
+    poses: np.ndarray
+    unknowns: np.ndarray
+    cost: float
+    rollouts: int
+
+    @property
+    def peak_torque(self) -> float:
+        """N m."""
+        return float(np.max(np.abs(self.torque)))
+
+
+def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
+    """The elbow's angle, rad, with both hands on a level line d apart: pi - 2 beta for equal links."""
+    a, b = lengths
+    cosine = (a * a + b * b - d * d) / (2.0 * a * b)
+    return math.pi - math.acos(min(max(cosine, -1.0), 1.0))
+
+
+def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
+    """From angle, rate and acceleration at the start to rest at the final angle, with the bumps."""
+    final, duration, even, odd = (float(value) for value in unknowns)
+    position, rate, bend = start[0], start[1] * duration, 0.5 * start[2] * duration**2
+    gap = final - position - rate - bend
+    slope, curve = -(rate + 2.0 * bend), -2.0 * bend
+    powers = np.zeros(N_POWERS)
+    powers[:3] = position, rate, bend
+    powers[3] = 10.0 * gap - 4.0 * slope + 0.5 * curve
+    powers[4] = -15.0 * gap + 7.0 * slope - curve
+    powers[5] = 6.0 * gap - 3.0 * slope + 0.5 * curve
+    # s^3 (1-s)^3 (even + odd (2s - 1))
+    cubic = np.array([1.0, -3.0, 3.0, -1.0])
+    powers[3:] += np.convolve(cubic, [even - odd, 2.0 * odd])
+    return Path(powers, duration)
+
+
+def remaining(path: Path, elapsed: float) -> tuple[tuple[float, float, float], np.ndarray]:
+    """The rest of a path as a start and unknowns of its own: `elbow_path` of both is that rest exactly."""
+    share = min(max(elapsed / path.duration, 0.0), 0.999)
+    start, left = path.at(share * path.duration), (1.0 - share) * path.duration
+    rest = np.polynomial.Polynomial(path.powers)(np.polynomial.Polynomial([share, 1.0 - share]))
+    powers = np.zeros(N_POWERS)
+    powers[: len(rest.coef)] = rest.coef
+    # the quintic part has no s^6 and s^7: those of the bumps are 3 even - 7 odd ... solved from the top
+    odd = -0.5 * powers[7]
+    even = -(powers[6] - 7.0 * odd)
+    return start, np.array([path.at(path.duration)[0], left, even, odd])
+
+
+def plan_swing(
+    roller: Roller,
+    q: np.ndarray,
+    v: np.ndarray,
+    start: tuple[float, float, float],
+    guess: np.ndarray,
+    task: Task,
+    most: int = 20,
+) -> Plan:
+    """The plan of a swing from q, v of the roller's model, with the elbow at `start` (rad, rad/s, rad/s2).
+
+    guess  (4,): final angle, duration, bumps, to begin from; `most` steps of damped Gauss-Newton
+    """
+    unknowns, damping = np.array(guess, dtype=float), 1e-3
+    residual, rollouts = _residual(roller, q, v, start, unknowns, task), 1
+    cost = float(residual @ residual)
+    for _ in range(most):
+        J = np.empty((len(residual), 4))
+        for k in range(4):
+            moved = unknowns.copy()
+            moved[k] += STEPS[k]
+            J[:, k] = (_residual(roller, q, v, start, moved, task) - residual) / STEPS[k]
+        rollouts += 4
+        H, g = J.T @ J, J.T @ residual
+        gain = 0.0
+        for _ in range(6):
+            step = np.linalg.solve(H + damping * np.diag(np.diag(H) + 1e-9), -g)
+            trial = unknowns + step
+            trial[1] = min(max(trial[1], 0.5 * unknowns[1]), 2.0 * unknowns[1])
+            found = _residual(roller, q, v, start, trial, task)
+            rollouts += 1
+            new = float(found @ found)
+            if new < cost:
+                gain, cost, unknowns, residual = cost - new, new, trial, found
+                damping = max(damping * 0.1, 1e-9)
+                break
+            damping *= 10.0
+        if gain < 1e-3 * cost + 1e-6:
+            break
+    return _told(roller, q, v, start, unknowns, task, cost, rollouts)
+
+
+def cost_of(
+    roller: Roller, q: np.ndarray, v: np.ndarray, start: tuple[float, float, float], unknowns: np.ndarray, task: Task
+) -> float:
+    """What `plan_swing` makes small, of one rollout."""
+    residual = _residual(roller, q, v, start, unknowns, task)
+    return float(residual @ residual)
+
+
+def _shoot(
+    roller: Roller, q: np.ndarray, v: np.ndarray, start: tuple[float, float, float], unknowns: np.ndarray, step: float
+) -> tuple[Path, Arrival, int]:
+    path = elbow_path(start, unknowns)
+    roller.q[:], roller.v[:] = q, v
+    n = roller.roll(path.powers, path.duration, 1.0, step)
+    return path, roller.arrival(), n
+
+
+def _residual(
+    roller: Roller, q: np.ndarray, v: np.ndarray, start: tuple[float, float, float], unknowns: np.ndarray, task: Task
+) -> np.ndarray:
+    _, arrival, n = _shoot(roller, q, v, start, unknowns, task.step)
+    torque = roller.torque[: n + 1]
+    over = np.maximum(np.abs(torque) - task.torque_limit, 0.0)
+    found: np.ndarray = np.array(
+        [
+            arrival.gap / GAP_SCALE,
+            (arrival.way - task.target) / task.tolerance,
+            (arrival.closing - task.closing) / CLOSING_SCALE,
+            arrival.drift / DRIFT_SCALE,
+            math.sqrt(float(over @ over) / (n + 1)) / TORQUE_SCALE,
+            math.sqrt(float(torque @ torque) / (n + 1)) / EFFORT_SCALE,
+            unknowns[2] / BUMP_SCALE,
+            unknowns[3] / BUMP_SCALE,
+        ]
+    )
+    return np.where(np.isfinite(found), found, 1e6)
+
+
+def _told(
+    roller: Roller,
+    q: np.ndarray,
+    v: np.ndarray,
+    start: tuple[float, float, float],
+    unknowns: np.ndarray,
+    task: Task,
+    cost: float,
+    rollouts: int,
+) -> Plan:
+    path, arrival, n = _shoot(roller, q, v, start, unknowns, task.step)
+    torque, poses = roller.torque[: n + 1].copy(), roller.path[: n + 1].copy()
+    return Plan(path, arrival, torque, poses, unknowns, cost, rollouts)

@@ -1,0 +1,243 @@
+"""Two computers for a test: network namespaces joined by a veth pair, each with its own folders and keys.
+
+    def test_it(hosts): desk, robot = hosts.desk, hosts.robot; hosts.exchange_keys(); desk.start("launch", ...)
+
+`hosts.down()`, `hosts.up()`, `hosts.loss(5.0)`, `hosts.rate("1mbit")` do to the link what they say, `desk.bytes()`
+counts what went over it. All of it is gone after the test. Needs the right to make namespaces, and iproute2; loss needs
+nft.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60.0
+ADDRESSES = {"desk": "10.77.0.1", "robot": "10.77.0.2"}
+
+
+def wait_for(done: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
+    """The first true value of done(); fails the test at the deadline."""
+    deadline = time.monotonic() + deadline_s
+    while not (value := done()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {deadline_s} s in vain")
+        time.sleep(0.02)
+    return value
+
+
+def root(*command: str) -> str:
+    """What a command of the administrator prints; CalledProcessError where it fails."""
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
+
+
+class Program:
+    """A process on a host, its output in files so that nothing waits for a reader."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: Path) -> None:
+        self.process = process
+        self._out = out
+
+    @property
+    def output(self) -> str:
+        """All that it has printed."""
+        return self._out.read_text()
+
+    def says(self, text: str) -> Program:
+        """Wait until it has printed this."""
+
+        def said() -> bool:
+            if text in self.output:
+                return True
+            assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.output}"
+            return False
+
+        wait_for(said)
+        return self
+
+    def end(self, deadline_s: float = DEADLINE_S) -> int:
+        """Wait for its end; the exit code."""
+        return self.process.wait(deadline_s)
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        """Ask it to end, and wait; the exit code."""
+        self.process.send_signal(number)
+        return self.end()
+
+
+class Host:
+    """One computer: a network namespace with its own runtime folder and keys.
+
+    name, address  as [hosts] of a launch file has them
+    """
+
+    def __init__(self, name: str, address: str, folder: Path) -> None:
+        self.name = name
+        self.address = address
+        self.namespace = f"aw{os.getpid()}{name}"
+        self.device = f"{name}0"
+        self.folder = folder / name
+        for leaf in ("", "run", "config", "work"):
+            (self.folder / leaf).mkdir(mode=0o700)
+        self.work = self.folder / "work"
+        self.environment = {
+            **os.environ,
+            "XDG_RUNTIME_DIR": str(self.folder / "run"),
+            "XDG_CONFIG_HOME": str(self.folder / "config"),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONUNBUFFERED": "1",
+            "COLUMNS": "200",
+        }
+        self.environment.pop("ARMSWING_DOMAIN", None)
+        self.programs: list[Program] = []
+
+    def python(self, *arguments: object) -> Program:
+        """Start the interpreter of this test on the host."""
+        out = self.folder / f"out{len(self.programs)}"
+        command = ["nsenter", f"--net=/run/netns/{self.namespace}", sys.executable, *map(str, arguments)]
+        with out.open("wb") as stream:
+            process = subprocess.Popen(
+                command,
+                cwd=self.work,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+        self.programs.append(Program(process, out))
+        return self.programs[-1]
+
+    def start(self, *arguments: object) -> Program:
+        """Start `armswing ...` on the host."""
+        return self.python("-P", "-m", "nodes.runtime.cli", *arguments)
+
+    def run(self, *arguments: object) -> str:
+        """What `armswing ...` prints; fails the test on another exit code than 0."""
+        program = self.start(*arguments)
+        assert program.end() == 0, program.output
+        return program.output
+
+    def json(self, *arguments: object) -> Any:
+        """What `armswing ... --json` prints."""
+        return json.loads(self.run(*arguments, "--json"))
+
+    def ip(self, *arguments: str) -> str:
+        """`ip` in the host's namespace."""
+        return root("ip", "-n", self.namespace, *arguments)
+
+    def tool(self, *command: str) -> str:
+        """Any command of the administrator in the host's namespace."""
+        return root("nsenter", f"--net=/run/netns/{self.namespace}", *command)
+
+    def bytes(self) -> tuple[int, int]:
+        """Bytes received and sent at the host's end of the link."""
+        stats = json.loads(self.ip("-j", "-s", "link", "show", "dev", self.device))[0]["stats64"]
+        return int(stats["rx"]["bytes"]), int(stats["tx"]["bytes"])
+
+    def close(self) -> None:
+        """End what was started here, and remove the namespace with its end of the link."""
+        for program in self.programs:
+            if program.process.poll() is None:
+                os.killpg(program.process.pid, signal.SIGKILL)
+                program.process.wait()
+        subprocess.run(["ip", "netns", "pids", self.namespace], capture_output=True, check=False)
+        subprocess.run(["ip", "netns", "del", self.namespace], capture_output=True, check=False)
+
+
+class Hosts:
+    """Two hosts and the link between them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.desk, self.robot = (Host(name, address, folder) for name, address in ADDRESSES.items())
+
+    def __iter__(self) -> Iterator[Host]:
+        return iter((self.desk, self.robot))
+
+    def open(self) -> None:
+        """Make the namespaces and the link."""
+        for host in self:
+            root("ip", "netns", "add", host.namespace)
+        ends = [("name", host.device, "netns", host.namespace) for host in self]
+        root("ip", "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
+        for host in self:
+            host.ip("address", "add", f"{host.address}/24", "dev", host.device)
+            host.ip("link", "set", "lo", "up")
+            host.ip("link", "set", host.device, "up")
+
+    def exchange_keys(self) -> None:
+        """A new key on each host, allowed on the other."""
+        keys = {host: host.json("keys", "new", host.name)["key"] for host in self}
+        self.desk.run("keys", "allow", "robot", keys[self.robot])
+        self.robot.run("keys", "allow", "desk", keys[self.desk])
+
+    def settings(self) -> Sequence[str]:
+        """The options of `armswing launch` that give the hosts of a launch file these addresses."""
+        return [word for host in self for word in ("--set", f"hosts.{host.name}={host.address}")]
+
+    def down(self) -> None:
+        """Cut the link."""
+        self.desk.ip("link", "set", self.desk.device, "down")
+
+    def up(self) -> None:
+        """Join it again."""
+        self.desk.ip("link", "set", self.desk.device, "up")
+
+    def loss(self, percent: float) -> None:
+        """Drop so many of the packets that arrive at each host, at random; 0 for none."""
+        if shutil.which("nft") is None:
+            pytest.skip("loss needs nft (nftables)")
+        for host in self:
+            host.tool("nft", "flush ruleset")
+            if percent:
+                drop = f"numgen random mod 1000 < {round(10 * percent)} counter drop"
+                host.tool("nft", "add table inet loss; add chain inet loss in { type filter hook input priority 0; }")
+                host.tool("nft", f'add rule inet loss in iifname "{host.device}" {drop}')
+
+    def rate(self, rate: str) -> None:
+        """Limit what each host sends, as `tc` writes rates."""
+        for host in self:
+            limit = ("rate", rate, "burst", "32kbit", "latency", "100ms")
+            host.tool("tc", "qdisc", "replace", "dev", host.device, "root", "tbf", *limit)
+
+    def close(self) -> None:
+        """Remove all of it."""
+        for host in self:
+            host.close()
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    """Two hosts, `desk` and `robot`, joined by a veth pair."""
+    # not pytest's tmp_path: a socket's path may have 107 characters
+    folder = Path(tempfile.mkdtemp(prefix="an-", dir="/tmp"))
+    made = Hosts(folder)
+    try:
+        try:
+            made.open()
+        except FileNotFoundError as error:
+            pytest.skip(f"network namespaces need iproute2: {error}")
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no right to make network namespaces: {' '.join(error.cmd)}: {error.stderr.strip()}")
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(name="wait_for")
+def _wait_for() -> Callable[..., Any]:
+    """`wait_for`, as tests have no module of helpers."""
+    return wait_for

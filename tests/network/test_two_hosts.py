@@ -1,0 +1,30 @@
+"""A launch that spans two computers, over a real network stack, with keys on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAUNCH_FILE = ROOT / "launch/hil_controller.toml"
+
+
+def test_a_controller_on_another_host_balances_the_pendulum(hosts: Any) -> None:
+    hosts.exchange_keys()
+    desk, robot = hosts
+    before = [host.bytes() for host in hosts]
+    there = robot.start("launch", LAUNCH_FILE, *hosts.settings(), "--host", "robot")
+    here = desk.start("launch", LAUNCH_FILE, *hosts.settings(), "--duration", "8", "--json", "summary.json")
+    assert here.end() == 0, here.output + there.output
+    assert there.end() == 0, there.output
+    summary = json.loads((desk.work / "summary.json").read_text())
+    assert summary["milestones"]["upright"] is not None
+    assert summary["time"] == pytest.approx(8.0)
+    assert (desk.work / "hil_controller.mcap").is_file()
+    for host, (received, sent) in zip(hosts, before, strict=True):
+        now_received, now_sent = host.bytes()
+        assert now_received - received > 100_000  # 8,000 states one way, 8,000 commands the other
+        assert now_sent - sent > 100_000

@@ -1,0 +1,263 @@
+"""Keys and the door: who may come in over an address that is neither ipc nor loopback, and who is turned away."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+
+from nodes.runtime.cli.application import run
+from nodes.wire import door, keys
+from nodes.wire.bus import Context, Publisher, Subscriber
+from nodes.wire.messages import Status
+from nodes.wire.registry import Registry, RegistryError
+from nodes.wire.service import ServiceClient, ServiceServer
+from nodes.wire.site import Site, read_site
+from nodes.wire.sockets import AddressError, check_address, connect, make_socket
+
+KEY = 64 * "a"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of keys."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path / "armswing" / "keys"
+
+
+@pytest.fixture
+def context() -> Iterator[Context]:
+    made: Context = zmq.Context()
+    yield made
+    made.destroy(linger=0)
+
+
+def test_a_key_is_made_once_and_its_secret_is_its_owners_alone(folder: Path) -> None:
+    made = keys.make_key("desk")
+    assert keys.own_key() == made
+    assert (folder / "own").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert os.listdir(folder) == ["own"]
+    with pytest.raises(keys.KeysError, match=r"is there: 'armswing keys list' shows it, .*--force"):
+        keys.make_key("desk")
+    assert keys.make_key("desk", replace=True).public != made.public
+    (folder / "own").chmod(0o644)
+    with pytest.raises(keys.KeysError, match=r"read by others than its owner: 'chmod 600"):
+        keys.own_key()
+
+
+def test_the_allow_list_is_a_file_that_a_person_may_edit(folder: Path) -> None:
+    keys.allow("robot", KEY.upper())
+    (folder / "allowed").write_text(f"# who may come in\nrobot {KEY}\n\nlaptop {64 * 'b'}  # mine\n")
+    assert keys.allowed() == {"robot": KEY, "laptop": 64 * "b"}
+    with pytest.raises(keys.KeysError, match="'robot' is allowed with another key: 'armswing keys revoke robot'"):
+        keys.allow("robot", 64 * "c")
+    assert keys.revoke("robot") == KEY
+    assert keys.allowed() == {"laptop": 64 * "b"}
+    with pytest.raises(keys.KeysError, match="'armswing keys allow robot KEY'"):
+        keys.key_of_host("robot")
+    (folder / "allowed").write_text("robot 123\n")
+    with pytest.raises(keys.KeysError, match=r"line 1: write a name and a key of 64 hexadecimal digits"):
+        keys.allowed()
+
+
+def test_the_commands_tell_what_another_computer_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["keys", "new", "desk"]) == 0
+    own = keys.own_key()
+    assert f"armswing keys allow desk {own.public}" in capsys.readouterr().out
+    assert run(["keys", "allow", "robot", KEY]) == 0
+    capsys.readouterr()
+    assert run(["keys", "list", "--json"]) == 0
+    listed = capsys.readouterr().out
+    assert json.loads(listed) == {
+        "folder": str(folder),
+        "own": {"name": "desk", "key": own.public},
+        "allowed": [{"name": "robot", "key": KEY}],
+    }
+    assert run(["keys", "list"]) == 0
+    assert own.secret not in listed + capsys.readouterr().out
+    assert run(["keys", "revoke", "robot"]) == 0
+    assert keys.allowed() == {}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "tcp://10.0.0.1:5000",
+        "tcp://0.0.0.0:5000",
+        "tcp://*:5000",
+        "tcp://[::]:5000",
+        "tcp://robot:5000",
+        "udp://10.0.0.1:1",
+    ],
+)
+def test_an_address_beyond_this_computer_is_refused_with_the_commands_that_mend_it(
+    address: str, context: Context
+) -> None:
+    for attempt in (check_address, lambda end: connect(make_socket(context, zmq.SUB), end)):
+        with pytest.raises(AddressError) as error:
+            attempt(address)
+        line = str(error.value)
+        assert address in line
+        assert "\n" not in line
+        assert "'armswing keys new'" in line
+        assert "'armswing keys allow NAME KEY'" in line
+    with pytest.raises(AddressError, match="armswing keys new"):
+        Publisher(context, "node", address)
+
+
+def test_without_a_key_or_an_allowed_one_nothing_is_bound_or_connected(folder: Path, context: Context) -> None:
+    with pytest.raises(AddressError, match=r"refused without keys: no key in .*: 'armswing keys new' makes one"):
+        ServiceServer(context, "node", "tcp://127.0.0.1:*", far="tcp://127.0.0.1:*")
+    with pytest.raises(AddressError, match="'armswing keys new' makes one"):
+        connect(make_socket(context, zmq.SUB), f"tcp://10.0.0.1:5000#{KEY}")
+    keys.make_key("desk")
+    with pytest.raises(AddressError, match=f"key {KEY} is not allowed: 'armswing keys allow NAME {KEY}'"):
+        connect(make_socket(context, zmq.SUB), f"tcp://10.0.0.1:5000#{KEY}")
+
+
+def test_a_registry_for_other_hosts_is_refused_without_a_key(folder: Path, domain: int) -> None:
+    with (
+        pytest.raises(RegistryError, match="'armswing keys new' makes one"),
+        Registry(domain, site=Site(host="desk", address="127.0.0.1")),
+    ):
+        pass
+    assert read_site(domain) == Site()
+    with Registry(domain):  # and leaves nothing that is in the way of another
+        pass
+
+
+class Shop:
+    """A service and a stream on loopback, as other hosts reach them, and the client key that is allowed."""
+
+    def __init__(self, context: Context, folder: Path) -> None:
+        keys.make_key("desk")
+        keys.allow("desk", keys.own_key().public)  # this test is both ends
+        self.context = context
+        near, far = (f"ipc://{folder}/service", f"ipc://{folder}/data"), "tcp://127.0.0.1:*"
+        self.service = ServiceServer(context, "node", near[0], far=far)
+        self.publisher = Publisher(context, "node", near[1], far=far)
+
+    def close(self) -> None:
+        self.service.close()
+        self.publisher.close()
+
+    def serve(self) -> None:
+        self.publisher.serve_subscriptions()
+        while (request := self.service.receive()) is not None:
+            self.service.reply(request, "served")
+
+
+@pytest.fixture
+def shop(folder: Path, context: Context, domain: int) -> Iterator[Shop]:
+    made = Shop(context, Path(os.environ["XDG_RUNTIME_DIR"]))
+    yield made
+    made.close()
+
+
+def test_an_allowed_key_hears_and_is_answered(shop: Shop, until: Callable[..., Any]) -> None:
+    assert re.fullmatch(r"tcp://127\.0\.0\.1:\d+#[0-9a-f]{64}", shop.publisher.far)
+    listener = Subscriber(zmq.Context.instance(), ["status"], "listener")
+    feed = listener.connect("node", shop.publisher.far)
+
+    def is_ready() -> bool:
+        shop.serve()
+        listener.receive(0.0)
+        return feed.ready
+
+    until(is_ready)
+    shop.publisher.publish("status", Status(node="node", state="ready"))
+    heard = until(lambda: listener.receive(0.1))
+    assert heard[2].state == "ready"
+    listener.close()
+    assert door.strangers(shop.context) == 0
+
+
+def stranger(kind: int, key: str, pair: tuple[bytes, bytes] | None = None) -> zmq.Socket[bytes]:
+    """A socket with the server's key, and a pair that nobody allowed."""
+    made = make_socket(zmq.Context.instance(), kind)
+    public, secret = pair or zmq.curve_keypair()
+    made.curve_serverkey = bytes.fromhex(key)
+    made.curve_publickey, made.curve_secretkey = public, secret
+    return made
+
+
+def test_another_key_hears_nothing_until_it_is_allowed(
+    shop: Shop, until: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = zmq.curve_keypair()
+    public = zmq.utils.z85.decode(pair[0]).hex()
+    address, _, key = shop.service.far.partition("#")
+    caller = stranger(zmq.DEALER, key, pair)
+    caller.connect(address)
+    caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
+
+    def turned_away() -> bool:
+        shop.serve()
+        return door.strangers(shop.context) >= 5
+
+    until(turned_away)
+    assert not caller.poll(0)
+    assert f"turned 1 away from '127.0.0.1': key {public} is not allowed" in caplog.text
+    assert len(caplog.records) < 5  # once in a while, not each time
+    keys.allow("late", public)
+
+    def answered() -> int:
+        shop.serve()
+        return caller.poll(0)
+
+    until(answered)  # without a restart of either side
+    caller.close()
+
+
+def test_a_revoked_key_is_hung_up_on(shop: Shop, until: Callable[..., Any]) -> None:
+    client = ServiceClient(shop.service.far)
+    caller = client._socket  # the call would wait for the server, which is this thread
+    caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
+
+    def answered() -> int:
+        shop.serve()
+        return caller.poll(0)
+
+    until(answered)
+    caller.recv()
+    keys.revoke("desk")
+
+    def deaf() -> bool:
+        shop.serve()
+        return door.strangers(shop.context) >= 1
+
+    until(deaf)  # it came back, and was turned away
+    caller.send(msgspec.msgpack.encode({"id": 2, "call": "status"}))
+    shop.serve()
+    assert not caller.poll(100)
+    client.close()
+    with pytest.raises(AddressError, match="is not allowed"):
+        ServiceClient(shop.service.far)
+
+
+@pytest.mark.parametrize(
+    "data", [b"123456789", b"GET / HTTP/1.1\r\n\r\n", b"\xff" + bytes(8) + b"\x7f" + bytes(500), b""]
+)
+def test_bytes_that_are_no_handshake_are_counted_and_reach_nobody(
+    shop: Shop, until: Callable[..., Any], data: bytes
+) -> None:
+    for end in (shop.service.far, shop.publisher.far):
+        host, _, port = end.partition("#")[0].removeprefix("tcp://").rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=5.0) as connection:
+            connection.sendall(data)
+    until(lambda: door.strangers(shop.context) >= 2)
+    assert shop.service.receive() is None
+    caller = make_socket(zmq.Context.instance(), zmq.DEALER)
+    connect(caller, shop.service.endpoint)
+    caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
+    until(lambda: shop.service.receive())  # ipc is as open as ever
+    caller.close()
