@@ -326,3 +326,22 @@ def test_dry_friction_of_a_joint_without_an_actuator_takes_equal_angles_of_each_
     lost = -np.diff(turns)
     assert len(lost) >= 4
     assert lost == pytest.approx(2.0 * friction / weight, rel=0.02)  # however the arm moves with it
+
+
+def test_a_gripper_has_neither_gain_nor_play_and_its_command_is_no_effort() -> None:
+    plan = SimPlan(robot="gibbon", parameters={"line": "bars", "start": "a"})
+    plant = Plant(plan, Hardware.Params(gain={"*": -0.6}, backlash={"*": 0.02}, dry_friction={"elbow": 0.1}))
+    plant.command("effort", ["elbow"], [0.5])
+    for _ in range(50):
+        plant.step()
+    assert plant.simulation.configuration == "a"
+    assert dict(zip(plant.names, plant.effort.tolist(), strict=True)) == {
+        "slide": 0.0,
+        "drop": 0.0,
+        "pitch": 0.0,
+        "elbow": 0.5,
+    }
+    plant.command("effort", ["grip_a"], [0.0])
+    plant.step()
+    plant.step()
+    assert plant.simulation.configuration == "none"
