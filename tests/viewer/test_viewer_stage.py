@@ -197,7 +197,7 @@ def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(a
     assert [len(outlines) for outlines, _ in behind] == [0, 1, 1]
     assert len(arrows) == 2  # shaft and head: the rear hand bears nothing
     assert [number.toPlainText() for number in picture._numbers if number.isVisible()] == ["106 N"]
-    named = window.legend.text()
+    named = window.legend.text().replace("&nbsp;", " ")
     for name in ("front_link", "cable", "planned path", "front hand [N]"):
         assert name in named
     window.close()
