@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -366,3 +369,23 @@ def test_a_folder_named_nodes_in_the_working_directory_is_not_ours(start: list[s
     done = subprocess.run([*start, "robot", "list"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "rotary_pendulum" in done.stdout
+
+
+def test_what_takes_seconds_is_said_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "robot", "export", "arm_2dof", "--format", "c"]
+    command += ["--output", str(tmp_path / "c")]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how the end of a pseudo-terminal is told
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    assert b"deriving the equations of 'arm_2dof' and writing its kernels" in shown
+    said, _ = process.communicate(timeout=20.0)
+    assert process.returncode == 0
+    assert b"deriving" not in said
+    quiet = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert quiet.stderr == b""
