@@ -26,7 +26,7 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
 
     offset_s       ahead of the clock of the node that asked, in the middle of what was used
     uncertainty_s  standard deviation of the simulation time that stamps were given, median over the samples
-    bound_s        half the quickest round trip: no asymmetry of the ways puts the time off by more
+    bound_s        no asymmetry of the ways puts the offset off by more
     unplaced       samples that no simulation time is known of, left out
     """
 
@@ -81,7 +81,7 @@ class RecordedClock:
 
 
 def _uncertainty(clock: Clock, ours: Floats) -> Floats:
-    return np.sqrt(clock.sigma_s**2 + (clock.drift_sigma * (ours - clock.since)) ** 2 + clock.bound_s**2 / 3.0)
+    return np.hypot(clock.sigma_s, clock.drift_sigma * (ours - clock.since))
 
 
 def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> tuple[Floats, ClockNote] | None:
