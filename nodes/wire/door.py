@@ -17,7 +17,7 @@ from itertools import count
 
 import zmq
 
-from nodes.wire import keys
+from nodes.wire import gate, keys
 from nodes.wire.refusals import Refusals
 
 log = logging.getLogger("armswing.wire")
@@ -28,6 +28,8 @@ ZAP_ADDRESS = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"armswing"
 HANDSHAKE_MS = 2000  # a connection that says nothing is hung up after it
 LOOK_S = 0.5  # how often the allow-list is looked at for keys that were revoked
+FLOOD = 50  # strangers from one address between two looks: more than peers that try again make
+SHUT_S = 5.0
 PAUSE_S = 0.02  # between two looks at the connections: a flood is worked off in batches
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
@@ -47,13 +49,17 @@ class Watched:
     """
 
     monitor: zmq.Socket[bytes]
+    listener: sockets.socket
     peers: dict[int, tuple[str, int] | None] = field(default_factory=dict)
     fresh: list[int] = field(default_factory=list)
     failed: str = ""
 
 
-def enter(context: Context, socket: zmq.Socket[bytes], owner: str) -> Door:
-    """Make a socket's next bind one for the allow-list alone, watched by the context's door."""
+def enter(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
+    """Make a socket's next bind one for the allow-list alone, watched by the context's door.
+
+    listener  another descriptor of what it will listen on, the door's to close
+    """
     socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # no answer of ours is a refusal
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
@@ -61,8 +67,7 @@ def enter(context: Context, socket: zmq.Socket[bytes], owner: str) -> Door:
         door = _doors.get(context)
         if door is None:
             door = _doors[context] = Door(context, owner)
-        door.watch(socket)
-    return door
+        door.watch(socket, listener)
 
 
 def leave(context: Context, socket: zmq.Socket[bytes]) -> None:
@@ -87,7 +92,7 @@ def is_welcome(context: Context, key: str) -> bool:
 
 
 class Door:
-    """Answers ZAP on a thread of its own, watches connections, hangs up on those whose key was revoked."""
+    """Answers ZAP on a thread of its own and watches connections: ends those of revoked keys, shuts out floods."""
 
     def __init__(self, context: Context, owner: str) -> None:
         self.refusals = Refusals(owner, "%s: turned %d away from %s: %s")
@@ -100,11 +105,13 @@ class Door:
         self._watched: dict[zmq.Socket[bytes], Watched] = {}
         self._guests: dict[str, set[str]] = {}  # {key: the addresses that came with it}
         self._allowed = _allowed()
+        self._tally: dict[str, int] = {}  # {address: strangers since the last look}
+        self._shut_until: dict[str, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="door", daemon=True)
         self._thread.start()
 
-    def watch(self, socket: zmq.Socket[bytes]) -> None:
+    def watch(self, socket: zmq.Socket[bytes], listener: sockets.socket) -> None:
         """Look after the connections of a socket; call in its thread, before it is bound."""
         address = f"inproc://armswing-monitor-{next(_numbers)}"
         socket.monitor(address, WATCHED)
@@ -112,13 +119,13 @@ class Door:
         monitor.setsockopt(zmq.LINGER, 0)
         monitor.setsockopt(zmq.RCVHWM, 0)  # a full one would hold up the I/O thread that tells of connections
         monitor.connect(address)
-        self._watched[socket] = watched = Watched(monitor)
+        self._watched[socket] = watched = Watched(monitor, listener)
         self._new.append(watched)
         os.eventfd_write(self._wake, 1)
 
     def unwatch(self, socket: zmq.Socket[bytes]) -> bool:
         """Look after it no more; whether none is left."""
-        self._watched.pop(socket, None)
+        self._watched.pop(socket).listener.close()
         with contextlib.suppress(zmq.ZMQError):  # closed already: its monitor has said so too
             socket.monitor(None, 0)
         return not self._watched
@@ -157,6 +164,9 @@ class Door:
             if time.monotonic() - looked > LOOK_S:
                 looked = time.monotonic()
                 self._hang_up_on_revoked(watched)
+                self._open_again(watched, looked)
+            if self._tally:
+                self._shut_out_floods(watched)
             if len(awake) > (self._zap in awake):
                 self._stop.wait(PAUSE_S)
         for each in watched:
@@ -174,9 +184,7 @@ class Door:
         peer = address.decode("ascii", "backslashreplace")
         known = self._allowed.get(key) if mechanism == b"CURVE" and domain == ZAP_DOMAIN else None
         if known is None:
-            self.refusals.refuse(
-                peer, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in"
-            )
+            self._turn_away(peer, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in")
             # "temporary": after "denied" a peer of ZeroMQ tries no more, and one that is allowed later must get in
             self._zap.send_multipart([version, number, b"300", b"not allowed", b"", b""])
             return
@@ -221,7 +229,39 @@ class Door:
         elif not failed:
             return
         if failed != "told already":
-            self.refusals.refuse(UNKNOWN if peer is None else peer[0], failed)
+            self._turn_away(UNKNOWN if peer is None else peer[0], failed)
+
+    def _turn_away(self, address: str, reason: str) -> None:
+        self.refusals.refuse(address, reason)
+        self._tally[address] = self._tally.get(address, 0) + 1
+
+    def _shut_out_floods(self, watched: list[Watched]) -> None:
+        """Have the kernel drop what comes from addresses that ask too often."""
+        floods = [each for each, count in self._tally.items() if count > FLOOD and each != UNKNOWN]
+        if not floods:
+            return
+        until = time.monotonic() + SHUT_S
+        for address in floods:
+            del self._tally[address]
+            self._shut_until[address] = until
+            log.warning(
+                "%s: a flood from %s: new connections are shut out for %g s", self.refusals.owner, address, SHUT_S
+            )
+        self._set_gates(watched)
+
+    def _open_again(self, watched: list[Watched], now: float) -> None:
+        """Begin to count anew, and let those in whose time is over."""
+        self._tally.clear()
+        over = [address for address, until in self._shut_until.items() if now > until]
+        for address in over:
+            del self._shut_until[address]
+        if over:
+            self._set_gates(watched)
+
+    def _set_gates(self, watched: list[Watched]) -> None:
+        for each in watched:
+            with contextlib.suppress(OSError):  # it is being closed
+                gate.shut_out(each.listener, self._shut_until)
 
     def _hang_up_on_revoked(self, watched: list[Watched]) -> None:
         """End the connections from addresses whose key is no longer allowed; those who may, come back at once."""

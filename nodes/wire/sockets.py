@@ -17,7 +17,7 @@ from pathlib import Path
 
 import zmq
 
-from nodes.wire import door, keys
+from nodes.wire import door, gate, keys
 from nodes.wire.codec import MAX_BYTES
 from nodes.wire.domain import LONGEST_IPC_PATH
 
@@ -29,6 +29,7 @@ CONNECT_TIMEOUT_MS = 1000  # then a new attempt: the system's own pauses get lon
 RECONNECT_MS = 20
 LARGEST_PORT = 65535
 QUEUE = 10_000
+FAR_QUEUE = 200  # on a link that is too slow for its stream, what waits is late: better lost and counted
 MORE = int(zmq.SNDMORE)  # as plain numbers: combining pyzmq's enum members costs more than the call
 NOBLOCK = int(zmq.NOBLOCK)
 RCVMORE = int(zmq.RCVMORE)
@@ -155,9 +156,17 @@ class Claim:
             raise AddressError(f"address {address!r} is refused without keys: {error}") from None
         check_address(f"{address}#{key}")
         _tcp_options(self._socket, address, far=True)
-        door.enter(self._context, self._socket, owner)
+        host, _, port = address.removeprefix("tcp://").rpartition(":")
+        try:
+            listener = gate.listening(host.strip("[]"), 0 if port == "*" else int(port))
+        except OSError as error:
+            raise AddressError(f"cannot bind {address!r}: {error.strerror}") from None
+        door.enter(self._context, self._socket, owner, listener.dup())
         self._watched = True
-        self._socket.bind(address)
+        bound = f"tcp://{host}:{listener.getsockname()[1]}"
+        self._socket.setsockopt(zmq.USE_FD, listener.detach())  # the socket closes it
+        self._socket.bind(bound)
+        self._socket.setsockopt(zmq.USE_FD, -1)
         return f"{self._socket.getsockopt_string(zmq.LAST_ENDPOINT)}#{key}"
 
     def release(self) -> None:
@@ -214,6 +223,7 @@ def _tcp_options(socket: zmq.Socket[bytes], endpoint: str, far: bool = False) ->
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, timeout_ms)
     socket.setsockopt(zmq.HEARTBEAT_TTL, timeout_ms)
     if far:
+        socket.setsockopt(zmq.SNDHWM, FAR_QUEUE)
         socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
         socket.setsockopt(zmq.HANDSHAKE_IVL, door.HANDSHAKE_MS)
     if "[" in endpoint:

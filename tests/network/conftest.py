@@ -2,13 +2,14 @@
 
     def test_it(hosts): desk, robot = hosts.desk, hosts.robot; hosts.exchange_keys(); desk.start("launch", ...)
 
-`hosts.down()`, `hosts.up()`, `hosts.loss(5.0)`, `hosts.rate("1mbit")` do to the link what they say, `desk.bytes()`
-counts what went over it. All of it is gone after the test. Needs the right to make namespaces, and iproute2; loss needs
-nft.
+`hosts.down()`, `hosts.up()`, `hosts.loss(5.0)`, `hosts.rate("1mbit")`, `hosts.delay(20.0, 10.0)` do to the link what
+they say, `desk.bytes()` counts what went over it. All of it is gone after the test. Needs the right to make namespaces,
+and iproute2; loss needs nft.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -23,9 +24,13 @@ from typing import Any
 
 import pytest
 
+from nodes.client import Client
+
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
 ADDRESSES = {"desk": "10.77.0.1", "robot": "10.77.0.2"}
+FAR_ADDRESSES = {"desk": "10.78.0.1", "robot": "10.78.0.2"}  # on the tunnel of `delay`
+RELAY = Path(__file__).with_name("relay.py")
 
 
 def wait_for(done: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
@@ -134,6 +139,25 @@ class Host:
         """What `armswing ... --json` prints."""
         return json.loads(self.run(*arguments, "--json"))
 
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Client]:
+        """The launch that is live on the host, over ipc: only what runs on this host itself can be asked."""
+        before = os.environ.get("XDG_RUNTIME_DIR")
+        os.environ["XDG_RUNTIME_DIR"] = self.environment["XDG_RUNTIME_DIR"]
+        try:
+            with Client(0) as client:
+                yield client
+        finally:
+            if before is None:
+                del os.environ["XDG_RUNTIME_DIR"]
+            else:
+                os.environ["XDG_RUNTIME_DIR"] = before
+
+    def sim(self) -> dict[str, Any]:
+        """The status of the simulation that runs on the host."""
+        with self.client() as client:
+            return client.sim_status()
+
     def ip(self, *arguments: str) -> str:
         """`ip` in the host's namespace."""
         return root("ip", "-n", self.namespace, *arguments)
@@ -211,6 +235,20 @@ class Hosts:
         for host in self:
             limit = ("rate", rate, "burst", "32kbit", "latency", "100ms")
             host.tool("tc", "qdisc", "replace", "dev", host.device, "root", "tbf", *limit)
+
+    def delay(self, delay_ms: float, jitter_ms: float) -> None:
+        """From now on the hosts have other addresses, on a tunnel over the link that holds packets back, in order.
+
+        Each by a time of its own, uniform in delay_ms +- jitter_ms; what `loss` drops are the packets of the tunnel.
+        """
+        if not Path("/dev/net/tun").exists():
+            pytest.skip("a delay needs tun devices (/dev/net/tun)")
+        desk, robot = self
+        for seed, (host, other) in enumerate(((desk, robot), (robot, desk))):
+            ends = (FAR_ADDRESSES[host.name], FAR_ADDRESSES[other.name], host.address, other.address)
+            host.python(RELAY, *ends, delay_ms, jitter_ms, seed).says("ready")
+        for host in self:
+            host.address = FAR_ADDRESSES[host.name]
 
     def close(self) -> None:
         """Remove all of it."""

@@ -1,7 +1,8 @@
 """One who is not welcome: tries all sockets of a launch, and prints what it got out of them.
 
     python stranger.py plain|other_key|raw|silent ENDPOINT...        other_key: with a key that nobody allowed
-    python stranger.py flood SECONDS ENDPOINT...                     raw bytes, connection after connection
+    python stranger.py flood SECONDS ENDPOINT...        raw bytes, connection after connection
+    python stranger.py crowd SECONDS ENDPOINT...        sockets with such keys, 40 at each endpoint, that never give up
 
 Endpoints are tcp://ADDRESS:PORT#KEY, as the registry has them: a stranger may know addresses and public keys.
 """
@@ -84,7 +85,27 @@ def flood(endpoints: list[str], seconds: float) -> int:
     return count
 
 
+def crowd(endpoints: list[str], seconds: float) -> int:
+    """How many messages came to a crowd of subscribers whose keys nobody allowed."""
+    context = zmq.Context.instance()
+    poller = zmq.Poller()
+    for endpoint in endpoints * 40:
+        address, _, key = endpoint.partition("#")
+        one = context.socket(zmq.SUB)
+        one.curve_publickey, one.curve_secretkey = zmq.curve_keypair()
+        one.curve_serverkey = bytes.fromhex(key)
+        one.setsockopt(zmq.SUBSCRIBE, b"")
+        one.setsockopt(zmq.RECONNECT_IVL, 1)
+        one.setsockopt(zmq.LINGER, 0)
+        one.connect(address)
+        poller.register(one, zmq.POLLIN)
+    return len(poller.poll(int(1e3 * seconds)))
+
+
 def main(what: str, *rest: str) -> None:
+    if what == "crowd":
+        print(json.dumps({"got": crowd(list(rest[1:]), float(rest[0]))}))
+        return
     if what == "flood":
         print(json.dumps({"connections": flood(list(rest[1:]), float(rest[0]))}))
         return
