@@ -28,6 +28,7 @@ BENCHMARKS = (
     "beam",
     "laws",
     "messages",
+    "network",
     "recorder",
     "startup",
     "footprint",
