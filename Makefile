@@ -9,12 +9,15 @@ INSTALLED := .venv/.installed
 
 .PHONY: demo picture test check fuzz bench install clean
 
-demo: $(INSTALLED)                # the rotary pendulum for DURATION seconds, then its picture
-	$(BIN)/armswing launch launch/rotary_pendulum.toml --duration $(DURATION)
+demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds, then its picture
+	$(BIN)/armswing launch launch/gibbon_cable.toml --duration $(DURATION)
 	@# exit code 3: Qt's system libraries are missing, and the viewer has said which
-	$(BIN)/armswing view demo.mcap --png demo.png || test $$? -eq 3
+	$(BIN)/armswing view gibbon_cable.mcap --png demo.png || test $$? -eq 3
 
-picture: demo                     # the README's pictures, drawn anew
+picture: $(INSTALLED)             # the README's pictures, drawn anew
+	$(BIN)/armswing launch launch/gibbon_cable.toml --set sim.mode=lockstep
+	$(BIN)/armswing view gibbon_cable.mcap --png docs/gibbon.png
+	$(BIN)/armswing launch launch/rotary_pendulum.toml --duration $(DURATION)
 	$(BIN)/armswing view demo.mcap --png docs/rotary_pendulum.png
 	$(BIN)/armswing launch launch/charmie_pick.toml --set sim.mode=lockstep
 	$(BIN)/armswing view charmie_pick.mcap --png docs/charmie.png
@@ -47,5 +50,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 clean:                            # everything that make and the tools have made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
-	rm -f demo.mcap demo.png lockstep.mcap charmie_pick.mcap charmie_squat.mcap charmie_drive.mcap charmie_validation.mcap hil_robot.mcap charmie_hil.mcap *.sidecar.json .*.mcap.part
+	rm -f demo.mcap demo.png gibbon_bars.mcap gibbon_cable.mcap lockstep.mcap charmie_pick.mcap charmie_squat.mcap charmie_drive.mcap charmie_validation.mcap hil_robot.mcap charmie_hil.mcap *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

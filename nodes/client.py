@@ -162,12 +162,17 @@ class Client:
 
 
 def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
-    """Listen to exactly the publishers there are, as far as they say anything wanted."""
+    """Listen to exactly the publishers there are, as far as they say anything wanted.
+
+    Any node may say an event, of a parameter that was set: no table names it.
+    """
+    topics = subscriber.topics
+    wants_all = topics is None or any(topic.rpartition("/")[2] == "event" for topic in topics)
     speaking = {
         entry.name: entry.endpoints["data"]
         for entry in entries
         if "data" in entry.endpoints
-        and (subscriber.topics is None or not subscriber.topics.keys().isdisjoint([*entry.speaks, "status"]))
+        and (wants_all or topics is None or not topics.keys().isdisjoint([*entry.speaks, "status"]))
     }
     for name in [name for name in subscriber.feeds if name not in speaking]:
         subscriber.disconnect(name)

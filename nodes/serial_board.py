@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ from robots.charmie.serial_frames import (
 
 MOST_BYTES = 4096
 AGAIN_S = 0.5  # between two tries to open the port
-MISSED_S = 2.0  # a port that is away for longer is told of
+MISSED_S = 5.0  # a port that is away for longer is told of
 ANSWER_S = 0.1  # a poll without an answer for so long is given up
 
 
@@ -96,6 +97,7 @@ class SerialBoard(Node):
         self._clock = BoardClock(line_time(STREAM_BYTES, self._params.baud))
         self._rates, self._driven_at = np.zeros(3), -math.inf  # of the base, in the world
         self._goals: dict[str, float] = {}  # of lift and tilt
+        self._owed = np.zeros(3)  # steps of speed
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
@@ -151,7 +153,7 @@ class SerialBoard(Node):
             self._port = Serial(self._path, self._params.baud, timeout=0, write_timeout=0, exclusive=True)
         except OSError as error:
             if now - self._away_since > MISSED_S:
-                why = error.strerror or "nobody answers there"
+                why = os.strerror(error.errno) if error.errno else str(error)
                 self._context.warn(f"the port {self._path} cannot be opened: {why}; it is tried again and again")
             return False
         if self._opened or now - self._away_since > MISSED_S:
@@ -170,7 +172,11 @@ class SerialBoard(Node):
         place = self._place if self._odometry is None else self._odometry.position
         full = self._robot.base
         twist = base.to_base(float(place[2]), rates) / [full.speed_limit, full.speed_limit, full.turn_limit]
-        right, forward, turn = (round(SPEED_STEPS * (1.0 + min(max(share, -1.0), 1.0))) for share in twist.tolist())
+        wanted = SPEED_STEPS * np.clip(twist, -1.0, 1.0)
+        self._owed = np.where(wanted == 0.0, 0.0, self._owed + wanted)
+        steps = np.clip(np.round(self._owed), -SPEED_STEPS, SPEED_STEPS)
+        self._owed -= steps  # what a step is too coarse for comes with the next ones
+        right, forward, turn = (SPEED_STEPS + int(step) for step in steps)
         legs, torso = self._goals.get("lift"), self._goals.get("tilt")
         self._number = (self._number + 1) % 256
         return Command(

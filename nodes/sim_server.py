@@ -334,10 +334,11 @@ class SimServer:
         }
 
     def timing(self) -> dict[str, float]:
-        """Step time and round trip, seconds."""
+        """Time of a step and round trip, seconds."""
         return {
             "step_p50_s": self.step_times.quantile_s(0.50),
             "step_p99_s": self.step_times.quantile_s(0.99),
+            "step_max_s": self.step_times.largest_ns * 1e-9,
             "round_trip_p50_s": self.round_trips.quantile_s(0.50),
             "round_trip_p99_s": self.round_trips.quantile_s(0.99),
             "round_trip_max_s": self.round_trips.largest_ns * 1e-9,

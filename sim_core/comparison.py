@@ -36,6 +36,7 @@ from sim_core.system import System
 
 SAMPLE_S = 0.01  # the energy is looked at this often, and whether the mechanism is still in one piece
 
+CASE_2, AT_REST = "man, case 2", "the start is at rest"
 Choice = str | Mapping[str, Any] | Stabilizer  # a table is as in a launch file: its name and parameters
 
 
@@ -50,8 +51,9 @@ class Comparison:
     evaluations        right-hand sides
     diverged_at        s: the first step that leaves |Phi|_1 above the characteristic length, or the last that could be
                        taken; None: never
-    stability_limit    the largest step that the stabilizer says it can bear, s; inf: any
-    reason             of a lost run: "violation", "not finite", "step went to zero" or "solver did not converge"
+    stability_limit    the largest step that the stabilizer says it can bear, s; inf: any; 0: none
+    reason             of a lost run: "violation", "not finite", "step went to zero" or "solver did not converge"; of a
+                       method that is not for this start, and was not run: AT_REST. Its figures are nan
     """
 
     stabilizer: str
@@ -82,6 +84,7 @@ def compare(
     if not 0.5 <= steps < math.inf or abs(steps - round(steps)) > 1e-3:
         raise InvalidRequest(f"{seconds} s is not a whole number of steps of {step_s} s")
     Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")  # says what is wrong with the start, once
+    all_of_them = stabilizers is None
     if stabilizers is None:
         stabilizers = every_stabilizer(system, step_s, stepper)
     if isinstance(stabilizers, str):
@@ -89,13 +92,18 @@ def compare(
     if not isinstance(stabilizers, Mapping):
         stabilizers = {label_of(choice): choice for choice in map(stabilizer_of, stabilizers)}
     chosen = {label: stabilizer_of(choice) for label, choice in stabilizers.items()}
-    return [_run(system, round(steps), step_s, label, choice, stepper) for label, choice in chosen.items()]
+    rows = [_run(system, round(steps), step_s, label, choice, stepper) for label, choice in chosen.items()]
+    if all_of_them and CASE_2 not in chosen:
+        none = math.nan
+        rows.insert(-1, Comparison(CASE_2, none, none, none, none, 0, None, none, AT_REST))
+    return rows
 
 
 def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk4") -> dict[str, Stabilizer]:
     """Every method of the papers and ours, by label, with the gains they use. [NadaBayoumi2024, sec. 4] [Man2025]
 
-    Man's case 2 takes the violation that the first step leaves, and is there for a start in motion only.
+    Man's case 2 takes the violation that the first step leaves, and is there for a start in motion only; `compare`
+    has a row without figures where it is not.
     """
     found: dict[str, Stabilizer] = {
         "none": Stabilizer(),
@@ -114,7 +122,7 @@ def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk
     }
     phi, phidot, speed = first_violation(system, step_s, stepper)
     if min(phi, phidot, speed) > 0.0:
-        found["man, case 2"] = man(case=2, phi=phi, phidot=phidot, speed=speed)
+        found[CASE_2] = man(case=2, phi=phi, phidot=phidot, speed=speed)
     return found | {"sampled fuzzy": SampledFuzzy()}
 
 
@@ -195,19 +203,20 @@ def table(rows: Sequence[Comparison], title: str = "") -> Any:
             row.stabilizer,
             *(["-", "-", "-", "-"] if first else [*figures, f"{row.seconds_per_step * 1e6:.1f}"]),
             limit_text(row.stability_limit),
-            "" if row.diverged_at is None else f"{row.diverged_at:.3g}",
+            "-" if row.reason == AT_REST else "" if row.diverged_at is None else f"{row.diverged_at:.3g}",
         )
     return made
 
 
 def limit_text(limit: float) -> str:
-    """A stability limit (s) in ms, or in a word."""
+    """A stability limit (s) in ms, or in a word: "any" step is stable, "none" is, "-" where there is no limit."""
+    if math.isnan(limit):
+        return "-"
     return "any" if math.isinf(limit) else "none" if limit == 0.0 else f"{limit * 1e3:.3g}"
 
 
 CAPTION = """|Phi|: sum over the rows, of m, rad or 1; |Phidot|: the same per s. energy: its largest change, by
 dampers and actuators too. limit: the largest step that the method's linear theory calls stable;
 any: every step is; none: no step is (inside rhs: nothing pulls back what is integrated, errors pile up, maybe slowly).
-lost: |Phi| exceeded the longest lever, or there was no next state; figures hold through the lost step.""".replace(
-    "\n", " "
-)
+lost: |Phi| exceeded the longest lever, or there was no next state; figures hold through the lost step.
+man, case 2: for starts in motion; dashes alone for others.""".replace("\n", " ")

@@ -10,12 +10,30 @@ from pathlib import Path
 
 import numpy as np
 
+from sim_core.errors import SimulationDiverged
 from sim_core.flexible.description import BeamContact
+from sim_core.integrators.workspace import DIVERGED, NOT_CONVERGED, STEP_TOO_SMALL
 from sim_core.system import System
 
 PREFIX, SUFFIX = "armswing-diverged-", ".npz"
 KEPT = 5
 LEAP = 0.05  # of a beam's length: more in a step is no motion but divergence
+WHAT_ENDED = {  # the reason, and the same in words
+    DIVERGED: ("not finite", "a state is no longer finite"),
+    STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
+    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
+}
+
+
+def divergence(
+    status: int, time: float, history: np.ndarray, system: System, configuration: int, how: str
+) -> SimulationDiverged:
+    """The error of a run whose loop ended with that status; its history, rows t, q, v, is written."""
+    reason, words = WHAT_ENDED[status]
+    words = explained(system, configuration, history) or words
+    file = write_history(history, system.coordinate_names)
+    line = f"{system.mechanism.name!r} diverged at t = {time:.6g} s with {how}: {words}"
+    return SimulationDiverged(line, time, history, file, reason)
 
 
 def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:

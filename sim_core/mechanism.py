@@ -22,7 +22,7 @@ from sim_core.outputs import ForceArrow as ForceArrow
 from sim_core.outputs import JointOutput as JointOutput
 from sim_core.outputs import Output
 from sim_core.outputs import PointOutput as PointOutput
-from sim_core.quantities import Captured
+from sim_core.quantities import Captured, holding
 from sim_core.quantities import Number as Number
 from sim_core.quantities import Tunable as Tunable
 from sim_core.quantities import Vector3 as Vector3
@@ -371,11 +371,6 @@ class Mechanism:
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"velocity_limit", "servo", "start"}
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
-
-
-def holding(constraint: str) -> str:
-    """What the parameter is called that says whether a constraint holds."""
-    return f"{constraint}.holds"
 
 
 def _walk(value: object) -> list[Tunable | Captured]:

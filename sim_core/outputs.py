@@ -55,11 +55,6 @@ class HoldingOutput:
     constraint: str
 
 
-Output = (
-    PointOutput | VelocityOutput | ForceOutput | HoldingOutput | JointOutput | DeflectionOutput | ContactForceOutput
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ForceArrow:
     """For pictures: the force, N, that acts on `body` at `point`, from outputs: each along its world unit vector."""
@@ -69,3 +64,16 @@ class ForceArrow:
     outputs: tuple[str, ...]
     axes: tuple[Vector3, ...]
     point: Vector3 = ORIGIN
+
+
+Output = (
+    PointOutput | VelocityOutput | ForceOutput | HoldingOutput | JointOutput | DeflectionOutput | ContactForceOutput
+)
+
+
+def names_of(output: Output) -> tuple[str, ...]:
+    """The names under which its numbers are told."""
+    if isinstance(output, PointOutput | VelocityOutput | ForceOutput):
+        prefix = "v" if isinstance(output, VelocityOutput) else ""
+        return tuple(f"{output.name}_{prefix}{axis}" for axis in output.axes)
+    return (output.name,)

@@ -32,3 +32,8 @@ Number = float | Tunable | Captured
 def value_of(number: Number) -> float:
     """What a number is, or is at the start."""
     return float(number.value if isinstance(number, Tunable | Captured) else number)
+
+
+def holding(constraint: str) -> str:
+    """What the parameter is called that says whether a constraint holds."""
+    return f"{constraint}.holds"

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from sim_core.divergence import explained, write_history
+from sim_core.divergence import WHAT_ENDED, divergence
 from sim_core.errors import (
     InvalidRequest,
-    SimulationDiverged,
     StabilityWarning,
     StartWarning,
     UnknownName,
@@ -27,19 +25,15 @@ from sim_core.errors import (
 from sim_core.guards import Crossing, Guard
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import (
-    DIVERGED,
     EVENT,
     HISTORY,
     LAW_HOLONOMIC,
     LAW_ROWS,
-    NOT_CONVERGED,
     NOT_WATCHED,
-    STEP_TOO_SMALL,
     Calls,
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
-from sim_core.kernels.native import compiling
 from sim_core.kernels.quaternions import quaternions
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
@@ -49,11 +43,6 @@ from sim_core.transitions import capture, impact
 from sim_core.validation import tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
-WHAT_ENDED = {  # the reason, and the same in words
-    DIVERGED: ("not finite", "a state is no longer finite"),
-    STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
-    NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
-}
 
 
 class Simulation:
@@ -79,8 +68,7 @@ class Simulation:
         self.system, self.step_s = system, float(step_s)
         self.stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
         self.stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
-        missing = [need for need in self.stepper.needs if not hasattr(system, need)]
-        if missing:
+        if missing := [need for need in self.stepper.needs if not hasattr(system, need)]:
             raise UnsupportedPair(
                 f"stepper {self.stepper.name!r} needs {missing}, which {system.mechanism.name!r} does not have"
             )
@@ -156,9 +144,7 @@ class Simulation:
 
     def warm_up(self) -> None:
         """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
-        from sim_core.kernels.compiled import is_kept
-
-        with nullcontext() if is_kept(self._loop) else compiling(f"the loop of {self.stepper.name!r}"):
+        with self.stepper.loading():
             self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
 
     def advance(self, seconds: float) -> None:
@@ -170,13 +156,8 @@ class Simulation:
 
     def _diverged(self, status: int) -> None:
         rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
-        history = self._w.history[rows].copy()
-        file = write_history(history, self.system.coordinate_names)
-        where = f"{self.system.mechanism.name!r} diverged at t = {self.time:.6g} s"
-        where += f" with {self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
-        reason, words = WHAT_ENDED[status]
-        words = explained(self.system, self._configuration, history) or words
-        raise SimulationDiverged(f"{where}: {words}", self.time, history, file, reason)
+        how = f"{self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
+        raise divergence(status, self.time, self._w.history[rows].copy(), self.system, self._configuration, how)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -206,9 +187,8 @@ class Simulation:
 
     def _switch(self) -> None:
         """Put which constraints hold into p."""
-        n = len(self.system.mechanism.switched)
-        if n:
-            self._w.p[-n:] = self.system.configurations[self._configuration].parameters[-n:]
+        first = len(self._w.p) - len(self.system.mechanism.switched)
+        self._w.p[first:] = self.system.configurations[self._configuration].parameters[first:]
 
     def _watch(self) -> None:
         """Crossings fire when their value changes sign, other guards as soon as it is not below zero."""
@@ -235,8 +215,7 @@ class Simulation:
     def snapshot(self) -> State:
         """A copy of everything that determines what comes next."""
         w = self._w
-        arrays = [w.q, w.v, w.u, w.p, w.U]
-        q, v, u, p, U = (array.copy() for array in arrays)
+        q, v, u, p, U = (array.copy() for array in (w.q, w.v, w.u, w.p, w.U))
         rest = [w.turns.copy(), w.peaks.copy(), w.stepper_memory.copy(), w.stabilizer_memory.copy()]
         return State(self._tick, q, v, u, p, U, self._configuration, *rest)
 
@@ -296,8 +275,7 @@ class Simulation:
     def _warn_if_open(self) -> None:
         self.violation()  # fills the rows
         mechanism, w, rows = self.system.mechanism, self._w, self.system.configurations[0]
-        found = violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot[: rows.n_rows])
-        if found:
+        if found := violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot):
             warnings.warn(start_line(mechanism, found), StartWarning, stacklevel=3)
 
     def _refresh(self) -> None:

@@ -10,7 +10,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.validation import check_beams
-from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, PointOutput, SpinRelation
+from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation
+from sim_core.outputs import names_of
 from sim_core.quantities import Captured, Tunable, Vector3, value_of
 
 NAMED = {
@@ -235,11 +236,7 @@ def _check_configurations(mechanism: Mechanism, owner: str) -> None:
 
 
 def _check_arrows(mechanism: Mechanism, owner: str) -> None:
-    outputs = [
-        name
-        for output in mechanism.outputs
-        for name in ([f"{output.name}_{a}" for a in output.axes] if isinstance(output, PointOutput) else [output.name])
-    ]
+    outputs = [name for output in mechanism.outputs for name in names_of(output)]
     for arrow in mechanism.arrows:
         where = f"{owner}: arrow {arrow.name!r}"
         for name in arrow.outputs:

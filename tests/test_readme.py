@@ -52,6 +52,15 @@ def test_the_robot_shown_can_be_simulated() -> None:
     assert namespace["sim"].time == pytest.approx(10.0)
 
 
+def test_the_gibbon_shown_lets_go() -> None:
+    namespace: dict[str, Any] = {}
+    exec(block('build("gibbon"'), namespace)
+    sim = namespace["sim"]
+    assert sim.configuration == "b"
+    assert sim.parameters["tension"] == 4500.0
+    assert sim.outputs()["hand_b_force_z"] > 0.0
+
+
 def test_the_dynamics_shown_undo_each_other() -> None:
     namespace: dict[str, Any] = {}
     exec(block("forward_dynamics("), namespace)

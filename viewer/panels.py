@@ -117,7 +117,9 @@ def _of_field(field: Field, signals: Signals) -> list[Panel]:
     else:
         units = [(joint.name, joint.unit) for joint in description.joints]
         units += [(one.name, _of_joint(one.unit)) for one in description.actuators]
-    return _by_unit(field, units)
+    series = signals.series.get(field.name)
+    told = None if series is None else set(series.labels)  # a switch, say, is commanded, and no state tells of it
+    return _by_unit(field, [(name, unit) for name, unit in units if told is None or name in told])
 
 
 def _of_joint(effort: str) -> str:

@@ -69,6 +69,7 @@ class BodiesItem(pg.GraphicsObject):
         painter.setRenderHint(QtGui.QPainter.RenderHint.Antialiasing)
         behind, over = self._around
         self._paint_layers(painter, behind)
+        painter.setBrush(QtCore.Qt.BrushStyle.NoBrush)
         for points, color in self._paths:
             painter.setPen(pg.mkPen(color, width=1))
             painter.drawPath(pg.arrayToQPath(points[:, 0], points[:, 1], connect="finite"))

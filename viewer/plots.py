@@ -17,6 +17,7 @@ from viewer.series import Floats, Series, decimated
 from viewer.signals import SCALARS, Signals
 from viewer.titles import Title, compose, table
 
+WIDE_COLUMNS = 4
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
 OFF_PAPER = 10.0  # times the height of the axis: where a curve that leaves it is cut
@@ -177,8 +178,9 @@ class FieldPlot:
 
 
 class PlotGrid:
-    """The plots in two columns under one time axis. `widget` is the Qt widget; `caption` says what has no plot.
+    """The plots in two columns, or four where they are wide, under one time axis.
 
+    widget      the Qt widget; `caption` says what has no plot
     keep_empty  whether a field that has no curve of this robot keeps its place
     """
 
@@ -190,23 +192,23 @@ class PlotGrid:
         self.caption = ""
         self._fields = tuple(fields)
         self._keep_empty = keep_empty
-        self._panels: tuple[Panel, ...] = ()
+        self.wide = False  # whether there is room for more columns
+        self._laid_out: tuple[tuple[Panel, ...], int] = ((), 0)
         self._still = False
 
     def _arrange(self, signals: Signals) -> None:
         """Lay the panels out anew where this robot needs others."""
         panels, self.caption = arrange(self._fields, signals, self._keep_empty)
-        if panels == self._panels:
+        columns = max(1, min(WIDE_COLUMNS if self.wide and len(panels) > WIDE_COLUMNS else 2, len(panels)))
+        if (panels, columns) == self._laid_out:
             return
-        self._panels = panels
+        self._laid_out = panels, columns
         self.widget.clear()
         self.plots = []
-        columns = min(2, len(panels))
-        place = 0
-        for panel in panels:
-            span = columns if panel.wide else 1
+        place, spans = 0, _spans(panels, columns)
+        for panel, span in zip(panels, spans, strict=True):
             row, column = divmod(place, columns)
-            last_row = place + columns >= sum(2 if other.wide else 1 for other in panels)
+            last_row = place + columns >= sum(spans)
             place += span
             title = Title(AXIS_WIDTH)
             self.widget.addItem(title, row=2 * row, col=column, colspan=span)
@@ -214,7 +216,7 @@ class PlotGrid:
             plot = self.widget.addPlot(row=2 * row + 1, col=column, colspan=span, axisItems=axes)
             self.plots.append(FieldPlot(plot, title, panel, last_row))
             if len(self.plots) > 1:
-                _link(self.plots[0].plot, plot, alike=panel.wide == panels[0].wide)
+                _link(self.plots[0].plot, plot, alike=span == spans[0])
             if self._still:
                 self.plots[-1].set_still()
 
@@ -248,6 +250,13 @@ class PlotGrid:
                 plot.cursor.setVisible(time is not None)
             if time is not None:
                 plot.cursor.setPos(time)
+
+
+def _spans(panels: Sequence[Panel], columns: int) -> list[int]:
+    """How many columns each panel takes: of two the wide ones take both, of more the last takes what is left."""
+    if columns <= 2:
+        return [columns if panel.wide else 1 for panel in panels]
+    return [1] * (len(panels) - 1) + [columns - (len(panels) - 1) % columns]
 
 
 def _link(first: Any, other: Any, alike: bool) -> None:

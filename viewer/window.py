@@ -117,6 +117,7 @@ class Window(QtWidgets.QMainWindow):
         direction = directions.TopToBottom if self.picture.wide else directions.LeftToRight
         if direction != self._across.direction():
             self._across.setDirection(direction)
+        self.grid.wide = self.picture.wide
 
     def _build_controls(self) -> Any:
         self.play = QtWidgets.QPushButton("Play")

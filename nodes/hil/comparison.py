@@ -15,6 +15,7 @@ MAX_DELAY_S = 0.2
 LAGS = 41  # delays tried at a time; each of the two rounds after the first looks closer
 MOST_PAIRS = 4000  # in the search of the delay
 MOVES = 1e-4  # rad or m: a joint that stays within this does not move
+SLOW = 0.01  # rad/s or m/s, RMS: what moves no faster has no delay that anybody could see
 DEAD_FOR_S = 0.25  # a position that is the same for this long, while the joint was predicted to move, is dead
 DEAD_SAMPLES = 6  # in such a stretch: between two samples that are far apart nothing is known
 DEAD_MOVE = 0.02  # share of its range that the joint was to move meanwhile, and 3 steps of the encoder
@@ -146,7 +147,7 @@ def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[
 
 
 def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -> tuple[float, float] | None:
-    """The delay of largest correlation and its standard deviation, s; None for a joint at rest.
+    """The delay of largest correlation and its standard deviation, s; None for a joint at rest, or nearly.
 
     Three rounds of lags, each closer around the best of the last; then the top of the parabola through the best three.
     """
@@ -162,8 +163,10 @@ def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -
     delay = centre + step * _top(scores, best)
     pairs = pairing(delay, every)
     rate = np.gradient(pairs.predicted[:, joint], pairs.time)
+    if rate.std() < SLOW:
+        return None
     left = pairs.residual[:, joint]
-    sigma = float(left.std() / (rate.std() * np.sqrt(len(left)))) if rate.std() > 0.0 else float("inf")
+    sigma = float(left.std() / (rate.std() * np.sqrt(len(left))))
     return delay, sigma
 
 

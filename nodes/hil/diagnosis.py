@@ -91,9 +91,9 @@ def _dead(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s: float) -> Iterator[Finding]:
-    """The common delay, and those of single joints that no friction of theirs makes lag behind."""
+    """The common delay, and those of single joints that no friction or gain of theirs makes lag behind."""
     limit = limits.delay_ms * 1e-3
-    braked = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction")}
+    lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain")}
     common = comparison.delay_s
     if abs(common) >= max(SMALLEST_DELAY_S, 2.0 * clock_sigma_s):
         way = "late" if common > 0.0 else "early"
@@ -101,7 +101,7 @@ def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s:
         text = f"the measurement is {abs(common) * 1e3:.2f} ms {way}{known}"
         yield Finding(kind="delay", of="", value=common, unit="s", text=text, failed=abs(common) > limit)
     for joint in comparison.joints:
-        if joint.delay_s is None or joint.delay_sigma_s is None or joint.name in braked:
+        if joint.delay_s is None or joint.delay_sigma_s is None or joint.name in lag:
             continue
         own = joint.delay_s - common
         if abs(own) > limit and abs(own) > 3.0 * joint.delay_sigma_s:

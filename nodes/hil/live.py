@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from nodes.wire.messages import Residual, RobotState
 
 HISTORY_S = 2.0  # predicted states are kept this long; a measurement older than that has no partner
+SLOW = 0.01  # rad/s or m/s, RMS: what moves no faster has no delay that anybody could see
 MOST_WAITING = 4096  # measured states that wait for a predicted one
 
 
@@ -140,6 +141,6 @@ class JointSums:
         n = self.n
         var_r, var_v = self._rr / n - self.bias**2, self._vv / n - (self._v / n) ** 2
         cov = self._rv / n - self.bias * self._v / n
-        if var_v <= 1e-9 or var_r <= 0.0 or cov * cov < 0.5 * var_r * var_v:
+        if var_v <= SLOW**2 or var_r <= 0.0 or cov * cov < 0.5 * var_r * var_v:
             return None
         return -cov / var_v

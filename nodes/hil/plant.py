@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -17,7 +17,8 @@ from sim_core.mechanism import Actuator, Mechanism, Tunable
 from sim_core.quantities import value_of
 from sim_core.servo import Servos
 from sim_core.simulation import Simulation
-from sim_core.system import assemble
+from sim_core.state import State
+from sim_core.system import System, assemble
 
 EVERY = "*"  # as a name: every body, joint or actuator that is not named itself
 
@@ -123,6 +124,7 @@ class Plant:
         self._rubbing = np.flatnonzero(self._limit)
         self._play = spread("backlash", differences.backlash, self.names, "joint")[self._joint]
         self._rate = differences.take_up_rate
+        self._dynamics = _Dynamics(self.system)
         self.reset()
 
     def reset(self) -> None:
@@ -178,20 +180,48 @@ class Plant:
 
     def _dry_friction(self, velocity: Floats, effort: Floats) -> Floats:
         """Efforts of the joints that rub."""
-        rubbing = self._rubbing
-        free = self._accelerations(effort)
-        per_effort = np.empty((len(rubbing), len(rubbing)))
-        for column in range(len(rubbing)):
-            per_effort[:, column] = self._accelerations(effort, column) - free
+        rubbing, state = self._rubbing, self.simulation.snapshot()
+        dynamics = self._dynamics
+        dynamics.at(self.simulation.time, state, np.concatenate([effort, np.zeros(len(rubbing))]))
+        free = dynamics.accelerations()[rubbing]
+        per_effort = dynamics.per_effort(range(len(effort), len(effort) + len(rubbing)))[np.ix_(rubbing, rubbing)]
         return dry_friction(velocity[rubbing], free, per_effort, self._limit[rubbing], self.step_s)
 
-    def _accelerations(self, effort: Floats, rubbing: int | None = None) -> Floats:
-        """Of the joints that rub, under these efforts and an effort of 1 along one of them."""
-        state = self.simulation.snapshot()
-        u = np.concatenate([effort, np.zeros(len(self._rubbing))])
-        if rubbing is not None:
-            u[len(effort) + rubbing] = 1.0
-        rows = self.system.configurations[state.configuration].n_rows
-        U = state.U[:rows]
-        a, *_ = self.system.acceleration(self.simulation.time, state.q, state.v, u, state.p, U, state.configuration)
-        return np.asarray(a)[self._rubbing]
+
+class _Dynamics:
+    """Accelerations of all joints (n,) at a state, as they follow from the efforts of the actuators."""
+
+    def __init__(self, system: System) -> None:
+        n, rows = system.n_q, system.max_rows
+        self._t, self._q, self._v, self._u = np.zeros(1), np.zeros(n), np.zeros(n), np.zeros(system.n_u)
+        self._p, self._U = system.default_parameters(), np.zeros(rows)
+        self._a, self._M, self._rows = np.zeros(n), np.zeros((n, n), order="F"), rows
+        state = [self._t, self._q, self._v, self._u, self._p]
+        out = [self._a, np.zeros(rows), np.zeros(system.max_factor)]
+        self._accelerate = system.bind("acceleration", [*state, self._U], out)
+        J = np.zeros((rows, n), order="F")
+        self._weigh = system.bind("terms", state, [self._M, np.zeros(n), J, np.zeros(rows)])
+        self._joints = [system.joint_names.index(actuator.joint) for actuator in system.mechanism.actuators]
+
+    def at(self, t: float, state: State, u: Floats) -> None:
+        """Go to this state and these efforts (n_u,)."""
+        self._t[0] = t
+        self._q[:], self._v[:], self._u[:] = state.q, state.v, u
+        self._p[:], self._U[:] = state.p, state.U
+
+    def accelerations(self) -> Floats:
+        """Of all joints (n,)."""
+        self._accelerate()
+        return self._a.copy()
+
+    def per_effort(self, actuators: Iterable[int]) -> Floats:
+        """(n, n): in the columns of these actuators' joints what their efforts add; the others mean nothing."""
+        if not self._rows:
+            self._weigh()
+            return np.asarray(np.linalg.inv(self._M))
+        free, found = self.accelerations(), np.zeros((len(self._a), len(self._a)))
+        for actuator in actuators:
+            self._u[actuator] += 1.0
+            found[:, self._joints[actuator]] = self.accelerations() - free
+            self._u[actuator] -= 1.0
+        return found

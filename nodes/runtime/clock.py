@@ -5,9 +5,18 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
+from typing import Literal
 
 PR_SET_TIMERSLACK = 29
 LONGEST_SPIN_NS, SHORTEST_SPIN_NS = 60_000, 5_000
+LONGEST_CATCH_UP_NS = 500_000_000
+EDGES_NS = tuple(step * 10**power for power in range(3, 10) for step in (1, 2, 5))  # 1 us .. 5 s
+
+Deadline = Literal["skip", "catch_up", "stop"]
+
+
+class DeadlineMissedError(RuntimeError):
+    """A deadline was missed by a whole period or more, and that ends the run; the only argument is one line."""
 
 
 def tighten_timer_slack() -> None:
@@ -49,10 +58,30 @@ class Durations:
         for bin_, count in enumerate(self._bins):
             seen += count
             if count and seen >= rank:
-                shift = max((bin_ >> self.BITS) - 1, 0)
-                low = (bin_ - (shift << self.BITS)) << shift
-                return min(low + (1 << shift) / 2 if shift else low, self.largest_ns) * 1e-9
+                return min(self._middle(bin_), self.largest_ns) * 1e-9
         return 0.0
+
+    def histogram(self) -> dict[str, int]:
+        """{"to 20 us": durations above the edge before and up to this one}, edges of 1, 2 and 5, those with any."""
+        found: dict[str, int] = {}
+        for bin_, count in enumerate(self._bins):
+            if count:
+                middle = min(self._middle(bin_), self.largest_ns)
+                edge = next((edge for edge in EDGES_NS if middle <= edge), None)
+                label = "above" if edge is None else f"to {_edge_text(edge)}"
+                found[label] = found.get(label, 0) + count
+        return found
+
+    def _middle(self, bin_: int) -> float:
+        """Nanoseconds in the middle of a bin."""
+        shift = max((bin_ >> self.BITS) - 1, 0)
+        low = (bin_ - (shift << self.BITS)) << shift
+        return low + (1 << shift) / 2 if shift else low
+
+
+def _edge_text(ns: int) -> str:
+    factor, unit = next((f, unit) for f, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us")) if ns >= f)
+    return f"{ns // factor} {unit}"
 
 
 class Pacer:
@@ -61,20 +90,23 @@ class Pacer:
     How shortly follows from how late sleeps have ended: between 5 and 60 us, so that a computer that wakes fast does
     not burn its time waiting.
 
-    A tick late by less than `forgiven` periods keeps its grid. One that is later skips the deadlines it
-    missed: the caller does not catch up, simulated time falls behind and the real-time factor says so.
+    A tick late by less than a period keeps its grid. What becomes of one that is later, `deadline` says:
+
+    skip      it skips the deadlines it missed: simulated time falls behind and the real-time factor says so
+    catch_up  the ticks it missed follow at once; what is more than half a second late is skipped all the same
+    stop      DeadlineMissedError
 
     overruns  ticks whose deadline had passed by a whole period or more
     skipped   deadlines given up
-    periods   histogram of the time between ticks
+    jitter    histogram of by how much the time between two ticks differed from the period
     """
 
-    def __init__(self, period_s: float, forgiven: float = 1.0) -> None:
+    def __init__(self, period_s: float, deadline: Deadline = "skip", jitter: Durations | None = None) -> None:
         self.period_ns = max(round(period_s * 1e9), 1)
-        self._forgiven_ns = round(forgiven * self.period_ns)
+        self._deadline = deadline
         self.overruns = 0
         self.skipped = 0
-        self.periods = Durations()
+        self.jitter = Durations() if jitter is None else jitter
         self._spin_ns = LONGEST_SPIN_NS
         self.restart()
 
@@ -93,20 +125,27 @@ class Pacer:
         clock = time.perf_counter_ns
         now = clock()
         late = now - self._deadline_ns
-        if late >= self._forgiven_ns:
-            missed = late // self.period_ns
-            self.overruns += 1
-            self.skipped += missed
-            self._deadline_ns += missed * self.period_ns
+        if late >= self.period_ns:
+            self._miss(late)
         while (left := self._deadline_ns - now - self._spin_ns) > 0:
             doze(left * 1e-9)
             asked, now = now + left, clock()
             self._learn(now - asked)
         while (now := clock()) < self._deadline_ns:
             pass
-        self.periods.add(now - self._last_ns)
+        self.jitter.add(abs(now - self._last_ns - self.period_ns))
         self._last_ns = now
         self._deadline_ns += self.period_ns
+
+    def _miss(self, late_ns: int) -> None:
+        self.overruns += 1
+        if self._deadline == "stop":
+            late, period = (f"{1e-6 * each:.3g} ms" for each in (late_ns, self.period_ns))
+            raise DeadlineMissedError(f"a step was {late} late, its period is {period}")
+        if self._deadline == "skip" or late_ns > LONGEST_CATCH_UP_NS:
+            missed = late_ns // self.period_ns
+            self.skipped += missed
+            self._deadline_ns += missed * self.period_ns
 
     def _learn(self, late_ns: int) -> None:
         """A sleep ended so much too late: settle where four of five sleeps end in time."""

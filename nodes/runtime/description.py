@@ -17,9 +17,24 @@ from nodes.wire.messages import (
     SpringDescription,
 )
 from sim_core.flexible.description import BeamContact, ContactForceOutput, DeflectionOutput
-from sim_core.mechanism import JointOutput, PointOutput
+from sim_core.outputs import (
+    ForceOutput,
+    HoldingOutput,
+    JointOutput,
+    PointOutput,
+    VelocityOutput,
+    names_of,
+)
 from sim_core.spatial import quaternions_from_rotations
 
+UNITS: dict[type, str] = {
+    PointOutput: "m",
+    VelocityOutput: "m/s",
+    ForceOutput: "N",
+    HoldingOutput: "1",
+    DeflectionOutput: "m",
+    ContactForceOutput: "N",
+}
 CLAMP = (0.012, 0.02, 0.04)  # of a beam's length, along it, aside and across: the block that a clamped end sits in
 FOOT = 0.025  # of a beam's length: the triangle under an end that may turn
 
@@ -85,7 +100,7 @@ def output_names(mechanism: Any) -> list[str]:
 
 
 def output_units(mechanism: Any, outputs: Sequence[str]) -> list[str]:
-    """The unit of each output, "" where none is known."""
+    """The unit of each of these outputs, "" for one that the mechanism does not have."""
     units = _output_units(mechanism)
     return [units.get(name, "") for name in outputs]
 
@@ -94,14 +109,12 @@ def _output_units(mechanism: Any) -> dict[str, str]:
     """The unit of each output by name."""
     units: dict[str, str] = {}
     for output in mechanism.outputs:
-        if isinstance(output, PointOutput):
-            units |= {f"{output.name}_{axis}": "m" for axis in output.axes}
+        if isinstance(output, PointOutput | VelocityOutput | ForceOutput):
+            units |= dict.fromkeys(names_of(output), UNITS[type(output)])
         elif isinstance(output, JointOutput):
             units[output.name] = mechanism.joint(output.joint).unit
-        elif isinstance(output, DeflectionOutput | ContactForceOutput):
-            units[output.name] = "m" if isinstance(output, DeflectionOutput) else "N"
         else:
-            units[output.name] = getattr(output, "unit", "")
+            units[output.name] = UNITS[type(output)]
     return units
 
 

@@ -44,6 +44,9 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     rate_hz      of the state, in simulation time, None: every step
     deadline_ms  how long lockstep waits for one participant's reply
     host         where the server and the registry run, one of [hosts]; the only host where there are none
+    deadline     what becomes of steps in realtime that are late by a period or more: left out, taken at once, the end
+    cpu          core of the server's loop, None: any
+    realtime_priority  SCHED_FIFO for the server's loop, where that is permitted
     """
 
     robot: str
@@ -59,6 +62,9 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     poses_hz: float = 60.0
     deadline_ms: float = 1000.0
     host: str = LOCAL
+    deadline: Literal["skip", "catch_up", "stop"] = "skip"
+    cpu: int | None = None
+    realtime_priority: bool = False
 
     @property
     def step_s(self) -> float:
@@ -103,7 +109,10 @@ def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
 
 
 class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One node process. `every`: called on each n-th step in lockstep; `host`: by default the server's."""
+    """One node process. `every`: called on each n-th step in lockstep; `host`: by default the server's.
+
+    cpu, realtime_priority  as of the server
+    """
 
     name: str
     run: str
@@ -112,6 +121,8 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     max_restarts: int = 3
     params: dict[str, Any] = {}
     host: str = LOCAL
+    cpu: int | None = None
+    realtime_priority: bool = False
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

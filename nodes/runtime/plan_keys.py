@@ -36,6 +36,9 @@ ABOUT = {
         "poses_hz": "Hz of the bodies' poses in simulation time",
         "deadline_ms": "ms that lockstep waits for one node's answer",
         "host": "one of [hosts], where the server runs and `armswing launch` is given no --host",
+        "deadline": "what becomes of steps in realtime that are a step or more late: left out, made up for, the end",
+        "cpu": "core that the server's loop runs on; without it, any",
+        "realtime_priority": "SCHED_FIFO for the server's loop; where that is not permitted, it says so and goes on",
     },
     "[[nodes]]": {
         "name": "of your choice, once in a plan",
@@ -45,6 +48,8 @@ ABOUT = {
         "max_restarts": "how often at most",
         "params": "of the node, its class `Params` says which",
         "host": "one of [hosts], by default the server's",
+        "cpu": "core that the node's loop runs on; without it, any",
+        "realtime_priority": "SCHED_FIFO for the node's loop; where that is not permitted, it says so and goes on",
     },
     "[[milestones]]": {
         "name": "of your choice",

@@ -92,6 +92,7 @@ def run_node(plan: Plan, name: str) -> None:
 
 
 def _run_simulation(plan: Plan) -> None:
+    from nodes.runtime.clock import DeadlineMissedError
     from nodes.runtime.compose import make_server
     from nodes.runtime.sim_host import SimHost
     from nodes.runtime.turns import LockstepError
@@ -101,7 +102,7 @@ def _run_simulation(plan: Plan) -> None:
         SimHost(plan, make_server(plan)).run()
     except InvalidRequest as error:
         raise PlanError(f"plan {plan.name!r}: [sim]: {error}") from error
-    except (SimulationError, LockstepError) as error:
+    except (SimulationError, LockstepError, DeadlineMissedError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import re
 import time
@@ -14,11 +13,13 @@ import msgspec
 import zmq
 
 from nodes.runtime.clock_asker import ClockAsker
+from nodes.runtime.garbage import Collector
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.links import Heard, Links
 from nodes.runtime.node import Node
 from nodes.runtime.place import Place, poller_of
 from nodes.runtime.plan import NodePlan, Plan
+from nodes.runtime.scheduling import arrange
 from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake
 from nodes.wire.bus import Context
@@ -63,6 +64,8 @@ class Runner:
         self._context: Context = zmq.Context.instance()
         lockstep = plan.sim.mode == "lockstep"
         self._started = False
+        self._cpu, self._realtime_priority = node_plan.cpu, node_plan.realtime_priority
+        self._collector: Collector | None = None
         self._place = Place(plan.domain, node_plan.name, self._context, not lockstep, self._now_ns)
         self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told, self._now_ns)
         self._turns: TurnServer | None = None
@@ -121,9 +124,10 @@ class Runner:
                 place.open(self._on_change, speaks, listens, hosted.lossless, **more)
                 self._started = True
                 hosted.start()
-                gc.collect()
-                gc.freeze()  # what start-up made stays: no collection walks it between two messages
-                self._loop()
+                for line in arrange(self._cpu, self._realtime_priority):
+                    hosted.context.warn(line)
+                self._collector = Collector()
+                self._loop(self._collector)
                 place.set_state("stopping")
                 self._say_status()
                 hosted.stop()
@@ -138,9 +142,11 @@ class Runner:
         finally:
             self._close()
 
-    def _loop(self) -> None:
+    def _loop(self, collector: Collector) -> None:
         place = self._place
         while not place.stop.is_set():
+            if collector.due:
+                collector.collect()
             if place.status_is_due:
                 self._say_status()
             awake = dict(self._poller.poll(int(place.status_wait_s * 1e3) + 1))
@@ -282,4 +288,6 @@ class Runner:
             self._timer.close()
         if self._asker is not None:
             self._asker.close()
+        if self._collector is not None:
+            self._collector.close()
         self._wake.close()

@@ -46,6 +46,21 @@ def preferred(priority: int = PRIORITY) -> Iterator[str]:
             os.sched_setscheduler(0, before, parameters)
 
 
+def arrange(cpu: int | None, realtime_priority: bool) -> list[str]:
+    """Pin and prefer this thread as asked; what could not be done, one line each."""
+    wanted = [] if cpu is None else [pin(cpu)]
+    if realtime_priority:
+        wanted.append(prefer())
+    return [line for line in wanted if line]
+
+
+def as_it_is() -> str:
+    """How this thread is scheduled: "core 1, SCHED_FIFO 50"."""
+    policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    fifo = f"SCHED_FIFO {os.sched_getparam(0).sched_priority}" if policy == os.SCHED_FIFO else "SCHED_OTHER"
+    return f"{cores_text(sorted(os.sched_getaffinity(0)))}, {fifo}"
+
+
 def cores_text(cores: list[int]) -> str:
     """ "cores 0, 1", "core 3"."""
     return f"core{'s' if len(cores) != 1 else ''} {', '.join(map(str, cores))}"

@@ -6,7 +6,6 @@ main thread answers between steps.
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
 import select
@@ -18,12 +17,15 @@ from typing import Any
 
 import zmq
 
-from nodes.runtime.clock import Pacer, tighten_timer_slack
+from nodes.runtime.cadence import Cadence
+from nodes.runtime.clock import DeadlineMissedError, tighten_timer_slack
+from nodes.runtime.garbage import Collector
 from nodes.runtime.hosted import Envelope
 from nodes.runtime.links import Heard, Links
 from nodes.runtime.lockstep import Scheduler
 from nodes.runtime.place import Place, poller_of
 from nodes.runtime.plan import Plan
+from nodes.runtime.scheduling import arrange, as_it_is
 from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.runtime.wake import StopSignals, Wake
 from nodes.wire.bus import Context
@@ -34,8 +36,6 @@ from nodes.wire.service import Request
 
 log = logging.getLogger("armswing.node")
 
-SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
-LONGEST_BATCH = 256
 LONGEST_SLEEP_S = 0.05  # longer waits for a step are interrupted by calls
 SUBSCRIPTIONS_S = 0.01
 STEPS_IN_A_ROW = 8  # where nothing is paced, between two looks at what else there is to do
@@ -66,16 +66,16 @@ class SimHost:
         self._first: list[Envelope] = []
         self._ports: dict[str, tuple[str, RemotePort]] = {}
         self._scheduler: Scheduler | None = None
-        self._pacer: Pacer | None = None
-        self._paced: tuple[float, int] = (0.0, 1)
-        self._overruns = 0
+        self._cadence = Cadence(plan.sim.step_s, plan.sim.deadline)
+        self._collector: Collector | None = None
+        self._scheduling = ""
         self._subscriptions_due = 0.0
         self._stepping: Request | None = None
         self._step_until = 0.0
         server.out = self._say_first
 
     def run(self) -> None:
-        """Serve until shut down. SimulationError and LockstepError end it, one line each."""
+        """Serve until shut down. SimulationError, LockstepError and DeadlineMissedError end it, one line each."""
         place, server = self._place, self._server
         services = threading.Thread(target=self._take_calls, name="services", daemon=True)
         try:
@@ -83,9 +83,7 @@ class SimHost:
                 server.start()
                 services.start()
                 place.open(self._on_change, self._ours, [f"{server.robot}/command"])
-                tighten_timer_slack()
-                gc.collect()
-                gc.freeze()  # what start-up made stays: no collection walks it between two steps
+                self._settle_in()
                 self._loop()
                 self._settle()
                 place.set_state("stopped")
@@ -98,6 +96,15 @@ class SimHost:
             raise
         finally:
             self._close(services)
+
+    def _settle_in(self) -> None:
+        """Core, priority and garbage of the thread that steps, once everything is there."""
+        sim = self._plan.sim
+        tighten_timer_slack()
+        for line in arrange(sim.cpu, sim.realtime_priority):
+            log.warning("sim: %s", line)
+        self._scheduling = as_it_is()
+        self._collector = Collector()
 
     def _loop(self) -> None:
         server, stop = self._server, self._place.stop
@@ -129,26 +136,25 @@ class SimHost:
     def _paced_steps(self, begins: bool) -> None:
         """Wait for the next deadline and take the steps that are due at it."""
         server = self._server
-        if self._pacer is None or server.speed != self._paced[0]:
-            self._overruns += 0 if self._pacer is None else self._pacer.overruns
-            period_s = self._plan.sim.step_s / server.speed
-            batch = min(max(round(SHORTEST_SLEEP_S / period_s), 1), LONGEST_BATCH)
-            self._paced = server.speed, batch
-            self._pacer = Pacer(batch * period_s)
-        elif begins:
-            self._pacer.restart()
-        left_s = self._pacer.left_s
+        pacer = self._cadence.at(server.speed, begins)
+        left_s = pacer.left_s
         if left_s > LONGEST_SLEEP_S:
             self._rest(left_s - LONGEST_SLEEP_S)
             return
-        listens = server.tick % ROUND_TRIP_EVERY == 0 or self._pacer.period_ns > LONGEST_UNHEARD_NS
-        self._pacer.wait(self._doze if listens else time.sleep)
+        listens = server.tick % ROUND_TRIP_EVERY == 0 or pacer.period_ns > LONGEST_UNHEARD_NS
+        try:
+            pacer.wait(self._doze if listens else time.sleep)
+        except DeadlineMissedError as error:
+            line = f'at t = {server.time:g} s {error}; deadline = "stop" ends the run'
+            raise DeadlineMissedError(line) from None
         self._links.take_all(self._take_command)
-        for _ in range(self._paced[1]):
+        for _ in range(self._cadence.batch):
             if server.runs:
                 server.step()
 
     def _between_steps(self) -> None:
+        if self._collector is not None and self._collector.due:
+            self._collector.collect(self._cadence.left_s)
         while self._calls:
             self._answer(self._calls.popleft())
         if self._nodes_changed:
@@ -209,19 +215,17 @@ class SimHost:
     def _say_status(self) -> None:
         place, server = self._place, self._server
         place.status.counters = {
-            "overruns": self._overrun_count(),
+            "overruns": self._cadence.overruns,
+            "skipped": self._cadence.skipped,
             "refused": sum(each.count for each in self._refusals),
             "lost": self._links.lost,
             "watchdog_trips": server.actuation.trips,
             "commands": server.actuation.commands,
             **place.counters,
         }
-        place.status.timing = server.timing()
+        place.status.timing = {**server.timing(), **self._cadence.timing()}
         place.status.refusal = last_of(*self._refusals)
         place.say_status(server.time)
-
-    def _overrun_count(self) -> int:
-        return self._overruns + (0 if self._pacer is None else self._pacer.overruns)
 
     @property
     def _refusals(self) -> tuple[Refusals, ...]:
@@ -297,7 +301,8 @@ class SimHost:
         if name == "status":
             return {
                 **server.status(),
-                "overruns": self._overrun_count(),
+                **self._cadence.status(),
+                "scheduling": self._scheduling,
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),
                 "lost": self._links.lost,
@@ -345,6 +350,8 @@ class SimHost:
             services.join(timeout=2.0)
         self._links.close()
         self._place.close()
+        if self._collector is not None:
+            self._collector.close()
         for _, port in self._ports.values():
             port.close()
         for wake in (self._wake, self._service_wake):

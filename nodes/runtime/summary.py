@@ -13,15 +13,9 @@ REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
-    | {
-        "step_p50_s",
-        "step_p99_s",
-        "round_trip_p50_s",
-        "round_trip_p99_s",
-        "round_trip_max_s",
-        "peak_phi",
-        "peak_phidot",
-    }
+    | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
+    | {"peak_phi", "peak_phidot"}
+    | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
 
 
@@ -55,11 +49,12 @@ class Load(msgspec.Struct, kw_only=True):
 
     def text(self) -> str:
         """ "peak 12.3 N m, rms 4.1 N m (25 %, 8 % of 50 N m)"."""
-        text = f"peak {_plain(self.peak)} {self.unit}, rms {_plain(self.rms)} {self.unit}"
+        unit = "" if self.unit == "1" else f" {self.unit}"  # of a switch
+        text = f"peak {_plain(self.peak)}{unit}, rms {_plain(self.rms)}{unit}"
         if self.limit is None:
             return text
         peak, rms = (100.0 * value / self.limit for value in (self.peak, self.rms))
-        return f"{text} ({peak:.0f} %, {rms:.0f} % of {self.limit:g} {self.unit})"
+        return f"{text} ({peak:.0f} %, {rms:.0f} % of {self.limit:g}{unit})"
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -74,6 +69,9 @@ class Summary(msgspec.Struct, kw_only=True):
     nodes           {listener: what it lost}
     strangers       how often somebody without an allowed key was turned away, over all sockets
     method          stepper, stabilizer and step
+    skipped         deadlines that were given up, of steps in realtime
+    jitter_...      by how much the time between two steps in realtime differed from the period
+    scheduling      core and priority of the server's loop
     """
 
     plan: str
@@ -108,6 +106,13 @@ class Summary(msgspec.Struct, kw_only=True):
     files: list[FileWritten] = []
     method: str = ""
     look: str = ""
+    step_max_s: float | None = None
+    skipped: int | None = None
+    jitter_p50_s: float | None = None
+    jitter_p99_s: float | None = None
+    jitter_max_s: float | None = None
+    jitter_histogram: dict[str, int] = {}
+    scheduling: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -138,11 +143,14 @@ class Summary(msgspec.Struct, kw_only=True):
             hint = "; this computer fell behind, `armswing doctor` may say why" if behind else ""
             yield "real-time factor", f"{self.real_time_factor:.3f}{hint}"
         if self.overruns is not None and self.mode == "realtime":
-            yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}"
+            left_out = f", {self.skipped} left out" if self.skipped else ""
+            yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}{left_out}"
         if self.watchdog_trips:
             often = "once" if self.watchdog_trips == 1 else f"{self.watchdog_trips} times"
             yield "watchdog", f"{often} no command came in time and the actuators were made safe"
-        yield from _percentiles("step time", self.step_p50_s, self.step_p99_s)
+        yield from _percentiles("step time", self.step_p50_s, self.step_p99_s, self.step_max_s)
+        if self.mode == "realtime":
+            yield from _percentiles("period jitter", self.jitter_p50_s, self.jitter_p99_s, self.jitter_max_s)
         yield from _percentiles("round trip", self.round_trip_p50_s, self.round_trip_p99_s)
         if self.peak_phi is not None and self.peak_phidot is not None:
             yield "peak violation", f"|Phi| {self.peak_phi:.2e}, |Phidot| {self.peak_phidot:.2e}"
@@ -191,14 +199,17 @@ class Summary(msgspec.Struct, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
-UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz", "N": "N"}
+UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz"}
+UNITS |= {"n_m": "N m", "n": "N"}
 
 
 def figure_text(name: str, value: float) -> str:
     """A figure that a node measured, the unit out of its name: "peak error 0.012 rad" of peak_error_rad."""
-    words, _, unit = name.rpartition("_")
-    if words and unit in UNITS:
-        return f"{words.replace('_', ' ')} {value:.3g} {UNITS[unit]}"
+    parts = name.split("_")
+    for length in (2, 1):
+        unit = UNITS.get("_".join(parts[-length:]).lower())
+        if unit is not None and len(parts) > length:
+            return f"{' '.join(parts[:-length])} {value:.3g} {unit}"
     return f"{name.replace('_', ' ')} {value:.3g}"
 
 
@@ -215,9 +226,12 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e9:.0f} ns"
 
 
-def _percentiles(label: str, p50: float | None, p99: float | None) -> Iterator[tuple[str, str]]:
+def _percentiles(
+    label: str, p50: float | None, p99: float | None, most: float | None = None
+) -> Iterator[tuple[str, str]]:
     if p50 is not None and p99 is not None:
-        yield label, f"p50 {seconds_text(p50)}, p99 {seconds_text(p99)}"
+        at_most = "" if most is None else f", at most {seconds_text(most)}"
+        yield label, f"p50 {seconds_text(p50)}, p99 {seconds_text(p99)}{at_most}"
 
 
 def _share(part: int, whole: int) -> str:

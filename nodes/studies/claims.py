@@ -144,5 +144,7 @@ def share_text(share: float) -> str:
 
 
 def bound_text(limit_s: float) -> str:
-    """The stabilizer's linear bound on a fixed step, s, in words; inf is no bound."""
-    return f"linear bound {sci(1e3 * limit_s)} ms" if math.isfinite(limit_s) else "no linear bound on the step"
+    """The stabilizer's linear bound on a fixed step, s, in words; by inf any step is stable, by 0 none."""
+    if 0.0 < limit_s < math.inf:
+        return f"linear bound {sci(1e3 * limit_s)} ms"
+    return f"linear bound: {'any' if limit_s else 'no'} step"

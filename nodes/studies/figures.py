@@ -14,6 +14,7 @@ from nodes.studies.style import INK, LOST, MUTED, appearance, hidden_in, legend_
 
 BINS = 240
 FEW = 400
+MOST_TICKS = 6  # steps that are written on an axis one by one
 FLOOR = 1e-17  # what a logarithmic axis shows for nothing
 CEILING = 1e3
 HIDDEN = 0.02  # decades between two curves of which one cannot be seen
@@ -169,6 +170,10 @@ def against_step(
     """A figure of every run over the paper's dt, one curve per label; lost runs have no point."""
     against(axis, {name: [(1e3 * run.dt, value(run)) for run in runs] for name, runs in named.items()})
     axis.set(xlabel="step (ms)", ylabel=label)
+    steps = sorted({1e3 * run.dt for runs in named.values() for run in runs})
+    if axis.get_xscale() == "log" and len(steps) <= MOST_TICKS:
+        axis.set_xticks(steps)
+        axis.set_xticks([], minor=True)
 
 
 def plain_number(value: float, _place: int | None = None) -> str:

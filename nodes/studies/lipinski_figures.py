@@ -8,7 +8,7 @@ import numpy as np
 
 from nodes.studies import figures
 from nodes.studies.claims import at_common_times
-from nodes.studies.lipinski_runs import FIRST, FORMS, PARTITIONED, POSES, Runs, apart, drift
+from nodes.studies.lipinski_runs import ALPHA, FIRST, FORMS, PARTITIONED, POSES, Runs, apart, drift
 from nodes.studies.runs import Run
 from nodes.studies.study import Results
 from nodes.studies.style import BLUE, INK, MUTED, VERMILION, legend_below, line
@@ -81,12 +81,13 @@ def energies(results: Results, figure: Any, runs: Runs) -> None:
         change = drift(results[run])
         left.plot(results[run].t[: len(change)], change, label=name, **line(name, index))
     named = [*runs.forms.items(), ("20 modes at 1 ms, implicit midpoint", runs.real_time())]
+    named.append(("20 modes at 1 ms, generalized-α", runs.real_time(ALPHA)))
     for index, (name, run) in enumerate(named, start=2):
         change = np.abs(drift(results[run]))
         t, series = figures.envelope(results[run].t[: len(change)], change, 120)
         right.plot(t, np.clip(series, figures.FLOOR, None), label=name, **line(f"form {name}", index))
     left.set(xlabel="time (s)", ylabel="energy less that of the start (J)")
-    right.set(xlabel="time (s)", ylabel="its size (J)", yscale="log")
+    right.set(xlabel="time (s)", ylabel="its absolute value (J)", yscale="log")
     legend_below(figure, [left, right])
 
 

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodes.studies import figures, surfaces
+from nodes.studies import figures
+from nodes.studies import fuzzy_pages as shared
 from nodes.studies.claims import sci
 from nodes.studies.man_claims import claims
-from nodes.studies.man_runs import (
-    CASE1,
-    FIXED,
-    ONE_CALL,
-    REACH,
-    SPANS,
-    STEP,
-    Runs,
-    case2,
-    first_violation,
-)
-from nodes.studies.methods import B20, DOPRI5, FIXED_STEPPINGS, NONE, SAMPLED
+from nodes.studies.man_runs import CASE1, REACH, SPANS, STEP, Runs, case2, first_violation
+from nodes.studies.methods import B20, DOPRI5, FIXED, FIXED_STEPPINGS, NONE, ONE_CALL, SAMPLED
 from nodes.studies.runs import Run
 from nodes.studies.study import Assumption, Plot, Results, Section, Study, pace
 from nodes.studies.style import legend_below
@@ -50,21 +41,17 @@ def study(quick: bool = False, spans: str = "") -> Study:
     )
 
 
-READINGS = {
-    FIXED: "h is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45), steps of exactly 10 ms.",
-    ONE_CALL: "h is the distance of the output instants of one call of an adaptive solver (Dormand–Prince 5(4), "
-    "relative tolerance 10⁻³, absolute 10⁻⁶, the defaults of ode45), which chooses its steps freely up to 50 ms.",
-}
+READINGS = shared.readings("h", " The paper's h is 10 ms.")
 
 
 def assumptions() -> tuple[Assumption, ...]:
     """What the paper leaves open."""
     phi, phidot, speed = first_violation()
     return (
-        Assumption("simulated time", "see the axes", "not stated in the text; the figures that show it are lost"),
-        Assumption("Gaussian sets: σ", "0.4246 of the paper's universe of ±2", "not stated; neighbours meet at a half"),
-        Assumption("AND of two memberships", "product", "not stated; the surface is drawn for minimum too"),
-        Assumption("inputs beyond the universe", "clamped to it", "not stated; unclamped Gaussians end in 0/0"),
+        shared.SIMULATED_TIME,
+        shared.gaussians("0.4246", "±2"),
+        shared.conjunction("not stated; the surface is drawn for minimum too"),
+        shared.clamped("not stated; "),
         Assumption(
             "case 2: what it scales by",
             f"|Φ|₁ {sci(phi)}, |dΦ/dt|₁ {sci(phidot)} after one step of 10 ms, |dq/dt|₂ {sci(speed)} at the start",
@@ -88,17 +75,9 @@ def sections(runs: Runs) -> tuple[Section, ...]:
             "The controller",
             "Gaussian sets, 25 rules and a weighted mean. Shown on ±1; the paper's universe is ±2.",
             (
-                Plot(
-                    "memberships",
-                    "Membership functions (the paper's figure 3).",
-                    lambda results, figure: surfaces.memberships(figure, KINDS),
-                    size=(6.5, 3.8),
-                ),
-                Plot(
-                    "surfaces",
-                    "Control surface with product and with minimum (the paper's figure 4).",
-                    lambda results, figure: surfaces.control_surfaces(figure, KINDS),
-                    size=(9.5, 4.2),
+                shared.memberships_plot(KINDS, "Membership functions (the paper's figure 3).", (6.5, 3.8)),
+                shared.surfaces_plot(
+                    KINDS, "Control surface with product and with minimum (the paper's figure 4).", (9.5, 4.2)
                 ),
             ),
         ),
@@ -129,11 +108,10 @@ def triple_section(runs: Runs) -> Section:
         "Three bars of 2 m with very little inertia of their own fall from the horizontal. The motion is chaotic: "
         "paths part whatever the method.",
         (
-            Plot(
+            shared.violations_plot(
                 "triple",
                 "Violations without stabilization and under each method (figure 6), both readings of h.",
-                lambda results, figure: figures.violations(results, figure, columns),
-                curves=tuple(pair for named in columns.values() for pair in named),
+                columns,
             ),
             Plot(
                 "angles",
@@ -150,12 +128,7 @@ def triple_section(runs: Runs) -> Section:
                 lambda results, figure: figures.separation(results, figure.subplots(), "bars", pairs, "rad"),
                 size=(8.5, 4.4),
             ),
-            Plot(
-                "tips",
-                "Path of the tip in the first 30 s, one adaptive call.",
-                lambda results, figure: figures.trajectories(results, figure, paths, REACH),
-                size=(10.5, 4.2),
-            ),
+            shared.tips_plot("Path of the tip in the first 30 s, one adaptive call.", paths, REACH, (10.5, 4.2)),
         ),
     )
 
@@ -172,11 +145,10 @@ def crank_section(runs: Runs) -> Section:
         "The crank starts turning while rod and slider rest, as printed: the velocities contradict the constraints, "
         "and each method first has to repair them.",
         (
-            Plot(
+            shared.violations_plot(
                 "crank",
                 "Violations of the crank-slider (figure 9), both readings of h.",
-                lambda results, figure: figures.violations(results, figure, columns),
-                curves=tuple(pair for named in columns.values() for pair in named),
+                columns,
             ),
         ),
     )
@@ -189,11 +161,11 @@ def step_section(runs: Runs) -> Section:
         "Step, integrator and cost",
         "Times are of this machine and differ from run to run. Lost runs have no point.",
         (
-            Plot(
+            shared.precision_plot(
                 "sweep",
                 "Work and precision with Dormand–Prince 5 and fixed steps: peak |Φ|₁ over the step, and over the time "
                 "it takes.",
-                lambda results, figure: figures.precision(results, figure, runs.swept(DOPRI5)),
+                runs.swept(DOPRI5),
             ),
             Plot(
                 "integrators",
@@ -201,13 +173,7 @@ def step_section(runs: Runs) -> Section:
                 "the step cannot bear end in divergence (no point) or in chatter (a plateau).",
                 lambda results, figure: draw_chatter(runs, results, figure),
             ),
-            Plot(
-                "limits",
-                "Largest fixed step at which the linear bound allows stability, by integrator. Hollow points stand at "
-                "the edge: no bound, because the gains follow the step.",
-                lambda results, figure: surfaces.stability_limits(figure.subplots(), limits()),
-                size=(9.0, 3.4),
-            ),
+            shared.limits_plot("any step is stable, because the gains follow it.", limits, (9.0, 3.4)),
         ),
     )
 

@@ -25,8 +25,8 @@ from nodes.studies.claims import (
     violation_text,
 )
 from nodes.studies.man_runs import CASE1 as CASE1
-from nodes.studies.man_runs import FIXED, NUDGE, ONE_CALL, STEP, Runs, case2
-from nodes.studies.methods import B20, FIXED_STEPPINGS, NONE
+from nodes.studies.man_runs import NUDGE, STEP, Runs, case2
+from nodes.studies.methods import B20, FIXED, FIXED_STEPPINGS, NONE, ONE_CALL
 from nodes.studies.runs import Run
 from nodes.studies.study import Results
 

@@ -11,16 +11,17 @@ import numpy as np
 from nodes.studies.methods import (
     B20,
     DOPRI5,
+    FIXED,
     FIXED_STEPPINGS,
     NONE,
     ODE45,
+    ONE_CALL,
     PROJECTION,
     SAMPLED,
     TIGHT,
 )
 from nodes.studies.runs import Method, Options, Run, Stepping, simulation_of
 
-FIXED, ONE_CALL = "fixed step", "one adaptive call"
 STEP = 1e-2  # the paper's h
 TICK = 5e-2  # of an adaptive call
 STEPS = (2.5e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)

@@ -7,6 +7,7 @@ import math
 from nodes.studies.runs import Method, Stepping
 from sim_core.stabilization.membership import FuzzySets
 
+FIXED, ONE_CALL = "fixed step", "one adaptive call"  # the two readings of what a paper calls its step
 # MATLAB's ode45 leaves relative tolerance 1e-3 and absolute tolerance 1e-6 unless told otherwise.
 DEFAULT_TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))
 

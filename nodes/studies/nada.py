@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from nodes.studies import figures, surfaces
+from nodes.studies import fuzzy_pages as shared
+from nodes.studies.fuzzy_pages import Columns
 from nodes.studies.methods import (
     DIRECT,
     DIRECT_INSIDE,
+    FIXED,
     FLC3,
+    ONE_CALL,
     SAMPLED,
     b3,
 )
 from nodes.studies.nada_claims import claims
 from nodes.studies.nada_cost import cost_section
-from nodes.studies.nada_runs import FIXED, ONE_CALL, REACH, SPANS, STEPS, Runs
+from nodes.studies.nada_runs import REACH, SPANS, STEPS, Runs
 from nodes.studies.runs import Run
 from nodes.studies.study import Assumption, Plot, Section, Study, pace
 
 KINDS = ("I", "II", "III")
-Columns = Mapping[str, list[tuple[str, Run]]]
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
@@ -45,25 +46,14 @@ def study(quick: bool = False, spans: str = "") -> Study:
     )
 
 
-READINGS = {
-    FIXED: "δt is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45) with steps of exactly δt.",
-    ONE_CALL: "δt is the distance of the output instants of one call of an adaptive solver (Dormand–Prince 5(4), "
-    "relative tolerance 10⁻³, absolute 10⁻⁶, the defaults of ode45), which chooses its steps freely up to 50 ms. Then "
-    "δt changes the motion only through gains that are computed from it.",
-}
+READINGS = shared.readings("δt", " Then δt changes the motion only through gains that are computed from it.")
 
 ASSUMPTIONS = (
-    Assumption("simulated time", "see the axes", "not stated in the text; the figures that show it are lost"),
-    Assumption("Gaussian sets: σ", "0.2123 of a universe of ±1", "not stated; neighbours meet at one half"),
+    shared.SIMULATED_TIME,
+    shared.gaussians("0.2123", "±1"),
     Assumption("trapezoids: plateau", "0.2123 of a universe of ±1", "not stated"),
-    Assumption(
-        "AND of two memberships", "product", "the text names minimum and product; the surface is drawn for both"
-    ),
-    Assumption(
-        "inputs beyond the universe",
-        "clamped to it",
-        "unclamped triangles fire no rule, unclamped Gaussians end in 0/0",
-    ),
+    shared.conjunction("the text names minimum and product; the surface is drawn for both"),
+    shared.clamped("unclamped triangles fire no rule, "),
     Assumption(
         "rule table", "clip(i + j) of five sets each", "the paper's table did not reach us; Man's is the same law"
     ),
@@ -106,17 +96,13 @@ def controller_section() -> Section:
         "triangles and product it is a saturated sum of both inputs. Trapezoids have a dead zone: small violations are "
         "not corrected at all.",
         (
-            Plot(
-                "memberships",
-                "Membership functions of the three sets (the paper's figures 7 to 9).",
-                lambda results, figure: surfaces.memberships(figure, KINDS),
-                size=(10.5, 3.6),
+            shared.memberships_plot(
+                KINDS, "Membership functions of the three sets (the paper's figures 7 to 9).", (10.5, 3.6)
             ),
-            Plot(
-                "surfaces",
+            shared.surfaces_plot(
+                KINDS,
                 "Control surface of the three sets with product and with minimum (the paper's figure 10 shows set I).",
-                lambda results, figure: surfaces.control_surfaces(figure, KINDS),
-                size=(10.5, 6.4),
+                (10.5, 6.4),
             ),
             Plot(
                 "sections",
@@ -139,25 +125,23 @@ def triple_section(runs: Runs) -> Section:
         "Three bars of 0.3 m fall from the horizontal; the motion is chaotic, so that paths differ between methods "
         "after some seconds even where all constraints hold.",
         (
-            Plot(
-                "tips",
+            shared.tips_plot(
                 "Path of the tip in the first 30 s under RK4 at 1 ms (the paper's figures 14, 15). Fixed-step reading.",
-                lambda results, figure: figures.trajectories(results, figure, named, REACH),
-                size=(13.0, 3.9),
+                named,
+                REACH,
+                (13.0, 3.9),
             ),
-            Plot(
+            shared.violations_plot(
                 "direct",
                 "Direct correction fed back to the integrator, and left inside the right-hand side, beside the fuzzy "
                 "methods. RK4, fixed step 1 ms.",
-                lambda results, figure: figures.violations(results, figure, {"fixed step, δt = 1 ms": named}),
-                curves=tuple(named),
+                {"fixed step, δt = 1 ms": named},
             ),
-            Plot(
+            shared.violations_plot(
                 "triple",
                 "Set III on the triple pendulum in both readings of δt, and with the gains of the paper's recipe "
                 "(Kp = 1/|Φ|, Kd = 1/|dΦ/dt|, Ku = 100 Kp with the bounds it names).",
-                lambda results, figure: figures.violations(results, figure, {"set III": bounded}),
-                curves=tuple(bounded),
+                {"set III": bounded},
             ),
         ),
     )
@@ -177,11 +161,6 @@ def rotary_columns(runs: Runs, which: str) -> Columns:
     return columns
 
 
-def curves_of(columns: Columns) -> tuple[tuple[str, Run], ...]:
-    """Every curve of a picture once."""
-    return tuple(dict.fromkeys(pair for named in columns.values() for pair in named))
-
-
 def rotary_section(runs: Runs) -> Section:
     """Figures 17 to 26."""
     bare: Columns = {reading: list(runs.unstabilized(reading).items()) for reading in (FIXED, ONE_CALL)}
@@ -196,27 +175,24 @@ def rotary_section(runs: Runs) -> Section:
         "Rotary pendulum",
         "The pendulum is released at 170 degrees and swings about an arm that is free to turn.",
         (
-            Plot(
+            shared.violations_plot(
                 "unstabilized",
                 "No stabilization, all integrators (figure 17), both readings of δt.",
-                lambda results, figure: figures.violations(results, figure, titled),
-                curves=curves_of(titled),
+                titled,
             ),
-            Plot(
+            shared.violations_plot(
                 "baumgarte",
                 "Baumgarte's method with three sets of gains (figures 18 and 19): three fixed steps, and one adaptive "
                 "call, where δt acts through the gains alone.",
-                lambda results, figure: figures.violations(results, figure, baumgarte),
-                curves=curves_of(baumgarte),
-                size=wide,
+                baumgarte,
+                wide,
             ),
-            Plot(
+            shared.violations_plot(
                 "compared",
                 "Direct correction, Baumgarte, the three fuzzy sets, and our sampled law and projection (figures 20 "
                 "and 21), both readings of δt.",
-                lambda results, figure: figures.violations(results, figure, compared),
-                curves=curves_of(compared),
-                size=wide,
+                compared,
+                wide,
             ),
             Plot(
                 "ninth",
@@ -252,13 +228,12 @@ def direct_section(runs: Runs) -> Section:
         "The corrected state either replaces the integrator's own, or it is used to evaluate the accelerations and "
         "then thrown away. Only in the second is there something left to grow.",
         (
-            Plot(
+            shared.violations_plot(
                 "direct_rotary",
                 "Direct correction on the rotary pendulum, fed back and inside the right-hand side, both readings "
                 "of δt.",
-                lambda results, figure: figures.violations(results, figure, columns),
-                curves=curves_of(columns),
-                size=(13.0, 6.2),
+                columns,
+                (13.0, 6.2),
             ),
         ),
     )
@@ -295,11 +270,10 @@ def gear_section(runs: Runs) -> Section:
                 ),
                 size=(10.5, 3.8),
             ),
-            Plot(
+            shared.violations_plot(
                 "gear",
                 "All constraints of the gear train (figure 32), both readings of δt.",
-                lambda results, figure: figures.violations(results, figure, columns),
-                curves=curves_of(columns),
+                columns,
             ),
         ),
     )

@@ -22,7 +22,22 @@ from nodes.studies.claims import (
     verdict_of,
     violation_text,
 )
-from nodes.studies.methods import ABM4, ADAMS, B1, B2, DIRECT, DIRECT_INSIDE, FLC3, NONE, ODE45, RADAU, TR_BDF2, b3
+from nodes.studies.methods import (
+    ABM4,
+    ADAMS,
+    B1,
+    B2,
+    DIRECT,
+    DIRECT_INSIDE,
+    FIXED,
+    FLC3,
+    NONE,
+    ODE45,
+    ONE_CALL,
+    RADAU,
+    TR_BDF2,
+    b3,
+)
 from nodes.studies.nada_fuzzy import fuzzy_claims
 from nodes.studies.nada_judging import (
     BELOW_TENFOLD,
@@ -35,16 +50,7 @@ from nodes.studies.nada_judging import (
     stable,
     texts,
 )
-from nodes.studies.nada_runs import (
-    BOUND_PHI,
-    BOUND_PHIDOT,
-    FIXED,
-    LARGEST,
-    ONE_CALL,
-    REACH,
-    STEPS,
-    Runs,
-)
+from nodes.studies.nada_runs import BOUND_PHI, BOUND_PHIDOT, LARGEST, REACH, STEPS, Runs
 from nodes.studies.study import Results
 
 

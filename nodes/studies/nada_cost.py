@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodes.studies import figures, surfaces
-from nodes.studies.methods import B2, DIRECT, DIRECT_INSIDE, FIXED_STEPPINGS, FLC1, FLC2, FLC3, PID, SAMPLED, b3
-from nodes.studies.nada_runs import FIXED, LARGEST, ONE_CALL, STEPS, Runs
+from nodes.studies import figures
+from nodes.studies import fuzzy_pages as shared
+from nodes.studies.methods import (
+    B2,
+    DIRECT,
+    DIRECT_INSIDE,
+    FIXED,
+    FIXED_STEPPINGS,
+    FLC1,
+    FLC2,
+    FLC3,
+    ONE_CALL,
+    PID,
+    SAMPLED,
+    b3,
+)
+from nodes.studies.nada_runs import LARGEST, STEPS, Runs
 from nodes.studies.runs import Run
 from nodes.studies.study import Plot, Results, Section
 from nodes.studies.style import legend_below
@@ -26,30 +40,28 @@ def cost_section(runs: Runs) -> Section:
                 "one adaptive call on the left, fixed steps on the right.",
                 lambda r, f: draw_cost(runs, r, f),
             ),
-            Plot(
+            shared.precision_plot(
                 "sweep",
                 "Work and precision under RK4 with fixed steps: largest |Φ|₁ over the step, and over the time "
                 "it takes, for what feeds violations back.",
-                lambda r, f: figures.precision(r, f, runs.sweep()),
+                runs.sweep(),
             ),
-            Plot(
+            shared.precision_plot(
                 "corrections",
                 "The same for what corrects the state after a step, or inside the right-hand side, and for PID "
                 "feedback with gains that follow the step.",
-                lambda r, f: figures.precision(r, f, runs.corrections()),
+                runs.corrections(),
             ),
-            Plot(
+            shared.precision_plot(
                 "integrators",
                 "The same for every fixed-step integrator with the sampled law.",
-                lambda r, f: figures.precision(r, f, runs.integrators()),
+                runs.integrators(),
             ),
-            Plot(
-                "limits",
-                "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. "
-                "Hollow points stand at the edges: no bound, because the gains follow the step or the state is "
-                "corrected; never stable, because nothing pulls back what is integrated.",
-                lambda r, f: surfaces.stability_limits(f.subplots(), limits()),
-                size=(9.5, 5.2),
+            shared.limits_plot(
+                "any step is stable, because the gains follow it or the state is corrected; none is, because nothing "
+                "pulls back what is integrated.",
+                limits,
+                (9.5, 5.2),
             ),
         ),
     )

@@ -25,9 +25,9 @@ from nodes.studies.claims import (
     verdict_of,
     violation_text,
 )
-from nodes.studies.methods import DIRECT, DIRECT_INSIDE, FLC1, FLC2, FLC3, NONE, b3
+from nodes.studies.methods import DIRECT, DIRECT_INSIDE, FIXED, FLC1, FLC2, FLC3, NONE, ONE_CALL, b3
 from nodes.studies.nada_judging import BELOW_TENFOLD, READINGS, TENFOLD, growths, peaks, stable, texts
-from nodes.studies.nada_runs import FIXED, FLC, LARGEST, ONE_CALL, STEPS, Runs
+from nodes.studies.nada_runs import FLC, LARGEST, STEPS, Runs
 from nodes.studies.runs import Run
 from nodes.studies.study import Results
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nodes.studies.claims import ENOUGH, growth, loss_text, sci, violation_text
-from nodes.studies.nada_runs import FIXED, ONE_CALL
+from nodes.studies.methods import FIXED, ONE_CALL
 from nodes.studies.runs import Run
 from nodes.studies.study import Results
 

@@ -13,12 +13,14 @@ from nodes.studies.methods import (
     DIRECT_INSIDE,
     DIRECT_MASS,
     DOPRI5,
+    FIXED,
     FIXED_STEPPINGS,
     FLC1,
     FLC2,
     FLC3,
     NONE,
     ODE45,
+    ONE_CALL,
     PID,
     PROJECTION,
     RK4,
@@ -28,7 +30,6 @@ from nodes.studies.methods import (
 )
 from nodes.studies.runs import Method, Run, Stepping
 
-FIXED, ONE_CALL = "fixed step", "one adaptive call"
 STEPS = (1e-3, 1e-2, 5e-2)  # the paper's dt
 LARGEST = STEPS[-1]
 FLC = {"set I": FLC1, "set II": FLC2, "set III": FLC3}

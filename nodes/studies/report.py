@@ -19,6 +19,7 @@ from nodes.studies.claims import Verdict, sci
 from nodes.studies.crew import Report
 from nodes.studies.study import Plot, Results, Study
 from nodes.studies.style import settings
+from sim_core.comparison import limit_text
 
 MARKER = "study.json"  # says what a study has written, when and with what
 UNFINISHED = ".unfinished-"  # begins the name of the folder in which pictures wait for the others
@@ -152,7 +153,7 @@ def page(study: Study, results: Results) -> str:
     )
     judged = results.judged(study)
     counts = Counter(finding.verdict for entry in judged for finding in entry.findings)
-    filters: dict[str, Callable[..., Any]] = {"sci": _shown, "ms": _milliseconds}
+    filters: dict[str, Callable[..., Any]] = {"sci": _shown, "ms": _milliseconds, "limit": limit_text}
     environment.filters.update(filters)
     return environment.get_template("page.html.j2").render(
         study=study,

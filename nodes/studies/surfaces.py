@@ -82,7 +82,7 @@ def sections(axis: Any, kinds: Sequence[str]) -> None:
 def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> None:
     """{stabilizer: {stepper: largest stable step, s}} as points on a logarithmic axis, one line per stabilizer.
 
-    Hollow points stand at the edges: always stable on the right, never on the left.
+    Hollow points stand at the edges: any step is stable on the right, none on the left.
     """
     finite = [limit for row in limits.values() for limit in row.values() if 0.0 < limit < math.inf]
     never, always = min(finite, default=1e-3) * 1e3 / 10, max(finite, default=1.0) * 1e3 * 10
@@ -101,7 +101,7 @@ def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> No
         axis.plot([], [], marker=shown["marker"], ls="", color=shown["color"], label=stepper)
     axis.set_yticks(range(len(limits)), list(limits))
     axis.set(xscale="log", xlabel="largest stable step of the linear bound (ms)")
-    edges = [(never, "never stable", 0.0), (always, "no bound", math.inf)]
+    edges = [(never, "none", 0.0), (always, "any", math.inf)]
     used = [edge for edge in edges if any(edge[2] == limit for row in limits.values() for limit in row.values())]
     for edge, words, _ in used:
         axis.axvline(edge, color=MUTED, lw=0.8, ls=(0, (2, 2)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from robots.gibbon.parameters import CLOSING_SPEED, REACH
 from sim_core.guards import Aim, Beyond, Commanded, Condition, Guard, Pushed, Sinking, Window
-from sim_core.mechanism import Actuator, Configuration, PointOutput, Tunable, Vector3, X
-from sim_core.outputs import ForceOutput, HoldingOutput, Output, VelocityOutput
+from sim_core.mechanism import Actuator, Configuration, PointOutput, Tunable, Vector3, X, Z
+from sim_core.outputs import ForceArrow, ForceOutput, HoldingOutput, Output, VelocityOutput
 
 HANDS = ("a", "b")
 DOWN: Vector3 = (0.0, 0.0, -1.0)
@@ -78,6 +78,14 @@ def outputs() -> tuple[Output, ...]:
             HoldingOutput(name=f"{name}_holds", constraint=f"{name}_z"),
         ]
     return tuple(found)
+
+
+def arrows() -> tuple[ForceArrow, ...]:
+    """The force in each hand, for pictures."""
+    return tuple(
+        ForceArrow(name=body, body=body, outputs=(f"{body}_force_x", f"{body}_force_z"), axes=(X, Z))
+        for body in (f"hand_{hand}" for hand in HANDS)
+    )
 
 
 def guards(line: Line) -> tuple[Guard, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,11 +13,12 @@ from robots.gibbon.parameters import Robot
 from robots.gibbon.start import Start, start_on_bars, start_on_cable
 from sim_core.flexible.description import Beam, BeamContact
 from sim_core.guards import Aim
-from sim_core.mechanism import Anchored, Constraint, Tunable, Vector3, X, Z
+from sim_core.mechanism import Anchored, Constraint, Shape, Tunable, Vector3, X, Z
 from sim_core.quantities import Captured
 
 DOWN: Vector3 = (0.0, 0.0, -1.0)
 HERE: Vector3 = (0.0, 0.0, 0.0)
+ALONG_Y = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)  # turns z into -y
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Strung:
 
     constraints  of each hand, and `aims` where they should hold it
     sag          how deep the line may hang below its ends, m
+    shapes       of what stands still, for pictures
     """
 
     constraints: dict[str, tuple[Constraint, ...]]
@@ -32,6 +35,7 @@ class Strung:
     beams: tuple[Beam, ...]
     start: Start
     sag: float
+    shapes: tuple[Shape, ...] = ()
 
 
 def cable(tension: float, modes: int, damping_ratio: float) -> Beam:
@@ -64,7 +68,12 @@ def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: f
             Aim(constraint=f"{body}_x", at=0.0, spacing=spacing, count=count),
             Aim(constraint=f"{body}_z", at=0.0),
         )
-    return Strung(constraints, aims, (), begin, 0.0)
+    return Strung(constraints, aims, (), begin, 0.0, tuple(_bar(spacing * place) for place in range(count)))
+
+
+def _bar(x: float) -> Shape:
+    """A bar across the robot's plane."""
+    return Shape(kind="cylinder", size=(0.01, 0.3), position=(x, 0.0, 0.0), quaternion=ALONG_Y)
 
 
 def on_cable(

@@ -103,6 +103,8 @@ def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
         "configurations": grips.configurations(hands),
         "start": start,
         "guards": grips.guards(hands),
+        "ground": strung.shapes,
+        "arrows": grips.arrows(),
         "initial_q": q,
         "initial_v": (0.0,) * len(q),
         # somewhere: all starts have one set of kernels
@@ -121,7 +123,7 @@ class _Body:
         """The parts of a mechanism that are about the robot."""
         robot, damping = self.robot, Tunable("elbow_damping", self.damping)
         bodies = [
-            Body(name="trolley", mass=0.0, inertia=_across(0.0), shapes=(Shape(kind="sphere", size=(0.005,)),)),
+            Body(name="trolley", mass=0.0, inertia=_across(0.0)),
             _hand("hand_a", robot.hand_a, -robot.hand_a.centre),
             _arm("arm_a", robot.arm_a),
             _arm("arm_b", robot.arm_b),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robots.gibbon.line_estimate import HandOnLine, LineEstimate
-from robots.gibbon.planner import Path, Plan, Task, cost_of, folded_elbow, plan_swing, remaining
+from robots.gibbon.planner import Plan, Task, cost_of, folded_elbow, plan_swing, remaining
 from robots.gibbon.rollout import N_POWERS, Roller
 from robots.gibbon.swing_model import BOTH, DROP, ELBOW, N_RIGID, PITCH, SLIDE, SWING, Beliefs
 
@@ -21,8 +21,10 @@ FAN_DURATIONS = tuple(float(factor) for factor in np.linspace(0.65, 1.35, 8))
 FAN_BUMPS, FAN_TRIED = (-110.0, -70.0, -30.0, 10.0), 4
 REPLAN_DURATIONS, REPLAN_STEPS = (1.15, 0.85), 8
 GOOD_COST, FAIR_COST = 4.0, 25.0  # below them nothing else is tried, before a swing and in flight
+LATE, LATE_COST = 0.4, 2.0  # s before the end, from when on a plan of such a cost is carried on
+START_COST = 2.0  # of a plan that is waited for
 LONGEST_LEAD = 1.0  # s, of the first plan of a swing
-OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after which a swing has missed; s between plans then
+OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after which a swing has missed; s between plans while none is good
 STRIKE = 20.0  # N s, about what a grip does to the line
 LONGEST_GAP = 0.05  # s between measurements, beyond which the line's estimate steps in parts
 
@@ -170,8 +172,8 @@ class Pilot:
         roller.tau[ELBOW] = 0.0
         roller.coast(start - measured.time, self.gait.rollout_step, BOTH)
         plan = self._fan(roller, (float(roller.q[ELBOW]), 0.0, 0.0), target, 1.0)
-        if plan.cost > FAIR_COST and measured.time < self._gripped_since + self.gait.settle + self.gait.patience:
-            self._next_plan = measured.time + self.gait.period
+        if plan.cost > START_COST and measured.time < self._gripped_since + self.gait.settle + self.gait.patience:
+            self._next_plan = measured.time + ASKED_AGAIN
             return None
         return self._swing(hand, start, True, target, plan)
 
@@ -190,7 +192,8 @@ class Pilot:
         share = [(t - current.start) / path.duration for t in (measured.time, start)]
         roller.roll(path.powers, path.duration, share[1], self.gait.rollout_step, share[0])
         begin, guess = remaining(path, start - current.start)
-        plan = self._replanned(roller, begin, guess, self._task(current.target))
+        enough = LATE_COST if current.end - start < LATE else 0.0
+        plan = self._replanned(roller, begin, guess, self._task(current.target), enough)
         return self._swing(current.hand, start, False, current.target, plan)
 
     def _anew(self, measured: Measured) -> Swing | None:
@@ -204,10 +207,8 @@ class Pilot:
         target = measured.hand(hand).x + sense * self.gait.step
         self._next_plan = measured.time + ASKED_AGAIN
         if (
-            self._swings
-            and self._swings[-1].start > measured.time - OVERDUE
-            or not self._begin < target < self.gait.end
-        ):
+            self._swings and self._swings[-1].start > measured.time - OVERDUE
+        ) or not self._begin < target < self.gait.end:
             return None
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
@@ -216,10 +217,12 @@ class Pilot:
         plan = self._fan(roller, (held, 0.0, 0.0), target, sense)
         return self._swing(hand, measured.time + lead, False, target, plan) if plan.cost < FAIR_COST else None
 
-    def _replanned(self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task) -> Plan:
+    def _replanned(
+        self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task, enough: float
+    ) -> Plan:
         """The best plan near the rest of the last; sooner and later arrivals are tried where it is not good."""
         q, v = roller.q.copy(), roller.v.copy()
-        best = plan_swing(roller, q, v, begin, guess, task, most=REPLAN_STEPS)
+        best = plan_swing(roller, q, v, begin, guess, task, REPLAN_STEPS, enough)
         rollouts = best.rollouts
         for factor in REPLAN_DURATIONS:
             if best.cost < FAIR_COST:
@@ -270,7 +273,7 @@ class Pilot:
         gained = [hand for hand in measured.grips if before is None or hand not in before.grips]
         if len(measured.grips) == 2:
             self._gripped_since = measured.time if before is not None else measured.time - self.gait.settle
-            self._swings = []
+            self._swings, self._next_plan = [], measured.time
         if self._line is not None:
             for hand in gained:
                 self._line.struck(measured.hand(hand).x, STRIKE)
@@ -285,20 +288,20 @@ class Pilot:
             self._line = LineEstimate(cable, beliefs.gravity, hands, beliefs.grip_width)
         if before is not None:
             dt = measured.time - before.time
-            hands = self._pressing(before)
+            hands = self._pressing(before, measured.torque)
             parts = max(int(np.ceil(dt / LONGEST_GAP)), 1)
             for _ in range(parts):
                 self._line.predict(dt / parts, hands)
         self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
-    def _pressing(self, measured: Measured) -> list[HandOnLine]:
-        """The hands that grip, with the force that the planner's model gives each, N down."""
+    def _pressing(self, measured: Measured, torque: float) -> list[HandOnLine]:
+        """The hands that grip, with the force that the planner's model gives each under that torque, N down."""
         if not measured.grips:
             return []
         hand = measured.grips[0]
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
-        roller.tau[ELBOW] = measured.torque if hand == "a" else -measured.torque
+        roller.tau[ELBOW] = elbow_of_robot(hand, torque)
         hands = BOTH if len(measured.grips) == 2 else SWING
         roller.accelerate[hands]()
         rows, lam = ((0, 2) if hands == BOTH else (0,)), roller.lam

@@ -15,9 +15,9 @@ import numpy as np
 from robots.gibbon.rollout import N_POWERS, Arrival, Roller
 
 # what counts as one unit of error in a residual
-GAP_SCALE = 2e-3  # m
-CLOSING_SCALE, DRIFT_SCALE = 0.1, 0.5  # m/s
-TORQUE_SCALE, EFFORT_SCALE = 0.5, 60.0  # N m over the limit; rms N m
+GAP_SCALE = 5e-3  # m
+CLOSING_SCALE, DRIFT_SCALE = 0.3, 0.5  # m/s
+TORQUE_SHARE, EFFORT_SHARE = 1 / 54, 1.0  # of the torque limit: rms of what is over it; rms of all
 BUMP_SCALE = 60.0  # rad
 STEPS = np.array([1e-5, 1e-5, 1e-4, 1e-4])  # of the differences: rad, s, rad, rad
 
@@ -128,15 +128,19 @@ def plan_swing(
     guess: np.ndarray,
     task: Task,
     most: int = 20,
+    enough: float = 0.0,
 ) -> Plan:
     """The plan of a swing from q, v of the roller's model, with the elbow at `start` (rad, rad/s, rad/s2).
 
-    guess  (4,): final angle, duration, bumps, to begin from; `most` steps of damped Gauss-Newton
+    guess  (4,): final angle, duration, bumps, to begin from; `most` steps of damped Gauss-Newton, none where the
+    cost is `enough`
     """
     unknowns, damping = np.array(guess, dtype=float), 1e-3
     residual, rollouts = _residual(roller, q, v, start, unknowns, task), 1
     cost = float(residual @ residual)
     for _ in range(most):
+        if cost < enough:
+            break
         J = np.empty((len(residual), 4))
         for k in range(4):
             moved = unknowns.copy()
@@ -191,8 +195,8 @@ def _residual(
             (arrival.way - task.target) / task.tolerance,
             (arrival.closing - task.closing) / CLOSING_SCALE,
             arrival.drift / DRIFT_SCALE,
-            math.sqrt(float(over @ over) / (n + 1)) / TORQUE_SCALE,
-            math.sqrt(float(torque @ torque) / (n + 1)) / EFFORT_SCALE,
+            math.sqrt(float(over @ over) / (n + 1)) / (TORQUE_SHARE * task.torque_limit),
+            math.sqrt(float(torque @ torque) / (n + 1)) / (EFFORT_SHARE * task.torque_limit),
             unknowns[2] / BUMP_SCALE,
             unknowns[3] / BUMP_SCALE,
         ]

@@ -10,7 +10,7 @@ from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.flexible.description import ContactForceOutput, DeflectionOutput
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism import JointOutput, Mechanism, PointOutput
-from sim_core.outputs import ForceOutput, HoldingOutput, VelocityOutput
+from sim_core.outputs import ForceOutput, HoldingOutput, VelocityOutput, names_of
 
 
 def outputs_of(
@@ -22,9 +22,8 @@ def outputs_of(
     beams = {beam.name: beam_model(beam) for beam in mechanism.beams}
     for output in mechanism.outputs:
         if isinstance(output, PointOutput | VelocityOutput | ForceOutput):
-            prefix = "v" if isinstance(output, VelocityOutput) else ""
             vector = _vector(output, motion, symbols, mechanism, solution)
-            names += [f"{output.name}_{prefix}{axis}" for axis in output.axes]
+            names += names_of(output)
             values += [vector["xyz".index(axis)] for axis in output.axes]
             continue
         names.append(output.name)

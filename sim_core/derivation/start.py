@@ -20,12 +20,12 @@ def violated_at_start(mechanism: Mechanism) -> str:
     active = [c for c in all_constraints(mechanism) if kept is None or c.name in kept]
     rows = rows_for(active, motion.frames, symbols)
     q, v = list(mechanism.initial_q), list(mechanism.initial_v)
+    numbers = list(mechanism.parameter_values(mechanism.start_configuration))
     lookups = [lookup for _, lookup in symbols.contacts.values()]
-    place_of = ca.Function("places", [symbols.t, symbols.q], [ca.vertcat(*[lookup.place for lookup in lookups])])
-    places = place_of(0.0, q).full().ravel().tolist() if lookups else []
-    found = [lookup.at(place) for lookup, place in zip(lookups, places, strict=True)]
+    places = ca.vertcat(*[lookup.place for lookup in lookups])
+    found = ca.Function("places", [symbols.t, symbols.q, symbols.p], [places])(0.0, q, numbers) if lookups else ca.DM()
+    rows_found = [lookup.at(float(place)) for lookup, place in zip(lookups, found.full().ravel(), strict=True)]
     inputs = [symbols.t, symbols.q, symbols.v, symbols.p, *[lookup.row for lookup in lookups]]
     residual = ca.Function("residual", inputs, [rows.Phi, rows.Phidot])
-    numbers = list(mechanism.parameter_values(mechanism.start_configuration))
-    phi, phidot = residual(0.0, q, v, numbers, *found)
+    phi, phidot = residual(0.0, q, v, numbers, *rows_found)
     return violated_at(mechanism, rows.names, phi.full().ravel().tolist(), phidot.full().ravel().tolist())

@@ -114,22 +114,21 @@ class BeamModel:
             return self
         nodes = self.element_length * np.arange(self.beam.elements + 1)
         low, high = nodes - width / 2, nodes + width / 2
-        means = (self._integrals(high) - self._integrals(low)) / width
-        inside = [np.clip(x, 0.0, self.beam.length) for x in (low, high)]
-        slopes = (np.array([self.shape(x) for x in inside[1]]) - np.array([self.shape(x) for x in inside[0]])) / width
+        (sums_low, at_low), (sums_high, at_high) = self._integrals(low), self._integrals(high)
+        means, slopes = (sums_high - sums_low) / width, (at_high - at_low) / width
         basis = np.stack([means, slopes], axis=1).reshape(self.basis.shape)
         return replace(self, basis=basis)
 
-    def _integrals(self, x: np.ndarray) -> np.ndarray:
-        """Integrals (k, n) of the shapes from 0 to each x (k,)."""
+    def _integrals(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Integrals (k, n) of the shapes from 0 to each x (k,), and the shapes there."""
         l, coefficients = self.element_length, self.coefficients()
         weights = 1.0 / np.arange(1, 5)
         before = np.vstack([np.zeros(self.n), np.cumsum(l * np.einsum("j,ejn->en", weights, coefficients), axis=0)])
         place = np.clip(x, 0.0, self.beam.length) / l
         e = np.minimum(place.astype(int), self.beam.elements - 1)
-        powers = (place - e)[:, None] ** np.arange(1, 5) * weights
-        found: np.ndarray = before[e] + l * np.einsum("kj,kjn->kn", powers, coefficients[e])
-        return found
+        powers = (place - e)[:, None] ** np.arange(5)
+        sums = before[e] + l * np.einsum("kj,kjn->kn", powers[:, 1:] * weights, coefficients[e])
+        return sums, np.einsum("kj,kjn->kn", powers[:, :4], coefficients[e])
 
     def equilibrium(self, uniform: float, forces: Sequence[tuple[float, float]] = ()) -> np.ndarray:
         """Coordinates (n,) at rest under a uniform load, N/m, and forces (x in m, N along the direction)."""

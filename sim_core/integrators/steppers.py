@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -20,6 +21,7 @@ from sim_core.integrators.tableaus import (
     TR_BDF2,
     Tableau,
 )
+from sim_core.kernels.native import compiling
 from sim_core.system import System
 from sim_core.typed import typed
 
@@ -64,6 +66,12 @@ class Stepper:
         """The stepping loop, compiled when it is first called."""
         module, _, function = self.loop_name.partition(":")
         return getattr(import_module(f"sim_core.integrators.{module}"), function)
+
+    def loading(self) -> AbstractContextManager[None]:
+        """Around the first call of the loop in a process: says so where it is compiled then, which takes seconds."""
+        from sim_core.kernels.compiled import is_kept
+
+        return nullcontext() if is_kept(self.loop()) else compiling(f"the loop of {self.name!r}")
 
     def memory_size(self, n_q: int) -> int:
         """Numbers that it keeps between steps of a system with n_q coordinates."""

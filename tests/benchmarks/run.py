@@ -26,6 +26,7 @@ BENCHMARKS = (
     "steppers",
     "kernels",
     "beam",
+    "gibbon",
     "laws",
     "messages",
     "network",

@@ -36,7 +36,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "epicyclic_gear_train": [{}, {"torque": 0.0}],
     "four_bar_chain": [{}, {"loops": 1}],
     "gibbon": [
-        {"modes": 4},
+        {"modes": 4, "damping_ratio": 0.0},
         {"line": "bars", "start": "a"},
         {"line": "bars", "start": "b", "links": 3, "trunk": "actuated", "hook": True},
     ],

@@ -179,7 +179,8 @@ def test_accelerations_solve_the_constrained_equations(system: System) -> None:
         assert np.abs(M @ a + J.T @ lam - f).max() <= 1e-11 * dynamics.max()
         if len(J):
             rows = np.abs(J) @ np.abs(a) + np.abs(gamma)
-            assert np.abs(J @ a - gamma).max() <= 1e-11 * rows.max()
+            # what stays where it is has rows without terms: 0 to the rounding of all accelerations
+            assert np.abs(J @ a - gamma).max() <= 1e-11 * max(rows.max(), 1e-3 * np.abs(a).max())
         a_ref, _ = reference_solution(M, f, J, gamma)
         np.testing.assert_allclose(a, a_ref, rtol=0, atol=1e-8 * max(1.0, np.abs(a_ref).max()))
 
@@ -190,6 +191,7 @@ def test_a_stored_factor_solves_for_other_right_hand_sides(system: System) -> No
         M, _, J, _ = system.terms(0.0, q, v, u)
         factor = system.acceleration(0.0, q, v, u)[2]
         r1, r2 = random.normal(size=system.n_q), random.normal(size=len(J))
+        r2[~J.any(axis=1)] = 0.0  # rows that do not hold in this configuration
         x, y = system.apply(factor, r1, r2)
         scale = np.abs(M) @ np.abs(x) + np.abs(J).T @ np.abs(y) + np.abs(r1)
         assert np.abs(M @ x + J.T @ y - r1).max() <= 1e-11 * scale.max()

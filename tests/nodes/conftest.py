@@ -17,7 +17,10 @@ import pytest
 import zmq
 
 from nodes.runtime.plan import Plan, load_plan, save_plan
+from nodes.sim_server import SimServer
+from nodes.wire.codec import decode
 from nodes.wire.domain import domain_folder
+from nodes.wire.messages import Message, RobotState
 from nodes.wire.registry import NodeEntry, Registry, RegistryClient
 from nodes.wire.service import ServiceClient
 from robots import registry
@@ -175,6 +178,39 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of the two-bar arm, among the robots for this test."""
     monkeypatch.setitem(registry.OURS, "two_link", two_link)
     return "two_link"
+
+
+class Ear:
+    """Keeps what a server says, decoded."""
+
+    def __init__(self, server: SimServer) -> None:
+        self.payloads: list[bytes] = []
+        self.heard: list[tuple[str, Message]] = []
+        server.out = self
+
+    def __call__(self, topic: str, payload: bytes) -> None:
+        self.payloads.append(payload)
+        self.heard.append((topic, decode(topic, payload)))
+
+    def all(self, kind: type[Message]) -> list[Any]:
+        return [message for _, message in self.heard if isinstance(message, kind)]
+
+    def state(self) -> RobotState:
+        last: RobotState = self.all(RobotState)[-1]
+        return last
+
+
+@pytest.fixture
+def started() -> Callable[[Plan], tuple[SimServer, Ear]]:
+    """started(plan) -> the plan's server in this process, at its first state, and an ear for what it says."""
+
+    def start(plan: Plan) -> tuple[SimServer, Ear]:
+        server = SimServer(plan)
+        ear = Ear(server)
+        server.start()
+        return server, ear
+
+    return start
 
 
 class Run:

@@ -127,7 +127,7 @@ BAD_INPUT = {
     "message show JointComand": (2, "did you mean 'JointCommand'?"),
     "compare nothing.mcap nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "record -o no/folder.mcap": (2, "there is no folder"),
-    "reproduce nad": (2, "no study of 'nad'; papers are charmie, lipinski, man, nada; did you mean 'nada'?"),
+    "reproduce nad": (2, "no study of 'nad'; papers are charmie, gibbon, lipinski, man, nada; did you mean 'nada'?"),
     "reproduce nada --output no/folder": (2, "there is no folder"),
     "reproduce nada --workers 0": (2, "see 'armswing reproduce --help'"),
     "view nothing.mcap": (2, "no recording 'nothing.mcap'"),

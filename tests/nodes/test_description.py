@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from nodes.runtime.cli.application import run as command_line
-from nodes.runtime.description import describe
+from nodes.runtime.description import describe, output_names, output_units
 from nodes.runtime.plan import Plan, SimPlan
 from nodes.sim_server import SimServer
 from nodes.wire.codec import decode
 from nodes.wire.messages import BodyPoses, Lines, Message
-from robots.registry import build
+from robots.registry import build, names
 from sim_core.errors import UnknownName
 from sim_core.mechanism import ForceArrow, X
+from sim_core.system import assemble
 from sim_core.validation import validate
 
 
@@ -73,3 +74,21 @@ def test_a_robot_on_a_beam_is_shown_in_words(formulation: str, capsys: pytest.Ca
     assert "contact  beam  hook" in out
     assert "contact_force     N" in out
     assert err == ""
+
+
+@pytest.mark.parametrize("robot", names())
+def test_every_robot_is_shown_in_words_and_the_units_of_its_outputs_are_known(
+    robot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line(["robot", "show", robot]) == 0
+    assert capsys.readouterr().out.startswith(f"{robot}, gravity (")
+    mechanism = build(robot)
+    assert "" not in output_units(mechanism, output_names(mechanism))
+
+
+def test_a_gibbons_outputs_are_metres_newtons_and_whether_a_hand_holds() -> None:
+    mechanism = build("gibbon")
+    units = dict(zip(output_names(mechanism), output_units(mechanism, output_names(mechanism)), strict=True))
+    wanted = {"hand_a_x": "m", "hand_b_vz": "m/s", "hand_b_force_x": "N", "hand_a_grips": "1"}
+    assert {name: units[name] for name in wanted} == wanted
+    assert set(units) == set(assemble(mechanism).output_names)

@@ -212,3 +212,11 @@ def test_what_settles_first_is_left_out() -> None:
     assert later.notes == ("the first 2.5 s are left out (settle_s)",)
     with pytest.raises(StreamError, match="nothing is left after settle_s = 4 s"):
         stream.since(4.0)
+
+
+def test_a_joint_that_hardly_moves_has_no_delay() -> None:
+    t = np.arange(0.0, 6.0, 5e-3)
+    measured, predicted = (wave(t, late) * [1.0, 1e-3] for late in (0.012, 0.0))
+    first, second = compare(stream(t, measured), stream(t, predicted)).joints
+    assert first.delay_s == pytest.approx(0.012, abs=1e-4)
+    assert second.delay_s is None

@@ -13,9 +13,10 @@ from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.launch import Launch
 from nodes.runtime.logs import Log
 from nodes.runtime.plan import Plan
-from nodes.runtime.summary import ListenerLoss, Summary, seconds_text
+from nodes.runtime.summary import ListenerLoss, Summary, figure_text, seconds_text
 from nodes.runtime.supervisor import Child, Failure, Program
 from nodes.wire.domain import domain_folder
+from nodes.wire.registry import Registry
 
 SIM = NodeLine("sim", 101, "running", 0, "commands 1000")
 DAMPER = NodeLine("damper", 102, "ready", 7, "")
@@ -74,6 +75,7 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     measured = {"time": 20.0, "tick": 20_000, "overruns": 2, "step_p50_s": 85e-6, "step_p99_s": 0.0011}
     measured["loads"] = {"arm": {"peak": 0.05, "rms": 0.01, "limit": 0.1, "unit": "N m"}, "rail": {"peak": 2, "rms": 1}}
     measured["loads"]["lift"] = {"peak": 1000.0, "rms": 1e-14, "limit": 1000.0, "unit": "N"}
+    measured["loads"]["grip"] = {"peak": 1.0, "rms": 0.8, "limit": 1.0, "unit": "1"}
     behind = {"real_time_factor": 0.79, "watchdog_trips": 3}
     summary.take_simulation({**measured, **behind, "round_trip_p50_s": 0.0, "round_trip_p99_s": 0.0, "unknown": 1})
     summary.milestones = {"upright": 2.796, "level": None}
@@ -85,6 +87,9 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert lines["load of rail"] == "peak 2 N m, rms 1 N m"
     assert lines["load of lift"] == "peak 1000 N, rms 0 N (100 %, 0 % of 1000 N)"
     assert lines["damper"] == "peak error 0.0123 rad, wheels that slip 2, speed 0.5"
+    assert lines["load of grip"] == "peak 1, rms 0.8 (100 %, 80 % of 1)"
+    assert figure_text("peak_torque_n_m", 12.34) == "peak torque 12.3 N m"
+    assert figure_text("peak_hand_force_N", 405.2) == "peak hand force 405 N"
     assert lines["robot"] == "rotary_pendulum, realtime, 20.000 s in 20000 steps"
     assert lines["upright"] == "reached at t = 2.80 s"
     assert lines["level"] == "not reached (required)"
@@ -107,7 +112,7 @@ def test_a_run_of_less_than_a_second_is_no_word_against_the_computer() -> None:
 def test_a_failed_node_s_lines_are_shown_once(
     seen: int, make_plan: Callable[..., Plan], domain: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    launch = Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0)
+    launch = Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0, Registry(0))
     lines = ["Traceback (most recent call last):", "  in on_message", "RuntimeError: no"]
     child = Child(Program("damp", []), Log(domain_folder(domain) / "damp.log"))
     launch._supervisor.children["damp"] = child
@@ -147,5 +152,5 @@ class Asked:
 
 def test_a_launch_resumes_only_what_nobody_paused(make_plan: Callable[..., Plan], domain: int) -> None:
     observer: Any = Asked()
-    Launch(make_plan(), observer, Display(None), 0.0)._resume()
+    Launch(make_plan(), observer, Display(None), 0.0, Registry(0))._resume()
     assert observer.calls == [("sim", "resume", {"first": True})]

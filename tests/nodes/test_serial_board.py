@@ -205,6 +205,19 @@ def test_a_driven_base_is_measured_through_the_line(
     assert near.counters["frames_bad"] == near.counters["bytes_skipped"] == 0
 
 
+def test_a_speed_between_two_steps_is_right_in_the_mean(
+    line: Callable[..., tuple[EmulatedBoard, SerialBoard]],
+) -> None:
+    _, near = line()
+    near.on_message("state", RobotState(timestamp=1.0))
+    near.on_message("command", JointCommand(timestamp=1.0, **{**DRIVE, "value": [0.0, 0.0033, -0.0052]}))
+    sent = [near._command() for _ in range(100)]
+    assert {command.forward for command in sent} == {100, 101}
+    assert np.mean([command.forward - 100 for command in sent]) == pytest.approx(0.66, abs=0.01)
+    assert np.mean([command.turn - 100 for command in sent]) == pytest.approx(-0.26, abs=0.01)
+    assert {command.right for command in sent} == {100}
+
+
 def test_commands_that_stop_coming_stop_the_base(line: Callable[..., tuple[EmulatedBoard, SerialBoard]]) -> None:
     far, near = line()
     together(far, near, 1, 150, **DRIVE)
@@ -252,13 +265,13 @@ def test_a_port_that_goes_away_is_opened_again(tmp_path: Path) -> None:
     os.close(master)
     list(near.on_tick(1.2))
     (tmp_path / "port").unlink()
-    for k in range(8):
+    for k in range(12):
         list(near.on_tick(2.0 + 0.6 * k))
     (level, line_said), *_ = near._context.log
     assert level == "warning"
-    assert "cannot be opened" in line_said
+    assert "cannot be opened: No such file or directory; it is tried again" in line_said
     master, slave = terminal()
-    list(near.on_tick(8.0))
+    list(near.on_tick(10.0))
     assert near.counters["ports_opened"] == 2
     near.on_stop()
     os.close(slave)

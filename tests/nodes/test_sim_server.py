@@ -13,46 +13,19 @@ import pytest
 
 from nodes.runtime.plan import Milestone, Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
-from nodes.wire.messages import BodyPoses, Description, Event, JointCommand, Message, RobotState
+from nodes.wire.messages import BodyPoses, Description, Event, JointCommand, RobotState
 from robots.registry import build, names
 
 MakePlan = Callable[..., Plan]
-
-
-class Ear:
-    """Keeps what a server says, decoded."""
-
-    def __init__(self, server: SimServer) -> None:
-        self.payloads: list[bytes] = []
-        self.heard: list[tuple[str, Message]] = []
-        server.out = self
-
-    def __call__(self, topic: str, payload: bytes) -> None:
-        self.payloads.append(payload)
-        self.heard.append((topic, decode(topic, payload)))
-
-    def all(self, kind: type[Message]) -> list[Any]:
-        return [message for _, message in self.heard if isinstance(message, kind)]
-
-    def state(self) -> RobotState:
-        last: RobotState = self.all(RobotState)[-1]
-        return last
+Started = Callable[[Plan], tuple[SimServer, Any]]  # the server, and an ear for what it says
 
 
 def effort(value: float, name: str = "arm", answers: int | None = None, mode: Any = "effort") -> JointCommand:
     return JointCommand(mode=mode, name=[name], value=[value], answers=answers)
 
 
-def started(plan: Plan) -> tuple[SimServer, Ear]:
-    server = SimServer(plan)
-    ear = Ear(server)
-    server.start()
-    return server, ear
-
-
 @pytest.mark.parametrize("robot", names())
-def test_every_robot_is_served(robot: str) -> None:
+def test_every_robot_is_served(robot: str, started: Started) -> None:
     # modes of a beam are stiff: an explicit method would need half the step
     stepper = "implicit_midpoint" if build(robot).beams else "rk4"
     plan = Plan(name="p", sim=SimPlan(robot=robot, mode="lockstep", stepper=stepper))
@@ -73,7 +46,7 @@ def test_every_robot_is_served(robot: str) -> None:
     assert (state.timestamp, state.seq, state.sent_ns) == (pytest.approx(0.02), 21, 0)
 
 
-def test_rates_are_kept_in_simulation_time(make_plan: MakePlan) -> None:
+def test_rates_are_kept_in_simulation_time(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep", rate_hz=100.0, poses_hz=50.0))
     for _ in range(100):
         server.step()
@@ -81,7 +54,7 @@ def test_rates_are_kept_in_simulation_time(make_plan: MakePlan) -> None:
     assert [round(poses.timestamp * 1e3) for poses in ear.all(BodyPoses)] == list(range(0, 101, 20))
 
 
-def test_a_command_holds_until_the_next_and_is_clipped(make_plan: MakePlan) -> None:
+def test_a_command_holds_until_the_next_and_is_clipped(make_plan: MakePlan, started: Started) -> None:
     plan = make_plan(mode="lockstep")
     plan.sim.parameters = {"torque_limit": 0.05}
     server, ear = started(plan)
@@ -104,7 +77,7 @@ def test_a_command_holds_until_the_next_and_is_clipped(make_plan: MakePlan) -> N
     ],
 )
 def test_a_command_it_cannot_follow_is_counted_and_changes_nothing(
-    command: JointCommand, reason: str, make_plan: MakePlan, caplog: pytest.LogCaptureFixture
+    command: JointCommand, reason: str, make_plan: MakePlan, caplog: pytest.LogCaptureFixture, started: Started
 ) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     with caplog.at_level(logging.WARNING, "armswing.wire"):
@@ -116,7 +89,7 @@ def test_a_command_it_cannot_follow_is_counted_and_changes_nothing(
     assert server.status()["commanded_by"] is None
 
 
-def test_one_node_commands_until_it_is_gone(make_plan: MakePlan) -> None:
+def test_one_node_commands_until_it_is_gone(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     server.command("first", effort(0.01))
     server.command("second", effort(0.02))
@@ -128,7 +101,7 @@ def test_one_node_commands_until_it_is_gone(make_plan: MakePlan) -> None:
     assert (ear.state().effort[0], server.status()["commanded_by"]) == (0.02, "second")
 
 
-def test_the_watchdog_waits_for_a_first_command(make_plan: MakePlan) -> None:
+def test_the_watchdog_waits_for_a_first_command(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="lockstep", watchdog_ms=5.0))
     server.request("resume", {})
     for _ in range(50):
@@ -137,7 +110,9 @@ def test_the_watchdog_waits_for_a_first_command(make_plan: MakePlan) -> None:
 
 
 @pytest.mark.parametrize(("safe_mode", "left"), [("zero_effort", 0.0), ("hold", 0.02)])
-def test_silence_trips_the_watchdog_and_a_command_ends_it(safe_mode: str, left: float, make_plan: MakePlan) -> None:
+def test_silence_trips_the_watchdog_and_a_command_ends_it(
+    safe_mode: str, left: float, make_plan: MakePlan, started: Started
+) -> None:
     server, ear = started(make_plan(mode="lockstep", watchdog_ms=5.0, safe_mode=safe_mode))
     server.request("resume", {})
     server.command("damp", effort(0.02))
@@ -155,7 +130,7 @@ def test_silence_trips_the_watchdog_and_a_command_ends_it(safe_mode: str, left: 
 
 @pytest.mark.parametrize(("speed", "steps"), [(0.5, 50), (1.0, 50), (4.0, 200)])
 def test_in_realtime_silence_counts_in_simulation_time_and_by_the_clock_where_time_goes_faster(
-    speed: float, steps: int, make_plan: MakePlan
+    speed: float, steps: int, make_plan: MakePlan, started: Started
 ) -> None:
     server, _ = started(make_plan(mode="realtime", watchdog_ms=50.0, speed=speed))
     server.request("resume", {})
@@ -174,7 +149,7 @@ def test_in_realtime_silence_counts_in_simulation_time_and_by_the_clock_where_ti
     ("mode", "speed", "refused"), [("realtime", 1.0, True), ("realtime", 2.0, False), ("fast", 1.0, False)]
 )
 def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
-    mode: str, speed: float, refused: bool, make_plan: MakePlan
+    mode: str, speed: float, refused: bool, make_plan: MakePlan, started: Started
 ) -> None:
     server, ear = started(make_plan(mode=mode, watchdog_ms=50.0, speed=speed))
     server.request("resume", {})
@@ -199,7 +174,7 @@ def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
     assert (server.state, ear.state().effort[0], server.refusals.count) == ("running", 0.04, 1)
 
 
-def test_snapshot_and_restore_repeat_the_run_to_the_byte(make_plan: MakePlan) -> None:
+def test_snapshot_and_restore_repeat_the_run_to_the_byte(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     server.command("damp", effort(0.02))
     for _ in range(30):
@@ -220,7 +195,7 @@ def test_snapshot_and_restore_repeat_the_run_to_the_byte(make_plan: MakePlan) ->
     assert ear.state().effort[0] == 0.02
 
 
-def test_a_reset_begins_anew(make_plan: MakePlan) -> None:
+def test_a_reset_begins_anew(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     start = ear.state()
     server.command("damp", effort(0.02))
@@ -251,14 +226,14 @@ def test_a_reset_begins_anew(make_plan: MakePlan) -> None:
     ],
 )
 def test_a_request_that_cannot_be_is_refused_with_a_line(
-    service: str, args: dict[str, Any], says: str, make_plan: MakePlan
+    service: str, args: dict[str, Any], says: str, make_plan: MakePlan, started: Started
 ) -> None:
     server, _ = started(make_plan(mode="lockstep"))
     with pytest.raises(ValueError, match=says):
         server.request(service, args)
 
 
-def test_a_broken_snapshot_changes_nothing(make_plan: MakePlan) -> None:
+def test_a_broken_snapshot_changes_nothing(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="lockstep"))
     server.step()
     broken = server.request("snapshot", {})
@@ -272,7 +247,7 @@ def test_a_broken_snapshot_changes_nothing(make_plan: MakePlan) -> None:
     assert server.request("snapshot", {}) == broken
 
 
-def test_single_steps_are_taken_while_paused_only(make_plan: MakePlan) -> None:
+def test_single_steps_are_taken_while_paused_only(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="lockstep"))
     assert not server.runs
     server.request("step", {"n": 2})
@@ -286,7 +261,7 @@ def test_single_steps_are_taken_while_paused_only(make_plan: MakePlan) -> None:
         server.request("step", {"n": 1})
 
 
-def test_a_first_resume_undoes_no_pause(make_plan: MakePlan) -> None:
+def test_a_first_resume_undoes_no_pause(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="realtime"))
     server.request("pause", {})
     server.request("resume", {"first": True})
@@ -298,7 +273,7 @@ def test_a_first_resume_undoes_no_pause(make_plan: MakePlan) -> None:
     assert server.state == "running"
 
 
-def test_the_run_ends_at_its_duration_to_the_step(make_plan: MakePlan) -> None:
+def test_the_run_ends_at_its_duration_to_the_step(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="lockstep", duration_s=0.05))
     server.request("resume", {})
     while server.runs:
@@ -313,7 +288,7 @@ def test_the_run_ends_at_its_duration_to_the_step(make_plan: MakePlan) -> None:
     assert server.runs
 
 
-def test_milestones_are_timed(make_plan: MakePlan) -> None:
+def test_milestones_are_timed(make_plan: MakePlan, started: Started) -> None:
     plan = make_plan(mode="lockstep")
     position = math.degrees(started(plan)[1].state().position[1])
     plan.milestones = [
@@ -326,7 +301,7 @@ def test_milestones_are_timed(make_plan: MakePlan) -> None:
     assert server.status()["milestones"] == {"there": pytest.approx(0.01), "never": None}
 
 
-def test_round_trips_are_measured_from_the_state_that_is_answered(make_plan: MakePlan) -> None:
+def test_round_trips_are_measured_from_the_state_that_is_answered(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     server.command("damp", effort(0.0, answers=ear.state().seq))
     server.command("damp", effort(0.0, answers=10**9))  # of no state of ours
@@ -335,7 +310,7 @@ def test_round_trips_are_measured_from_the_state_that_is_answered(make_plan: Mak
     assert 0.0 < server.status()["round_trip_p50_s"] < 5.0
 
 
-def test_status_has_the_fields_scripts_read(make_plan: MakePlan) -> None:
+def test_status_has_the_fields_scripts_read(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="realtime"))
     wanted = """time tick mode state speed real_time_factor watchdog_trips step_p50_s step_p99_s round_trip_p50_s
         round_trip_p99_s peak_phi peak_phidot energy energy_drift milestones commanded_by"""
@@ -343,83 +318,8 @@ def test_status_has_the_fields_scripts_read(make_plan: MakePlan) -> None:
     msgspec.json.encode(server.status())
 
 
-def test_parameters_are_read_and_tuned(make_plan: MakePlan) -> None:
+def test_parameters_are_read_and_tuned(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="lockstep"))
     assert "arm_damping" in server.request("get_parameters", {})
     assert server.request("set", {"arm_damping": 0.5})["arm_damping"] == 0.5
     assert server.request("set_parameters", {"arm_damping": 0.25})["arm_damping"] == 0.25
-
-
-def commanded(mode: Any, **values: float) -> JointCommand:
-    return JointCommand(mode=mode, name=list(values), value=list(values.values()))
-
-
-@pytest.fixture
-def arm_plan(arm: str) -> Callable[..., Plan]:
-    return lambda **settings: Plan(name="p", sim=SimPlan(robot=arm, mode="lockstep", **settings))
-
-
-def test_actuators_with_servos_take_velocities_and_positions(arm_plan: MakePlan) -> None:
-    server, ear = started(arm_plan())
-    description = ear.all(Description)[0].actuators[0]
-    assert (description.modes, description.velocity_limit) == (["effort", "velocity", "position"], 2.0)
-    server.command("hand", commanded("position", elbow_motor=0.5))
-    server.command("hand", commanded("velocity", shoulder_motor=-0.2))
-    for _ in range(2000):
-        server.step()
-    state = ear.state()
-    assert state.position[1] == pytest.approx(0.5, abs=0.02)
-    assert state.velocity == [pytest.approx(-0.2, abs=0.01), pytest.approx(0.0, abs=0.01)]
-    server.command("hand", commanded("effort", shoulder_motor=0.0, elbow_motor=0.0))
-    server.step()
-    assert ear.state().effort == [0.0, 0.0]
-
-
-def test_a_snapshot_holds_what_the_servos_were_told(arm_plan: MakePlan) -> None:
-    server, ear = started(arm_plan())
-    server.command("hand", commanded("velocity", shoulder_motor=0.7))
-    for _ in range(100):
-        server.step()
-    snapshot = msgspec.msgpack.decode(msgspec.msgpack.encode(server.request("snapshot", {})))
-    runs = []
-    for _ in range(2):
-        for _ in range(50):
-            server.step()
-        runs.append((ear.state().position, ear.state().effort))
-        server.request("restore", {"state": snapshot})
-    assert runs[0] == runs[1]
-    for servos in (None, {"mode": [9, 9], "value": [0, 0], "target": [0, 0]}):
-        with pytest.raises(ValueError, match="restore: servos"):
-            server.request("restore", {"state": {**snapshot, "servos": servos}})
-    assert server.request("snapshot", {}) == snapshot
-
-
-def test_each_actuator_has_its_own_commander_and_silence_of_one_makes_its_own_safe(arm_plan: MakePlan) -> None:
-    server, ear = started(arm_plan(watchdog_ms=5.0))
-    server.request("resume", {})
-    server.command("upper", commanded("effort", shoulder_motor=1.0))
-    for _ in range(20):
-        server.command("lower", commanded("effort", elbow_motor=2.0))
-        server.step()
-    assert (server.state, ear.state().effort) == ("safe", [0.0, 2.0])
-    assert server.status()["commanded_by"] == "lower"
-    server.command("lower", commanded("effort", elbow_motor=3.0))
-    server.command("other", commanded("effort", shoulder_motor=0.5, elbow_motor=0.5))
-    server.step()
-    assert ear.state().effort == [0.0, 3.0]
-    assert "'lower' has" in server.status()["commands_refused"]["other"]["reason"]
-    server.command("upper", commanded("effort", shoulder_motor=1.5))
-    server.step()
-    assert (server.state, ear.state().effort, server.actuation.trips) == ("running", [1.5, 3.0], 1)
-
-
-def test_loads_are_peak_and_root_mean_square_of_what_was_applied(arm_plan: MakePlan) -> None:
-    server, _ = started(arm_plan())
-    for effort in (3.0, -4.0, 0.0, 0.0):
-        server.command("hand", commanded("effort", shoulder_motor=effort))
-        server.step()
-    load = server.status()["loads"]["shoulder_motor"]
-    assert load == {"peak": 4.0, "rms": pytest.approx(2.5), "limit": 40.0, "unit": "N m"}
-    assert server.status()["loads"]["elbow_motor"]["peak"] == 0.0
-    server.request("reset", {})
-    assert server.status()["loads"]["shoulder_motor"]["peak"] == 0.0

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import math
 
 import pytest
 import rich
 
 from robots.registry import build
-from sim_core.comparison import Comparison, compare, every_stabilizer, first_violation, label_of, limit_text, table
+from sim_core.comparison import (
+    AT_REST,
+    Comparison,
+    compare,
+    every_stabilizer,
+    first_violation,
+    label_of,
+    limit_text,
+    table,
+)
 from sim_core.errors import InvalidRequest
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import STABILIZERS, Baumgarte, DirectCorrection, SampledFuzzy, stabilizer_named
@@ -29,9 +39,19 @@ def test_every_kind_of_stabilizer_is_in_one_call_and_two_calls_agree(pendulum: S
     chosen = every_stabilizer(pendulum, 1e-3)
     assert {stabilizer.name for stabilizer in chosen.values()} == set(STABILIZERS)
     rows = compare(pendulum, 1.0, 1e-3)
-    assert [row.stabilizer for row in rows] == list(chosen)
-    assert timeless(rows) == timeless(compare(pendulum, 1.0, 1e-3))
-    assert all(row.seconds_per_step > 0.0 for row in rows)
+    assert [row.stabilizer for row in rows] == [*list(chosen)[:-1], "man, case 2", "sampled fuzzy"]
+    assert repr(timeless(rows)) == repr(timeless(compare(pendulum, 1.0, 1e-3)))
+    assert all(row.seconds_per_step > 0.0 for row in rows if row.stabilizer in chosen)
+
+
+def test_a_method_that_is_not_for_this_start_has_a_row_that_says_so(pendulum: System) -> None:
+    (row,) = [row for row in compare(pendulum, 0.1, 1e-2) if row.stabilizer == "man, case 2"]
+    assert (row.reason, row.evaluations, row.diverged_at) == (AT_REST, 0, None)
+    assert all(math.isnan(figure) for figure in (row.peak_phi, row.energy_drift, row.stability_limit))
+    stream = io.StringIO()
+    rich.print(table([row]), file=stream)
+    (line,) = [line for line in stream.getvalue().splitlines() if line.startswith("man, case 2  ")]
+    assert line.split() == ["man,", "case", "2", "-", "-", "-", "-", "-", "-"]
 
 
 def test_a_row_holds_what_a_simulation_of_its_own_gives(pendulum: System) -> None:

@@ -96,3 +96,32 @@ def test_a_grid_draws_each_curve_in_its_panel_and_lays_itself_out_anew(qtbot: An
     grid.plots[0].plot.setXRange(0.05, 0.1, padding=0.0)
     for plot in grid.plots:
         assert plot.plot.viewRange()[0] == pytest.approx([0.05, 0.1])
+
+
+def test_a_wide_grid_has_four_columns_and_its_last_panel_takes_what_is_left(qtbot: Any) -> None:
+    pytest.importorskip("pyqtgraph", exc_type=ImportError)
+    from viewer.plots import PlotGrid
+
+    grid = PlotGrid(choose_fields([]))
+    qtbot.addWidget(grid.widget)
+    signals = robot([SLIDES, TURNS], [])
+
+    def columns() -> list[list[int]]:
+        cells = grid.widget.ci.items
+        return [sorted({column for row, column in cells[plot.plot]}) for plot in grid.plots]
+
+    grid.show(signals, 0.0, 0.2)
+    assert columns() == [[0], [1], [0], [1], [0, 1], [0], [1]]
+    grid.wide = True
+    grid.show(signals, 0.0, 0.2)
+    assert columns() == [[0], [1], [2], [3], [0], [1], [2, 3]]
+    grid.plots[0].plot.setXRange(0.05, 0.1, padding=0.0)
+    for plot in grid.plots:
+        assert plot.plot.viewRange()[0] == pytest.approx([0.05, 0.1])
+
+
+def test_what_no_state_tells_of_has_no_panel() -> None:
+    signals = robot([TURNS], ["pole"])
+    assert signals.description is not None
+    signals.description.actuators.append(ActuatorDescription(name="grip", joint="", unit="1"))
+    assert shown(arrange(choose_fields(["effort"]), signals, keep_empty=False)[0]) == ["effort N m"]

@@ -211,6 +211,33 @@ def test_no_two_curves_share_a_colour() -> None:
     assert apart.min() > 40.0
 
 
+def test_paths_of_the_tips_are_lines_and_not_filled_with_the_colour_of_what_stands_still(
+    tmp_path: Path, qtbot: Any
+) -> None:
+    from pyqtgraph.Qt import QtGui
+
+    from viewer.window import Window
+
+    signals = Signals()
+    for topic, message in brachiating(2.0):
+        if isinstance(message, Description):
+            block = Shape(kind="box", size=[0.1, 0.1, 0.1], position=[2.4, 0.0, 0.3], color="#00ff00")
+            message.ground.append(block)
+        signals.take(topic, message)
+    window = Window(signals, "", "")
+    qtbot.addWidget(window)
+    window.save_picture(tmp_path / "ape.png")
+    image = QtGui.QImage(str(tmp_path / "ape.png")).convertToFormat(QtGui.QImage.Format.Format_RGB888)
+    data = image.constBits()
+    data.setsize(image.sizeInBytes())
+    rgb = np.frombuffer(bytes(data), dtype=np.uint8).reshape(image.height(), image.bytesPerLine())
+    rgb = rgb[:, : 3 * image.width()].reshape(image.height(), image.width(), 3).astype(int)
+    green = np.argwhere((rgb[..., 1] > 200) & (rgb[..., 0] < 60) & (rgb[..., 2] < 60))
+    assert len(green) > 50
+    assert np.ptp(green, axis=0).max() <= 2 * np.sqrt(len(green))  # a block and nothing else
+    window.close()
+
+
 class Swing(Message, kw_only=True):
     """What a planner of one's own may say: any message with a field `path`."""
 

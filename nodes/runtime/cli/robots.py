@@ -174,7 +174,7 @@ def _plain(mechanism: Any) -> dict[str, Any]:
             {"name": s.name, "from": s.body_a, "to": s.body_b, **{key: _number(getattr(s, key)) for key in SPRING}}
             for s in mechanism.springs
         ],
-        "beams": [{key: getattr(beam, key) for key in BEAM} for beam in mechanism.beams],
+        "beams": [{key: _bare(getattr(beam, key)) for key in BEAM} for beam in mechanism.beams],
         "contacts": [
             {"name": c.name, "beam": c.beam, "body": c.body, "point": [float(x) for x in c.point]}
             for c in mechanism.constraints
@@ -208,8 +208,10 @@ def _print(robot: dict[str, Any]) -> None:
         ("  name", "joint", "largest effort", "largest velocity", "takes"),
         [
             (f"  {a['name']}", a["joint"], _limit(a, "effort", a["unit"]), _limit(a, "velocity", rate), takes)
+            if a["joint"]
+            else (f"  {a['name']}", "none, a switch", "1: on, 0: off", "", "")
             for a in robot["actuators"]
-            for rate, takes in [(rates[a["joint"]], ", ".join(a["modes"]))]
+            for rate, takes in [(rates.get(a["joint"], ""), ", ".join(a["modes"]))]
         ],
     )
     if robot["springs"]:
@@ -235,6 +237,11 @@ def _print(robot: dict[str, Any]) -> None:
     if fixed:
         say("\nnumbers of the description")
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
+
+
+def _bare(value: Any) -> Any:
+    """A word or a number; a tunable's value."""
+    return getattr(value, "value", value)
 
 
 def _print_beams(robot: dict[str, Any]) -> None:

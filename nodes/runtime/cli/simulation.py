@@ -43,7 +43,10 @@ def status(domain: Domain = None, as_json: AsJson = False) -> None:
         found["commanded_by"] = f"- (safe since t = {since:.3f} s)"
     width = max(map(len, found))
     for key, value in found.items():
-        say(f"{key:<{width}}  {_text(value)}")
+        first, *more = _lines(key, value)
+        say(f"{key:<{width}}  {first}")
+        for line in more:
+            say(f"{'':<{width}}  {line}")
 
 
 @app.command(epilog="Example: armswing sim pause")
@@ -153,6 +156,17 @@ def _await_tick(client: Any, target: int) -> None:
         elif time.monotonic() - progress_at > STUCK_S:  # somebody paused or reset it meanwhile
             raise UnavailableError(f"the simulation stands at step {tick}, before step {target}")
         time.sleep(STEPPING_PERIOD_S)
+
+
+def _lines(key: str, value: Any) -> list[str]:
+    """A value of the status in words, one line for each actuator, each node refused and the like."""
+    from nodes.runtime.summary import Load, seconds_text
+
+    if key == "loads":
+        return [f"{name} {Load(**load).text()}" for name, load in value.items()] or ["-"]
+    if key == "commands_refused":
+        return [f"{name} {refused['count']}, the last: {refused['reason']}" for name, refused in value.items()] or ["-"]
+    return [seconds_text(value) if key.endswith("_s") and value else _text(value)]
 
 
 def _text(value: Any) -> str:

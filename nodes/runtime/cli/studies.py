@@ -19,7 +19,7 @@ import typer
 
 from nodes.runtime.cli.terminal import AsJson, InputError, UnavailableError, nearest, say, say_json, say_table, warn
 
-PAPERS = ("charmie", "lipinski", "man", "nada")
+PAPERS = ("charmie", "gibbon", "lipinski", "man", "nada")
 LIBRARIES = ("matplotlib", "jinja2")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,16 @@ def test_sim_status_has_the_fields_a_script_reads(ask: Any) -> None:
     assert {"time", "speed", "real_time_factor", "overruns", "frames_refused"} <= status.keys()
     assert {"tick", "mode", "state", "peak_phi", "peak_phidot", "energy", "milestones"} <= status.keys()
     assert status["speed"] == 1.0
+
+
+def test_sim_status_has_a_line_for_each_actuator_and_units(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "status"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (load,) = [line for line in lines if line.startswith("loads ")]
+    assert re.fullmatch(r"loads +arm peak [\d.e-]+ N m, rms [\d.e-]+ N m.*", load)
+    (step,) = [line for line in lines if line.startswith("step_p50_s ")]
+    assert step.split()[-1] in ("us", "ms", "s")
+    assert not [line for line in lines if "{" in line]
 
 
 def test_node_list_has_the_fields_a_script_reads(ask: Any) -> None:
@@ -149,6 +160,16 @@ def test_a_command_that_the_simulation_refuses_is_said_so(ask: Any, capsys: pyte
     assert "'damper' has the actuators" in ask("sim", "status")["last_refusal"]
     assert run([*command[:2], "rotary_pendulm/command", *command[3:]]) == 2
     assert "did you mean 'rotary_pendulum/command'" in capsys.readouterr().err
+
+
+def test_events_of_every_node_are_echoed_not_only_the_servers(live: Any, until: Any, ask: Any) -> None:
+    echo = live.start("topic", "echo", "rotary_pendulum/event", "-n", "1", "--json", "--timeout", "60")
+    values = iter(range(1, 10**6))
+    until(lambda: ask("param", "set", "damper", "damping", str(1e-6 * next(values))) and echo.poll() is not None)
+    out, err = echo.communicate()
+    said = json.loads(out)
+    assert (said["kind"], said["node"], said["key"]) == ("set", "damper", "damping"), err
+    ask("param", "set", "damper", "damping", "0.001")
 
 
 def test_a_silent_topic_is_said_so(live: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,11 @@ from nodes.hil.report import Compared, Verdict, limits_of
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def launched(folder: Path, *differences: str) -> tuple[int, str]:
-    """Exit code and verdict of a short run of launch/hil_robot.toml with these differences of the hardware."""
+def launched(folder: Path, *differences: str, mode: str = "lockstep") -> tuple[int, dict[str, Any]]:
+    """Exit code and summary of a short run of launch/hil_robot.toml with these differences of the hardware."""
     command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", str(ROOT / "launch/hil_robot.toml")]
     settings = ["sim.step_ms=2", "trajectory.every=5", "hardware.sample_hz=250"]  # half the work for a short test
-    settings += [f"hardware.{each}" for each in differences]
+    settings += [f"sim.mode={mode}", *(f"hardware.{each}" for each in differences)]
     done = subprocess.run(
         [*command, "--duration", "2.6", "--json", "summary.json", *(f"--set={each}" for each in settings)],
         cwd=folder,
@@ -31,8 +32,9 @@ def launched(folder: Path, *differences: str) -> tuple[int, str]:
         check=False,
     )
     assert (folder / "summary.json").is_file(), done.stdout + done.stderr
-    summary = json.loads((folder / "summary.json").read_text())
-    return done.returncode, summary["verdicts"]["compare"]
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    assert summary["look"] == "armswing hil report hil_robot.mcap"
+    return done.returncode, summary
 
 
 def reported() -> Verdict:
@@ -61,8 +63,8 @@ def test_what_was_planted_in_the_robot_is_named_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, verdict = launched(tmp_path, difference)
-    assert code == int(verdict.startswith("failed"))
+    code, summary = launched(tmp_path, difference)
+    assert code == int(summary["verdicts"]["compare"].startswith("failed"))
     report = reported()
     assert not report.passed
     (finding,) = report.findings
@@ -74,8 +76,22 @@ def test_a_robot_like_its_model_passes_with_encoders_noise_and_loss(
     domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, verdict = launched(tmp_path, "loss=0.05")
+    code, summary = launched(tmp_path, "loss=0.05")
     assert code == 0
-    assert verdict.startswith("passed: ")
+    assert summary["verdicts"]["compare"].startswith("passed: ")
     report = reported()
     assert (report.passed, report.findings) == (True, [])
+
+
+def test_in_realtime_the_robots_own_clock_is_found(
+    domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clock = ("clock_offset_s=5.0", "clock_drift_ppm=3000", "sample_hz=100")
+    _, summary = launched(tmp_path, *clock, mode="realtime")
+    figures = summary["figures"]["compare"]
+    assert figures["hardware_clock_offset_s"] == pytest.approx(5.01, abs=0.02)  # 3000 ppm of some seconds
+    report = reported()
+    assert report.measured.clock is not None
+    assert report.measured.clock.drift == pytest.approx(3e-3, abs=1e-3)
+    assert report.paired > 100

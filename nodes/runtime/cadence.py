@@ -1,0 +1,73 @@
+"""The deadlines of the server's steps in realtime, at any speed, and what became of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nodes.runtime.clock import Deadline, Durations, Pacer
+
+SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
+LONGEST_BATCH = 256
+
+
+class Cadence:
+    """Paces steps of `step_s` simulated seconds.
+
+    pacer  of the latest speed; None before the first step
+    batch  steps that are due at each of its deadlines
+    """
+
+    def __init__(self, step_s: float, deadline: Deadline = "skip") -> None:
+        self.pacer: Pacer | None = None
+        self.batch = 1
+        self.jitter = Durations()
+        self._step_s, self._deadline = step_s, deadline
+        self._speed = 0.0
+        self._overruns = self._skipped = 0
+
+    def at(self, speed: float, begins: bool) -> Pacer:
+        """The pacer for this speed; `begins`: its deadlines are counted from now."""
+        pacer = self.pacer
+        if pacer is None or speed != self._speed:
+            self._overruns, self._skipped = self.overruns, self.skipped
+            period_s = self._step_s / speed
+            self._speed = speed
+            self.batch = min(max(round(SHORTEST_SLEEP_S / period_s), 1), LONGEST_BATCH)
+            pacer = self.pacer = Pacer(self.batch * period_s, deadline=self._deadline, jitter=self.jitter)
+        elif begins:
+            pacer.restart()
+        return pacer
+
+    @property
+    def left_s(self) -> float:
+        """Seconds to the next deadline, below zero when it has passed; infinite before there is one."""
+        return math.inf if self.pacer is None else self.pacer.left_s
+
+    @property
+    def overruns(self) -> int:
+        """Deadlines that were missed by a whole period or more."""
+        return self._overruns + (0 if self.pacer is None else self.pacer.overruns)
+
+    @property
+    def skipped(self) -> int:
+        """Deadlines that were given up."""
+        return self._skipped + (0 if self.pacer is None else self.pacer.skipped)
+
+    def timing(self) -> dict[str, float]:
+        """By how much the time between two deadlines' steps differed from the period, s."""
+        jitter = self.jitter
+        return {
+            "jitter_p50_s": jitter.quantile_s(0.50),
+            "jitter_p99_s": jitter.quantile_s(0.99),
+            "jitter_max_s": jitter.largest_ns * 1e-9,
+        }
+
+    def status(self) -> dict[str, Any]:
+        """For a person who asks: counts, and the histogram of the jitter."""
+        return {
+            "overruns": self.overruns,
+            "skipped": self.skipped,
+            **self.timing(),
+            "jitter_histogram": self.jitter.histogram(),
+        }

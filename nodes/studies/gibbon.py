@@ -1,0 +1,94 @@
+"""`armswing reproduce gibbon`: how far a gibbon on a cable bears that its planner is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes.studies import gibbon_figures as draw
+from nodes.studies.gibbon_claims import claims
+from nodes.studies.gibbon_runs import BELIEVED, DAMPING, SPANS, Runs
+from nodes.studies.study import Assumption, Plot, Results, Section, Study, Table, pace
+
+
+def study(quick: bool = False, spans: str = "") -> Study:
+    """The study; `spans` names other simulated times ("tiny", for tests)."""
+    runs = Runs(SPANS[spans or ("quick" if quick else "full")])
+    return Study(
+        name="gibbon",
+        title="Hand over hand along a cable that is not as believed",
+        paper="A study of our own: the cable is the beam of K. Lipinski, Applied Sciences 13 (2023) 3681, under "
+        "tension.",
+        summary="Two arms with an actuated elbow swing hand over hand along a tensioned cable. Each swing is planned "
+        "by shooting on a model with half of the cable's modes, and planned anew in flight from what the robot can "
+        "measure. This page makes the robot and the cable differ from that model and counts the hand-overs until one "
+        "is missed.",
+        readings={},
+        assumptions=(
+            Assumption("robot", "arms of 0.6 m and 5 kg, elbow torque up to 30 N m", "robots/gibbon/SOURCES.md"),
+            Assumption("believed tension", f"{BELIEVED['tension']:g} N", "launch/gibbon_cable.toml"),
+            Assumption("believed damping ratio", f"{DAMPING:g}", "robots/gibbon/SOURCES.md"),
+            Assumption("what is measured", "joints, hands, grips, without noise", "ours"),
+        ),
+        runs=(),
+        claims=claims(runs),
+        sections=sections(runs),
+        parts=runs.parts,
+        quick=quick,
+        **pace(quick, spans),
+    )
+
+
+def sections(runs: Runs) -> tuple[Section, ...]:
+    """The page below its table of claims."""
+
+    def rows(results: Results) -> list[dict[str, Any]]:
+        return [
+            {
+                "tension": case.tension,
+                "mass": case.mass,
+                "damping": case.damping,
+                "modes": case.modes,
+                "planned in flight": case.replans,
+                "hand-overs": results.parts[case.name]["hand_overs"],
+                "seconds": results.parts[case.name]["seconds"],
+                "peak torque (N m)": results.parts[case.name]["figures"]["peak_torque_n_m"],
+                "peak force of a hand (N)": results.parts[case.name]["figures"]["peak_hand_force_n"],
+            }
+            for case in runs.all
+        ]
+
+    return (
+        Section(
+            "motion",
+            "Motion",
+            "The tension is 10 % lower than believed, the arms 5 % heavier, and the cable has twice the modes.",
+            (
+                Plot(
+                    "motion",
+                    "Where the hands are, over time and along the line, until one is missed or enough are made.",
+                    lambda results, figure: draw.motion(results, figure, runs),
+                    size=(10.5, 5.6),
+                ),
+            ),
+        ),
+        Section(
+            "robustness",
+            "Robustness",
+            "Everything else is as in the launch file, with twice the believed modes.",
+            (
+                Plot(
+                    "errors",
+                    "Hand-overs in a row over the errors of tension and mass.",
+                    lambda results, figure: draw.errors(results, figure, runs),
+                    size=(7.5, 5.0),
+                ),
+                Plot(
+                    "damping",
+                    "Hand-overs in a row over the cable's damping, with the errors of the launch file.",
+                    lambda results, figure: draw.damping(results, figure, runs),
+                    size=(7.5, 4.0),
+                ),
+            ),
+            (Table("hand_overs", "Every run.", rows),),
+        ),
+    )

@@ -1,0 +1,112 @@
+"""What is claimed of the gibbon on its cable, with the rules that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nodes.studies.claims import Claim, Finding, verdict_of
+from nodes.studies.gibbon_runs import BLIND, LAUNCHED, Case, Runs
+from nodes.studies.study import Results
+
+NEAR_TENSION, NEAR_MASS = 0.101, 0.051  # shares, of the errors that are claimed to be survived
+
+
+def claims(runs: Runs) -> tuple[Claim, ...]:
+    """The claims in the order of the page."""
+    return (launched_claim(runs), replanning_claim(runs), errors_claim(runs), damping_claim(runs))
+
+
+def _finding(reading: str, results: Results, case: Case, wanted: int) -> Finding:
+    found = results.parts[case.name]
+    count, seconds = found["hand_overs"], found["seconds"]
+    here = f"{count} hand-overs in a row in {seconds:.1f} s ({wanted} needed)"
+    figures = {"hand-overs": float(count), "peak torque (N m)": found["figures"]["peak_torque_n_m"]}
+    figures["peak force of a hand (N)"] = found["figures"]["peak_hand_force_n"]
+    return Finding(reading, here, verdict_of(count >= wanted), figures)
+
+
+def _together(reading: str, results: Results, cases: Sequence[Case], wanted: int) -> Finding:
+    counts = [results.parts[case.name]["hand_overs"] for case in cases]
+    good = sum(count >= wanted for count in counts)
+    here = f"{good} of {len(cases)} runs make {wanted} hand-overs in a row; the fewest are {min(counts)}"
+    return Finding(reading, here, verdict_of(good == len(cases)), {"runs": float(len(cases)), "good": float(good)})
+
+
+def launched_claim(runs: Runs) -> Claim:
+    """The launch file's errors."""
+    wanted = runs.spans.wanted
+
+    def judge(results: Results) -> list[Finding]:
+        named = (
+            ("tension 10 % low, arms 5 % heavy, twice the modes", LAUNCHED),
+            ("twice the modes alone", Case()),
+            ("all as believed", Case(modes=1)),
+        )
+        return [_finding(reading, results, case, wanted) for reading, case in named]
+
+    return Claim(
+        "launched",
+        "launch/gibbon_cable.toml",
+        "The robot swings along a cable that is not as its planner believes.",
+        f"{wanted} hand-overs in a row.",
+        judge,
+        ("motion",),
+    )
+
+
+def replanning_claim(runs: Runs) -> Claim:
+    """What planning in flight is good for."""
+
+    def judge(results: Results) -> list[Finding]:
+        once, often = (results.parts[case.name]["hand_overs"] for case in (BLIND, LAUNCHED))
+        here = f"{once} hand-overs in a row with one plan per swing, {often} where it is planned anew every 50 ms"
+        figures = {"once": float(once), "anew": float(often)}
+        return [Finding("the launched errors", here, verdict_of(once < often), figures)]
+
+    return Claim(
+        "replanning",
+        "not in a paper",
+        "One plan per swing, followed by a law about its path, is not enough.",
+        "with one plan per swing there are fewer hand-overs in a row than with plans in flight.",
+        judge,
+        ("motion",),
+    )
+
+
+def errors_claim(runs: Runs) -> Claim:
+    """Tension and mass."""
+    wanted = runs.spans.wanted
+
+    def judge(results: Results) -> list[Finding]:
+        near = [case for case in runs.grid if abs(case.tension) < NEAR_TENSION and abs(case.mass) < NEAR_MASS]
+        far = [case for case in runs.grid if case not in near]
+        found = [_together("tension within 10 %, mass within 5 %", results, near, wanted)]
+        if far:
+            found.append(_together("tension 20 % or mass 10 % off", results, far, wanted))
+        return found
+
+    return Claim(
+        "errors",
+        "not in a paper",
+        "Errors of tension and mass together are survived.",
+        f"every run makes {wanted} hand-overs in a row.",
+        judge,
+        ("errors",),
+    )
+
+
+def damping_claim(runs: Runs) -> Claim:
+    """The cable's damping."""
+    wanted = runs.spans.wanted
+
+    def judge(results: Results) -> list[Finding]:
+        return [_together("beside the launched errors", results, runs.damped, wanted)]
+
+    return Claim(
+        "damping",
+        "not in a paper",
+        "A cable that is damped less or more than believed is no harder.",
+        f"every run makes {wanted} hand-overs in a row.",
+        judge,
+        ("damping",),
+    )

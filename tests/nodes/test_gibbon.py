@@ -1,0 +1,145 @@
+"""The gibbon's launch files in one process, where no plan is ever late, and its controller by messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nodes.controllers.brachiation import Brachiation, BrachiationParams, path_at, torque_at
+from nodes.runtime.compose import compose
+from nodes.runtime.node import Context
+from nodes.runtime.plan import Plan, PlanError, load_plan
+from nodes.wire.messages import JointCommand, RobotState, SwingPlan, SwingProgress
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def plan_of(name: str, *sets: str) -> Plan:
+    """The plan of a launch file, in lockstep and without its recorder."""
+    plan = load_plan(ROOT / "launch" / f"{name}.toml", ["sim.mode=lockstep", *sets])
+    plan.nodes = [node for node in plan.nodes if node.name != "recorder"]
+    return plan
+
+
+def run(name: str, seconds: float) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
+    """Figures of controller and planner, and the outputs, after a run."""
+    with compose(plan_of(name, f"duration_s={seconds}")) as composed:
+        composed.run()
+        figures = [dict(composed.nodes[node].node.figures) for node in ("controller", "planner")]
+        return figures[0], figures[1], composed.server.simulation.outputs()
+
+
+def test_eight_hand_overs_in_a_row_along_bars() -> None:
+    controller, _, outputs = run("gibbon_bars", 8.8)
+    assert controller["hand_overs"] >= 8
+    assert (controller["regrips"], controller["falls"], controller["late_plans"]) == (0, 0, 0)
+    assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 9 * 0.34
+    assert controller["peak_torque_n_m"] < 2.0
+
+
+def test_eight_hand_overs_in_a_row_along_a_cable_that_is_not_as_believed() -> None:
+    believed = plan_of("gibbon_cable").nodes[0].params["parameters"]
+    there = plan_of("gibbon_cable").sim.parameters
+    assert there["tension"] == pytest.approx(0.9 * believed["tension"])
+    assert there["mass_scale"] == pytest.approx(1.05 * believed["mass_scale"])
+    assert there["modes"] == 2 * believed["modes"]
+    controller, planner, outputs = run("gibbon_cable", 11.5)
+    assert controller["hand_overs"] >= 8
+    assert (controller["regrips"], controller["falls"], controller["late_plans"]) == (0, 0, 0)
+    assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 5.9 + 8 * 0.8
+    assert controller["peak_torque_n_m"] <= 30.0
+    assert 0.8 < planner["tension_over_believed"] < 0.95  # tension over weight is 0.857 of the believed
+
+
+def test_two_runs_are_the_same_to_the_last_bit() -> None:
+    states = []
+    for _ in range(2):
+        with compose(plan_of("gibbon_bars", "duration_s=1.2")) as composed:
+            composed.run()
+            states.append(composed.server.simulation.state.q.tobytes())
+    assert states[0] == states[1]
+
+
+def test_a_step_beyond_the_reach_is_refused_with_the_reach() -> None:
+    with pytest.raises(PlanError, match=r"step is 1\.3 m; the arms reach 1\.18 m"):
+        plan_of("gibbon_cable", "planner.step=1.3")
+
+
+def controller() -> Brachiation:
+    """A controller that was started."""
+    node = Brachiation()
+    node.on_start(Context("controller", "gibbon", 1e-3, BrachiationParams(), np.random.default_rng(0)))
+    return node
+
+
+def state(time: float, grips: str, elbow: float = 0.0) -> RobotState:
+    """A state of a gibbon on bars, hand b ahead of hand a."""
+    outputs = {"hand_a_x": 0.0, "hand_b_x": 0.34} | {f"hand_{hand}_grips": float(hand in grips) for hand in "ab"}
+    return RobotState(
+        timestamp=time, name=["pitch", "elbow"], position=[0.0, elbow], velocity=[0.0, 0.0], outputs=outputs
+    )
+
+
+def swing(number: int, start: float, **changed: Any) -> SwingPlan:
+    """A plan of hand b gripping, a second long."""
+    fields = {"hand": "b", "duration": 1.0, "release": True, "elbow": [1.0, 0.0, -1.0], "torque": [2.0, 4.0]}
+    return SwingPlan(number=number, start=start, **{**fields, **changed})
+
+
+def said(node: Brachiation, name: str, message: Any) -> dict[str, Any]:
+    """What the node says to a message, by name."""
+    return dict(node.on_message(name, message) or [])
+
+
+def test_a_late_plan_is_counted_and_said_and_the_last_one_carries_on() -> None:
+    node = controller()
+    said(node, "state", state(0.0, "ab"))
+    said(node, "plan", swing(1, start=0.1))
+    assert said(node, "state", state(0.1, "ab"))["swing"].plan == 1
+    said(node, "state", state(0.5, "b"))
+    refusal = said(node, "plan", swing(2, start=0.4, torque=[9.0, 9.0]))["swing"]
+    assert isinstance(refusal, SwingProgress)
+    assert (refusal.refused, refusal.late, refusal.plan) == (2, 1, 1)
+    assert node.counters["late_plans"] == 1
+    elbow, rate = path_at(swing(1, 0.1), 0.5)
+    command = said(node, "state", state(0.6, "b", elbow=elbow))["command"]
+    assert command.value[0] == pytest.approx(3.0 + 1.0 * rate)  # the first plan's torque, and damping 1 N m s/rad
+
+
+def test_the_hand_behind_lets_go_at_the_start_of_a_swing_and_closes_before_its_end() -> None:
+    node = controller()
+
+    def hands(time: float, grips: str) -> list[float]:
+        command = said(node, "state", state(time, grips))["command"]
+        assert isinstance(command, JointCommand)
+        return command.value[1:]
+
+    said(node, "plan", swing(1, start=0.1))
+    assert hands(0.05, "ab") == [1.0, 1.0]
+    assert hands(0.1, "ab") == [0.0, 1.0]
+    assert hands(0.5, "b") == [0.0, 1.0]
+    assert hands(1.05, "b") == [1.0, 1.0]
+    assert node.counters["hand_overs"] == 0
+
+
+def test_a_hand_over_counts_when_the_hand_that_swung_is_in_front() -> None:
+    for x, counted in ((0.68, "hand_overs"), (0.0, "regrips")):
+        node = controller()
+        said(node, "plan", swing(1, start=0.0))
+        for time, grips in ((0.0, "ab"), (0.5, "b")):
+            said(node, "state", state(time, grips))
+        gripped = state(1.0, "ab")
+        gripped.outputs["hand_a_x"] = x
+        said(node, "state", gripped)
+        assert node.counters[counted] == 1
+        assert node.counters["hand_overs"] + node.counters["regrips"] == 1
+
+
+def test_a_plans_path_and_torque_end_at_rest_and_at_the_last_torque() -> None:
+    plan = swing(1, start=0.0)
+    assert path_at(plan, 0.5) == (pytest.approx(0.75), pytest.approx(-1.0))
+    assert path_at(plan, 2.0) == (pytest.approx(0.0), 0.0)
+    assert [torque_at(plan, elapsed) for elapsed in (-1.0, 0.0, 0.25, 1.0, 2.0)] == [2.0, 2.0, 2.5, 4.0, 4.0]

@@ -1,0 +1,93 @@
+"""The server's actuators: servos, commanders of their own, snapshots, loads. No sockets, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodes.runtime.plan import Plan, SimPlan
+from nodes.sim_server import SimServer
+from nodes.wire.messages import Description, JointCommand
+
+MakePlan = Callable[..., Plan]
+Started = Callable[[Plan], tuple[SimServer, Any]]  # the server, and an ear for what it says
+
+
+def commanded(mode: Any, **values: float) -> JointCommand:
+    return JointCommand(mode=mode, name=list(values), value=list(values.values()))
+
+
+@pytest.fixture
+def arm_plan(arm: str) -> Callable[..., Plan]:
+    return lambda **settings: Plan(name="p", sim=SimPlan(robot=arm, mode="lockstep", **settings))
+
+
+def test_actuators_with_servos_take_velocities_and_positions(arm_plan: MakePlan, started: Started) -> None:
+    server, ear = started(arm_plan())
+    description = ear.all(Description)[0].actuators[0]
+    assert (description.modes, description.velocity_limit) == (["effort", "velocity", "position"], 2.0)
+    server.command("hand", commanded("position", elbow_motor=0.5))
+    server.command("hand", commanded("velocity", shoulder_motor=-0.2))
+    for _ in range(2000):
+        server.step()
+    state = ear.state()
+    assert state.position[1] == pytest.approx(0.5, abs=0.02)
+    assert state.velocity == [pytest.approx(-0.2, abs=0.01), pytest.approx(0.0, abs=0.01)]
+    server.command("hand", commanded("effort", shoulder_motor=0.0, elbow_motor=0.0))
+    server.step()
+    assert ear.state().effort == [0.0, 0.0]
+
+
+def test_a_snapshot_holds_what_the_servos_were_told(arm_plan: MakePlan, started: Started) -> None:
+    server, ear = started(arm_plan())
+    server.command("hand", commanded("velocity", shoulder_motor=0.7))
+    for _ in range(100):
+        server.step()
+    snapshot = msgspec.msgpack.decode(msgspec.msgpack.encode(server.request("snapshot", {})))
+    runs = []
+    for _ in range(2):
+        for _ in range(50):
+            server.step()
+        runs.append((ear.state().position, ear.state().effort))
+        server.request("restore", {"state": snapshot})
+    assert runs[0] == runs[1]
+    for servos in (None, {"mode": [9, 9], "value": [0, 0], "target": [0, 0]}):
+        with pytest.raises(ValueError, match="restore: servos"):
+            server.request("restore", {"state": {**snapshot, "servos": servos}})
+    assert server.request("snapshot", {}) == snapshot
+
+
+def test_each_actuator_has_its_own_commander_and_silence_of_one_makes_its_own_safe(
+    arm_plan: MakePlan, started: Started
+) -> None:
+    server, ear = started(arm_plan(watchdog_ms=5.0))
+    server.request("resume", {})
+    server.command("upper", commanded("effort", shoulder_motor=1.0))
+    for _ in range(20):
+        server.command("lower", commanded("effort", elbow_motor=2.0))
+        server.step()
+    assert (server.state, ear.state().effort) == ("safe", [0.0, 2.0])
+    assert server.status()["commanded_by"] == "lower"
+    server.command("lower", commanded("effort", elbow_motor=3.0))
+    server.command("other", commanded("effort", shoulder_motor=0.5, elbow_motor=0.5))
+    server.step()
+    assert ear.state().effort == [0.0, 3.0]
+    assert "'lower' has" in server.status()["commands_refused"]["other"]["reason"]
+    server.command("upper", commanded("effort", shoulder_motor=1.5))
+    server.step()
+    assert (server.state, ear.state().effort, server.actuation.trips) == ("running", [1.5, 3.0], 1)
+
+
+def test_loads_are_peak_and_root_mean_square_of_what_was_applied(arm_plan: MakePlan, started: Started) -> None:
+    server, _ = started(arm_plan())
+    for effort in (3.0, -4.0, 0.0, 0.0):
+        server.command("hand", commanded("effort", shoulder_motor=effort))
+        server.step()
+    load = server.status()["loads"]["shoulder_motor"]
+    assert load == {"peak": 4.0, "rms": pytest.approx(2.5), "limit": 40.0, "unit": "N m"}
+    assert server.status()["loads"]["elbow_motor"]["peak"] == 0.0
+    server.request("reset", {})
+    assert server.status()["loads"]["shoulder_motor"]["peak"] == 0.0

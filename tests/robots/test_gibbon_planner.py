@@ -1,0 +1,139 @@
+"""Planning a gibbon's swing: the path, the shooting, the estimate of the line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robots.gibbon.beliefs import beliefs_of
+from robots.gibbon.line_estimate import HandOnLine, LineEstimate
+from robots.gibbon.pilot import Gait, Hand, Measured, Pilot, elbow_of_robot, rigid
+from robots.gibbon.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
+from robots.gibbon.rollout import Roller
+from robots.gibbon.swing_model import DROP, ELBOW, PITCH, SLIDE
+from robots.registry import build
+from sim_core.mechanism import Mechanism
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+START, UNKNOWNS = (1.2, -0.5, 2.0), np.array([-1.4, 0.9, -30.0, 12.0])
+
+
+@pytest.fixture(scope="module")
+def bars() -> Mechanism:
+    return build("gibbon", line="bars")
+
+
+def measured(simulation: Simulation, time: float = 0.0) -> Measured:
+    """What the robot of a simulation measures."""
+    out, (position, velocity, effort) = simulation.outputs(), simulation.joints()
+    hands = [Hand(*(out[f"hand_{hand}_{what}"] for what in ("x", "z", "vx", "vz"))) for hand in "ab"]
+    grips = "".join(hand for hand in "ab" if out[f"hand_{hand}_grips"] > 0.5)
+    joints = position[2], position[3], velocity[2], velocity[3]
+    return Measured(time, *joints, (hands[0], hands[1]), grips, effort[3])
+
+
+def test_the_elbows_path_has_the_jets_it_was_asked_for() -> None:
+    path = elbow_path(START, UNKNOWNS)
+    assert path.at(0.0) == pytest.approx(START)
+    assert path.at(0.9) == pytest.approx((-1.4, 0.0, 0.0), abs=1e-12)
+    h = 1e-5
+    before, now, after = (path.at(0.4 + k * h) for k in (-1, 0, 1))
+    assert now[1] == pytest.approx((after[0] - before[0]) / (2 * h), rel=1e-6)
+    assert now[2] == pytest.approx((after[1] - before[1]) / (2 * h), rel=1e-6)
+
+
+def test_the_rest_of_a_path_is_a_path_of_its_own() -> None:
+    path = elbow_path(START, UNKNOWNS)
+    rest = elbow_path(*remaining(path, 0.35))
+    for elapsed in (0.0, 0.2, 0.5):
+        assert rest.at(elapsed) == pytest.approx(path.at(0.35 + elapsed), abs=1e-9)
+
+
+def test_the_folded_elbow_spans_the_step() -> None:
+    beta = math.asin(0.9 / 1.2)
+    assert folded_elbow(0.9, (0.6, 0.6)) == pytest.approx(math.pi - 2 * beta)
+    assert folded_elbow(1.2, (0.6, 0.6)) == pytest.approx(0.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("hand", ["a", "b"])
+def test_a_plan_arrives_where_it_says_with_either_hand_gripping(bars: Mechanism, hand: str) -> None:
+    roller = Roller(beliefs_of(bars), hand)
+    elbow = folded_elbow(0.34, (0.31401, 0.31401))
+    roller.q[:] = 1.0, 0.0, (math.pi - elbow) / 2, elbow
+    assert roller.arrival().way == pytest.approx(0.66)
+    assert roller.arrival().gap == pytest.approx(0.0, abs=1e-12)
+    guess = np.array([-elbow, 0.65, 0.0, 0.0])
+    plan = plan_swing(roller, roller.q.copy(), roller.v.copy(), (elbow, 0.0, 0.0), guess, Task(1.34, torque_limit=14.0))
+    assert plan.arrival.gap == pytest.approx(0.0, abs=1e-4)
+    assert plan.arrival.way == pytest.approx(1.34, abs=1e-4)
+    assert plan.arrival.closing == pytest.approx(0.2, abs=0.01)
+    assert plan.peak_torque < 2.0
+
+
+def test_a_torque_limit_makes_a_plan_gentler_and_still_arrive() -> None:
+    rigid_line = replace(beliefs_of(build("gibbon", line="cable")), cable=None)
+    roller, elbow = Roller(rigid_line, "b"), folded_elbow(0.9, (0.6, 0.6))
+    roller.q[:] = 5.0, 0.0, (math.pi - elbow) / 2, elbow
+    q, v, guess = roller.q.copy(), roller.v.copy(), np.array([-elbow, 1.0, 0.0, 0.0])
+    free, bound = (
+        plan_swing(roller, q, v, (elbow, 0.0, 0.0), guess, Task(5.9, torque_limit=limit)) for limit in (30.0, 11.0)
+    )
+    assert bound.peak_torque < 0.95 * free.peak_torque
+    assert bound.arrival.gap == pytest.approx(0.0, abs=1e-4)
+    assert bound.arrival.way == pytest.approx(5.9, abs=1e-3)
+
+
+@pytest.mark.parametrize("hand", ["a", "b"])
+def test_the_planners_model_falls_as_the_robot_does(bars: Mechanism, hand: str) -> None:
+    simulation = Simulation(assemble(build("gibbon", line="bars", start=hand)), step_s=1e-3)
+    simulation.reset(q=simulation.state.q + np.array([0.0, 0.0, 0.3, 0.5]) * (1.0 if hand == "a" else 0.0))
+    simulation.set_effort({"elbow": 0.4})
+    roller = Roller(beliefs_of(bars), hand)
+    roller.q[:4], roller.v[:4] = rigid(measured(simulation), hand)
+    roller.tau[ELBOW] = elbow_of_robot(hand, 0.4)
+    simulation.advance(0.3)
+    roller.coast(0.3, 1e-3, 0)
+    q, v = rigid(measured(simulation), hand)
+    assert roller.q[[SLIDE, DROP, ELBOW]] == pytest.approx(q[[SLIDE, DROP, ELBOW]], abs=1e-6)
+    assert math.remainder(roller.q[PITCH] - q[PITCH], math.tau) == pytest.approx(0.0, abs=1e-6)
+    assert roller.v[:4] == pytest.approx(v, abs=1e-5)
+
+
+def test_the_line_at_rest_tells_its_tension() -> None:
+    believed = beliefs_of(build("gibbon", line="cable", tension=5000.0, modes=12))
+    assert believed.cable is not None
+    there = Simulation(assemble(build("gibbon", line="cable", tension=4500.0, modes=24)), step_s=1e-3)
+    pilot = Pilot(believed, Gait(step=0.9, end=19.5, torque_limit=27.0))
+    pilot.see(measured(there))
+    assert pilot.line is not None
+    assert pilot.line.tension_scale == pytest.approx(0.9, abs=0.01)
+
+
+def test_the_estimate_of_the_line_swings_as_its_modes_do() -> None:
+    believed = beliefs_of(build("gibbon", line="cable", modes=6))
+    assert believed.cable is not None
+    line = LineEstimate(believed.cable, 0.0, [], 0.05)
+    line._x[:] = 0.0
+    line._x[-1] = 1.0
+    line._x[1] = 0.01
+    w, damping = line.model.frequencies[1], 0.01
+    for _ in range(50):
+        line.predict(4e-3, [])
+    expected = 0.01 * math.exp(-damping * w * 0.2) * math.cos(w * math.sqrt(1 - damping**2) * 0.2)
+    assert line.amplitude[1] == pytest.approx(expected, abs=2e-4)
+    assert line.amplitude[[0, 2, 3]] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_estimate_follows_hands_that_move_with_the_line() -> None:
+    believed = beliefs_of(build("gibbon", line="cable", modes=6))
+    assert believed.cable is not None
+    resting = [HandOnLine(8.0, 0.2, 0.0, 50.0)]
+    line = LineEstimate(believed.cable, 9.81, resting, 0.05)
+    line.correct([HandOnLine(8.0, 0.22, 0.3, 50.0)])
+    shape = line.model.shape(8.0)
+    assert 0.2 < shape @ line.amplitude <= 0.22
+    assert 0.0 < shape @ line.rate <= 0.3
