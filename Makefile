@@ -15,7 +15,7 @@ demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds
 	$(BIN)/armswing view gibbon_cable.mcap --png demo.png || test $$? -eq 3
 
 picture: $(INSTALLED)             # the README's pictures, drawn anew
-	$(BIN)/armswing launch launch/gibbon_cable.toml --set sim.mode=lockstep
+	$(BIN)/armswing launch launch/gibbon_cable.toml --duration 18.6 --set sim.mode=lockstep
 	$(BIN)/armswing view gibbon_cable.mcap --png docs/gibbon.png
 	$(BIN)/armswing launch launch/rotary_pendulum.toml --duration $(DURATION)
 	$(BIN)/armswing view demo.mcap --png docs/rotary_pendulum.png
