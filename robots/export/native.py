@@ -86,7 +86,7 @@ def interface_of(mechanism: Mechanism) -> Interface:
     prefix = identifier(mechanism.name)
     first = mechanism.configurations[0].name
     n_rows = len(derivation.facts["row_names"])  # type: ignore[arg-type]
-    p = {4: "p"} if mechanism.tunables else {}
+    p = {4: "p"} if mechanism.parameter_names else {}
     lam = {1: "lam"} if n_rows else {}
     functions = {
         "inverse_dynamics": derivation.functions["inverse_dynamics"],
@@ -102,13 +102,19 @@ def interface_of(mechanism: Mechanism) -> Interface:
     return Interface(mechanism, prefix, coordinates, n_rows, functions, derivation.twins, signatures)
 
 
+def _parameters(mechanism: Mechanism) -> dict[str, float]:
+    """The numbers that the functions take as p, and their values."""
+    values = map(float, mechanism.parameter_values(0))
+    return dict(zip(mechanism.parameter_names, values, strict=True))
+
+
 def _about(interface: Interface, title: str) -> str:
     mechanism, N = interface.mechanism, interface.prefix.upper()
     units = _units(interface)
     lines = [f"  {k:3} {name} ({units[k]})" for k, name in enumerate(interface.coordinates)]
     bodies = [f"  {k:3} {body.name}" for k, body in enumerate(mechanism.bodies)]
-    tunables = [f"  {k:3} {t.name} = {float(t.value)!r}" for k, t in enumerate(mechanism.tunables)]
-    parameters = f"\n\nParameters, in the order of p [{N}_N_P]:\n" + "\n".join(tunables) if tunables else ""
+    values = [f"  {k:3} {name} = {value!r}" for k, (name, value) in enumerate(_parameters(mechanism).items())]
+    parameters = f"\n\nParameters, in the order of p [{N}_N_P]:\n" + "\n".join(values) if values else ""
     text = HOW.format(
         title=title,
         mechanism=mechanism.name,
@@ -144,7 +150,7 @@ def header(interface: Interface) -> str:
     N, mechanism = interface.prefix.upper(), interface.mechanism
     sizes = {"N_Q": len(interface.coordinates), "N_BODIES": len(mechanism.bodies)}
     sizes |= {"N_ROWS": interface.n_rows} if interface.n_rows else {}
-    sizes |= {"N_P": len(mechanism.tunables)} if mechanism.tunables else {}
+    sizes |= {"N_P": len(mechanism.parameter_names)} if mechanism.parameter_names else {}
     lines = [_about(interface, f"{mechanism.name}: inverse dynamics, forward dynamics, forward kinematics.")]
     lines += ["", f"#ifndef {N}_H", f"#define {N}_H", ""]
     lines += [f"#define {N}_{name} {size}" for name, size in sizes.items()]
@@ -174,8 +180,8 @@ def source(interface: Interface) -> str:
 def example(interface: Interface) -> str:
     """A program that calls the three functions and prints what they give."""
     N, prefix, mechanism = interface.prefix.upper(), interface.prefix, interface.mechanism
-    p = f"    const double p[{N}_N_P] = {{{', '.join(repr(float(t.value)) for t in mechanism.tunables)}}};"
-    with_p, rows = (", p" if mechanism.tunables else ""), (", lam" if interface.n_rows else "")
+    p = f"    const double p[{N}_N_P] = {{{', '.join(map(repr, _parameters(mechanism).values()))}}};"
+    with_p, rows = (", p" if mechanism.parameter_names else ""), (", lam" if interface.n_rows else "")
     start = ", ".join(repr(float(value)) for value in mechanism.initial_q)
     lines = [
         f"/* cc -O2 {prefix}_example.c {prefix}.c -lm -o {prefix}_example   (or {prefix}.o for {prefix}.c)",
@@ -195,7 +201,7 @@ def example(interface: Interface) -> str:
         f"    const double start[{N}_N_Q] = {{{start}}};",
         f"    double q[{N}_N_Q], v[{N}_N_Q], a[{N}_N_Q], tau[{N}_N_Q];",
         f"    double positions[3 * {N}_N_BODIES], rotations[9 * {N}_N_BODIES];",
-        *([p] if mechanism.tunables else []),
+        *([p] if mechanism.parameter_names else []),
         *([f"    double lam[{N}_N_ROWS];"] if interface.n_rows else []),
         f"    for (int i = 0; i < {N}_N_Q; ++i) {{",
         "        q[i] = start[i] + 0.01 * (i + 1);",

@@ -15,7 +15,8 @@ import sim_core
 from robots.export.native import TARGETS, export_files
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism import Anchored, Body, Joint, Mechanism, Tunable, X
+from sim_core.quantities import Captured
 from sim_core.system import assemble
 
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of ELF
@@ -131,3 +132,23 @@ def test_what_cannot_be_exported_is_said_in_one_line() -> None:
 def test_beams_are_refused_by_name() -> None:
     with pytest.raises(InvalidRequest, match="'lipinski_pendulum' has beams 'beam'; C and object files take rigid"):
         export_files(build("lipinski_pendulum"), "c")
+
+
+def test_a_captured_number_is_a_parameter_of_the_functions_too() -> None:
+    block = Body(name="block", mass=2.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0))
+    latch = Anchored(name="latch", body="block", point=(0.0, 0.0, 0.0), axis=X, at=Captured("place", 0.25))
+    mechanism = Mechanism(
+        name="rail",
+        coordinates="joint",
+        bodies=(block,),
+        joints=(Joint(name="slide", kind="prismatic", child="block", axis=X, damping=Tunable("oil", 0.5)),),
+        constraints=(latch,),
+        initial_q=(0.25,),
+        initial_v=(0.0,),
+    )
+    files = export_files(mechanism, "c")
+    text = files["rail.h"].decode()
+    assert "#define RAIL_N_P 2" in text
+    assert "0 oil = 0.5" in text
+    assert "1 place = 0.25" in text
+    assert "p[RAIL_N_P] = {0.5, 0.25}" in files["rail_example.c"].decode()
