@@ -341,6 +341,7 @@ class SimServer:
             "step_max_s": self.step_times.largest_ns * 1e-9,
             "round_trip_p50_s": self.round_trips.quantile_s(0.50),
             "round_trip_p99_s": self.round_trips.quantile_s(0.99),
+            "round_trip_max_s": self.round_trips.largest_ns * 1e-9,
         }
 
     def _say(self, name: str, message: Message) -> None:

@@ -13,7 +13,8 @@ REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
-    | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "peak_phi", "peak_phidot"}
+    | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
+    | {"peak_phi", "peak_phidot"}
     | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
 
@@ -91,6 +92,7 @@ class Summary(msgspec.Struct, kw_only=True):
     step_p99_s: float | None = None
     round_trip_p50_s: float | None = None
     round_trip_p99_s: float | None = None
+    round_trip_max_s: float | None = None
     peak_phi: float | None = None
     peak_phidot: float | None = None
     energy: float | None = None

@@ -29,6 +29,7 @@ BENCHMARKS = (
     "gibbon",
     "laws",
     "messages",
+    "network",
     "recorder",
     "startup",
     "footprint",

@@ -256,6 +256,26 @@ def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> N
     assert "springs" not in capsys.readouterr().out
 
 
+def test_a_robot_with_switches_and_configurations_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "show", "gibbon", "--param", "start=a", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["starts_in"], shown["start_violates"]) == ("a", "")
+    assert shown["beams"][0]["tension"] == shown["tunables"]["tension"] == 5000.0
+    assert run(["robot", "show", "gibbon", "--param", "line=bars"]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {
+        "configurations: both, a, b, none, fallen; it starts in both",
+        "grip_a none, a switch 1 is on, 0 off effort",
+    } <= set(rows)
+
+
+def test_every_robot_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in names():
+        for form in ([], ["--json"]):
+            assert run(["robot", "show", name, *form]) == 0
+            assert name in capsys.readouterr().out
+
+
 def test_a_robot_is_exported_to_a_file_or_to_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

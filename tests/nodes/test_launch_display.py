@@ -16,6 +16,7 @@ from nodes.runtime.plan import Plan
 from nodes.runtime.summary import ListenerLoss, Summary, figure_text, seconds_text
 from nodes.runtime.supervisor import Child, Failure, Program
 from nodes.wire.domain import domain_folder
+from nodes.wire.registry import Registry
 
 SIM = NodeLine("sim", 101, "running", 0, "commands 1000")
 DAMPER = NodeLine("damper", 102, "ready", 7, "")
@@ -111,7 +112,7 @@ def test_a_run_of_less_than_a_second_is_no_word_against_the_computer() -> None:
 def test_a_failed_node_s_lines_are_shown_once(
     seen: int, make_plan: Callable[..., Plan], domain: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    launch = Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0)
+    launch = Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0, Registry(0))
     lines = ["Traceback (most recent call last):", "  in on_message", "RuntimeError: no"]
     child = Child(Program("damp", []), Log(domain_folder(domain) / "damp.log"))
     launch._supervisor.children["damp"] = child
@@ -151,5 +152,5 @@ class Asked:
 
 def test_a_launch_resumes_only_what_nobody_paused(make_plan: Callable[..., Plan], domain: int) -> None:
     observer: Any = Asked()
-    Launch(make_plan(), observer, Display(None), 0.0)._resume()
+    Launch(make_plan(), observer, Display(None), 0.0, Registry(0))._resume()
     assert observer.calls == [("sim", "resume", {"first": True})]

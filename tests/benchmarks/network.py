@@ -1,0 +1,175 @@
+"""The round trip between two computers: ours beside bare pyzmq with and without CURVE, on one link, in the same run.
+
+    python tests/benchmarks/network.py [--json FILE]
+
+The computers are network namespaces joined by a veth pair, so that the link itself costs next to nothing. Ours is the
+real server at 1 kHz with a controller on the other host, and always has keys. Needs the right to make namespaces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
+from nodes.wire import keys
+from nodes.wire.codec import decode, encode
+from nodes.wire.messages import JointCommand, RobotState
+
+HERE = Path(__file__).resolve()
+STATE, COMMAND = "rotary_pendulum/state", "rotary_pendulum/command"
+REPEATS, SECONDS = 3, 3.0
+PORTS = (17500, 17501)  # of states, of commands
+PLAN = """
+[hosts]
+desk = "{desk}"
+robot = "{robot}"
+[sim]
+robot = "rotary_pendulum"
+host = "desk"
+[[nodes]]
+name = "answer"
+run = "{file}:Answer"
+host = "robot"
+"""
+
+
+def loaded(file: Path) -> Any:
+    """A Python file as a module."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(str(file))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def ours(hosts: Any) -> list[float]:
+    """p50, p99 and maximum of state -> controller on the other host -> command, seconds."""
+    file = hosts.desk.folder / "plan.toml"
+    addresses = {host.name: host.address for host in hosts}
+    file.write_text(PLAN.format(**addresses, file=HERE.with_name("messages.py")))
+    there = hosts.robot.start("launch", file, "--host", "robot")
+    here = hosts.desk.start("launch", file, "--duration", SECONDS, "--json", "summary.json")
+    if here.end() or there.end():
+        raise RuntimeError(here.output + there.output)
+    summary = json.loads((hosts.desk.work / "summary.json").read_text())
+    return [summary[f"round_trip_{which}_s"] for which in ("p50", "p99", "max")]
+
+
+def bare(hosts: Any, with_keys: bool) -> list[float]:
+    """The same of two bare sockets on each host."""
+    words = [host.address for host in hosts] + (["keys"] if with_keys else [])
+    echo = hosts.robot.python(HERE, "--bare", "echo", *words)
+    ping = hosts.desk.python(HERE, "--bare", "ping", *words)
+    if ping.end():
+        raise RuntimeError(ping.output)
+    echo.stop(9)
+    found: list[float] = json.loads(ping.output)
+    return found
+
+
+def sockets(publish: str, subscribe: str, other: str, with_keys: bool) -> tuple[Any, Any]:
+    """A bound PUB and a SUB connected to the other host's, by CURVE with the key of host `other`."""
+    context = zmq.Context.instance()
+    out, back = context.socket(zmq.PUB), context.socket(zmq.SUB)
+    if with_keys:
+        keys.be_server(out)
+        keys.be_client(back, keys.key_of_host(other))
+    back.setsockopt(zmq.SUBSCRIBE, b"")
+    out.bind(f"tcp://{publish}")
+    back.connect(f"tcp://{subscribe}")
+    return out, back
+
+
+def ping(desk: str, robot: str, with_keys: bool) -> list[float]:
+    """Say a state a thousand times a second and wait for the command."""
+    out, back = sockets(f"{desk}:{PORTS[0]}", f"{robot}:{PORTS[1]}", "robot", with_keys)
+    numbers = [0.123456789, -1.987654321]
+    tip = {"tip_x": 0.0847467, "tip_y": 0.0176927, "tip_z": -0.1279490}
+    joints = {"position": numbers, "velocity": numbers, "effort": numbers}
+    state = RobotState(name=["arm", "pendulum"], **joints, energy=0.0123, outputs=tip)
+    while not back.poll(10):
+        out.send_multipart([STATE.encode(), encode(state)])
+    while back.poll(100):
+        back.recv_multipart()
+    tighten_timer_slack()
+    pacer, durations = Pacer(1e-3), Durations()
+    for _ in range(round(SECONDS * 1e3)):
+        pacer.wait()
+        payload = encode(state)
+        began = time.perf_counter_ns()
+        out.send_multipart([STATE.encode(), payload])
+        decode(COMMAND, back.recv_multipart()[1])
+        durations.add(time.perf_counter_ns() - began)
+    return [durations.quantile_s(0.5), durations.quantile_s(0.99), durations.largest_ns * 1e-9]
+
+
+def echo(desk: str, robot: str, with_keys: bool) -> None:
+    """Answer each state with a command."""
+    out, back = sockets(f"{robot}:{PORTS[1]}", f"{desk}:{PORTS[0]}", "desk", with_keys)
+    while True:
+        state: Any = decode(STATE, back.recv_multipart()[1])
+        command = JointCommand(name=["arm"], value=[-0.01 * state.velocity[0]], answers=state.seq)
+        out.send_multipart([COMMAND.encode(), encode(command)])
+
+
+def measure() -> dict[str, float]:
+    """All figures; ours and the peers by turns."""
+    network = loaded(HERE.parents[1] / "network" / "conftest.py")
+    runs: dict[str, list[list[float]]] = {"ours": [], "raw_curve": [], "raw_plain": []}
+    for _ in range(REPEATS):
+        with tempfile.TemporaryDirectory(prefix="an-", dir="/tmp") as folder:
+            hosts = network.Hosts(Path(folder))
+            try:
+                hosts.open()
+                hosts.exchange_keys()
+                runs["ours"].append(ours(hosts))
+                runs["raw_curve"].append(bare(hosts, with_keys=True))
+                runs["raw_plain"].append(bare(hosts, with_keys=False))
+            finally:
+                hosts.close()
+    figures = {
+        f"{who}_round_trip_{which}_s": (max if which == "max" else statistics.median)(run[index] for run in found)
+        for who, found in runs.items()
+        for index, which in enumerate(("p50", "p99", "max"))
+    }
+    figures["ratio_to_raw_curve"] = figures["ours_round_trip_p50_s"] / figures["raw_curve_round_trip_p50_s"]
+    return figures
+
+
+def main(json_path: str | None = None) -> dict[str, float]:
+    """Measure, print the table, write it as JSON when asked to; the figures, SI units."""
+    try:
+        figures = measure()
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        print(f"not measured: network namespaces cannot be made here: {error}")
+        figures = {}
+    rows = {"ours": "ours, keys", "raw_curve": "bare pyzmq, CURVE", "raw_plain": "bare pyzmq, no keys"}
+    for who, words in rows.items() if figures else ():
+        p50, p99, worst = (1e6 * figures[f"{who}_round_trip_{which}_s"] for which in ("p50", "p99", "max"))
+        print(f"two hosts, round trip at 1 kHz, us  {words:20}  p50 {p50:6.0f}  p99 {p99:6.0f}  max {worst:7.0f}")
+    if json_path is not None:
+        Path(json_path).write_text(json.dumps(figures, indent=2) + "\n")
+    return figures
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", metavar="FILE", help="write the figures to FILE")
+    parser.add_argument("--bare", nargs="+", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.bare:
+        what, desk, robot, *rest = arguments.bare
+        print(json.dumps({"ping": ping, "echo": echo}[what](desk, robot, bool(rest))))
+    else:
+        main(arguments.json)
