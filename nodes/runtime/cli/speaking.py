@@ -84,7 +84,7 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
                 said += 1
                 wait(1.0 / rate_hz)
         if said and isinstance(message, JointCommand):
-            _check_taken(client, publisher, said)
+            _check_taken(client, publisher, topic, said)
     finally:
         link.close()
         publisher.close()
@@ -133,7 +133,7 @@ def _check_commandable(client: Client, topic: str) -> None:
         raise InputError("in lockstep the simulation takes commands of the nodes of its launch file only")
 
 
-def _check_taken(client: Client, publisher: Publisher, said: int) -> None:
+def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) -> None:
     """Wait until the simulation has answered for our commands; what it refused is an error with its reason."""
     deadline = time.monotonic() + TAKEN_S
     while True:
@@ -144,7 +144,7 @@ def _check_taken(client: Client, publisher: Publisher, said: int) -> None:
             break
         _serve_until(publisher, time.monotonic() + SERVE_S)
     if refused["count"]:
-        raise UnavailableError(f"the simulation refused {refused['count']} of {said}: {refused['reason']}")
+        raise UnavailableError(f"the simulation refuses {topic!r}: {refused['reason']}")
     if not taken:
         raise UnavailableError(f"the simulation took none of {said} commands; it is {status['state']}")
 

@@ -144,7 +144,9 @@ def test_a_node_that_fails_at_its_start_ends_the_launch_at_once(ground: Any) -> 
 def test_a_controller_that_is_always_refused_is_told_why_in_the_summary(ground: Any) -> None:
     plan = ground.launch_file(ground.node("Damper"))
     done = ground.run("launch", plan, "--duration", "0.3", "--set", "damper.joint=amr", "--json", "summary.json")
-    reason = "'rotary_pendulum/command': 'rotary_pendulum' has no actuator 'amr'; its actuators are arm"
+    reason = (
+        "'rotary_pendulum/command': 'rotary_pendulum' has no actuator 'amr'; its actuators are arm; did you mean 'arm'?"
+    )
     assert re.search(rf"messages refused +sim \d+, the last on {re.escape(reason)}\n", done.stdout), done.stdout
     assert json.loads((ground.folder / "summary.json").read_text())["nodes"]["sim"]["last_refusal"] == reason
 
