@@ -17,7 +17,7 @@ from nodes.runtime.plan import SimPlan
 from nodes.wire.messages import JointCommand, Message, RobotState
 
 MOST_WAITING = 4096  # commands on their way
-JUST_BEGUN_S = 0.1  # of a model that is so young, the robot is no younger
+KEPT = 1000  # ticks of which the quickest message tells how far two clocks are apart
 
 
 class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -34,25 +34,22 @@ class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=T
 class Hardware(Node):
     """Takes the same commands as the model and says `measured`, what the robot's own sensors make of its state.
 
-    In lockstep it lives in simulation time, which it reads from the model's states: equal seeds give equal samples, and
-    without any difference it is the model. In realtime it begins with the model and lives in the time of its computer,
-    as a robot does, and its clock is that of `measured`'s stamps and of the round trips that ask for it.
+    It lives in simulation time, which it reads from the model's states: so it pauses and resets with the run, and in
+    lockstep equal seeds give equal samples. Without any difference it is the model. Its clock, which stamps `measured`,
+    is in lockstep beside simulation time, and in realtime beside that of its computer, as a robot's is.
     """
 
     listens = {"state": RobotState, "command": JointCommand}
     speaks = {"measured": RobotState}
     Params = HardwareParams
-    rate_hz = 500.0
+    rate_hz = 200.0
     has_own_clock = True
 
     @classmethod
     def check(cls, params: HardwareParams, plan: Mapping[str, Any]) -> None:
         sim = msgspec.convert(plan["sim"], SimPlan)
-        if sim.mode == "fast" or (sim.mode == "realtime" and sim.speed != 1.0):
-            how = "mode 'fast'" if sim.mode == "fast" else f"speed {sim.speed:g}"
-            raise ValueError(
-                f'a robot keeps no pace with {how}; mode = "lockstep", or "realtime" at speed 1, has it do so'
-            )
+        if sim.mode == "fast":
+            raise ValueError('mode \'fast\' waits for no robot; "lockstep" and "realtime" do')
         mechanism = mechanism_of(sim, params)
         spread("gain", params.gain, [actuator.name for actuator in mechanism.actuators], "actuator")
         Sensors(params, [joint.name for joint in mechanism.moving_joints], sim.step_s, np.random.default_rng(0))
@@ -63,7 +60,9 @@ class Hardware(Node):
         self._plant = Plant(msgspec.convert(context.plan["sim"], SimPlan), self._params)
         self._sensors = self._new_sensors()
         self._refused = self._commands = 0
-        self._host_s = 0.0  # time of its computer
+        self._host_s = self._asked_s = 0.0  # time of its computer: now, and when it was first asked
+        self._apart: deque[float] = deque(maxlen=KEPT)  # s, of its computer's clock and the stamps of sending
+        self._sent_s, self._sent_at, self._is_new = 0.0, 0.0, False  # of the latest state
         self._switched_on = self._first_state = math.nan  # by its computer's clock; by simulation time
         self._begin(0.0)
         return None
@@ -86,34 +85,43 @@ class Hardware(Node):
     def on_message(self, name: str, message: Message) -> Iterator[tuple[str, Message]]:
         """A state says what time it is, a command what to do from its time on."""
         if isinstance(message, RobotState):
-            if self._context.clock:
-                self._begin_with(message.timestamp)
-            else:
-                yield from self._advance(message.timestamp)
+            self._sent_s, self._sent_at, self._is_new = 1e-9 * message.sent_ns, message.timestamp, True
+            self._begin_with(message.timestamp)
+            yield from self._advance(message.timestamp)
         elif isinstance(message, JointCommand):
-            since = self._time
-            if not self._context.clock:  # a node that is not called each step hears several at once
-                yield from self._advance(message.timestamp)
-                since = max(message.timestamp, self._time)
-            self._waiting.append((since + self._params.command_delay_ms * 1e-3, message))
+            yield from self._advance(message.timestamp)  # a node that is not called each step hears several at once
+            due = max(message.timestamp, self._time) + self._params.command_delay_ms * 1e-3
+            self._waiting.append((due, message))
 
-    def on_tick(self, now: float) -> Iterator[tuple[str, Message]]:
-        """With a clock of its own, go on to what its computer's clock says."""
-        if self._context.clock and not math.isnan(self._switched_on):
-            yield from self._advance(self._host_s - self._switched_on)
+    def on_tick(self, now: float) -> Outgoing:
+        """See how far the computer's clock is from that of who says states: the quickest message tells best."""
+        if self._is_new and self._context.clock:
+            self._apart.append(self._host_s - self._sent_s)
+            self._is_new = False
+        return None
+
+    def _host_at(self, time: float) -> float:
+        """Its computer's time at a simulation time of about now, s."""
+        return self._sent_s + min(self._apart, default=0.0) + time - self._sent_at
 
     def clock_ns(self, host_ns: int) -> int:
-        """What its clock shows: offset, drift and step count from when it was switched on."""
+        """What its clock shows: ahead, gaining from when it was first asked, put forward in the robot's time."""
         self._host_s = 1e-9 * host_ns
-        t = 0.0 if math.isnan(self._switched_on) else self._host_s - self._switched_on
-        return host_ns + round(1e9 * (self._params.clock.at(t) - t))
+        self._asked_s = self._asked_s or self._host_s
+        return host_ns + round(1e9 * self._ahead_s(self._host_s))
+
+    def _ahead_s(self, host_s: float) -> float:
+        """By how much its clock is ahead of its computer's."""
+        clock = self._params.clock
+        steps = not math.isnan(self._switched_on) and host_s >= self._switched_on + clock.step_at_s
+        return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
 
     def _begin_with(self, time: float) -> None:
-        """Switch the robot on when the model begins to move."""
+        """Note when the model began to move."""
         if math.isnan(self._first_state):
             self._first_state = time
         elif math.isnan(self._switched_on) and time > self._first_state:
-            self._switched_on = self._host_s - (time if time < JUST_BEGUN_S else 0.0)
+            self._switched_on = self._host_at(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
         """The robot is put back to its start too, wherever the model was put."""
@@ -125,7 +133,7 @@ class Hardware(Node):
     def _begin(self, time: float) -> None:
         self._plant.reset()
         self._sensors.restart()
-        self._origin, self._said_first = (0.0 if self._context.clock else time), False
+        self._origin, self._said_first = time, False
         self._switched_on = self._first_state = math.nan
         self._waiting: deque[tuple[float, JointCommand]] = deque(maxlen=MOST_WAITING)
 
@@ -139,8 +147,7 @@ class Hardware(Node):
     def _advance(self, time: float) -> Iterator[tuple[str, Message]]:
         """Go on to this simulation time, and say what was sampled on the way."""
         if not self._said_first:
-            self._said_first = True
-            self._origin = 0.0 if self._context.clock else time  # who comes late begins where time is
+            self._origin, self._said_first = time, True  # who comes late begins where time is
             yield from self._sample()
         for _ in range(math.floor((time - self._time) / self._plant.step_s + 0.5)):
             self._follow()
@@ -153,8 +160,8 @@ class Hardware(Node):
         if sample is None:
             return
         if self._context.clock:
-            sample.timestamp += self._switched_on
-            sample.clock = self._context.clock
+            host_s = self._host_at(self._time)
+            sample.timestamp, sample.clock = host_s + self._ahead_s(host_s), self._context.clock
         yield "measured", sample
 
     def _follow(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
@@ -44,6 +44,12 @@ class Recorder(Node):
     Params = RecorderParams
     rate_hz = 20.0
     serves = {"recording": "the file, messages and bytes written, and what went wrong last"}
+
+    @classmethod
+    def check(cls, params: RecorderParams, plan: Mapping[str, Any]) -> None:
+        folder = Path(params.file).absolute().parent
+        if not folder.is_dir():
+            raise ValueError(f"file is {params.file!r}; there is no folder {str(folder)!r}")
 
     def __init__(self) -> None:
         self._writer: RecordingWriter | None = None

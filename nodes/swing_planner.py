@@ -21,6 +21,7 @@ from robots.registry import build
 from sim_core.mechanism import Mechanism
 
 OUTPUTS = tuple(f"hand_{hand}_{what}" for hand in HANDS for what in ("x", "z", "vx", "vz", "grips"))
+BODIES = ("trolley", "hand_a", "arm_a", "arm_b", "hand_b")
 PATH_POINTS = 40
 
 
@@ -133,8 +134,11 @@ def believed(params: SwingPlannerParams, plan: Mapping[str, Any], robot: str) ->
     """The description that the planner believes in."""
     given = plan.get("sim", {}).get("parameters", {}) if not params.robot else {}
     mechanism = build(params.robot or robot, **{**given, **params.parameters})
-    if "arm_a" not in [body.name for body in mechanism.bodies]:
-        raise ValueError(f"the model {mechanism.name!r} is no gibbon: it has no body 'arm_a'")
+    names = [body.name for body in mechanism.bodies]
+    if missing := [body for body in BODIES if body not in names]:
+        raise ValueError(f"the model {mechanism.name!r} is no gibbon: it has no body {missing[0]!r}")
+    if more := [body for body in names if body not in BODIES]:
+        raise ValueError(f"swings are planned for two arms alone; the model {mechanism.name!r} has a body {more[0]!r}")
     return mechanism
 
 

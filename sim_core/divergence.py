@@ -23,6 +23,7 @@ WHAT_ENDED = {  # the reason, and the same in words
     STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
     NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
 }
+LEAP = 0.05  # of a beam's length: more in a step is no motion but divergence
 
 
 def divergence(

@@ -215,7 +215,8 @@ class Simulation:
     def snapshot(self) -> State:
         """A copy of everything that determines what comes next."""
         w = self._w
-        q, v, u, p, U = (array.copy() for array in (w.q, w.v, w.u, w.p, w.U))
+        arrays = [w.q, w.v, w.u, w.p, w.U]
+        q, v, u, p, U = (array.copy() for array in arrays)
         rest = [w.turns.copy(), w.peaks.copy(), w.stepper_memory.copy(), w.stabilizer_memory.copy()]
         return State(self._tick, q, v, u, p, U, self._configuration, *rest)
 
@@ -275,7 +276,8 @@ class Simulation:
     def _warn_if_open(self) -> None:
         self.violation()  # fills the rows
         mechanism, w, rows = self.system.mechanism, self._w, self.system.configurations[0]
-        if found := violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot):
+        found = violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot[: rows.n_rows])
+        if found:
             warnings.warn(start_line(mechanism, found), StartWarning, stacklevel=3)
 
     def _refresh(self) -> None:

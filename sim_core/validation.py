@@ -8,6 +8,7 @@ import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin, get_type_hints
 
+from sim_core.changes import check_changes
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.validation import check_beams
 from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation
@@ -47,7 +48,7 @@ def validate(mechanism: Mechanism) -> None:
         _check_actuator(actuator, f"{owner}: actuator {actuator.name!r}")
     for spring in mechanism.springs:
         _check_damping(spring.damping, "N s/m", f"{owner}: spring {spring.name!r}")
-    _check_configurations(mechanism, owner)
+    check_changes(mechanism, owner)
     check_beams(mechanism, owner)
     _check_arrows(mechanism, owner)
     _check_start(mechanism, owner)
@@ -223,16 +224,6 @@ def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
     for parent in carried:
         carried += [joint.child for joint in mechanism.joints if joint.parent == parent and joint.child not in carried]
     return [body for body in mechanism.bodies if body.name in carried]
-
-
-def _check_configurations(mechanism: Mechanism, owner: str) -> None:
-    names = [configuration.name for configuration in mechanism.configurations]
-    if mechanism.start and mechanism.start not in names:
-        raise UnknownName(owner, "configuration", mechanism.start, names)
-    for guard in mechanism.guards:
-        for end in (guard.source, guard.target):
-            if end not in names:
-                raise UnknownName(f"{owner}: guard {guard.name!r}", "configuration", end, names)
 
 
 def _check_arrows(mechanism: Mechanism, owner: str) -> None:

@@ -18,8 +18,10 @@ AT_REST = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 COILS = 7
 COIL_WIDTH = 0.011  # of the picture's size, and never more than this part of the spring's length:
 SLIMMEST = 0.2
-WHOLE = 2.0  # times the size of all that the bodies do: what stands beside them is shown whole up to that
-BESIDE = 0.2  # of that size: how much around the bodies is shown of what is larger
+# what stands beside the bodies is shown whole up to so many times the size of all that they do; of what is larger, so
+# much of that size around them. Of a journey, so many times longer than high, less, and that of its height
+WHOLE, BESIDE = 2.0, 0.2
+JOURNEY, WHOLE_JOURNEY, BESIDE_JOURNEY = 2.2, 1.3, 0.5
 LONGEST_ARROW = 0.2  # of the picture's size
 SMALLEST_ARROW = 0.005  # of the largest force: below it no arrow is drawn
 LINE_WIDTH, OVERLAY_WIDTH = 3.5, 2.0
@@ -152,11 +154,12 @@ def around(bodies: Floats, beside: Floats) -> Floats:
     if len(beside) == 0 or len(bodies) == 0:
         return np.zeros((0, 3))
     low, high = bodies.min(axis=0), bodies.max(axis=0)
-    size = float((high - low).max())
-    if float(np.ptp(np.concatenate([bodies, beside]), axis=0).max()) <= WHOLE * size:
+    _, height, size = sorted((high - low).tolist())
+    journey = size > JOURNEY * height
+    if float(np.ptp(np.concatenate([bodies, beside]), axis=0).max()) <= (WHOLE_JOURNEY if journey else WHOLE) * size:
         return beside
-    inside = ((beside >= low - BESIDE * size) & (beside <= high + BESIDE * size)).all(axis=1)
-    return beside[inside]
+    margin = BESIDE_JOURNEY * height if journey else BESIDE * size
+    return beside[((beside >= low - margin) & (beside <= high + margin)).all(axis=1)]
 
 
 def _words(name: str) -> str:

@@ -314,7 +314,7 @@ def diverged_text(signals: Signals) -> str:
 
 
 def _key(mark: str, name: str, color: str) -> str:
-    return f"<span style='color:{color}'>{mark}</span>&nbsp;{html.escape(name)}"
+    return f"<span style='color:{color}'>{mark}</span>&nbsp;{html.escape(name).replace(' ', '&nbsp;')}"
 
 
 def _label(text: str, name: str) -> Any:

@@ -52,7 +52,7 @@ class ModelOfRobot:
         if self.mechanism.coordinates != "joint" or any(joint.kind == "planar" for joint in moving):
             raise ValueError(f"the model {name!r} is not in joint coordinates; see its parameters")
         self.names = [joint.name for joint in moving]
-        driven = {actuator.joint: actuator for actuator in self.mechanism.actuators}
+        driven = {actuator.joint: actuator for actuator in self.mechanism.actuators if actuator.joint}
         self.joints = list(params.joints or [joint for joint in self.names if joint in driven])
         for joint in self.joints:
             if joint not in driven:

@@ -35,6 +35,18 @@ class JointPosition(Node):
     Params = JointPositionParams
 
     @classmethod
+    def check(cls, params: JointPositionParams, plan: Mapping[str, Any]) -> None:
+        from robots.registry import build  # not in the node's own process
+
+        sim = plan.get("sim", {})
+        for actuator in build(sim["robot"], **sim.get("parameters", {})).actuators if sim.get("robot") else ():
+            if actuator.name in params.joints and actuator.servo is None:
+                raise ValueError(
+                    f"joints: actuator {actuator.name!r} of {sim['robot']!r} has no servo, which follows positions; "
+                    "controllers of effort drive it"
+                )
+
+    @classmethod
     def commands(cls, params: JointPositionParams, plan: Mapping[str, Any]) -> Collection[str] | None:
         return params.joints
 

@@ -20,6 +20,7 @@ WINDOW = 8  # exchanges of which only the quickest counts, as in NTP's clock fil
 FEWEST = 3  # quickest exchanges for an offset and a drift
 RESOLUTION_S = 1e-6  # of the stamps; no uncertainty is below
 USUAL_DRIFT = 2e-4  # s per s, standard deviation of clocks that nothing is known of yet
+SLOPES = 101  # drifts that are looked at
 MAX_DRIFT = 5e-4  # of a clock that is not broken
 
 
@@ -61,8 +62,8 @@ class Clock:
     """Their clock since its last step: theirs = ours + offset + drift (ours - since).
 
     offset_s, drift          at `since`; drift in s per s
-    sigma_s, drift_sigma     standard deviations, from the scatter of the quickest exchanges
-    bound_s                  no asymmetry of the ways can put the offset off by more: half the quickest time on the way
+    sigma_s, drift_sigma     standard deviations over all offsets and drifts that no exchange rules out
+    bound_s                  no asymmetry of the ways can put the offset off by more: what all exchanges leave possible
     steps                    where it was put forward or back before, in order
     exchanges                that were used, after filtering
     """
@@ -89,15 +90,14 @@ class Clock:
         return (theirs - self.offset_s + self.drift * self.since) / (1.0 + self.drift)
 
     def uncertainty_at(self, ours: float) -> float:
-        """Standard deviation of `offset_at`, s, with the bound of an asymmetry beside it."""
-        scatter = float(np.hypot(self.sigma_s, self.drift_sigma * (ours - self.since)))
-        return float(np.hypot(scatter, self.bound_s / np.sqrt(3.0)))  # within the bound nothing is likelier
+        """Standard deviation of `offset_at`, s, whatever the ways' asymmetry."""
+        return float(np.hypot(self.sigma_s, self.drift_sigma * (ours - self.since)))
 
 
 def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock:
     """The clock of the other host from round trips in order. ValueError for too few, or impossible ones.
 
-    Of each `window` exchanges the quickest counts; a line through their offsets gives offset and drift. Where two
+    Of each `window` exchanges the quickest counts, and every offset and drift that none of them rules out. Where two
     neighbouring exchanges contradict each other, however their ways were shared out, the clock was stepped, and only
     what came after the last step is used.
     """
@@ -110,18 +110,14 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     quick = quickest(recent, window)
     if len(quick) < FEWEST:
         raise ValueError(f"{len(recent)} exchanges since the last step; an offset and a drift take {FEWEST * window}")
-    time = np.array([each.time for each in quick])
-    offset = np.array([each.offset for each in quick])
-    ways = np.array([each.way for each in quick])
-    since = float(time.mean())
-    (drift, middle), covariance = _line(time - since, offset, ways)
+    since, offset, drift, sigma, drift_sigma, bound = _posterior(quick)
     return Clock(
         since=since,
-        offset_s=middle,
+        offset_s=offset,
         drift=drift,
-        sigma_s=float(np.sqrt(covariance[1, 1])),
-        drift_sigma=float(np.sqrt(covariance[0, 0])),
-        bound_s=float(ways.min()) / 2.0,
+        sigma_s=sigma,
+        drift_sigma=drift_sigma,
+        bound_s=bound,
         steps=tuple(steps),
         exchanges=len(quick),
     )
@@ -135,26 +131,47 @@ def quickest(exchanges: Sequence[Exchange], window: int = WINDOW) -> list[Exchan
     return [min(exchanges[i : i + window], key=lambda each: each.way) for i in whole]
 
 
-def _line(x: Floats, y: Floats, ways: Floats) -> tuple[tuple[float, float], Floats]:
-    """Slope and middle of a line, weighted by how little longer than the shortest each way was; their covariance.
+def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, float, float, float]:
+    """(since, offset, drift, sigma, drift_sigma, bound) of all offsets and drifts that no exchange rules out.
 
-    That clocks drift little counts as one more measurement: it steadies the slope of the first seconds.
+    Each exchange allows the offsets within half its way around what it says, all equally: so the density over offset
+    and drift is even where all allow it, but for what is known of drifts in general. `since` is where the two do not
+    depend on each other, `bound` how far the farthest possible offset is then.
     """
-    excess = ways - ways.min()
-    scale = max(float(np.median(excess)), RESOLUTION_S)
-    weight = 1.0 / (1.0 + (excess / scale) ** 2)
-    A = np.stack([x, np.ones_like(x)], axis=1)
-    normal = A.T @ (weight[:, None] * A)
-    noise = (scale / 2.0) ** 2  # of one offset
-    normal[0, 0] += noise / USUAL_DRIFT**2
-    slope, middle = np.linalg.solve(normal, A.T @ (weight * y))
-    left = y - A @ np.array([slope, middle])
-    spread = float((weight * left * left).sum() / weight.sum()) * len(x) / max(1, len(x) - 2)
-    spread = max(spread, RESOLUTION_S**2)
-    inverse = np.linalg.inv(normal)
-    scatter = spread * (A.T @ (weight[:, None] ** 2 * A))
-    scatter[0, 0] += noise**2 / USUAL_DRIFT**2
-    return (float(slope), float(middle)), inverse @ scatter @ inverse
+    time, said, half = np.array([[each.time, each.offset, each.way / 2.0 + RESOLUTION_S] for each in exchanges]).T
+    since, middle = float(time.mean()), float(said.mean())
+    t, low, high = time - since, said - half - middle, said + half - middle
+    slopes = np.linspace(*_possible_drifts(t, low, high), SLOPES)
+    lowest = (low - np.outer(slopes, t)).max(axis=1)
+    width = (high - np.outer(slopes, t)).min(axis=1) - lowest
+    if not (width > 0.0).any():  # a clock whose drift changes: what is ruled out least
+        best = [int(width.argmax())]
+        slopes, lowest, width = slopes[best], lowest[best] + width[best], RESOLUTION_S - width[best]
+    possible = width > 0.0
+    slopes, lowest, width = slopes[possible], lowest[possible], width[possible]
+    weight = width * np.exp(-0.5 * (slopes / USUAL_DRIFT) ** 2)
+    weight /= weight.sum()
+    centre = lowest + width / 2.0
+    drift, offset = float(weight @ slopes), float(weight @ centre)
+    drift_var = float(weight @ (slopes - drift) ** 2 + (slopes[-1] - slopes[0]) ** 2 / SLOPES**2)
+    moved = -float(weight @ ((slopes - drift) * (centre - offset))) / drift_var if drift_var > 0.0 else 0.0
+    along = centre + slopes * moved
+    best_offset = float(weight @ along)
+    var = float(weight @ ((along - best_offset) ** 2 + width**2 / 12.0))
+    ends = along + np.array([[-0.5], [0.5]]) * width - best_offset
+    return since + moved, middle + best_offset, drift, var**0.5, drift_var**0.5, float(np.abs(ends).max())
+
+
+def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float]:
+    """The least and the largest slope of a line above all `low` and below all `high`, within what clocks do."""
+    apart = t[None, :] - t[:, None]
+    later = apart > 0.0
+    most = (high[None, :] - low[:, None])[later] / apart[later]
+    least = (low[None, :] - high[:, None])[later] / apart[later]
+    usual = 5.0 * USUAL_DRIFT
+    first = max(float(least.max(initial=-usual)), -usual)
+    last = min(float(most.min(initial=usual)), usual)
+    return (first, last) if first <= last else ((first + last) / 2.0, (first + last) / 2.0)
 
 
 def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift: float = MAX_DRIFT) -> list[ClockStep]:

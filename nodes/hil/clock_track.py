@@ -6,9 +6,10 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
-from nodes.hil.clock import FEWEST, RESOLUTION_S, WINDOW, Clock, ClockStep, Exchange, detect_steps, estimate_clock
+from nodes.hil.clock import FEWEST, RESOLUTION_S, Clock, ClockStep, Exchange, detect_steps, estimate_clock
 from nodes.wire.messages import Event, Message, PeerClock
 
+MOST = 256  # round trips that an estimate looks at
 KEPT = 128  # round trips: a minute at 2 Hz
 
 
@@ -100,13 +101,10 @@ def exchange(reading: PeerClock, origin_ns: int = 0) -> Exchange:
 
 
 def estimate(exchanges: list[Exchange]) -> Clock | None:
-    """The clock of round trips without a step among them; None for fewer than three.
-
-    Few round trips are not filtered as hard as many.
-    """
+    """The clock of round trips without a step among them; None for fewer than three."""
     if len(exchanges) < FEWEST:
         return None
-    return estimate_clock(exchanges, min(WINDOW, len(exchanges) // FEWEST))
+    return estimate_clock(exchanges, -(-len(exchanges) // MOST))
 
 
 def step_text(peer: str, step: ClockStep) -> str:

@@ -118,11 +118,12 @@ class Plant:
         self.names = list(self.system.joint_names)
         self.servos = Servos(model, sim.step_s)
         actuators = [actuator.name for actuator in model.actuators]
-        self._gain = 1.0 + spread("gain", differences.gain, actuators, "actuator")
-        self._joint = np.array([self.names.index(actuator.joint) for actuator in model.actuators], dtype=int)
+        joints = [self.names.index(actuator.joint) if actuator.joint else -1 for actuator in model.actuators]
+        self._joint, self._drives = np.array(joints, dtype=int), np.array(joints, dtype=int) >= 0  # a switch does not
+        self._gain = 1.0 + spread("gain", differences.gain, actuators, "actuator") * self._drives
         self._limit = spread("dry_friction", differences.dry_friction, self.names, "joint")
         self._rubbing = np.flatnonzero(self._limit)
-        self._play = spread("backlash", differences.backlash, self.names, "joint")[self._joint]
+        self._play = spread("backlash", differences.backlash, self.names, "joint")[self._joint] * self._drives
         self._rate = differences.take_up_rate
         self._dynamics = _Dynamics(self.system)
         self.reset()
@@ -154,7 +155,7 @@ class Plant:
     def effort(self) -> Floats:
         """Along the joints (n,), N m or N: what the actuators believe they gave in the last step."""
         effort = np.zeros(len(self.names))
-        np.add.at(effort, self._joint, self._told)
+        np.add.at(effort, self._joint[self._drives], self._told[self._drives])
         return effort
 
     def command(self, mode: str, names: Sequence[str], values: Sequence[float]) -> str:

@@ -10,13 +10,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from nodes.hil.limits import Limits
 from nodes.hil.recorded_clock import ClockNote, simulation_time
-from nodes.hil.streams import Stream, StreamError, stream_of
+from nodes.hil.streams import Floats, Stream, StreamError, stream_of
 from nodes.wire.recording import Recording, read_recording
 
 COMPARER = "hil_compare.py:HilCompare"
+STEP_KNOWN_S = 0.1  # a step of another clock is known to that at least
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,19 @@ def read_case(
     )
 
 
+def _rises(time: Floats) -> NDArray[np.bool_]:
+    """Which stamps are after all those before: where a clock was stepped, its two sides are known to some ms only.
+
+    A stamp that falls back by more begins anew, as the simulation was reset.
+    """
+    latest, keep = -math.inf, np.ones(len(time), dtype=bool)
+    for index, stamp in enumerate(time.tolist()):
+        keep[index] = stamp > latest or stamp < latest - STEP_KNOWN_S
+        if keep[index]:
+            latest = stamp
+    return keep
+
+
 def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
     """Whether nobody asked the predicted robot's servos for velocities or positions: they would give other efforts."""
     topic = f"{predicted.rpartition('/')[0]}/command"
@@ -103,6 +118,7 @@ def _source(recording: Recording, topic: str, settle_s: float) -> Source:
         return Source(str(recording.path), topic, stream_of(columns, what).since(settle_s), recording.truncated)
     time, clock = placed
     known = np.isfinite(time)
+    known[known] = _rises(time[known])
     stream = stream_of({name: column[known] for name, column in {**columns, "timestamp": time}.items()}, what)
     return Source(str(recording.path), topic, stream.since(settle_s), recording.truncated, clock)
 

@@ -25,14 +25,16 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
     """The clock that stamped a stream, by all round trips of the recording; s.
 
     offset_s       ahead of the clock of the node that asked, in the middle of what was used
+    drift          s per s, and its standard deviation
     uncertainty_s  standard deviation of the simulation time that stamps were given, median over the samples
-    bound_s        half the quickest round trip: no asymmetry of the ways puts the time off by more
+    bound_s        no asymmetry of the ways puts the offset off by more
     unplaced       samples that no simulation time is known of, left out
     """
 
     of: str
     offset_s: float
     drift: float
+    drift_sigma: float
     uncertainty_s: float
     bound_s: float
     round_trips: int
@@ -45,7 +47,8 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
         way = "ahead" if self.offset_s >= 0.0 else "behind"
         steps = f", stepped {len(self.steps)} times" if len(self.steps) > 1 else ", stepped once" if self.steps else ""
         return (
-            f"stamps are of the clock of {self.of}: {abs(self.offset_s):.6g} s {way}, drift {1e6 * self.drift:+.3g} ppm"
+            f"stamps are of the clock of {self.of}: {abs(self.offset_s):.6g} s {way}, "
+            f"drift {1e6 * self.drift:+.3g} ± {1e6 * self.drift_sigma:.2g} ppm"
             f"{steps}; simulation time known to {1e3 * self.uncertainty_s:.2g} ms from {self.round_trips} round trips"
         )
 
@@ -81,7 +84,7 @@ class RecordedClock:
 
 
 def _uncertainty(clock: Clock, ours: Floats) -> Floats:
-    return np.sqrt(clock.sigma_s**2 + (clock.drift_sigma * (ours - clock.since)) ** 2 + clock.bound_s**2 / 3.0)
+    return np.hypot(clock.sigma_s, clock.drift_sigma * (ours - clock.since))
 
 
 def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> tuple[Floats, ClockNote] | None:
@@ -123,6 +126,7 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
         of=of,
         offset_s=latest.offset_s,
         drift=latest.drift,
+        drift_sigma=latest.drift_sigma,
         uncertainty_s=float(np.median(sigma[known])),
         bound_s=latest.bound_s,
         round_trips=theirs.round_trips,

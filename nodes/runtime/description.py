@@ -17,14 +17,7 @@ from nodes.wire.messages import (
     SpringDescription,
 )
 from sim_core.flexible.description import BeamContact, ContactForceOutput, DeflectionOutput
-from sim_core.outputs import (
-    ForceOutput,
-    HoldingOutput,
-    JointOutput,
-    PointOutput,
-    VelocityOutput,
-    names_of,
-)
+from sim_core.outputs import ForceOutput, HoldingOutput, JointOutput, PointOutput, VelocityOutput, names_of
 from sim_core.spatial import quaternions_from_rotations
 
 UNITS: dict[type, str] = {
@@ -109,12 +102,8 @@ def _output_units(mechanism: Any) -> dict[str, str]:
     """The unit of each output by name."""
     units: dict[str, str] = {}
     for output in mechanism.outputs:
-        if isinstance(output, PointOutput | VelocityOutput | ForceOutput):
-            units |= dict.fromkeys(names_of(output), UNITS[type(output)])
-        elif isinstance(output, JointOutput):
-            units[output.name] = mechanism.joint(output.joint).unit
-        else:
-            units[output.name] = UNITS[type(output)]
+        unit = mechanism.joint(output.joint).unit if isinstance(output, JointOutput) else UNITS[type(output)]
+        units |= dict.fromkeys(names_of(output), unit)
     return units
 
 

@@ -273,10 +273,11 @@ def _add_equalities(
 def _add_actuators(root: Element, mechanism: Mechanism) -> None:
     """Motors, with their limits; a constant load is a motor that listens to nobody."""
     loads = [joint for joint in mechanism.joints if value(joint.load) != 0.0]
-    if not mechanism.actuators and not loads:
+    motors = [actuator for actuator in mechanism.actuators if actuator.joint]  # a switch drives nothing
+    if not motors and not loads:
         return
     section = SubElement(root, "actuator")
-    for actuator in mechanism.actuators:
+    for actuator in motors:
         motor = SubElement(section, "motor", name=actuator.name, joint=_acted_on(mechanism.joint(actuator.joint)))
         if actuator.effort_limit is not None:
             motor.set("ctrllimited", "true")

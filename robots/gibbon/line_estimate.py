@@ -46,7 +46,7 @@ class LineEstimate:
         self._weight = cable.mass_per_length * gravity * self.model.uniform
         self._tension_part = value_of(cable.tension) * np.diag(self.model.taut)  # of the stiffness, 1/s^2
         n = self.model.n
-        scale = _bisected(lambda scale: self._sag(scale, hands), TENSION_RANGE)
+        scale = _bisected(lambda scale: self._sag(scale, hands), TENSION_RANGE) if hands else 1.0
         self._x = np.concatenate([self._rest(scale, hands), np.zeros(n), [scale]])
         spread = MODAL_SPREAD * self.model.frequencies[0] * np.concatenate([1.0 / self.model.frequencies, np.ones(n)])
         self._P = np.diag(np.concatenate([spread, [TENSION_SPREAD]]) ** 2)

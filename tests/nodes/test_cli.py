@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -253,6 +256,26 @@ def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> N
     assert "springs" not in capsys.readouterr().out
 
 
+def test_a_robot_with_switches_and_configurations_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "show", "gibbon", "--param", "start=a", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["starts_in"], shown["start_violates"]) == ("a", "")
+    assert shown["beams"][0]["tension"] == shown["tunables"]["tension"] == 5000.0
+    assert run(["robot", "show", "gibbon", "--param", "line=bars"]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {
+        "configurations: both, a, b, none, fallen; it starts in both",
+        "grip_a none, a switch 1 is on, 0 off effort",
+    } <= set(rows)
+
+
+def test_every_robot_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in names():
+        for form in ([], ["--json"]):
+            assert run(["robot", "show", name, *form]) == 0
+            assert name in capsys.readouterr().out
+
+
 def test_a_robot_is_exported_to_a_file_or_to_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -346,3 +369,23 @@ def test_a_folder_named_nodes_in_the_working_directory_is_not_ours(start: list[s
     done = subprocess.run([*start, "robot", "list"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "rotary_pendulum" in done.stdout
+
+
+def test_what_takes_seconds_is_said_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "robot", "export", "arm_2dof", "--format", "c"]
+    command += ["--output", str(tmp_path / "c")]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how the end of a pseudo-terminal is told
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    assert b"deriving the equations of 'arm_2dof' and writing its kernels" in shown
+    said, _ = process.communicate(timeout=20.0)
+    assert process.returncode == 0
+    assert b"deriving" not in said
+    quiet = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert quiet.stderr == b""

@@ -42,3 +42,11 @@ def test_no_joint_and_a_joint_that_the_state_lacks_are_refused() -> None:
         started([])
     with pytest.raises(ValueError, match=r"position needs joint 'c'"):
         told(started(["c"]), [0.0, 0.0])
+
+
+def test_a_joint_without_a_servo_is_refused_before_the_start() -> None:
+    params = JointPosition.Params(joints=["arm"])
+    with pytest.raises(ValueError, match="actuator 'arm' of 'rotary_pendulum' has no servo") as refused:
+        JointPosition.check(params, {"sim": {"robot": "rotary_pendulum"}})
+    assert "\n" not in str(refused.value)
+    JointPosition.check(JointPosition.Params(joints=["lift"]), {"sim": {"robot": "charmie"}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -14,6 +15,7 @@ from nodes.hil.recorded_clock import simulation_time
 from nodes.hil.streams import StreamError
 from nodes.hil_compare import HilCompare
 from nodes.runtime.node import Context
+from nodes.wire.codec import decode, encode
 from nodes.wire.messages import Event, Message, PeerClock, Residual, RobotState
 from nodes.wire.recording_columns import Columns, columns
 
@@ -78,7 +80,8 @@ def test_a_track_knows_more_with_every_round_trip() -> None:
             sigmas.append(said.uncertainty_s)
     assert (said.exchanges, said.steps) == (128, 0)
     assert said.drift == pytest.approx(120e-6, abs=10e-6)
-    assert sigmas[-1] < 1e-4 < sigmas[0]
+    assert sigmas[-1] < sigmas[0]
+    assert decode("clock", encode(said, "clock")) == said
 
 
 def test_ways_that_differ_put_the_offset_off_within_the_uncertainty_that_is_said() -> None:
@@ -225,7 +228,9 @@ def test_recorded_stamps_of_another_clock_become_simulation_time() -> None:
     assert note.drift == pytest.approx(300e-6, abs=5e-6)
     assert 5e-5 < note.uncertainty_s < 2e-4
     assert note.text.startswith("stamps are of the clock of robot: 4.99")
-    assert "s behind, drift +300 ppm; simulation time known to 0." in note.text
+    assert re.search(
+        r"s behind, drift \+(299|30[01]) ± [\d.]+ ppm; simulation time known to 0\.0\d+ ms from 20", note.text
+    )
     assert simulation_time(recording, "arm/state", "x") is None
 
 

@@ -70,7 +70,7 @@ def test_the_quickest_exchange_of_each_window_counts() -> None:
 def test_without_jitter_the_line_is_met_exactly() -> None:
     clock = estimate_clock(exchanges(jitter=0.0))
     assert clock.offset_at(0.0) == pytest.approx(3.2, abs=1e-7)
-    assert clock.drift == pytest.approx(40e-6, abs=1e-9)
+    assert clock.drift == pytest.approx(40e-6, abs=1e-8)
     assert clock.bound_s == pytest.approx(1e-4, rel=0.01)
 
 
@@ -109,3 +109,25 @@ def test_too_few_and_impossible_exchanges_are_refused() -> None:
     with pytest.raises(ValueError, match="exchange 1 took -1 s on its way"):
         estimate_clock([Exchange(0.0, 1.0, 1.0, 0.0), Exchange(0.0, 1.0, 2.0, 0.0)])
     assert estimate_clock(exchanges(n=10), window=2).exchanges == 5
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1), st.floats(1e-4, 2e-2), st.floats(-1e-4, 1e-4), st.integers(3, 60), st.floats(0.2, 5.0)
+)
+def test_no_exchange_is_contradicted_and_the_truth_is_within_the_bound(
+    seed: int, jitter: float, drift: float, n: int, back: float
+) -> None:
+    found = exchanges(n=n, seed=seed, jitter=jitter, drift=drift, back=back)
+    clock = estimate_clock(found, window=1)
+    for each in found:
+        assert abs(clock.offset_at(each.time) - each.offset) <= each.way / 2.0 + 2e-6 + 2e-5 * each.way
+    assert abs(clock.offset_at(clock.since) - (3.2 + drift * clock.since)) <= 1.05 * clock.bound_s + 2e-6
+    assert clock.sigma_s <= clock.bound_s
+
+
+def test_a_clock_whose_drift_changes_is_followed_as_well_as_can_be() -> None:
+    first, then = exchanges(n=100, jitter=1e-5, drift=0.0), exchanges(n=200, jitter=1e-5, drift=300e-6, offset=3.197)
+    clock = estimate_clock([*first, *then[100:]], window=1)
+    assert abs(clock.offset_at(10.0) - 3.2) < 3e-3
+    assert clock.bound_s > 1e-4

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -331,3 +332,10 @@ def test_a_plan_in_one_process_records_the_same_bytes_on_every_run(tmp_path: Pat
     np.testing.assert_array_equal(np.diff(recording[f"{robot}/state"]["seq"]), 1)
     assert recording.description is not None
     assert recording.description.robot == robot
+
+
+def test_a_folder_that_is_not_there_is_refused_before_the_launch_starts(tmp_path: Path) -> None:
+    Recorder.check(msgspec.convert({"file": str(tmp_path / "run.mcap")}, Recorder.Params), {})
+    with pytest.raises(ValueError, match=f"there is no folder '{tmp_path}/no'") as refused:
+        Recorder.check(msgspec.convert({"file": f"{tmp_path}/no/run.mcap"}, Recorder.Params), {})
+    assert "\n" not in str(refused.value)

@@ -103,6 +103,29 @@ def test_the_planners_model_falls_as_the_robot_does(bars: Mechanism, hand: str) 
     assert roller.v[:4] == pytest.approx(v, abs=1e-5)
 
 
+def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mechanism) -> None:
+    simulation = Simulation(assemble(bars), step_s=1e-3)
+    pilot = Pilot(beliefs_of(bars), Gait(step=0.34, end=8.0, torque_limit=14.0))
+    pilot.see(measured(simulation, 0.2))
+    first = pilot.plan()
+    assert first is not None
+    assert (first.hand, first.release, first.target) == ("b", True, pytest.approx(1.02))
+    assert first.start == pytest.approx(0.35)
+    pilot.see(measured(simulation, 0.3))
+    assert pilot.plan() is None  # the first is waited for
+    pilot.refused(first.number)
+    pilot.see(measured(simulation, 0.36))
+    second = pilot.plan()
+    assert second is not None
+    assert (second.number, second.start) == (first.number + 1, pytest.approx(0.36 + 0.3))
+
+
+def test_no_hand_is_sent_beyond_the_end_of_the_line(bars: Mechanism) -> None:
+    pilot = Pilot(beliefs_of(bars), Gait(step=0.34, end=1.0, torque_limit=14.0))
+    pilot.see(measured(Simulation(assemble(bars), step_s=1e-3), 0.2))
+    assert pilot.plan() is None
+
+
 def test_the_line_at_rest_tells_its_tension() -> None:
     believed = beliefs_of(build("gibbon", line="cable", tension=5000.0, modes=12))
     assert believed.cable is not None
@@ -117,9 +140,7 @@ def test_the_estimate_of_the_line_swings_as_its_modes_do() -> None:
     believed = beliefs_of(build("gibbon", line="cable", modes=6))
     assert believed.cable is not None
     line = LineEstimate(believed.cable, 0.0, [], 0.05)
-    line._x[:] = 0.0
-    line._x[-1] = 1.0
-    line._x[1] = 0.01
+    line.amplitude[1] = 0.01  # no weight, no hands: all else is zero
     w, damping = line.model.frequencies[1], 0.01
     for _ in range(50):
         line.predict(4e-3, [])

@@ -111,16 +111,17 @@ def test_pairs_and_lanes_give_what_single_numbers_give(name: str) -> None:
     mechanism = build(name)
     derivation = derive(mechanism)
     random = np.random.default_rng(7)
-    for kernel in ("inverse_dynamics", "default.forward_dynamics", "default.terms"):
+    first = mechanism.configurations[0].name
+    for kernel in ("inverse_dynamics", f"{first}.forward_dynamics", f"{first}.terms"):
         function = derivation.functions[kernel]
-        function = ca.Function(kernel.replace("default.", ""), function.sx_in(), function(*function.sx_in())
+        function = ca.Function(kernel.rpartition(".")[2], function.sx_in(), function(*function.sx_in())
                                if function.n_out() > 1 else [function(*function.sx_in())],
                                function.name_in(), function.name_out())  # fmt: skip
         sizes = [function.numel_in(k) for k in range(function.n_in()) if function.name_in(k) != LIFTED]
         states = np.array(mechanism.initial_q) + 0.1 * random.normal(size=(8, len(mechanism.initial_q)))
         inputs = [random.normal(size=(8, size)) for size in sizes]
         inputs[1] = states
-        inputs[function.name_in().index("p")] = np.tile([tunable.value for tunable in mechanism.tunables], (8, 1))
+        inputs[function.name_in().index("p")] = np.tile(mechanism.parameter_values(0), (8, 1))
         together = run(function, [value.T.copy() for value in inputs], lanes=8)
         for lane in (0, 3, 7):
             one = [value[lane].copy() for value in inputs]

@@ -119,6 +119,10 @@ def test_a_short_beam_is_shown_whole_and_of_a_long_cable_what_is_near_the_robot(
     near = around(robot, cable)
     assert (near[:, 0].min(), near[:, 0].max()) == pytest.approx((1.6, 3.4), abs=0.11)
     assert len(around(robot, np.zeros((0, 3)))) == 0
+    journey = np.array([[4.0, 0.0, -1.6], [16.0, 0.0, 0.0]])
+    along = around(journey, cable)
+    assert (along[:, 0].min(), along[:, 0].max()) == pytest.approx((3.2, 16.8), abs=0.11)
+    assert len(around(journey, cable[20:161])) == 141
 
 
 def test_a_zigzag_goes_from_end_to_end_and_stays_slim_when_short() -> None:
@@ -197,7 +201,7 @@ def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(a
     assert [len(outlines) for outlines, _ in behind] == [0, 1, 1]
     assert len(arrows) == 2  # shaft and head: the rear hand bears nothing
     assert [number.toPlainText() for number in picture._numbers if number.isVisible()] == ["106 N"]
-    named = window.legend.text()
+    named = window.legend.text().replace("&nbsp;", " ")
     for name in ("front_link", "cable", "planned path", "front hand [N]"):
         assert name in named
     window.close()

@@ -45,12 +45,17 @@ def node_info(
     as_json: AsJson = False,
 ) -> None:
     """All that is known of one node: endpoints, topics, counters, timing, parameters."""
+    import contextlib
+
     from nodes.client import Client
+    from nodes.wire.service import ServiceError
 
     with Client(domain) as client:
         info = _describe(client, client.node(name))
         info["status"] = client.call(name, "status")
-        info["parameters"] = client.call(name, "get_parameters")
+        info["parameters"] = {}
+        with contextlib.suppress(ServiceError):  # a program that is not ours may have none
+            info["parameters"] = client.call(name, "get_parameters")
     if as_json:
         say_json(info)
         return

@@ -170,11 +170,13 @@ def _plain(mechanism: Any) -> dict[str, Any]:
             for j in mechanism.moving_joints
         ],
         "actuators": [_actuator(a) for a in mechanism.actuators],
+        "configurations": [configuration.name for configuration in mechanism.configurations],
+        "starts_in": mechanism.configurations[mechanism.start_configuration].name,
         "springs": [
             {"name": s.name, "from": s.body_a, "to": s.body_b, **{key: _number(getattr(s, key)) for key in SPRING}}
             for s in mechanism.springs
         ],
-        "beams": [{key: _bare(getattr(beam, key)) for key in BEAM} for beam in mechanism.beams],
+        "beams": [_beam(beam) for beam in mechanism.beams],
         "contacts": [
             {"name": c.name, "beam": c.beam, "body": c.body, "point": [float(x) for x in c.point]}
             for c in mechanism.constraints
@@ -185,6 +187,10 @@ def _plain(mechanism: Any) -> dict[str, Any]:
         "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
         "gravity": [float(component) for component in mechanism.gravity],
     }
+
+
+def _beam(beam: Any) -> dict[str, Any]:
+    return {key: getattr(beam, key) for key in BEAM} | {"tension": _number(beam.tension)}
 
 
 def _actuator(actuator: Any) -> dict[str, Any]:
@@ -209,11 +215,13 @@ def _print(robot: dict[str, Any]) -> None:
         [
             (f"  {a['name']}", a["joint"], _limit(a, "effort", a["unit"]), _limit(a, "velocity", rate), takes)
             if a["joint"]
-            else (f"  {a['name']}", "none, a switch", "1: on, 0: off", "", "")
+            else (f"  {a['name']}", "none, a switch", "1 is on, 0 off", "", takes)
             for a in robot["actuators"]
             for rate, takes in [(rates.get(a["joint"], ""), ", ".join(a["modes"]))]
         ],
     )
+    if len(robot["configurations"]) > 1:
+        say(f"\nconfigurations: {', '.join(robot['configurations'])}; it starts in {robot['starts_in']}")
     if robot["springs"]:
         say("\nsprings")
         say_table(

@@ -84,6 +84,9 @@ def test_it_commands_answers_calls_and_leaves_nothing_behind(
         assert first["received_ns"] <= first["answered_ns"] <= second["received_ns"]
         with pytest.raises(ServiceError, match="has the services clock, status and shutdown"):
             ours.call("fly")
+        told = ground.run("node", "info", NAME)
+        assert told.returncode == 0, told.stderr
+        assert "rotary_pendulum/command" in told.stdout
         ours.call("shutdown")
     assert process.wait(10.0) == 0
     with Client(0) as client:

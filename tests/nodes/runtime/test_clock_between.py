@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.client import Client
 from nodes.hil.reading import read_case
 from nodes.hil.report import Compared, limits_of
-from nodes.runtime.plan import Plan, load_plan
+from nodes.runtime.hosted import HostedNode
+from nodes.runtime.node import Context, Node
+from nodes.runtime.plan import NodePlan, Plan, SimPlan, load_plan
+from nodes.wire.messages import PeerClock, RobotState
 from nodes.wire.recording import read_recording
 
 Until = Callable[..., Any]
@@ -197,3 +201,49 @@ def test_the_emulated_robots_own_clock_is_found_with_its_step_while_it_moves(
     assert len(case.measured.stream.time) > 0.9 * len(heard)
     verdict = Compared(case, limits_of(case, {})).verdict
     assert abs(verdict.delay_s) < 0.1
+
+
+def test_a_watch_asks_every_node_and_tells_a_step(run: Any, domain: int, until: Until, tmp_path: Path) -> None:
+    (tmp_path / "sensors.py").write_text(SENSORS)
+    nodes = [("sensors", "sensors.py:Sensors"), ("watch", "nodes/clock_watch.py:ClockWatch")]
+    tables = "".join(f'[[nodes]]\nname = "{name}"\nrun = "{what}"\n' for name, what in nodes)
+    (tmp_path / "plan.toml").write_text(f'domain = {domain}\n[sim]\nrobot = "rotary_pendulum"\n{tables}')
+    running = run(load_plan(tmp_path / "plan.toml"))
+    with Client(domain) as client:
+        heard: dict[str, PeerClock] = {}
+        for _, message in client.stream("clock", timeout_s=30.0):
+            assert isinstance(message, PeerClock)
+            heard[message.peer] = message
+            if len(heard) == 2 and all(each.exchanges > 20 for each in heard.values()):
+                break
+    assert set(heard) == {"sim", "sensors"}
+    for each in heard.values():
+        assert each.asker == "watch"
+        assert each.asked_ns < each.heard_ns
+        assert each.offset_s is not None
+        assert each.uncertainty_s is not None
+        assert abs(each.offset_s) < 5.0 * each.uncertainty_s
+    running.call("sensors", "set_parameters", offset_s=-2.0)
+    until(lambda: running.call("watch", "status")["counters"]["clock_steps"] == 1)
+
+
+def test_only_the_servers_states_say_that_time_was_put_back() -> None:
+    class Listener(Node):
+        listens = {"state": RobotState, "measured": RobotState}
+
+        def on_start(self, context: Context) -> None:
+            self.resets: list[float] = []
+
+        def on_reset(self, time: float) -> None:
+            self.resets.append(time)
+
+    node = Listener()
+    plan = Plan(name="x", sim=SimPlan(robot="arm"))
+    hosted = HostedNode(node, plan, NodePlan(name="listener", run="x.py:X"), lambda topic, payload: None)
+    hosted.start()
+    hosted.hear("arm/state", RobotState(timestamp=2.0))
+    hosted.hear("arm/measured", RobotState(timestamp=1.9))  # late, as what was measured is
+    hosted.hear("arm/measured", RobotState(timestamp=1.7e9, clock="robot"))
+    assert (node.resets, hosted.time) == ([], 2.0)
+    hosted.hear("arm/state", RobotState(timestamp=0.0))
+    assert (node.resets, hosted.time) == ([0.0], 0.0)

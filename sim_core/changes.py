@@ -1,0 +1,89 @@
+"""What configurations, guards and switches of a description must satisfy: what is wrong is named in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.flexible.description import BeamContact
+from sim_core.guards import Beyond, Commanded, Condition, Guard, Pushed, Sinking, Window
+from sim_core.mechanism import GROUND, Anchored, Mechanism
+from sim_core.outputs import ForceOutput, HoldingOutput
+
+
+def check_changes(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism for what no change of configuration could be, or speaks of what is not there."""
+    names = [configuration.name for configuration in mechanism.configurations]
+    constraints = _constraint_names(mechanism)
+    if mechanism.start:
+        _require(owner, "configuration", [mechanism.start], names)
+    for configuration in mechanism.configurations:
+        where = f"{owner}: configuration {configuration.name!r}"
+        _require(where, "constraint", configuration.constraints or (), constraints)
+    for guard in mechanism.guards:
+        where = f"{owner}: guard {guard.name!r}"
+        _require(where, "configuration", (guard.source, guard.target), names)
+        _check_captured(mechanism, guard.captures, where)
+        if isinstance(guard, Guard):
+            if not guard.conditions:
+                raise InvalidMechanism(f"{where} has no conditions; it needs one at least")
+            for condition in guard.conditions:
+                _check_condition(mechanism, condition, where)
+    for output in mechanism.outputs:
+        where = f"{owner}: output {output.name!r}"
+        if isinstance(output, HoldingOutput):
+            _require(where, "constraint", [output.constraint], constraints)
+        elif isinstance(output, ForceOutput):
+            _check_at_points(mechanism, output.constraints, where)
+    for actuator in mechanism.actuators:
+        if not actuator.joint and actuator.servo is not None:
+            raise InvalidMechanism(
+                f"{owner}: actuator {actuator.name!r} has a servo without a joint; a switch has none"
+            )
+
+
+def _constraint_names(mechanism: Mechanism) -> list[str]:
+    """What configurations may list: constraints, and joints where they are constraints."""
+    joints = mechanism.joints if mechanism.coordinates == "absolute" else ()
+    return [item.name for item in (*joints, *mechanism.constraints)]
+
+
+def _require(where: str, kind: str, spoken: Iterable[str], known: list[str]) -> None:
+    for name in spoken:
+        if name not in known:
+            raise UnknownName(where, kind, name, known)
+
+
+def _check_captured(mechanism: Mechanism, names: Iterable[str], where: str) -> None:
+    _require(where, "constraint", names, [constraint.name for constraint in mechanism.constraints])
+    for name in names:
+        mechanism.captured_by(name)
+
+
+def _check_at_points(mechanism: Mechanism, names: Iterable[str], where: str) -> None:
+    known = [c.name for c in mechanism.constraints if isinstance(c, Anchored | BeamContact)]
+    _require(where, "constraint", names, [constraint.name for constraint in mechanism.constraints])
+    for name in names:
+        if name not in known:
+            raise InvalidMechanism(f"{where}: constraint {name!r} is not on one point of a body; {known} are")
+
+
+def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> None:
+    if isinstance(condition, Commanded):
+        _require(where, "actuator", [condition.actuator], [actuator.name for actuator in mechanism.actuators])
+        if condition.above is None and condition.upto is None:
+            raise InvalidMechanism(f"{where}: a command must be above or upto a number; neither is given")
+    elif isinstance(condition, Window):
+        _check_captured(mechanism, [aim.constraint for aim in condition.aims], where)
+        for aim in condition.aims:
+            if aim.spacing < 0.0 or aim.count < 1:
+                raise InvalidMechanism(
+                    f"{where}: constraint {aim.constraint!r} aims at {aim.count} places {aim.spacing} m apart; it "
+                    "needs one at least, and a spacing that is not negative"
+                )
+    elif isinstance(condition, Sinking):
+        _check_captured(mechanism, [condition.constraint], where)
+    elif isinstance(condition, Pushed):
+        _check_at_points(mechanism, condition.constraints, where)
+    elif isinstance(condition, Beyond):
+        _require(where, "body", [condition.body], [GROUND, *[body.name for body in mechanism.bodies]])

@@ -1,0 +1,89 @@
+"""`armswing reproduce gibbon`: what it runs, its verdicts, and what its folder holds."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.runtime.plan import load_plan
+from nodes.studies import crew, gibbon, report
+from nodes.studies.gibbon_runs import BLIND, LAUNCHED, SPANS, Case, Runs, brachiate, plan_of
+from nodes.studies.study import Results, Study
+
+pytestmark = pytest.mark.timeout(600)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def quiet(*_: object) -> None:
+    """No progress."""
+
+
+@pytest.fixture(scope="module")
+def carried_out() -> tuple[Study, Results]:
+    study = gibbon.study(spans="tiny")
+    return study, crew.carry_out(study, 0, quiet)
+
+
+def test_the_launched_case_is_that_of_the_launch_file() -> None:
+    launched, ours = load_plan(ROOT / "launch/gibbon_cable.toml"), plan_of(LAUNCHED, 10.0)
+    there = dict(ours.sim.parameters)
+    assert there.pop("damping_ratio") == 0.01  # which is the robot's own
+    assert there == pytest.approx(launched.sim.parameters)
+    assert ours.sim.rate_hz == launched.sim.rate_hz
+    for node in ours.nodes:
+        params: dict[str, Any] = {**node.params}
+        if "parameters" in params:
+            params["parameters"] = {key: x for key, x in params["parameters"].items() if key != "damping_ratio"}
+        file = next(other for other in launched.nodes if other.name == node.name)
+        assert (file.run, file.params) == (node.run, params)
+
+
+def test_a_case_ends_with_enough_hand_overs_and_says_where_the_hands_were() -> None:
+    found = brachiate(LAUNCHED, replace(SPANS["tiny"], wanted=2, seconds=5.0))
+    assert found["hand_overs"] == 2
+    assert 1.5 < found["seconds"] < 5.0
+    times, *places = zip(*found["places"], strict=True)
+    assert times[-1] == pytest.approx(found["seconds"])
+    assert max(places[0] + places[2]) > 7.0  # from 5.9 on, two steps
+    assert found["figures"]["peak_hand_force_n"] > 100.0
+
+
+def test_one_plan_per_swing_is_fewer_hand_overs_than_plans_in_flight() -> None:
+    spans = replace(SPANS["tiny"], wanted=3, seconds=6.0)
+    assert brachiate(BLIND, spans)["hand_overs"] < brachiate(LAUNCHED, spans)["hand_overs"] == 3
+
+
+def test_every_case_of_claims_and_pictures_is_run_once() -> None:
+    for name in SPANS:
+        runs = Runs(SPANS[name])
+        names = [part.name for part in runs.parts]
+        assert len(names) == len(set(names))
+        for case in (*runs.grid, *runs.damped, LAUNCHED, BLIND, Case(), Case(modes=1)):
+            assert case.name in names
+    assert LAUNCHED in Runs(SPANS["full"]).grid
+    assert LAUNCHED in Runs(SPANS["full"]).damped
+
+
+def test_verdicts_follow_from_the_hand_overs_and_the_folder_holds_them(
+    carried_out: tuple[Study, Results], tmp_path: Path
+) -> None:
+    study, results = carried_out
+    wanted = SPANS["tiny"].wanted
+    rows = report.verdicts(study, results)
+    assert {row["claim"] for row in rows} == {"launched", "replanning", "errors", "damping"}
+    launched = next(row for row in rows if row["claim"] == "launched")
+    reached = results.parts[LAUNCHED.name]["hand_overs"] >= wanted
+    assert launched["verdict"] == ("reproduced" if reached else "not reproduced")
+    report.write(study, results, tmp_path, quiet)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == report.files_of(
+        study
+    )
+    with (tmp_path / "tables/hand_overs.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [int(row["hand-overs"]) for row in table] == [results.parts[part.name]["hand_overs"] for part in study.parts]
+    for picture in ("motion", "errors", "damping"):
+        assert (tmp_path / f"plots/{picture}.png").stat().st_size > 2000
