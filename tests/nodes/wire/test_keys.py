@@ -17,6 +17,7 @@ import zmq
 from nodes.runtime.cli.application import run
 from nodes.wire import door, keys
 from nodes.wire.bus import Context, Publisher, Subscriber
+from nodes.wire.domain import ipc_endpoint
 from nodes.wire.messages import Status
 from nodes.wire.registry import Registry, RegistryError
 from nodes.wire.service import ServiceClient, ServiceServer
@@ -261,3 +262,18 @@ def test_bytes_that_are_no_handshake_are_counted_and_reach_nobody(
     caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
     until(lambda: shop.service.receive())  # ipc is as open as ever
     caller.close()
+
+
+def test_an_address_of_ipv6_is_as_good(folder: Path, context: Context, domain: int, until: Callable[..., Any]) -> None:
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("no IPv6 here")
+    keys.make_key("desk")
+    keys.allow("desk", keys.own_key().public)
+    service = ServiceServer(context, "node", ipc_endpoint(domain, "service"), far="tcp://[::1]:*")
+    assert service.far.startswith("tcp://[::1]:")
+    caller = make_socket(zmq.Context.instance(), zmq.DEALER)
+    connect(caller, service.far)
+    caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
+    until(service.receive)
+    caller.close()
+    service.close()
