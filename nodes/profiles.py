@@ -81,7 +81,7 @@ def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: f
     It cruises as slowly as the time allows. ValueError says which move is too fast for the acceleration and velocity.
     """
     cruises = []
-    for k, (span, start, end) in enumerate(zip(_spans(times), values, values[1:], strict=False), start=1):
+    for k, (span, start, end) in enumerate(zip(_spans(times), values, values[1:], strict=False), start=2):
         needed = least_time(end - start, acceleration, velocity)
         if needed > span * (1.0 + 1e-9):
             raise ValueError(f"the move to waypoint {k} has {span:g} s; within the limits it takes {needed:.4g} s")

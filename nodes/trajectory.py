@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from nodes.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
+from nodes.reach import check_reach, too_fast
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan import suggestion
 from nodes.via_points import ANGLES, UNITS, ViaPoints, read_via_points
@@ -38,7 +39,8 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     segments       [[duration, acceleration], ...] or one acceleration per joint, from rest
     file           a via-point file (nodes/via_points.py says how it is written) in place of joints and waypoints;
                    looked for in the launch file's project folder, then where the launch was started
-    relative       values count from where the joints are in the first state
+    relative       values count from where the joints are in the first state; limits of joints are then not checked
+    beyond_limits  true: it is meant that joints leave their limits; else that is refused before the start
     """
 
     joints: list[str] = []
@@ -56,6 +58,7 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     acceleration_limit: list[float] = []  # per s^2, one or one per joint
     segments: list[list[float]] = []  # s, then per s^2
     file: str = ""
+    beyond_limits: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rate_hz", "period_s"):
@@ -95,25 +98,26 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         rows: list[list[float]] = getattr(self, key)
         if not rows:
             raise ValueError(f'kind "{self.kind}" needs {key} = [[t, value], ...]')
-        _check_rows(rows, key.removesuffix("s"), ("t, then values",), {2, 1 + n})
+        one = "t and one value" if n == 1 else "t and one value for all joints, or t and one per joint"
+        _check_rows(rows, key.removesuffix("s"), one, {2, 1 + n})
         for name in ("velocities", "accelerations"):
             if given := getattr(self, name):
-                _check_rows(given, f"{name} row", ("values",), {len(rows[0]) - 1})
+                _check_rows(given, f"{name} row", "values alone", {len(rows[0]) - 1})
                 if len(given) != len(rows):
                     raise ValueError(f"{name} has {len(given)} rows for {len(rows)} waypoints")
-        for k, (before, after) in enumerate(pairwise(row[0] for row in rows), start=1):
+        for k, (before, after) in enumerate(pairwise(row[0] for row in rows), start=2):
             if key == "waypoints" and after <= before:
                 raise ValueError(f"waypoint {k} is at {after} s, not after {before} s before it")
         if key == "segments" and (short := [row[0] for row in rows if row[0] <= 0.0]):
             raise ValueError(f"a segment lasts {short[0]} s; it must be above 0")
 
 
-def _check_rows(rows: list[list[float]], what: str, form: tuple[str], widths: set[int]) -> None:
+def _check_rows(rows: list[list[float]], what: str, form: str, widths: set[int]) -> None:
     """Raise ValueError with one line unless all rows have one of the widths, the same one, and finite numbers."""
-    for k, row in enumerate(rows):
+    for k, row in enumerate(rows, start=1):
         if len(row) not in widths or len(row) != len(rows[0]):
             wanted = " or ".join(str(width) for width in sorted(widths))
-            raise ValueError(f"{what} {k} is {row}; every one has {wanted} numbers: {form[0]}")
+            raise ValueError(f"{what} {k} is {row}; every one has {wanted} numbers: {form}")
         if not all(math.isfinite(number) for number in row):
             raise ValueError(f"{what} {k} is {row}; every number must be finite")
 
@@ -132,13 +136,18 @@ def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
 
     rows = params.segments or params.waypoints
     rest = [[0.0]] * len(rows)
+    times = [row[0] for row in rows]
+    moves = params.kind in OF_KIND["waypoints"]
     return ViaPoints(
         joints=list(params.joints),
         units=units,
-        times=[row[0] for row in rows],
+        times=times,
         positions=table([row[1:] for row in rows]),
         velocities=table(params.velocities or rest),
         accelerations=table(params.accelerations or rest),
+        places=[f"waypoint {k}" for k in range(1, len(rows) + 1)] if moves else [],
+        whole=params.kind if params.kind == "sine" else "waypoints" if moves else "segments",
+        span=times if moves else [0.0, params.period_s] if params.kind == "sine" else [0.0, *accumulate(times)],
     )
 
 
@@ -192,6 +201,13 @@ def check_joints(via: ViaPoints, units: Mapping[str, str], robot: str) -> None:
             raise ValueError(f"{where}: joint {joint!r} is in {unit}; it takes {wanted}")
 
 
+def _check(params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve], joints: Sequence[Any], robot: str) -> None:
+    """Raise ValueError, one line, for joints that the robot lacks, and for values beyond their limits."""
+    check_joints(via, {joint.name: joint.unit for joint in joints}, robot)
+    if not (params.relative or params.beyond_limits):
+        check_reach(via, ways, joints, robot)
+
+
 class Trajectory(Node):
     """Publishes `reference` at `Params.rate_hz` of simulation time: the state's stamps are its clock.
 
@@ -205,14 +221,16 @@ class Trajectory(Node):
     @classmethod
     def check(cls, params: TrajectoryParams, plan: Mapping[str, Any]) -> None:
         via = via_points(params, plan["folder"])
-        curves(params, via)
+        ways = curves(params, via)
         if robot := plan.get("sim", {}).get("robot"):
             from robots.registry import build
 
             joints = build(robot, **plan["sim"].get("parameters", {})).moving_joints
-            check_joints(via, {joint.name: joint.unit for joint in joints}, robot)
+            _check(params, via, ways, joints, robot)
 
     def on_start(self, context: Context) -> Outgoing:
+        self._context = context
+        self._description: Description | None = None
         self._half_step_s = context.step_s / 2.0
         self._folder = str(context.plan.get("folder", "."))
         self.on_parameters(context.params)
@@ -220,9 +238,19 @@ class Trajectory(Node):
 
     def on_parameters(self, params: TrajectoryParams) -> Outgoing:
         via = via_points(params, self._folder)
-        self._curves = curves(params, via)
-        self._params, self._joints, self._via = params, via.joints, via
+        ways = curves(params, via)
+        if self._description is not None:
+            self._check_described(self._description, params, via, ways)
+        self._curves, self._params, self._joints, self._via = ways, params, via.joints, via
         return self.on_reset(0.0)
+
+    def _check_described(
+        self, of: Description, params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve]
+    ) -> None:
+        """Refuse what the robot cannot do, and warn of what its actuators are too slow for."""
+        _check(params, via, ways, of.joints, of.robot)
+        if line := too_fast(via, ways, of.joints, of.actuators):
+            self._context.warn(line)
 
     def on_reset(self, time: float) -> Outgoing:
         self._published = -1  # number of the last period in which a reference went out
@@ -231,7 +259,8 @@ class Trajectory(Node):
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, Description):
-            check_joints(self._via, {joint.name: joint.unit for joint in message.joints}, message.robot)
+            self._description = message
+            self._check_described(message, self._params, self._via, self._curves)
             return None
         now = message.timestamp
         # half a step of grace: a stamp may fall short of the period by rounding

@@ -24,6 +24,7 @@ import csv
 import math
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,9 @@ class ViaPoints:
 
     units    of the file, per joint
     named    file and line that name the joints, for a message about one of them
+    places   of each row: file and line, or the waypoint's number from 1 on; none where rows are no positions
+    whole    what all of it is called: the file, or "waypoints"
+    span     the times between which it moves, s; of every one of them after the first, a segment ends there
     """
 
     joints: list[str]
@@ -56,6 +60,9 @@ class ViaPoints:
     velocities: Rows
     accelerations: Rows
     named: str = ""
+    places: Sequence[str] = ()
+    whole: str = ""
+    span: Sequence[float] = ()
 
 
 def read_via_points(path: Path) -> ViaPoints:
@@ -95,7 +102,8 @@ def _read_csv(path: Path, text: str) -> ViaPoints:
         for per, table in zip(RATES, tables, strict=True):
             at = [places.get((joint, per)) for joint in joints]
             table.append([0.0 if i is None else numbers[i] * UNITS[u] for i, u in zip(at, units, strict=True)])
-    return _whole(f"{path}: line {head_line}", joints, units, times, tables)
+    rows_at = [f"{path}: line {number}" for number, _ in lines[1:]]
+    return _whole(path, f"{path}: line {head_line}", joints, units, times, tables, rows_at)
 
 
 def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
@@ -139,10 +147,13 @@ def _read_toml(path: Path, text: str) -> ViaPoints:
     lines = [number for number, line in enumerate(text.splitlines(), start=1) if line.strip().startswith("[[via]]")]
     times: list[float] = []
     tables: tuple[Rows, Rows, Rows] = ([], [], [])
-    for index, table in enumerate(via):
-        where = f"{path}: line {lines[index]}: [[via]]" if index < len(lines) else f"{path}: via {index}"
+    places = [
+        f"{path}: line {lines[index]}: [[via]]" if index < len(lines) else f"{path}: via {index + 1}"
+        for index in range(len(via))
+    ]
+    for table, where in zip(via, places, strict=True):
         _take_table(table, units, where, times, tables)
-    return _whole(f"{path}: joints", joints, units, times, tables)
+    return _whole(path, f"{path}: joints", joints, units, times, tables, places)
 
 
 def _take_table(table: Any, units: list[str], where: str, times: list[float], tables: tuple[Rows, Rows, Rows]) -> None:
@@ -158,11 +169,17 @@ def _take_table(table: Any, units: list[str], where: str, times: list[float], ta
 
 
 def _whole(
-    named: str, joints: list[str], units: list[str], times: list[float], tables: tuple[Rows, Rows, Rows]
+    path: Path,
+    named: str,
+    joints: list[str],
+    units: list[str],
+    times: list[float],
+    tables: tuple[Rows, Rows, Rows],
+    places: list[str],
 ) -> ViaPoints:
     if not times or not joints:
         raise ViaPointError(f"{named}: no via points; it needs a joint and a time at least")
-    return ViaPoints(joints, units, times, *tables, named=named)
+    return ViaPoints(joints, units, times, *tables, named=named, places=places, whole=f"{path}", span=times)
 
 
 def _next_time(time: float, times: list[float], where: str) -> float:

@@ -13,7 +13,7 @@ import pytest
 
 from nodes.runtime.node import Context
 from nodes.trajectory import Trajectory, TrajectoryParams
-from nodes.wire.messages import Description, JointDescription, Reference, RobotState
+from nodes.wire.messages import ActuatorDescription, Description, JointDescription, Reference, RobotState
 
 STEP_S = 1e-3
 
@@ -121,7 +121,7 @@ def test_a_move_too_fast_for_its_limits_is_refused_before_the_start() -> None:
         ({}, "acceleration_limit is []; it takes one number above 0"),
         (
             {"acceleration_limit": [300.0]},
-            "joint 'arm': the move to waypoint 1 has 1 s; within the limits it takes 1.095",
+            "joint 'arm': the move to waypoint 2 has 1 s; within the limits it takes 1.095",
         ),
         ({"acceleration_limit": [400.0], "velocity_limit": [100.0]}, "it takes 1.15 s"),
     ):
@@ -164,12 +164,15 @@ def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str,
         ({"kind": "acceleration_segments"}, "needs segments"),
         ({"kind": "acceleration_segments", "segments": [[0.0, 1.0]]}, "a segment lasts 0.0 s"),
         ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0], [2.0]]}, "2 rows for 1 waypoints"),
-        ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0, 3.0]]}, "velocities row 0"),
+        ({"kind": "quintic", "waypoints": [[0.0, 1.0]], "velocities": [[1.0, 3.0]]}, "velocities row 1"),
         ({"kind": "steps", "waypoints": [[0.0, 1.0]], "units": ["deg", "mm"]}, "units has 2 entries"),
         ({"kind": "steps", "file": "points.csv"}, "joints is ['arm'], and file = 'points.csv' gives them too"),
-        ({"kind": "steps", "waypoints": [[0.0, 1.0, 2.0]]}, "waypoint 0 is [0.0, 1.0, 2.0]"),
+        (
+            {"kind": "steps", "waypoints": [[0.0, 1.0, 2.0]]},
+            "waypoint 1 is [0.0, 1.0, 2.0]; every one has 2 numbers: t and one value",
+        ),
         ({"kind": "steps", "waypoints": [[0.0, math.inf]]}, "must be finite"),
-        ({"kind": "steps", "waypoints": [[1.0, 0.0], [1.0, 2.0]]}, "waypoint 1 is at 1.0 s, not after 1.0 s"),
+        ({"kind": "steps", "waypoints": [[1.0, 0.0], [1.0, 2.0]]}, "waypoint 2 is at 1.0 s, not after 1.0 s"),
         ({"amplitude": 3.0}, "amplitude"),
     ],
 )
@@ -210,3 +213,48 @@ def test_joints_of_closed_loops_are_known_with_the_robots_parameters() -> None:
     Trajectory.check(params, PLAN | {"sim": {"robot": "charmie", "parameters": {"loops": "closed"}}})
     with pytest.raises(ValueError, match="has no joint 'lift_rod'"):
         Trajectory.check(params, PLAN)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"file": "points.csv"},
+            "points.csv: line 4: lift is 43 m; of 'charmie' it goes from 0 to 0.14 m (beyond_limits = true",
+        ),
+        ({"joints": ["lift"], "units": ["mm"], "waypoints": [[0.0, 0.0], [1.0, 400.0]]}, "waypoint 2: lift is 400 mm;"),
+        (
+            {"kind": "quintic", "joints": ["lift"], "units": ["mm"]}
+            | {"waypoints": [[0.0, 130.0], [1.0, 130.0]], "velocities": [[100.0], [-100.0]]},
+            "waypoints: at 0.125 s: lift is 1",
+        ),
+        ({"kind": "sine", "joints": ["tilt"], "amplitude_deg": 170.0}, "sine: at 0."),
+        (
+            {"kind": "acceleration_segments", "joints": ["lift"], "units": ["m"], "segments": [[2.0, 1.0]]},
+            "segments: at 0.562 s: lift is 0.1582 m",
+        ),
+    ],
+)
+def test_what_lies_beyond_a_joints_limits_is_refused_before_the_start_unless_it_is_meant(
+    given: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "points.csv").write_text("# moves\ntime_s, lift_m\n0, 0.043\n1, 43\n")
+    wanted = {"kind": "minimum_jerk"} | given
+    with pytest.raises(ValueError, match=re.escape(says)) as refused:
+        Trajectory.check(msgspec.convert(wanted, TrajectoryParams), PLAN)
+    assert "\n" not in str(refused.value)
+    for meant in ("beyond_limits", "relative"):
+        Trajectory.check(msgspec.convert(wanted | {meant: True}, TrajectoryParams), PLAN)
+
+
+def test_the_segment_that_is_most_too_fast_for_its_actuator_is_said_in_one_line() -> None:
+    waypoints = [[0.0, 0.0], [1.0, 90.0], [1.1, 45.0], [3.0, 45.0]]
+    node = started(kind="minimum_jerk", waypoints=waypoints)
+    joint = JointDescription(name="arm", lower=-2.0, upper=2.0)
+    actuator = ActuatorDescription(name="arm", joint="arm", velocity_limit=2.0)
+    node.on_message("description", Description(robot="it", joints=[joint], actuators=[actuator]))
+    line = "waypoints: segment 1 to 1.1 s asks arm for 14.7 rad/s; its limit is 2 rad/s"
+    assert list(node._context.log) == [("warning", line)]
+    with pytest.raises(ValueError, match="waypoint 2: arm is 120 deg"):
+        node.on_parameters(msgspec.structs.replace(node._params, waypoints=[[0.0, 0.0], [1.0, 120.0]]))

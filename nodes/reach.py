@@ -1,0 +1,74 @@
+"""Whether a trajectory keeps to what the robot can do: the limits of its joints, the speeds of its actuators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from nodes.profiles import Curve
+from nodes.via_points import UNITS, ViaPoints
+
+SAMPLES = 32  # of a curve between two via points
+SLACK = 1e-6  # rad or m, rad/s or m/s: rounding
+
+
+def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], robot: str) -> None:
+    """Raise ValueError, one line, for the first via point, or place between two, beyond a joint's lower or upper.
+
+    `joints` are a mechanism's or a description's; a joint that has no limits, or is not theirs, is left aside.
+    """
+    limits = {joint.name: (joint.lower, joint.upper) for joint in joints}
+    for k, row in enumerate(via.positions if via.places else ()):
+        for i, value in enumerate(row):
+            if _is_beyond(value, limits.get(via.joints[i], (None, None))):
+                raise ValueError(_beyond(via, i, value, limits[via.joints[i]], via.places[k], robot))
+    for start, end in pairwise(via.span):
+        for t in _samples(start, end):
+            for i, curve in enumerate(curves):
+                if _is_beyond(value := curve(t)[0], limits.get(via.joints[i], (None, None))):
+                    where = f"{via.whole}: at {t:.3g} s"
+                    raise ValueError(_beyond(via, i, value, limits[via.joints[i]], where, robot))
+
+
+def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], actuators: Iterable[Any]) -> str:
+    """One line on the segment that asks most of an actuator's velocity_limit, "" where none asks for too much."""
+    units = {joint.name: joint.unit for joint in joints}
+    limits = {a.joint: a.velocity_limit for a in actuators if a.joint and a.velocity_limit}
+    worst, line = 1.0, ""
+    for start, end in pairwise(via.span):
+        for name, curve in zip(via.joints, curves, strict=True):
+            if name not in limits:
+                continue
+            rate = max(abs(curve(t)[1]) for t in _samples(start, end))
+            if rate > limits[name] + SLACK and rate / limits[name] > worst:
+                worst, unit = rate / limits[name], f"{units[name]}/s"
+                asked = f"segment {start:g} to {end:g} s asks {name} for {rate:.3g} {unit}"
+                line = f"{via.whole}: {asked}; its limit is {limits[name]:.3g} {unit}"
+    return line
+
+
+def _samples(start: float, end: float) -> Iterator[float]:
+    return (start + (end - start) * k / SAMPLES for k in range(SAMPLES + 1))
+
+
+def _is_beyond(value: float, limits: tuple[float | None, float | None]) -> bool:
+    lower, upper = limits
+    return (lower is not None and value < lower - SLACK) or (upper is not None and value > upper + SLACK)
+
+
+def _beyond(
+    via: ViaPoints, i: int, value: float, limits: tuple[float | None, float | None], where: str, robot: str
+) -> str:
+    unit = via.units[i]
+    value, lower, upper = (
+        v / UNITS[unit] for v in (value, *(d if v is None else v for v, d in zip(limits, OPEN, strict=True)))
+    )
+    what = (
+        f"{where}: {via.joints[i]} is {value:.4g} {unit}; of {robot!r} it goes from {lower:.4g} to {upper:.4g} {unit}"
+    )
+    return f"{what} (beyond_limits = true if this is meant)"
+
+
+OPEN = -math.inf, math.inf
