@@ -72,6 +72,7 @@ class SimServer:
         self.actuation = Actuation(system.mechanism, sim.step_s, self._watchdog_s, hold=sim.safe_mode == "hold")
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=SENT)
         self._news = CommandNews(sim.watchdog_s, sim.safe_mode)
+        self._news.cut = self.actuation.cut
         self._clock = 0.0  # the watchdog's: simulated seconds, seconds of the clock where time goes faster
 
         self.state = "paused"
@@ -360,6 +361,7 @@ class SimServer:
     def _say_state(self) -> None:
         sim = self.simulation
         position, velocity, effort = self._joints()
+        self.actuation.joints.see(position)
         phi, phidot = sim.violation()
         energy = sim.energy()
         drift = abs(energy - self._energy_at_start)

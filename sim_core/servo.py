@@ -21,6 +21,7 @@ from sim_core.servo_kernels import EFFORT, POSITION, servo_efforts
 MODES = ("effort", "velocity", "position")
 KEYS = ("mode", "value", "target")
 MOST_KNOWN = 64  # lists of names whose places are remembered
+ROUNDING = 1e-6  # rad or m
 Known = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -98,6 +99,21 @@ class Servos:
         """New values for actuators whose last command was of this mode too: what `command` does, for less."""
         self._check(mode, len(known[0]), values)
         self._take(known, values)
+
+    def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
+        """Which position is cut to its joint's limits, in one line, "" where none is; rad or m.
+
+        `known` is what `command` gave back for these names.
+        """
+        _, lower, upper = known
+        wanted = np.array(values, dtype=float)
+        off = (wanted < lower - ROUNDING) | (wanted > upper + ROUNDING)
+        if not off.any():
+            return ""
+        k = int(off.argmax())
+        limits = f"{lower[k]:.4g} .. {upper[k]:.4g}"
+        there = min(max(values[k], lower[k]), upper[k])
+        return f"position {values[k]:.4g} of {names[k]!r}, beyond its limits {limits}: it goes to {there:.4g}"
 
     def _check(self, mode: str, count: int, values: Sequence[float]) -> None:
         if count != len(values):

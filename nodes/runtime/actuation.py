@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from nodes.runtime.excursions import Excursions
 from nodes.runtime.watch import Watchdog
 from nodes.wire.messages import JointCommand
 from sim_core.kernels.bound import BoundKernel
@@ -24,6 +26,8 @@ class Actuation:
     changed  whether efforts may differ from those of the last step
     safe     the actuators that were made safe because their node was silent
     trips    how often that happened
+    joints   how far the joints went, where it is told of them
+    cut      (node, line) the first time that a node commands a position beyond a joint's limits
     """
 
     def __init__(self, mechanism: Mechanism, step_s: float, watchdog_s: float | None, hold: bool) -> None:
@@ -41,6 +45,9 @@ class Actuation:
         self._taken: dict[str, int] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._loads = Loads(mechanism)
+        self.joints = Excursions(mechanism)
+        self.cut: deque[tuple[str, str]] = deque(maxlen=64)
+        self._told_cut: set[str] = set()
 
     @property
     def commanded_by(self) -> str | None:
@@ -58,6 +65,8 @@ class Actuation:
             return reason
         else:
             self._grant(source, command, () if command.mode == "effort" else joints()[0])
+        if command.mode == "position" and source not in self._told_cut:
+            self._look_beyond(source, command)
         self.changed = True
         self.commands += 1
         self._taken[source] = self._taken.get(source, 0) + 1
@@ -67,6 +76,13 @@ class Actuation:
                 watchdog = self._watchdogs[source] = Watchdog(self._watchdog_s, now)
             watchdog.hear(now)
         return ""
+
+    def _look_beyond(self, source: str, command: JointCommand) -> None:
+        """Note a position beyond a joint's limits; a node that was told is not looked at again."""
+        line = self.servos.beyond(self._granted[source][2], command.name, command.value)
+        if line:
+            self._told_cut.add(source)
+            self.cut.append((source, f"{source!r} commands {line}"))
 
     def _grant(self, source: str, command: JointCommand, position: Any) -> None:
         known = self.servos.command(command.mode, command.name, command.value, position)
@@ -125,6 +141,7 @@ class Actuation:
         self.safe.clear()
         self._granted.clear()
         self._loads.clear(effort)
+        self.joints.clear()
 
     def status(self) -> dict[str, Any]:
         """Who commanded how often, and the loads of the actuators: plain data."""
@@ -134,6 +151,7 @@ class Actuation:
             "commands_taken": dict(self._taken),
             "commands_refused": {name: {"count": n, "reason": why} for name, (n, why) in self._refused.items()},
             "loads": self._loads.to_plain(),
+            "beyond_limits": self.joints.to_plain(),
         }
 
 

@@ -20,11 +20,13 @@ class CommandNews:
 
     safe_since  simulation time at which actuators were last made safe, seconds
     gone        nodes that went since `departures` was last asked; any thread may append
+    cut         (node, line) of commands cut to a joint's limits since then
     """
 
     def __init__(self, watchdog_s: float | None, safe_mode: str) -> None:
         self.safe_since: float | None = None
         self.gone: deque[str] = deque(maxlen=64)
+        self.cut: deque[tuple[str, str]] = deque()
         self._watchdog_s, self._safe_mode = watchdog_s, safe_mode
         self._commanders: set[str] = set()
         self._left: set[str] = set()
@@ -54,7 +56,14 @@ class CommandNews:
         return Event(kind="safe", node=source, detail=line)
 
     def departures(self, now: float) -> Iterator[Event]:
-        """Of nodes that went: without a watchdog the last command of the commander holds, and that is said."""
+        """Of nodes that went: without a watchdog the last command of the commander holds, and that is said.
+
+        And of commands that are cut to a joint's limits.
+        """
+        while self.cut:
+            source, line = self.cut.popleft()
+            self._say(f"{line}, at t = {now:.3f} s", line)
+            yield Event(kind="cut", node=source, detail=line)
         while self.gone:
             source = self.gone.popleft()
             self._left.add(source)

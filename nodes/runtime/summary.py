@@ -57,6 +57,20 @@ class Load(msgspec.Struct, kw_only=True):
         return f"{text} ({peak:.0f} %, {rms:.0f} % of {self.limit:g}{unit})"
 
 
+class Excursion(msgspec.Struct, kw_only=True):
+    """The farthest position of a joint that left its limits, in `unit` (rad or m); None where it has no such limit."""
+
+    position: float
+    lower: float | None = None
+    upper: float | None = None
+    unit: str = ""
+
+    def text(self) -> str:
+        """ "0.40 m of 0 .. 0.14 m"."""
+        ends = ("" if end is None else f"{end:.3g}" for end in (self.lower, self.upper))
+        return f"{self.position:.3g} {self.unit} of {' .. '.join(ends)} {self.unit}"
+
+
 class Summary(msgspec.Struct, kw_only=True):
     """A run in figures; s, J and the constraint rows' own units. None where nothing was measured.
 
@@ -71,6 +85,7 @@ class Summary(msgspec.Struct, kw_only=True):
     method          stepper, stabilizer and step
     skipped         deadlines that were given up, of steps in realtime
     jitter_...      by how much the time between two steps in realtime differed from the period
+    beyond_limits   {joint that left its limits: how far}
     scheduling      core and priority of the server's loop
     """
 
@@ -113,6 +128,7 @@ class Summary(msgspec.Struct, kw_only=True):
     jitter_max_s: float | None = None
     jitter_histogram: dict[str, int] = {}
     scheduling: str = ""
+    beyond_limits: dict[str, Excursion] = {}
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -121,6 +137,7 @@ class Summary(msgspec.Struct, kw_only=True):
             if value is not None and not (field.endswith("_s") and value == 0.0):
                 setattr(self, field, value)
         self.loads = msgspec.convert(status.get("loads", {}), dict[str, Load])
+        self.beyond_limits = msgspec.convert(status.get("beyond_limits", {}), dict[str, Excursion])
 
     def take_file(self, path: Path) -> None:
         """Note a file that a node was to write, if it is there."""
@@ -159,6 +176,8 @@ class Summary(msgspec.Struct, kw_only=True):
             drift = self.energy_drift
             change = f", at most {drift:.3e} J away from the start" if drift is not None else ""
             yield "energy", f"{self.energy:.6f} J{change}"
+        if self.beyond_limits:
+            yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
         for name, load in self.loads.items():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():

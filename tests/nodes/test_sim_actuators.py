@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pytest
 
+from nodes.runtime.excursions import Excursions
 from nodes.runtime.plan import Plan, SimPlan
+from nodes.runtime.summary import Summary
 from nodes.sim_server import SimServer
-from nodes.wire.messages import Description, JointCommand
+from nodes.wire.codec import decode
+from nodes.wire.messages import Description, Event, JointCommand
 
 MakePlan = Callable[..., Plan]
 Started = Callable[[Plan], tuple[SimServer, Any]]  # the server, and an ear for what it says
+
+
+class Joint(NamedTuple):
+    name: str
+    unit: str
+    lower: float | None
+    upper: float | None
 
 
 def commanded(mode: Any, **values: float) -> JointCommand:
@@ -91,3 +103,33 @@ def test_loads_are_peak_and_root_mean_square_of_what_was_applied(arm_plan: MakeP
     assert server.status()["loads"]["elbow_motor"]["peak"] == 0.0
     server.request("reset", {})
     assert server.status()["loads"]["shoulder_motor"]["peak"] == 0.0
+
+
+def test_a_position_beyond_a_joints_limits_is_cut_and_said_once() -> None:
+    plan = Plan(name="p", sim=SimPlan(robot="charmie", mode="lockstep", parameters={}))
+    server = SimServer(plan)
+    events: list[Event] = []
+    server.out = lambda topic, payload: events.append(decode(topic, payload)) if topic.endswith("/event") else None
+    for _ in range(3):
+        server.command("hand", commanded("position", lift=0.1, left_arm_2=500.0))
+        server.step()
+    server.command("other", commanded("position", tilt=-0.1))
+    server.step()
+    upper = next(joint.upper for joint in server.description.joints if joint.name == "left_arm_2")
+    (event,) = events
+    assert (event.kind, event.node) == ("cut", "hand")
+    assert "'hand' commands position 500 of 'left_arm_2', beyond its limits" in event.detail
+    assert event.detail.endswith(f": it goes to {upper:.4g}")
+
+
+def test_a_joint_that_left_its_limits_is_named_with_its_farthest_position() -> None:
+    joints = [Joint("lift", "m", 0.0, 0.14), Joint("tilt", "rad", -0.5, None), Joint("yaw", "rad", None, None)]
+    seen = Excursions(SimpleNamespace(moving_joints=joints))
+    for position in ([0.4, -0.5, 1e3], [-0.2, -0.509, 0.0], [0.1, 9.0, 0.0]):
+        seen.see(np.array(position))
+    assert seen.to_plain() == {"lift": {"position": 0.4, "lower": 0.0, "upper": 0.14, "unit": "m"}}
+    summary = Summary(plan="p", robot="it", mode="fast")
+    summary.take_simulation({"beyond_limits": seen.to_plain()})
+    assert ("beyond its limits", "lift 0.4 m of 0 .. 0.14 m") in summary.lines()
+    seen.clear()
+    assert seen.to_plain() == {}

@@ -1,0 +1,42 @@
+"""How far the joints went, to say afterwards which of them left their limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim_core.mechanism import Mechanism
+
+TOLERANCE = 0.01  # of a joint's range: a servo that holds a joint at its limit swings about it
+
+
+class Excursions:
+    """Lowest and highest position of each joint, rad or m, over the states since the last reset or restore."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self._joints = mechanism.moving_joints
+        self._lowest, self._highest = np.zeros((2, len(self._joints)))
+        self.clear()
+
+    def clear(self) -> None:
+        """Count from here."""
+        self._lowest[:], self._highest[:] = np.inf, -np.inf
+
+    def see(self, position: np.ndarray) -> None:
+        """Positions of the joints now, (n_joints,)."""
+        np.minimum(self._lowest, position, out=self._lowest)
+        np.maximum(self._highest, position, out=self._highest)
+
+    def to_plain(self) -> dict[str, dict[str, Any]]:
+        """{joint that left its limits: its farthest position, lower and upper (None without one), unit}."""
+        found: dict[str, dict[str, Any]] = {}
+        for joint, lowest, highest in zip(self._joints, self._lowest.tolist(), self._highest.tolist(), strict=True):
+            lower, upper = joint.lower, joint.upper
+            spread = 1.0 if lower is None or upper is None else upper - lower
+            below = -np.inf if lower is None else lower - lowest
+            above = -np.inf if upper is None else highest - upper
+            if max(below, above) > TOLERANCE * spread:
+                farthest = highest if above > below else lowest
+                found[joint.name] = {"position": farthest, "lower": lower, "upper": upper, "unit": joint.unit}
+        return found
