@@ -82,6 +82,8 @@ class Launch:
         self._signal = 0
         classes = {node.name: load_node_class(node.run, plan.folder) for node in plan.nodes}
         self._speakers = {name for name, cls in classes.items() if cls.speaks}
+        self._commanders = {name for name, cls in classes.items() if "command" in cls.speaks}
+        self._taken: dict[str, int] = {}
         files = (_file_of(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
         self._files = {file: _identity(file) for file in files if file is not None}
         self._names = ["sim", *(node.name for node in plan.nodes)]
@@ -182,6 +184,7 @@ class Launch:
                     self._note_losses(name, counters, answer["last_refusal"])
                 elif service == "status":
                     self._note_losses(name, answer["counters"], answer["refusal"])
+                    self._note_unsaid(name, answer["refusal"])
                     if answer["figures"]:
                         summary.figures[name] = answer["figures"]
                     if answer["verdict"]:
@@ -189,10 +192,16 @@ class Launch:
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
         """Note the nodes of the plan of whose commands none was taken."""
-        taken = answer["commands_taken"]
+        taken = self._taken = answer["commands_taken"]
         for name, refused in answer["commands_refused"].items():
             if name in self._names and not taken.get(name):
                 self.summary.refused_commands[name] = refused["reason"]
+
+    def _note_unsaid(self, name: str, refusal: str) -> None:
+        """Note a node that never said a command, because what it made was none."""
+        topic, _, reason = refusal.partition(": ")
+        if name in self._commanders and not self._taken.get(name) and topic == f"'{self.plan.sim.robot}/command'":
+            self.summary.refused_commands.setdefault(name, reason)
 
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         failed = self._failure is not None and self._failure.name == name
@@ -281,12 +290,15 @@ def program(name: str, plan_file: Path, restart: Restart = "never", max_restarts
 def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> list[Program]:
     """The processes of a host's nodes."""
     programs = []
+    stay: list[str] = []
     for node in plan.nodes_on(host):
         # A restarted node has forgotten the run, so what came after would be no run of this plan.
         restart: Restart = "never" if plan.sim.mode == "lockstep" else node.restart
         if restart != node.restart:
-            display.say(f"lockstep: restart = {node.restart!r} does not apply", node.name)
+            stay.append(node.name)
         programs.append(program(node.name, plan_file, restart, node.max_restarts))
+    if stay:
+        display.say(f"lockstep: nodes are not started again, whatever `restart` says: {', '.join(stay)}")
     return programs
 
 

@@ -6,6 +6,7 @@ a controller computes with is finite. Diagnostics (phi, energy, outputs, timing)
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +20,7 @@ from nodes.wire.topics import lookup
 MAX_BYTES = 1 << 20
 LATEST_S = 9e9  # 285 years: as nanoseconds still a whole number of 64 bits, in recordings too
 LARGEST_SEQ = 2**53
+MODES = ("effort", "velocity", "position")  # of a command
 
 M = TypeVar("M", bound=Message)
 
@@ -82,6 +84,10 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
 
 
 def _check_command(topic: str, command: JointCommand) -> None:
+    if command.mode not in MODES:  # a decoded one is; what a node makes is not looked at by its type
+        near = difflib.get_close_matches(str(command.mode), MODES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise WireError(topic, f"mode is {command.mode!r}; it is one of {', '.join(MODES)}{hint}")
     if len(command.name) != len(command.value):
         raise WireError(topic, f"{len(command.name)} names for {len(command.value)} values")
     # one value that is not finite makes the sum so; summing costs less than asking each
@@ -125,8 +131,10 @@ def _check_lines(topic: str, lines: Lines) -> None:
 
 
 def _check_twist(topic: str, twist: Twist) -> None:
-    if len(twist.linear) != 3 or len(twist.angular) != 3:
-        raise WireError(topic, f"linear and angular have {len(twist.linear)} and {len(twist.angular)} numbers, not 3")
+    for name, values in (("linear", twist.linear), ("angular", twist.angular)):
+        if len(values) != 3:
+            plural = "" if len(values) == 1 else "s"
+            raise WireError(topic, f"{name} has {len(values)} number{plural}, it takes 3")
     _check_each(topic, linear=twist.linear, angular=twist.angular)
 
 

@@ -28,6 +28,7 @@ class Damper(Node):
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         damping: float = 1e-3  # N m s/rad
         joint: str = "arm"
+        mode: str = "effort"
         fails_at: float = 1e9  # s
 
     def on_start(self, context):
@@ -40,7 +41,9 @@ class Damper(Node):
         if state.timestamp > self.params.fails_at:
             raise RuntimeError("the damper is on fire")
         effort = -self.params.damping * state.velocity[0]
-        yield "command", JointCommand(name=[self.params.joint], value=[effort], answers=state.seq)
+        yield "command", JointCommand(
+            mode=self.params.mode, name=[self.params.joint], value=[effort], answers=state.seq
+        )
 
 
 class Thinker(Node):

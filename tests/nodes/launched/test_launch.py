@@ -39,6 +39,12 @@ def test_a_controller_that_says_nothing_and_one_that_is_only_refused_are_told_at
             1,
             r"ended +every command of 'damper' was refused: .*has no actuator 'elbow'; .*, exit code 1",
         ),
+        (
+            ground.node("Damper", more='params = { mode = "postion" }'),
+            1,
+            r"ended +every command of 'damper' was refused: mode is 'postion'; it is one of effort, velocity, position;"
+            r" did you mean 'position'\?, exit code 1",
+        ),
     ):
         done = ground.run("launch", ground.launch_file(nodes, mode=mode, more="duration_s = 0.5\n"))
         assert done.returncode == code, done.stdout
@@ -187,7 +193,7 @@ def test_lockstep_names_the_node_that_failed_and_restarts_nothing(ground: Any) -
     plan = ground.launch_file(ground.node("Damper", more=more), mode="lockstep")
     done = ground.run("launch", plan, "--duration", "30")
     assert done.returncode == 1
-    assert "[damper] lockstep: restart = 'on-failure' does not apply" in done.stderr
+    assert "[launch] lockstep: nodes are not started again, whatever `restart` says: damper" in done.stderr
     assert "node 'damper' failed, exit code 1" in done.stderr
 
 
