@@ -14,7 +14,7 @@ app = typer.Typer(
 )
 
 KeyName = Annotated[
-    str, typer.Argument(help="The host's name, as [hosts] of a launch file has it.", show_default=False)
+    str, typer.Argument(help="The host's name, as \\[hosts] of a launch file has it.", show_default=False)
 ]
 
 

@@ -51,7 +51,7 @@ def launch(
     host: Annotated[
         str | None,
         typer.Option(
-            "--host", help="Start this host's nodes of [hosts] alone, beside the server's launch.", show_default=False
+            "--host", help="Start this host's nodes of \\[hosts] alone, beside the server's launch.", show_default=False
         ),
     ] = None,
     view: Annotated[bool, typer.Option("--view", help="Open the viewer beside it.")] = False,

@@ -12,6 +12,25 @@ app = typer.Typer(
     help="Parameters of the live nodes.", epilog="Example: armswing param list swing_up", no_args_is_help=True
 )
 
+
+def _apart(context: typer.Context, node: str, value: str = "") -> None:
+    """Refuse node.key in one word, as --set of a launch has it, and say how to write it here."""
+    name, dot, key = node.partition(".")
+    if dot:
+        line = f"param {context.info_name} {name} {key} {value}".rstrip()
+        raise InputError(f"node {node!r}: write `{line}`, node and parameter apart")
+
+
+def _node_alone(context: typer.Context, node: str) -> str:
+    _apart(context, node)
+    return node
+
+
+def _key_after_node(context: typer.Context, key: str) -> str:
+    _apart(context, context.params.get("node", ""), key)
+    return key
+
+
 NodeName = Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False)]
 Key = Annotated[str, typer.Argument(help="One of `armswing param list NODE`.", show_default=False)]
 
@@ -47,7 +66,12 @@ def list_parameters(node: NodeName, domain: Domain = None, as_json: AsJson = Fal
 
 
 @app.command("get", epilog="Example: armswing param get swing_up torque_limit")
-def get_parameter(node: NodeName, key: Key, domain: Domain = None, as_json: AsJson = False) -> None:
+def get_parameter(
+    node: Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False, callback=_node_alone)],
+    key: Key,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
     """One parameter's value."""
     parameters = _parameters(domain, node)
     _known(key, parameters, node)
@@ -60,7 +84,10 @@ def get_parameter(node: NodeName, key: Key, domain: Domain = None, as_json: AsJs
 @app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04", context_settings=NEGATIVE)
 def set_parameter(
     node: NodeName,
-    key: Key,
+    key: Annotated[
+        str,
+        typer.Argument(help="One of `armswing param list NODE`.", show_default=False, callback=_key_after_node),
+    ],
     value: Annotated[str, typer.Argument(help="As TOML spells it: 0.04, true, [1, 2].", show_default=False)],
     domain: Domain = None,
     as_json: AsJson = False,
