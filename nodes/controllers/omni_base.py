@@ -63,7 +63,7 @@ class OmniBase(Node):
 
     def on_parameters(self, params: OmniBaseParams) -> Outgoing:
         of_robot = read_parameters(_file(params, self._context.plan)).base
-        self._params, self._wheels = params, of_robot.wheels
+        self._params, self._wheels, self._told_limited = params, of_robot.wheels, False
         self._speed_up = of_robot.acceleration_limit / of_robot.wheels.radius  # rad/s^2, of a wheel
         return self.on_reset(0.0)
 
@@ -81,6 +81,7 @@ class OmniBase(Node):
         if isinstance(message, Twist):
             self._asked = np.array([*message.linear[:2], message.angular[2]])
             self._asked_at = self._time
+            self._say_limited()
         elif isinstance(message, Reference):
             self._targets.hear(message)
         elif isinstance(message, RobotState) and self._expected.are_in(message):
@@ -116,6 +117,15 @@ class OmniBase(Node):
             return self._asked
         rates = np.where(followed, velocity + self._params.follow_gain * (position - place), 0.0)
         return base.to_base(float(place[2]), rates)
+
+    def _say_limited(self) -> None:
+        """Say once that the wheels cannot keep the twist that is asked for, and what they can of it."""
+        if self._told_limited or (can := base.within_limits(self._wheels, self._asked)) is self._asked:
+            return
+        self._told_limited = True
+        asked, left = (f"x {x:.3g} m/s, y {y:.3g} m/s, yaw {yaw:.3g} rad/s" for x, y, yaw in (self._asked, can))
+        most = f"the wheels turn at {self._wheels.speed_limit:g} rad/s at most"
+        self._context.warn(f"cmd_vel asks for {asked}; {most}, so it drives at {left}")
 
     def _speeded_up(self, twist: np.ndarray, dt: float) -> np.ndarray:
         """As much of the way from the present twist to this one as the wheels can go in dt seconds."""

@@ -120,6 +120,9 @@ def test_a_twist_that_no_wheel_can_keep_is_cut(driven: Drive) -> None:
     drive.run(1.5, (9.0, 0.0, 0.0))
     rates = base.wheel_rates(WHEELS, base.to_base(drive.states[-1].position[2], drive.commands[-1].value))
     assert np.abs(rates).max() == pytest.approx(WHEELS.speed_limit)
+    ((level, line),) = drive.node._context.log
+    assert (level, line.partition(";")[0]) == ("warning", "cmd_vel asks for x 9 m/s, y 0 m/s, yaw 0 rad/s")
+    assert f"at {WHEELS.speed_limit:g} rad/s at most, so it drives at x " in line
 
 
 def test_a_reset_forgets_what_was_asked_and_counted() -> None:
