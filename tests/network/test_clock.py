@@ -83,6 +83,12 @@ def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
     known = wait_for(lambda: figures().get("sensors_clock_uncertainty_ms", 1e9) < 5.0 and figures())
     assert abs(known["sensors_clock_offset_s"] - OFFSET_S) < 0.05
     wait_for(lambda: hosts.desk.json("node", "info", "compare")["status"]["counters"]["paired"] > 300)
+    delay = hosts.desk.json("topic", "delay", "rotary_pendulum/measured", "--duration", "1")
+    assert delay["clock"]["host"] == "robot"
+    assert abs(delay["clock"]["offset_s"] - OFFSET_S) < 0.05
+    assert -delay["clock"]["uncertainty_s"] <= delay["p50_s"] < 1.0  # by the two clocks it would be 7 s early
+    text = hosts.desk.run("topic", "delay", "rotary_pendulum/measured", "--duration", "1")
+    assert "; the clock of host 'robot' is 7 s ahead, known to " in text
     assert here.stop() == 130, here.output
     assert there.end() == 0, there.output
     assert min(after - start for after, start in zip(hosts.desk.bytes(), before, strict=True)) > 50_000
