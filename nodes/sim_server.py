@@ -173,12 +173,12 @@ class SimServer:
             source, command = self._inbox.popleft()
             if reason := actuation.take(source, command, joints, self._clock, self._too_old(command)):
                 self.refuse(f"{self.robot}/command", reason)
-                self._tell(news.refused(source, reason, self.time))
+                self.tell(news.refused(source, reason, self.time))
             else:
                 news.taken(source)
-        self._tell(news.departures(self.time))
+        self.tell(news.departures(self.time))
         if self._watchdog_s is not None:
-            self._tell(news.silent(source, self.time) for source in actuation.watch(joints, self._clock))
+            self.tell(news.silent(source, self.time) for source in actuation.watch(joints, self._clock))
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
         efforts = actuation.efforts(joints)
@@ -279,7 +279,7 @@ class SimServer:
                 raise ValueError(f"set: {key} = {value!r} is not a finite number")
         before = self.simulation.parameters
         self.simulation.set_parameters(args)
-        self._tell(changes(self.name, before, self.simulation.parameters))
+        self.tell(changes(self.name, before, self.simulation.parameters))
         return self.simulation.parameters
 
     def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
@@ -354,7 +354,8 @@ class SimServer:
         except WireError as error:
             self.refuse(topic, error.reason)
 
-    def _tell(self, events: Iterable[Event]) -> None:
+    def tell(self, events: Iterable[Event]) -> None:
+        """Say what happened."""
         for event in events:
             self._say("event", event)
 
