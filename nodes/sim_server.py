@@ -174,12 +174,12 @@ class SimServer:
             source, command = self._inbox.popleft()
             if reason := actuation.take(source, command, joints, self._clock, self._too_old(command)):
                 self.refuse(f"{self.robot}/command", reason)
-                self._tell(news.refused(source, reason, self.time))
+                self.tell(news.refused(source, reason, self.time))
             else:
                 news.taken(source)
-        self._tell(news.departures(self.time))
+        self.tell(news.departures(self.time))
         if self._watchdog_s is not None:
-            self._tell(news.silent(source, self.time) for source in actuation.watch(joints, self._clock))
+            self.tell(news.silent(source, self.time) for source in actuation.watch(joints, self._clock))
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
         efforts = actuation.efforts(joints)
@@ -280,7 +280,7 @@ class SimServer:
                 raise ValueError(f"set: {key} = {value!r} is not a finite number")
         before = self.simulation.parameters
         self.simulation.set_parameters(args)
-        self._tell(changes(self.name, before, self.simulation.parameters))
+        self.tell(changes(self.name, before, self.simulation.parameters))
         return self.simulation.parameters
 
     def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
@@ -324,6 +324,7 @@ class SimServer:
             "state": self.state,
             "speed": self.speed,
             "real_time_factor": self.pace.factor(self.time),
+            "processor_share": self.pace.processor_share,
             **self.timing(),
             **self.actuation.status(),
             "peak_phi": phi,
@@ -354,7 +355,8 @@ class SimServer:
         except WireError as error:
             self.refuse(topic, error.reason)
 
-    def _tell(self, events: Iterable[Event]) -> None:
+    def tell(self, events: Iterable[Event]) -> None:
+        """Say what happened."""
         for event in events:
             self._say("event", event)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from collections.abc import Mapping
+from pathlib import PurePath
+
+import msgspec
 
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.observer import NOT_READY, Observer
@@ -12,6 +17,7 @@ from nodes.wire.site import Site, far_registry
 
 GONE_S = 2.0  # of the 5 s in which a launch ends
 LISTEN_S = 0.02
+MOST_NAMED = 4
 
 
 def site_of(plan: Plan, host: str) -> Site:
@@ -29,6 +35,29 @@ def site_of(plan: Plan, host: str) -> Site:
     ends = far_registry(plan.domain, plan.hosts[plan.sim.host])
     calls, news = (f"{end}#{known[plan.sim.host]}" for end in ends)
     return Site(host=host, address=address, calls=calls, news=news)
+
+
+def digests(plan: Plan) -> dict[str, str]:
+    """{part: digest} of what all hosts of a launch must have in common: not folders, addresses and the duration."""
+    parts: dict[str, object] = {"[sim]": plan.sim, "the names in [hosts]": sorted(plan.hosts)}
+    for node in plan.nodes:
+        file, _, name = node.run.rpartition(":")
+        parts[f"node {node.name!r}"] = msgspec.structs.replace(node, run=f"{PurePath(file).name}:{name}")
+    encode = msgspec.json.Encoder(order="deterministic").encode
+    return {part: hashlib.sha256(encode(value)).hexdigest()[:16] for part, value in parts.items()}
+
+
+def difference(plan: Plan, theirs: Mapping[str, str]) -> str:
+    """One line that names the parts in which the server's plan is another than this host's, "" where none is."""
+    ours = digests(plan)
+    parts = [part for part in {**ours, **theirs} if ours.get(part) != theirs.get(part)] if theirs else []
+    if not parts:
+        return ""
+    more = f" and {len(parts) - MOST_NAMED} more" if len(parts) > MOST_NAMED else ""
+    return (
+        f"the plan here is not that of host {plan.sim.host!r}: {', '.join(parts[:MOST_NAMED])}{more}"
+        f" {'differs' if len(parts) == 1 else 'differ'}; give all hosts the same launch file and the same --set"
+    )
 
 
 class FarNodes:

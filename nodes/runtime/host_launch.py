@@ -9,7 +9,7 @@ import time
 from types import FrameType
 
 from nodes.runtime.display import Display, NodeLine
-from nodes.runtime.far_nodes import site_of
+from nodes.runtime.far_nodes import difference, site_of
 from nodes.runtime.launch import node_programs, on_signals
 from nodes.runtime.observer import Observer
 from nodes.runtime.plan import PLAN_FILE, Plan, PlanError, save_plan
@@ -61,6 +61,7 @@ class HostLaunch:
         self._display = display
         self._signal = 0
         self._was_heard = True
+        self._joined = ""  # the registry whose plan was looked at
         self._supervisor = Supervisor(
             folder=observer.folder / "logs",
             is_ready=observer.is_ready,
@@ -119,6 +120,7 @@ class HostLaunch:
             self._show_output()
             self._observer.hear(TICK_S)
             self._tell_of_the_link()
+            self._tell_of_the_plan()
             self._display.update(self._observer.time, self._lines())
         return None
 
@@ -129,6 +131,14 @@ class HostLaunch:
             self._was_heard = heard
             server = self._plan.sim.host
             self._display.say(f"host {server!r} is heard again" if heard else f"nothing is heard of host {server!r}")
+
+    def _tell_of_the_plan(self) -> None:
+        """Say once of each launch at the server whether its plan is another one."""
+        instance = self._observer.registry_instance
+        if instance != self._joined:
+            self._joined = instance
+            if line := difference(self._plan, self._observer.far_plan):
+                self._display.say(line)
 
     def _lines(self) -> list[NodeLine]:
         lines = []

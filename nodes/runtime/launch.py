@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from nodes.runtime.display import Display, NodeLine
-from nodes.runtime.far_nodes import FarNodes, site_of
+from nodes.runtime.far_nodes import FarNodes, digests, site_of
 from nodes.runtime.observer import Observer
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, load_node_class, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
@@ -70,6 +70,7 @@ class Launch:
     def __init__(self, plan: Plan, observer: Observer, display: Display, began: float, registry: Registry) -> None:
         self.plan = plan
         self._registry = registry
+        registry.plan = digests(plan) if plan.hosts else {}
         self._strangers: dict[str, int] = {}
         self._far = FarNodes(plan, observer, display)
         self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode, method=plan.sim.method_text())

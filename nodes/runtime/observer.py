@@ -47,6 +47,11 @@ class Observer:
         return self._link.instance
 
     @property
+    def far_plan(self) -> dict[str, str]:
+        """What the registry that was heard of last said of the launch's plan: {part: digest}."""
+        return self._link.plan
+
+    @property
     def hears_registry(self) -> bool:
         """Whether it was heard of lately."""
         return self._link.hears

@@ -29,7 +29,7 @@ from nodes.runtime.scheduling import arrange, as_it_is
 from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.runtime.wake import StopSignals, Wake
 from nodes.wire.bus import Context
-from nodes.wire.messages import JointCommand
+from nodes.wire.messages import Event, JointCommand
 from nodes.wire.refusals import Refusals, last_of
 from nodes.wire.registry import NodeEntry
 from nodes.wire.service import Request
@@ -146,6 +146,7 @@ class SimHost:
             pacer.wait(self._doze if listens else time.sleep)
         except DeadlineMissedError as error:
             line = f'at t = {server.time:g} s {error}; deadline = "stop" ends the run'
+            server.tell([Event(kind="late", detail=line)])
             raise DeadlineMissedError(line) from None
         self._links.take_all(self._take_command)
         for _ in range(self._cadence.batch):

@@ -72,12 +72,16 @@ class NodeEntry(msgspec.Struct, kw_only=True):
 
 
 class News(msgspec.Struct, kw_only=True):
-    """All that the registry knows. `instance` differs after it was restarted; `ending`: the launch is."""
+    """All that the registry knows. `instance` differs after it was restarted; `ending`: the launch is.
+
+    plan  {part of the launch's plan: its digest}, for other hosts to see whether theirs is the same
+    """
 
     instance: str
     revision: int
     nodes: list[NodeEntry]
     ending: bool = False
+    plan: dict[str, str] = {}
 
 
 def is_alive(pid: int) -> bool:
@@ -115,12 +119,14 @@ class Registry:
 
     site    this host among those of the launch; with an address it is open to the others, by keys
     ending  set it, and whoever listens hears that the launch is about to end
+    plan    {part: digest} of the launch's plan, told to whoever listens
     """
 
     def __init__(self, domain: int, lease_s: float = LEASE_S, site: Site | None = None) -> None:
         self.domain = domain
         self.site = site or Site()
         self.ending = False
+        self.plan: dict[str, str] = {}
         self._lease_s = lease_s
         self._entries: dict[str, NodeEntry] = {}
         self._renewed: dict[str, float] = {}
@@ -211,7 +217,7 @@ class Registry:
 
     def _say(self) -> None:
         nodes = list(self._entries.values())
-        news = News(instance=self._instance, revision=self._revision, nodes=nodes, ending=self.ending)
+        news = News(instance=self._instance, revision=self._revision, nodes=nodes, ending=self.ending, plan=self.plan)
         self._news.send_multipart([NEWS_TOPIC, msgspec.msgpack.encode(news)])
 
     def _answer(self, request: Request) -> None:

@@ -61,6 +61,7 @@ class RegistryLink:
         self.refusals = Refusals("registry link")
         self.ending = False
         self.instance = ""
+        self.plan: dict[str, str] = {}
         self._grace_until = 0.0
         self._heard_at = time.monotonic()
         self._thread = threading.Thread(target=self._listen, name="registry link", daemon=True)
@@ -122,7 +123,7 @@ class RegistryLink:
         if news.instance != self.instance:
             if self.instance:
                 self._grace_until = self._heard_at + GRACE_S
-            self.instance = news.instance
+            self.plan, self.instance = news.plan, news.instance
         self.ending = news.ending
         entry = self._entry
         if entry is not None and not any(e.name == entry.name and e.pid == entry.pid for e in news.nodes):

@@ -14,6 +14,8 @@ from nodes.hil.reading import read_case
 
 OFFSET_S, DRIFT = 7.0, 100e-6
 SENSORS = """
+import msgspec
+
 from nodes.runtime.node import Node
 from nodes.wire.messages import RobotState
 
@@ -24,12 +26,19 @@ class Sensors(Node):
     rate_hz = 100.0
     has_own_clock = True
 
+    class Params(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+        step_s: float = 0.0
+
     def on_start(self, context):
         self.context, self.state, self.began_ns = context, None, 0
+        self.step_ns = 0
+
+    def on_parameters(self, params):
+        self.step_ns = round(params.step_s * 1e9)
 
     def clock_ns(self, host_ns):
         self.began_ns = self.began_ns or host_ns
-        return host_ns + 7 * 10**9 + round(100e-6 * (host_ns - self.began_ns))
+        return host_ns + 7 * 10**9 + self.step_ns + round(100e-6 * (host_ns - self.began_ns))
 
     def on_message(self, name, state):
         self.state = state
@@ -83,6 +92,12 @@ def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
     known = wait_for(lambda: figures().get("sensors_clock_uncertainty_ms", 1e9) < 5.0 and figures())
     assert abs(known["sensors_clock_offset_s"] - OFFSET_S) < 0.05
     wait_for(lambda: hosts.desk.json("node", "info", "compare")["status"]["counters"]["paired"] > 300)
+    delay = hosts.desk.json("topic", "delay", "rotary_pendulum/measured", "--duration", "1")
+    assert delay["clock"]["host"] == "robot"
+    assert abs(delay["clock"]["offset_s"] - OFFSET_S) < 0.05
+    assert -delay["clock"]["uncertainty_s"] <= delay["p50_s"] < 1.0  # by the two clocks it would be 7 s early
+    text = hosts.desk.run("topic", "delay", "rotary_pendulum/measured", "--duration", "1")
+    assert "; the clock of host 'robot' is 7 s ahead, known to " in text
     assert here.stop() == 130, here.output
     assert there.end() == 0, there.output
     assert min(after - start for after, start in zip(hosts.desk.bytes(), before, strict=True)) > 50_000
@@ -100,3 +115,36 @@ def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
     assert note is not None
     assert abs(note.offset_s - OFFSET_S) < 0.05
     assert abs(note.drift - DRIFT) < 2e-3
+
+
+def test_a_clock_that_is_put_forward_by_a_second_is_told_and_followed(hosts: Any, wait_for: Callable[..., Any]) -> None:
+    hosts.exchange_keys()
+    for host in hosts:
+        (host.work / "sensors.py").write_text(SENSORS)
+        (host.work / "plan.toml").write_text(PLAN)
+    there = hosts.robot.start("launch", "plan.toml", *hosts.settings(), "--host", "robot")
+    here = hosts.desk.start("launch", "plan.toml", *hosts.settings(), "--json", "summary.json")
+    here.says("sim running")
+
+    def compare() -> dict[str, Any]:
+        with hosts.desk.client() as client:
+            found: dict[str, Any] = client.call("compare", "status")
+        return found
+
+    wait_for(lambda: compare()["counters"]["paired"] > 100)
+    hosts.robot.run("param", "set", "sensors", "step_s", "1.0")
+    wait_for(lambda: compare()["counters"]["clock_steps"] == 1)
+    wait_for(lambda: abs(compare()["figures"]["sensors_clock_offset_s"] - OFFSET_S - 1.0) < 0.05)
+    paired = compare()["counters"]["paired"]
+    wait_for(lambda: compare()["counters"]["paired"] > paired + 100)
+    assert here.stop() == 130, here.output
+    assert there.end() == 0, there.output
+    recording = read_recording(hosts.desk.work / "run.mcap")
+    event = recording["rotary_pendulum/event"]
+    (step,) = np.flatnonzero(event["kind"] == "clock_step")
+    assert event["node"][step] == "sensors"
+    assert abs(float(event["new"][step]) - 1.0) < 0.1
+    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
+    truths = dict(zip(measured["seq"].tolist(), measured["outputs.truth"].tolist(), strict=True))
+    late = [t - truths[seq] for t, seq in zip(residual["timestamp"], residual["answers"], strict=True) if seq in truths]
+    assert np.abs(late).max() < 0.9  # no stamp was placed by the clock as it was before

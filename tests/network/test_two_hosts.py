@@ -28,3 +28,14 @@ def test_a_controller_on_another_host_balances_the_pendulum(hosts: Any) -> None:
         now_received, now_sent = host.bytes()
         assert now_received - received > 100_000  # 8,000 states one way, 8,000 commands the other
         assert now_sent - sent > 100_000
+
+
+def test_another_plan_on_the_other_host_is_said_in_a_line(hosts: Any) -> None:
+    hosts.exchange_keys()
+    other = ("--set", "swing_up.torque_limit=0.04")
+    there = hosts.robot.start("launch", LAUNCH_FILE, *hosts.settings(), *other, "--host", "robot")
+    here = hosts.desk.start("launch", LAUNCH_FILE, *hosts.settings())
+    there.says("the plan here is not that of host 'desk': node 'swing_up' differs; give all hosts the same launch file")
+    here.says("sim running")
+    assert here.stop() == 130, here.output
+    assert there.end() == 0, there.output

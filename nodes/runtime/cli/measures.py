@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from nodes.runtime.summary import seconds_text
 from nodes.wire.codec import encode
 from nodes.wire.messages import Message
+from nodes.wire.service import ServiceError
 
 WINDOW = 10_000
 
@@ -76,10 +80,55 @@ class Bandwidth:
         return f"{found['bytes_per_s'] / 1e3:.1f} kB/s, {found['mean_bytes']:.0f} B a message"
 
 
-class Delay:
-    """Wall time from the sender's stamp to here, over the last messages."""
+class FarClock:
+    """The clock of a node on another host, from round trips over its service `clock`.
 
-    def __init__(self) -> None:
+    host           the host's name in the plan
+    offset_s       their clock less ours at the quickest round trip, NaN before one came back
+    uncertainty_s  half of what that one was on its way: the offset is off by no more, whatever the two ways were
+    """
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.offset_s, self.uncertainty_s = math.nan, math.inf
+
+    def look(self, ask: Callable[[], Mapping[str, int]]) -> None:
+        """One more round trip; one that fails tells nothing."""
+        asked = time.time_ns()
+        try:
+            there = ask()
+        except ServiceError:
+            return
+        heard = time.time_ns()
+        received, answered = there["received_ns"], there["answered_ns"]
+        bound_s = 0.5e-9 * ((heard - asked) - (answered - received))
+        if 0.0 <= bound_s < self.uncertainty_s:
+            self.uncertainty_s = bound_s
+            self.offset_s = 0.5e-9 * ((received - asked) + (answered - heard))
+
+    def figures(self) -> dict[str, Any]:
+        """host, offset_s and uncertainty_s, both None where nothing is known."""
+        known = math.isfinite(self.offset_s)
+        offset_s, uncertainty_s = (self.offset_s, self.uncertainty_s) if known else (None, None)
+        return {"host": self.host, "offset_s": offset_s, "uncertainty_s": uncertainty_s}
+
+    def text(self) -> str:
+        """What became of it in the figures."""
+        if not math.isfinite(self.offset_s):
+            return f"the clock of host {self.host!r} is not known, and what it is off by is in these figures"
+        ahead, known = seconds_text(abs(self.offset_s)), seconds_text(self.uncertainty_s)
+        way = "ahead" if self.offset_s > 0.0 else "behind"
+        return f"the clock of host {self.host!r} is {ahead} {way}, known to {known}, and taken out"
+
+
+class Delay:
+    """Time from the sender's stamp to here, over the last messages.
+
+    far  the clock of a sender on another host, which is taken out of the stamps
+    """
+
+    def __init__(self, far: FarClock | None = None) -> None:
+        self._far = far
         self._delays: deque[float] = deque(maxlen=WINDOW)
         self._unstamped = 0
 
@@ -90,14 +139,16 @@ class Delay:
         else:
             self._unstamped += 1
 
-    def figures(self) -> dict[str, float | int | None]:
-        """Median, 99th percentile and largest, seconds."""
+    def figures(self) -> dict[str, Any]:
+        """Median, 99th percentile and largest, seconds, and the clock of a sender on another host."""
         if not self._delays:
             return {"messages": 0, "unstamped": self._unstamped, "p50_s": None}
-        p50, p99, worst = np.percentile(np.array(self._delays), (50, 99, 100))
+        ahead_s = 0.0 if self._far is None else float(np.nan_to_num(self._far.offset_s))
+        p50, p99, worst = np.percentile(np.array(self._delays), (50, 99, 100)) + ahead_s
         return {
             "messages": len(self._delays),
             "unstamped": self._unstamped,
+            "clock": None if self._far is None else self._far.figures(),
             "p50_s": float(p50),
             "p99_s": float(p99),
             "max_s": float(worst),
@@ -109,4 +160,5 @@ class Delay:
         if found["p50_s"] is None:
             return f"{found['unstamped']} messages carry no wall-clock stamp (lockstep has none)"
         p50, p99, worst = (seconds_text(found[key] or 0.0) for key in ("p50_s", "p99_s", "max_s"))
-        return f"p50 {p50}, p99 {p99}, max {worst}, {found['messages']} messages"
+        clock = "" if self._far is None else f"; {self._far.text()}"
+        return f"p50 {p50}, p99 {p99}, max {worst}, {found['messages']} messages{clock}"

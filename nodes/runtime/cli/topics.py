@@ -28,6 +28,8 @@ TopicName = Annotated[str, typer.Argument(help="One of `armswing topic list`.", 
 Seconds = Annotated[float, typer.Option("--duration", min=0.0, help="Seconds to measure; 0 for until Ctrl-C.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a message.")]
 PERIOD_S = 1.0
+ROUND_TRIPS = 16  # for the clock of another host
+ROUND_TRIP_S = 1.0
 
 
 @app.command("list", epilog="Example: armswing topic list --json")
@@ -106,10 +108,13 @@ def delay(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time from the sender's stamp to here."""
+    """Time from the sender's stamp to here.
+
+    The clock of a sender on another host is measured first, once, and taken out.
+    """
     from nodes.runtime.cli.measures import Delay
 
-    _measure(Delay(), topic, duration, timeout, domain, as_json)
+    _measure(Delay(_far_clock(topic, domain)), topic, duration, timeout, domain, as_json)
 
 
 @app.command(epilog="""Example: armswing topic pub rotary_pendulum/reference '{"name": ["arm"], "position": [0.5]}'""")
@@ -125,6 +130,25 @@ def pub(
 
     said = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=say)
     say(f"said {said} messages on {topic}")
+
+
+def _far_clock(topic: str, domain: int | None) -> Any:
+    """The clock of the topic's sender where that is on another host; None where it is on this one."""
+    from nodes.client import Client
+    from nodes.runtime.cli.measures import FarClock
+    from nodes.wire.service import CLOCK, ServiceClient
+    from nodes.wire.site import read_site
+
+    with Client(domain) as client:
+        here = read_site(client.domain).host
+        far = [node for node in client.nodes() if topic in node.speaks and node.host != here]
+    if not far:
+        return None
+    clock = FarClock(far[0].host)
+    with ServiceClient(far[0].endpoints["service"]) as asked:
+        for _ in range(ROUND_TRIPS):
+            clock.look(lambda: asked.call(CLOCK, timeout_s=ROUND_TRIP_S))
+    return clock
 
 
 def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]:

@@ -6,14 +6,17 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from nodes.client import read_recording
 from nodes.runtime.cadence import Cadence
 from nodes.runtime.clock import DeadlineMissedError, Durations, Pacer
 from nodes.runtime.garbage import FIRST, MOST, Collector
-from nodes.runtime.plan import Plan
+from nodes.runtime.plan import Plan, load_plan
 from nodes.runtime.scheduling import arrange, as_it_is
 
 MakePlan = Callable[..., Plan]
@@ -204,11 +207,24 @@ def test_the_server_tells_its_discipline(make_plan: MakePlan, run: Any) -> None:
     assert status["tick"] == 500
 
 
-def test_a_run_that_is_to_stop_at_a_missed_deadline_does(make_plan: MakePlan, run: Any, until: Any) -> None:
-    running = run(make_plan(mode="realtime", deadline="stop", step_ms=0.01))
-    running.call("sim", "speed", x=1000.0)  # 10 ns for each step: no computer keeps that
+def test_a_run_that_is_to_stop_at_a_missed_deadline_does_and_its_recording_says_so(
+    run: Any, domain: int, until: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.mcap"
+    recorder = f'[[nodes]]\nname = "recorder"\nrun = "nodes/recorder.py:Recorder"\nparams = {{ file = "{file}" }}\n'
+    sim = '[sim]\nrobot = "rotary_pendulum"\nmode = "realtime"\ndeadline = "stop"\n'
+    (tmp_path / "plan.toml").write_text(f"domain = {domain}\n{sim}{recorder}")
+    running = run(load_plan(tmp_path / "plan.toml"))
+    running.call("sim", "step", n=1)
+    until(lambda: running.call("recorder", "recording")["kept"])
+    running.call("sim", "speed", x=1000.0)  # 1 us for each step: no computer keeps that
     running.call("sim", "resume")
-    sim = running.processes["sim"]
-    assert sim.wait(20.0) == 1
-    assert "late, its period is" in (said := sim.stderr.read())
+    process = running.processes["sim"]
+    assert process.wait(20.0) == 1
+    assert "late, its period is" in (said := process.stderr.read())
     assert 'deadline = "stop" ends the run' in said
+    running.call("recorder", "shutdown")
+    assert running.processes["recorder"].wait(10.0) == 0
+    event = read_recording(file)["rotary_pendulum/event"]
+    (late,) = np.flatnonzero(event["kind"] == "late")
+    assert event["detail"][late] in said

@@ -1,0 +1,67 @@
+"""What `topic delay` makes of stamps by the clock of another host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from nodes.runtime.cli.measures import Delay, FarClock
+from nodes.wire.messages import RobotState
+from nodes.wire.service import ServiceTimeout
+
+MS = 1_000_000
+
+
+class Clocks:
+    """Our clock and that of another host, which is so far ahead; both stand still but on the way."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ahead_s: float) -> None:
+        self.now_ns = 10**18
+        self.ahead_ns = round(1e9 * ahead_s)
+        monkeypatch.setattr(time, "time_ns", lambda: self.now_ns)
+
+    def trip(self, there_ms: int, back_ms: int) -> Callable[[], dict[str, int]]:
+        def ask() -> dict[str, int]:
+            self.now_ns += there_ms * MS
+            answer = self.now_ns + self.ahead_ns
+            self.now_ns += back_ms * MS
+            return {"received_ns": answer, "answered_ns": answer}
+
+        return ask
+
+
+@pytest.mark.parametrize(("ahead_s", "way"), [(7.0, "7 s ahead"), (-0.5, "500 ms behind")])
+def test_the_clock_of_the_senders_host_is_taken_out(ahead_s: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = Clocks(monkeypatch, ahead_s)
+    far = FarClock("robot")
+    for there_ms, back_ms in ((40, 2), (3, 3), (9, 1)):
+        far.look(clocks.trip(there_ms, back_ms))
+    assert far.offset_s == pytest.approx(ahead_s, abs=1e-9)  # of the quickest
+    assert far.uncertainty_s == pytest.approx(3e-3)
+    delay = Delay(far)
+    for late_ms in (4, 5, 6):
+        delay.take(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - late_ms * MS))
+    assert delay.figures()["p50_s"] == pytest.approx(5e-3, abs=1e-6)
+    assert delay.text().endswith(f"3 messages; the clock of host 'robot' is {way}, known to 3 ms, and taken out")
+
+
+def test_a_clock_that_nobody_tells_is_said_to_be_in_the_figures() -> None:
+    def silent() -> Any:
+        raise ServiceTimeout("no reply")
+
+    far = FarClock("robot")
+    far.look(silent)
+    delay = Delay(far)
+    delay.take(RobotState(sent_ns=time.time_ns()))
+    assert delay.figures()["clock"] == {"host": "robot", "offset_s": None, "uncertainty_s": None}
+    assert "the clock of host 'robot' is not known, and what it is off by is in these figures" in delay.text()
+
+
+def test_on_one_host_there_is_no_other_clock() -> None:
+    delay = Delay()
+    delay.take(RobotState(sent_ns=time.time_ns()))
+    assert delay.figures()["clock"] is None
+    assert "clock" not in delay.text()
