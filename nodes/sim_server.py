@@ -67,12 +67,10 @@ class SimServer:
         self._state_every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
         self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
-
         self._watchdog_s = sim.watchdog_s
         self.actuation = Actuation(system.mechanism, sim.step_s, self._watchdog_s, hold=sim.safe_mode == "hold")
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=SENT)
-        self._news = CommandNews(sim.watchdog_s, sim.safe_mode)
-        self._news.cut = self.actuation.cut
+        self._news = CommandNews(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
         self._clock = 0.0  # the watchdog's: simulated seconds, seconds of the clock where time goes faster
 
         self.state = "paused"

@@ -23,10 +23,10 @@ class CommandNews:
     cut         (node, line) of commands cut to a joint's limits since then
     """
 
-    def __init__(self, watchdog_s: float | None, safe_mode: str) -> None:
+    def __init__(self, watchdog_s: float | None, safe_mode: str, cut: deque[tuple[str, str]]) -> None:
         self.safe_since: float | None = None
         self.gone: deque[str] = deque(maxlen=64)
-        self.cut: deque[tuple[str, str]] = deque()
+        self.cut = cut
         self._watchdog_s, self._safe_mode = watchdog_s, safe_mode
         self._commanders: set[str] = set()
         self._left: set[str] = set()
