@@ -116,7 +116,7 @@ def least_time(way: float, acceleration: float, velocity: float) -> float:
 def _cruise(way: float, span: float, acceleration: float) -> float:
     """The velocity between the ramps: of the roots of v (T - v / a) = way the lower one."""
     reach = acceleration * span
-    return (reach - math.sqrt(max(reach**2 - 4.0 * acceleration * way, 0.0))) / 2.0
+    return 2.0 * acceleration * way / (reach + math.sqrt(max(reach**2 - 4.0 * acceleration * way, 0.0)))
 
 
 def acceleration_segments(segments: Sequence[tuple[float, float]], t: float) -> Point:

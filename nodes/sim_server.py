@@ -323,6 +323,7 @@ class SimServer:
             "state": self.state,
             "speed": self.speed,
             "real_time_factor": self.pace.factor(self.time),
+            "processor_share": self.pace.processor_share,
             **self.timing(),
             **self.actuation.status(),
             "peak_phi": phi,

@@ -202,7 +202,8 @@ class _Dynamics:
         self._accelerate = system.bind("acceleration", [*state, self._U], out)
         J = np.zeros((rows, n), order="F")
         self._weigh = system.bind("terms", state, [self._M, np.zeros(n), J, np.zeros(rows)])
-        self._joints = [system.joint_names.index(actuator.joint) for actuator in system.mechanism.actuators]
+        driven = enumerate(system.mechanism.actuators)
+        self._joints = {k: system.joint_names.index(actuator.joint) for k, actuator in driven if actuator.joint}
 
     def at(self, t: float, state: State, u: Floats) -> None:
         """Go to this state and these efforts (n_u,)."""

@@ -14,7 +14,7 @@ REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
-    | {"peak_phi", "peak_phidot"}
+    | {"peak_phi", "peak_phidot", "processor_share"}
     | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
 
@@ -86,6 +86,7 @@ class Summary(msgspec.Struct, kw_only=True):
     missed: list[str] = []
     first_state_s: float | None = None
     real_time_factor: float | None = None
+    processor_share: float | None = None
     overruns: int | None = None
     watchdog_trips: int | None = None
     step_p50_s: float | None = None
@@ -145,6 +146,8 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.overruns is not None and self.mode == "realtime":
             left_out = f", {self.skipped} left out" if self.skipped else ""
             yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}{left_out}"
+        if self.processor_share is not None and self.mode == "realtime":
+            yield "processor", f"the server took {self.processor_share:.0%} of one core".replace("%", " %")
         if self.watchdog_trips:
             often = "once" if self.watchdog_trips == 1 else f"{self.watchdog_trips} times"
             yield "watchdog", f"{often} no command came in time and the actuators were made safe"

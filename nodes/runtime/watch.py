@@ -65,32 +65,39 @@ class MilestoneWatch:
 
 
 class Pace:
-    """Simulated seconds per wall second, over the time that the simulation ran."""
+    """Simulated seconds, and those of the processor, per wall second, over the time that the simulation ran."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """Count from here."""
-        self._simulated = self._wall = 0.0
-        self._began: tuple[float, float] | None = None
+        self._ran = (0.0, 0.0, 0.0)  # simulated, wall, processor seconds of this process
+        self._began: tuple[float, float, float] | None = None
 
     def run(self, simulated: float) -> None:
         """Time runs from now on."""
         if self._began is None:
-            self._began = simulated, time.perf_counter()
+            self._began = simulated, time.perf_counter(), time.process_time()
 
     def rest(self, simulated: float) -> None:
         """Time stands from now on."""
-        if self._began is not None:
-            self._simulated += simulated - self._began[0]
-            self._wall += time.perf_counter() - self._began[1]
-            self._began = None
+        self._ran, self._began = self._until(simulated), None
 
     def factor(self, simulated: float) -> float:
         """Simulated per wall second; 0 before anything ran."""
-        running, wall = self._simulated, self._wall
-        if self._began is not None:
-            running += simulated - self._began[0]
-            wall += time.perf_counter() - self._began[1]
-        return running / wall if wall > 0.0 else 0.0
+        ran, wall, _ = self._until(simulated)
+        return ran / wall if wall > 0.0 else 0.0
+
+    @property
+    def processor_share(self) -> float:
+        """Of one core, what this process took while the simulation ran, all its threads together."""
+        _, wall, processor = self._until(0.0)
+        return processor / wall if wall > 0.0 else 0.0
+
+    def _until(self, simulated: float) -> tuple[float, float, float]:
+        ran, wall, processor = self._ran
+        if self._began is None:
+            return self._ran
+        since, at, spent = self._began
+        return ran + simulated - since, wall + time.perf_counter() - at, processor + time.process_time() - spent

@@ -75,7 +75,7 @@ def test_a_trapezoidal_move_arrives_within_its_acceleration(
         return
     curve = trapezoidal([0.0, span], [start, end], acceleration, math.inf)
     h = span / 400
-    rows = np.array([curve(k * h) for k in range(401)])
+    rows = np.array([curve(t) for t in np.linspace(0.0, span, 401)])
     assert (rows[0, 0], rows[-1, 0]) == (start, end)
     assert np.abs(rows[:, 2]).max() <= acceleration
     # no jump: between two samples the value changes by no more than the rates allow
