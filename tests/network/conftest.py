@@ -28,6 +28,7 @@ from nodes.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
+LEAST_BYTES = 10_000  # received and sent at each end of the link in any test
 ADDRESSES = {"desk": "10.77.0.1", "robot": "10.77.0.2"}
 FAR_ADDRESSES = {"desk": "10.78.0.1", "robot": "10.78.0.2"}  # on the tunnel of `delay`
 RELAY = Path(__file__).with_name("relay.py")
@@ -270,6 +271,8 @@ def hosts() -> Iterator[Hosts]:
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no right to make network namespaces: {' '.join(error.cmd)}: {error.stderr.strip()}")
         yield made
+        for host in made:
+            assert min(host.bytes()) > LEAST_BYTES, f"host {host.name!r}: the test did not go over the link"
     finally:
         made.close()
         shutil.rmtree(folder, ignore_errors=True)
