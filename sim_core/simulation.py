@@ -98,7 +98,9 @@ class Simulation:
 
         self._wraps = np.array(system.wraps, dtype=int)
         drives = [(k, system.joint_names.index(a.joint)) for k, a in enumerate(system.mechanism.actuators) if a.joint]
-        self._driving, self._driven = np.array(drives, dtype=int).reshape(-1, 2).T
+        self._driven = np.zeros((len(system.joint_names), system.n_u))  # which actuator drives which joint
+        for k, joint in drives:
+            self._driven[joint, k] = 1.0
         limits = [np.inf if a.effort_limit is None else a.effort_limit for a in system.mechanism.actuators]
         self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
         self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
@@ -368,8 +370,8 @@ class Simulation:
     def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""
         self._bound_joints()
-        position, velocity = (array.copy() for array in self._joint_arrays)
-        effort = np.bincount(self._driven, weights=self._w.u[self._driving], minlength=len(position))
+        position, velocity = self._joint_arrays[0].copy(), self._joint_arrays[1].copy()
+        effort = self._driven @ self._w.u
         if len(self._wraps):
             position[self._wraps] += 2 * np.pi * self._w.turns[: len(self._wraps)]
         return position, velocity, effort
