@@ -99,6 +99,7 @@ def plan(*nodes: NodePlan, seed: int = 0, seconds: float = 0.3, robot: str = "ar
 def moves(*joints: str) -> list[NodePlan]:
     """A trajectory of these joints, and their servos."""
     way = {"joints": list(joints), "kind": "minimum_jerk", "waypoints": [[0.0, 0.0], [0.3, 20.0]]}
+    way["beyond_limits"] = True  # of the tilt
     return [
         NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", every=10, params=way),
         NodePlan(name="servos", run="nodes/controllers/position.py:JointPosition", params={"joints": list(joints)}),
