@@ -29,6 +29,12 @@ class UnknownName(InvalidRequest):
         )
 
 
+class UnknownKey(UnknownName, KeyError):  # noqa: N818 - as above
+    """A name asked of a mapping that does not have it."""
+
+    __str__ = Exception.__str__  # a KeyError's own would quote the line
+
+
 class InvalidMechanism(InvalidRequest):
     """A mechanism that cannot be assembled."""
 
@@ -59,6 +65,10 @@ class SimulationWarning(UserWarning):
 
 class StabilityWarning(SimulationWarning):
     """A stabilizer whose gains cannot be stable at the step asked for."""
+
+
+class ParameterWarning(SimulationWarning):
+    """A number far from the one that ships, as in another unit."""
 
 
 class StartWarning(SimulationWarning):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_core.errors import UnknownKey, require_finite
 from sim_core.system import System
 
 
@@ -18,6 +19,7 @@ def _column(system: System, name: str, value: Any) -> np.ndarray:
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != system.n_q:
         raise ValueError(f"{name} has {array.size} entries; {system.mechanism.name!r} takes {system.n_q}")
+    require_finite(f"robot {system.mechanism.name!r}", name, array.tolist())
     return array
 
 
@@ -25,7 +27,8 @@ def inverse_dynamics(system: System, q: Any, v: Any, a: Any) -> np.ndarray:
     """Generalized forces tau (n_q,) that give accelerations a (n_q,) at q, v: M a - f, where f holds no actuators.
 
     N or N m, along the coordinates. Springs, joint loads and damping act; constraints do not: in a mechanism with
-    loops tau + J' lam is what actuators and joints must give together. ValueError for arrays of another size.
+    loops tau + J' lam is what actuators and joints must give together. ValueError for arrays of another size,
+    InvalidRequest for entries that are not finite.
     """
     q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
     tau = np.zeros(system.n_q)
@@ -44,12 +47,27 @@ def forward_dynamics(system: System, q: Any, v: Any, tau: Any, configuration: in
     return a
 
 
-def forward_kinematics(system: System, q: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{body: (p_WB (3,), R_WB (3, 3))} at q: origin in m and axes of every body, seen from the world."""
+class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
+    """{body: (p_WB (3,), R_WB (3, 3))}; a name that no body has raises UnknownKey, which names the nearest."""
+
+    def __init__(self, robot: str, poses: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+        self._robot = robot
+        super().__init__(poses)
+
+    def __missing__(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        raise UnknownKey(f"robot {self._robot!r}", "body", name, self)
+
+
+def forward_kinematics(system: System, q: Any) -> Poses:
+    """{body: (p_WB (3,), R_WB (3, 3))} at q: origin in m and axes of every body, seen from the world.
+
+    UnknownKey, a KeyError, where it is asked for another name; InvalidRequest for entries of q that are not finite.
+    """
     n = len(system.mechanism.bodies)
     positions, rotations = np.zeros((n, 3)), np.zeros((n, 3, 3))
     system.bind_forward_kinematics(_column(system, "q", q), positions, rotations)()
-    return {body.name: (positions[index], rotations[index]) for index, body in enumerate(system.mechanism.bodies)}
+    names = [body.name for body in system.mechanism.bodies]
+    return Poses(system.mechanism.name, dict(zip(names, zip(positions, rotations, strict=True), strict=True)))
 
 
 class DrivenDynamics:

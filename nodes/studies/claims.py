@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,7 +22,19 @@ class Verdict(StrEnum):
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
+    CHECKED = "checked otherwise"
+    BUILT_IN = "by construction"
+    HOLDS = "holds"
+    FAILS = "does not hold"
     OPEN = "cannot be judged"
+
+
+MEANINGS = {
+    Verdict.CHECKED: "our figures agree with each other; the paper's, which they should meet, are not to be had",
+    Verdict.BUILT_IN: "it follows from what we assumed or from how the model is made, and says nothing for the paper",
+    Verdict.HOLDS: "a claim of our own, in no paper, whose rule is met",
+    Verdict.FAILS: "a claim of our own, in no paper, whose rule is not met",
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,7 @@ class Claim:
 
     timed  it rests on measured times, which differ from run to run: kept in tables of their own
     plots  files of the pictures that show it
+    met    what its verdict is where the rule is met: that need not reproduce anything
     """
 
     key: str
@@ -50,10 +63,17 @@ class Claim:
     judge: Callable[[Any], list[Finding]]
     plots: tuple[str, ...] = ()
     timed: bool = False
+    met: Verdict = Verdict.REPRODUCED
+
+    def findings(self, results: Any) -> list[Finding]:
+        """What came out, with the verdicts that this claim can have."""
+        unmet = Verdict.FAILS if self.met == Verdict.HOLDS else Verdict.NOT_REPRODUCED
+        ours = {Verdict.REPRODUCED: self.met, Verdict.NOT_REPRODUCED: unmet}
+        return [replace(found, verdict=ours.get(found.verdict, found.verdict)) for found in self.judge(results)]
 
 
 def verdict_of(holds: bool) -> Verdict:
-    """Reproduced when it holds."""
+    """Reproduced when it holds, as far as the claim's own `met` lets it be."""
     return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
 
 

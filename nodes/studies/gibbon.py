@@ -7,7 +7,7 @@ from typing import Any
 from nodes.studies import gibbon_figures as draw
 from nodes.studies.gibbon_claims import claims
 from nodes.studies.gibbon_runs import BELIEVED, DAMPING, SPANS, Runs
-from nodes.studies.study import Assumption, Plot, Results, Section, Study, Table, pace
+from nodes.studies.study import Assumption, Column, Plot, Results, Section, Study, Table, pace
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
@@ -33,6 +33,8 @@ def study(quick: bool = False, spans: str = "") -> Study:
         claims=claims(runs),
         sections=sections(runs),
         parts=runs.parts,
+        shortened=f"{runs.spans.wanted} hand-overs instead of {SPANS['full'].wanted} and {len(runs.all)} runs instead "
+        f"of {len(Runs(SPANS['full']).all)}",
         quick=quick,
         **pace(quick, spans),
     )
@@ -70,9 +72,22 @@ def sections(runs: Runs) -> tuple[Section, ...]:
             "Robustness",
             "Everything else is as in the launch file, with twice the believed modes.",
             (errors, damping),
-            (Table("hand_overs", "Every run.", lambda results: rows(results, runs)),),
+            (Table("hand_overs", "Every run.", lambda results: rows(results, runs), COLUMNS),),
         ),
     )
+
+
+COLUMNS = {
+    "tension": Column("tension, more than believed (%)", 100.0),
+    "mass": Column("mass of the arms, more than believed (%)", 100.0),
+    "damping": Column("damping of the cable, of the believed (1)"),
+    "modes": Column("modes of the cable, of the believed (1)"),
+    "planned in flight": Column("planned anew in flight"),
+    "hand-overs": Column("hand-overs in a row"),
+    "seconds": Column("simulated time (s)"),
+    "peak torque (N m)": Column("largest torque of the elbow (N m)"),
+    "peak force of a hand (N)": Column("largest force of a hand (N)"),
+}
 
 
 def rows(results: Results, runs: Runs) -> list[dict[str, Any]]:

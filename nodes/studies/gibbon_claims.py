@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nodes.studies.claims import Claim, Finding, verdict_of
+from nodes.studies.claims import Claim, Finding, Verdict, verdict_of
 from nodes.studies.gibbon_runs import BLIND, LAUNCHED, Case, Runs
 from nodes.studies.study import Results
 
@@ -51,6 +51,7 @@ def launched_claim(runs: Runs) -> Claim:
         f"{wanted} hand-overs in a row.",
         judge,
         ("motion",),
+        met=Verdict.HOLDS,
     )
 
 
@@ -70,6 +71,7 @@ def replanning_claim(runs: Runs) -> Claim:
         "with one plan per swing there are fewer hand-overs in a row than with plans in flight.",
         judge,
         ("motion",),
+        met=Verdict.HOLDS,
     )
 
 
@@ -92,6 +94,7 @@ def errors_claim(runs: Runs) -> Claim:
         f"every run makes {wanted} hand-overs in a row.",
         judge,
         ("errors",),
+        met=Verdict.HOLDS,
     )
 
 
@@ -109,4 +112,5 @@ def damping_claim(runs: Runs) -> Claim:
         f"every run makes {wanted} hand-overs in a row.",
         judge,
         ("damping",),
+        met=Verdict.HOLDS,
     )

@@ -27,6 +27,8 @@ def study(quick: bool = False, spans: str = "") -> Study:
         sections=sections(runs),
         measured=runs.measured,
         longest=Runs(SPANS["full"]).all,
+        shortened=f"the beam has {runs.spans.elements} elements instead of {SPANS['full'].elements} where all nodes "
+        "are coordinates, and some simulations are shorter",
         quick=quick,
         **pace(quick, spans),
     )

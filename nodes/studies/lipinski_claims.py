@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nodes.studies.claims import Claim, Finding, sci, verdict_of
+from nodes.studies.claims import Claim, Finding, Verdict, sci, verdict_of
 from nodes.studies.lipinski_runs import ALPHA, FORMS, MIDPOINT, PARTITIONED, POSES, Runs, apart, drift, from_table
 from nodes.studies.study import Results
 
@@ -167,6 +167,7 @@ def contact_claim(runs: Runs) -> Claim:
         "the gap between point and beam stays below 10⁻⁶ m at every step. (The partition has none.)",
         judge,
         ("agreement",),
+        met=Verdict.BUILT_IN,
     )
 
 
@@ -196,6 +197,7 @@ def real_time_claim(runs: Runs) -> Claim:
         "2·10⁻⁴ rad; the energy departs by at most 3·10⁻³ J in the first second.",
         judge,
         ("motion", "steps"),
+        met=Verdict.HOLDS,
     )
 
 
@@ -221,4 +223,5 @@ def cost_claim(runs: Runs) -> Claim:
         judge,
         ("steps",),
         timed=True,
+        met=Verdict.HOLDS,
     )

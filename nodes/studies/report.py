@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nodes.studies import tables
-from nodes.studies.claims import Verdict, sci
+from nodes.studies.claims import MEANINGS, Verdict, sci
 from nodes.studies.crew import Report
 from nodes.studies.study import Plot, Results, Study
 from nodes.studies.style import settings
@@ -160,7 +160,8 @@ def page(study: Study, results: Results) -> str:
         results=results,
         judged=judged,
         spans={entry.claim.key: entry.span for entry in judged},
-        counts=[(verdict, counts[verdict]) for verdict in Verdict],
+        counts=[(verdict, counts[verdict]) for verdict in Verdict if counts[verdict]],
+        meanings=[(verdict, MEANINGS[verdict]) for verdict in MEANINGS if counts[verdict]],
         lengths=lengths(study, results),
         runs=tables.runs_table(study, results),
         timing=tables.timing_table(study, results),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from nodes.studies.claims import Claim, Finding
+from nodes.studies.claims import Claim, Finding, Verdict
 from nodes.studies.runs import Outcome, Run
 
 
@@ -86,6 +86,8 @@ class Study:
 
     measured  runs whose time is measured too, one after the other, each for about trial_s
     longest   the runs of the full study, which this one may cut short
+    shortened what a quick study has less of than the full one besides time, and all verdicts with it
+    compared  what of the paper's own numbers is compared, where that should be said first
     """
 
     name: str
@@ -100,6 +102,8 @@ class Study:
     measured: tuple[Run, ...] = ()
     longest: tuple[Run, ...] = ()
     parts: tuple[Part, ...] = ()
+    shortened: str = ""
+    compared: str = ""
     quick: bool = False
     trial_s: float = 0.1
     dpi: int = 150
@@ -148,13 +152,29 @@ class Results:
         found = []
         for claim in study.claims:
             seen = _Seen(self)
-            findings = claim.judge(seen)
+            findings = claim.findings(seen)
             seconds = tuple(sorted({run.seconds for run in seen.runs}))
             short = [run for run in seen.runs if self.outcomes[run].held]
             full = {run: spans.get(replace(run, seconds=0.0), {run.seconds}) for run in short}
             cut = max((max(full[run]) for run in short if run.seconds not in full[run]), default=None)
-            found.append(Judged(claim, findings, seconds, cut))
+            found.append(Judged(claim, findings, seconds, cut, _notes(study, claim, seconds, cut)))
         return found
+
+
+def _notes(study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | None) -> tuple[str, ...]:
+    """What one should know of a claim's verdict."""
+    found = []
+    stands_on_shortened = claim.met != Verdict.BUILT_IN and bool(seconds or not study.runs)
+    if cut is not None:
+        found.append(f"the full study goes on to {cut:g} s, which may change this verdict")
+    elif study.quick and study.shortened and stands_on_shortened:
+        found.append(f"with --quick {study.shortened}, which may change this verdict")
+    if claim.timed:
+        found.append(TIMED)
+    return tuple(found)
+
+
+TIMED = "it rests on times of this computer, which differ from run to run"
 
 
 class _Seen(Results):
@@ -174,12 +194,14 @@ class Judged(NamedTuple):
 
     seconds  the simulated times of the runs it stands on
     cut      s, where one of them held to its end and the full study goes on with it for so long; else None
+    notes    what may change its verdicts: a longer study, another computer
     """
 
     claim: Claim
     findings: list[Finding]
     seconds: tuple[float, ...]
     cut: float | None
+    notes: tuple[str, ...] = ()
 
     @property
     def span(self) -> str:

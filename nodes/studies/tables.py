@@ -45,7 +45,8 @@ def runs_table(study: Study, results: Results) -> Rows:
 
 
 def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
-    """One row per claim and reading; `full_study_s` where the full study simulates longer and may judge otherwise."""
+    """One row per claim and reading; `full_study_s` where the full study simulates longer and may judge
+    otherwise, which `notes` say too, and where a verdict rests on times of this computer."""
     return [
         {
             "claim": claim.key,
@@ -57,9 +58,10 @@ def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
             "verdict": str(finding.verdict),
             "simulated_s": span,
             "full_study_s": cut,
+            "notes": "; ".join(notes),
             "figures": dict(finding.figures),
         }
-        for claim, findings, span, cut in ((j.claim, j.findings, j.span, j.cut) for j in judged)
+        for claim, findings, span, cut, notes in ((j.claim, j.findings, j.span, j.cut, j.notes) for j in judged)
         if claim.timed == timed
         for finding in findings
     ]

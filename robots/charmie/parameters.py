@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from sim_core.errors import InvalidRequest
+from sim_core.errors import InvalidRequest, ParameterWarning
 from sim_core.tables import misfit
 
 OURS = Path(__file__).with_name("charmie.toml")
@@ -247,7 +248,31 @@ def read_parameters(file: str | Path = "") -> Parameters:
         owner = key.removesuffix(".lower")
         if owner != key and number > numbers[f"{owner}.upper"]:
             raise InvalidRequest(f"{where}: {key} is {number}, above {owner}.upper, {numbers[f'{owner}.upper']}")
+    if file:
+        _warn_of_absurd(where, numbers)
     return msgspec.convert(document, Parameters)
+
+
+FAR = 100.0  # times the number that ships, or its inverse: hardly meant so
+UNITS = {"length": "m", "width": "m", "size": "m", "radius": "m", "distance": "m", "center": "m", "mass": "kg"}
+SMALLER = {"m": "mm", "kg": "g"}
+
+
+def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
+    """One line on the number farthest from the one that ships, where one is far; a zero is meant."""
+    ships = _flattened("", tomllib.loads(OURS.read_text(encoding="utf-8")))
+    ratios = {key: abs(x / ships[key]) for key, x in numbers.items() if x and ships.get(key)}
+    far = {key: ratio for key, ratio in ratios.items() if not 1 / FAR <= ratio <= FAR}
+    if not far:
+        return
+    key = max(far, key=lambda name: abs(math.log(far[name])))
+    leaf = key.removesuffix(".x").removesuffix(".y").removesuffix(".z").rpartition(".")[2].split("_")[-1]
+    unit = UNITS.get(leaf, "")
+    smaller = f"; {SMALLER[unit]}?" if unit and 300.0 < far[key] < 3000.0 else ""
+    more = f" ({len(far) - 1} more numbers are as far off)" if len(far) > 1 else ""
+    share = f"{far[key]:.0f} times" if far[key] > 1.0 else f"1/{1 / far[key]:.0f} of"
+    says = f"{key} is {f'{numbers[key]:g} {unit}'.strip()}, {share} what ships{smaller}{more}"
+    warnings.warn(f"{where}: {says}", ParameterWarning, stacklevel=3)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:

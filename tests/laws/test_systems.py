@@ -8,6 +8,7 @@ import pytest
 from sim_core import reference
 from sim_core.balance import energy_balance
 from sim_core.comparison import label_of
+from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.inverse import forward_dynamics, forward_kinematics, inverse_dynamics
 from sim_core.simulation import Simulation
@@ -156,6 +157,22 @@ def test_forward_kinematics_gives_the_poses_by_name(system: System) -> None:
         for name, (p, R) in found.items():
             np.testing.assert_allclose(p, frames[name].p.x, rtol=0, atol=1e-12)
             np.testing.assert_allclose(R, frames[name].R.x, rtol=0, atol=1e-12)
+
+
+def test_numbers_that_are_not_finite_and_bodies_that_are_not_there_are_refused_by_name(system: System) -> None:
+    zero, bad = np.zeros(system.n_q), np.full(system.n_q, np.nan)
+    for place, name in enumerate("qva"):
+        arguments = [zero, zero, zero]
+        arguments[place] = bad
+        with pytest.raises(InvalidRequest, match=rf"{name}\[0\] is nan; it must be a finite number"):
+            inverse_dynamics(system, *arguments)
+    poses = forward_kinematics(system, system.mechanism.initial_q)
+    name = system.mechanism.bodies[0].name
+    for kind in (UnknownName, KeyError):
+        with pytest.raises(kind) as refused:
+            poses[f"{name}x"]
+        assert str(refused.value).startswith(f"robot '{system.mechanism.name}' has no body '{name}x'")
+        assert "did you mean" in str(refused.value)
 
 
 def test_arrays_of_another_size_are_refused_by_name(system: System) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from nodes.runtime.cli.application import run as command
+from nodes.runtime.cli.studies import _print as print_verdicts
 from nodes.studies import claims, crew, figures, report, tables
 from nodes.studies.claims import Finding, Verdict
 from nodes.studies.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_BDF2
@@ -304,14 +305,44 @@ def test_every_claim_says_what_was_simulated_and_what_a_short_study_leaves_open(
     paper: str, carried_out: dict[str, tuple[Study, Results]]
 ) -> None:
     study, results = carried_out[paper]
-    for claim, findings, seconds, cut in results.judged(study):
+    for claim, findings, seconds, cut, notes in results.judged(study):
         assert seconds or claim.timed or claim.key in ("table", "preload")  # which nothing need be simulated for
         assert findings
         if cut is not None:
             assert cut > min(seconds)
+            assert f"the full study goes on to {cut:g} s, which may change this verdict" in notes
+        assert any("times of this computer" in note for note in notes) == claim.timed
     full = dataclasses.replace(study, longest=study.runs)
     assert all(entry.cut is None for entry in results.judged(full))
     assert any(entry.cut is not None for entry in results.judged(study))
+
+
+def test_a_verdict_says_reproduced_only_where_that_is_what_the_rule_shows() -> None:
+    def claim(holds: bool, met: Verdict) -> claims.Claim:
+        return claims.Claim("k", "w", "s", "r", lambda _: [Finding("a", "h", claims.verdict_of(holds))], met=met)
+
+    for met, unmet in (
+        (Verdict.REPRODUCED, Verdict.NOT_REPRODUCED),
+        (Verdict.BUILT_IN, Verdict.NOT_REPRODUCED),
+        (Verdict.CHECKED, Verdict.NOT_REPRODUCED),
+        (Verdict.HOLDS, Verdict.FAILS),
+    ):
+        assert [claim(holds, met).findings(None)[0].verdict for holds in (True, False)] == [met, unmet]
+    still = claims.Claim("k", "w", "s", "r", lambda _: [Finding("a", "h", Verdict.OPEN)], met=Verdict.HOLDS)
+    assert still.findings(None)[0].verdict == Verdict.OPEN
+
+
+def test_the_terminal_counts_each_kind_and_explains_its_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"claim": "a", "reading": "one", "verdict": "reproduced", "notes": ""},
+        {"claim": "a", "reading": "two", "verdict": "by construction", "notes": "times"},
+        {"claim": "b", "reading": "one", "verdict": "by construction", "notes": "times"},
+    ]
+    print_verdicts(rows, Path("page"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 readings of 2 claims: 1 reproduced, 2 by construction"
+    assert [line.split()[-1] for line in lines[3:6]] == ["reproduced", "1", "1"]
+    assert "note 1: times" in lines
 
 
 def test_another_study_takes_its_predecessors_files_away(

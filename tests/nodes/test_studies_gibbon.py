@@ -80,11 +80,14 @@ def test_verdicts_follow_from_the_hand_overs_and_the_folder_holds_them(
     assert {row["claim"] for row in rows} == {"launched", "replanning", "errors", "damping"}
     launched = next(row for row in rows if row["claim"] == "launched")
     reached = results.parts[LAUNCHED.name]["hand_overs"] >= wanted
-    assert launched["verdict"] == ("reproduced" if reached else "not reproduced")
+    assert launched["verdict"] == ("holds" if reached else "does not hold")
     report.write(study, results, tmp_path, quiet)
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == report.files_of(
         study
     )
+    page = (tmp_path / "index.html").read_text()
+    assert "tension, more than believed (%)</th>" in page
+    assert "reproduced</span>" not in page
     with (tmp_path / "tables/hand_overs.csv").open() as file:
         table = list(csv.DictReader(file))
     assert [int(row["hand-overs"]) for row in table] == [results.parts[part.name]["hand_overs"] for part in study.parts]

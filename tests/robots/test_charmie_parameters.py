@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
 
-from robots.charmie.parameters import OURS
+from robots.charmie.parameters import OURS, read_parameters
 from robots.registry import build
-from sim_core.errors import InvalidRequest
+from sim_core.errors import InvalidRequest, ParameterWarning
 
 MISTAKES = {
     "a misspelt key of a link": (
@@ -52,3 +53,31 @@ def test_a_misspelt_robot_or_parameter_is_answered_with_the_nearest() -> None:
         build("charmi")
     with pytest.raises(InvalidRequest, match="did you mean 'loops'"):
         build("charmie", loop="closed")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("mass = 20.0", "mass = 20000.0", "base.mass is 20000 kg, 1000 times what ships; g?"),
+        ("length = 0.135", "length = 135.0", "length is 135 m, 1000 times what ships; mm?"),
+        ("mass = 20.0", "mass = 0.1", "base.mass is 0.1 kg, 1/200 of what ships"),
+    ],
+)
+def test_a_number_far_from_what_ships_is_warned_of(right: str, wrong: str, says: str, tmp_path: Path) -> None:
+    text = OURS.read_text()
+    assert right in text
+    file = tmp_path / "mine.toml"
+    file.write_text(text.replace(right, wrong, 1))
+    with pytest.warns(ParameterWarning) as warned:
+        read_parameters(file)
+    (line,) = [str(each.message) for each in warned]
+    assert line.startswith(f"robot 'charmie': {file}: ")
+    assert line.endswith(says)
+
+
+def test_numbers_near_what_ships_are_taken_in_silence(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(OURS.read_text().replace("mass = 20.0", "mass = 200.0", 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_parameters(file).base.mass == 200.0

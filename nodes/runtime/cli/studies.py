@@ -156,14 +156,16 @@ def _refuse_foreign(folder: Path, marker: dict[str, Any] | None, foreign: list[s
 
 
 def _print(rows: list[dict[str, Any]], folder: Path) -> None:
-    say_table(
-        ("claim", "reading", "verdict"),
-        [(row["claim"], row["reading"], row["verdict"]) for row in rows],
-    )
     counts = Counter(row["verdict"] for row in rows)
     claims = len({row["claim"] for row in rows})
     parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    say(f"\n{len(rows)} readings of {claims} claims: {parts}")
+    say(f"{len(rows)} readings of {claims} claims: {parts}\n")
+    notes = {note: str(n) for n, note in enumerate(dict.fromkeys(row["notes"] for row in rows if row["notes"]), 1)}
+    lines = [(row["claim"], row["reading"], row["verdict"], notes.get(row["notes"], "")) for row in rows]
+    say_table(("claim", "reading", "verdict", "note"), lines)
+    for note, number in notes.items():
+        say(f"note {number}: {note}")
+    say()
     say(f"wrote {folder / 'index.html'}")
 
 
