@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -150,13 +151,16 @@ def _usual(key: str) -> str:
 def _check_robot(plan: Plan, file: Path) -> list[str]:
     """The names of the robot's actuators."""
     from robots.registry import build, names
+    from sim_core.errors import SimulationWarning
 
     where = f"{file}: [sim]"
     known = names()
     if plan.sim.robot not in known:
         raise PlanError(f"{where}: key 'robot': no robot {plan.sim.robot!r}{suggestion(plan.sim.robot, known)}")
     try:
-        mechanism = build(plan.sim.robot, **plan.sim.parameters)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SimulationWarning)  # the server says it
+            mechanism = build(plan.sim.robot, **plan.sim.parameters)
     except (ValueError, TypeError) as error:
         key = "parameters" if plan.sim.parameters else "robot"
         raise PlanError(f"{where}: key {key!r}: {error}") from None

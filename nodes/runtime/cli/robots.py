@@ -139,10 +139,12 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
 
 def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
     """The mechanism, and what its builder takes."""
+    from nodes.runtime.process import say_warnings_plainly
     from robots.registry import build, builder, names
 
     if name not in names():
         raise InputError(f"no robot {name!r}; robots are {', '.join(sorted(names()))}{nearest(name, names())}")
+    say_warnings_plainly()
     try:
         return build(name, **parse_assignments(param or [], "--param")), _choices(builder(name))
     except (TypeError, ValueError) as error:
