@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.controllers.tracking import ExpectedJoints, Targets
+from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import JointCommand, Message, Reference, RobotState
+from nodes.wire.messages import Description, JointCommand, Message, Reference, RobotState
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -30,7 +30,7 @@ class JointPosition(Node):
     that commands which come late cost lag and no stability.
     """
 
-    listens = {"state": RobotState, "reference": Reference}
+    listens = {"description": Description, "state": RobotState, "reference": Reference}
     speaks = {"command": JointCommand}
     Params = JointPositionParams
 
@@ -55,22 +55,32 @@ class JointPosition(Node):
         return self.on_parameters(context.params)
 
     def on_parameters(self, params: JointPositionParams) -> Outgoing:
-        self._joints = list(params.joints)
+        self._joints, self._units = list(params.joints), getattr(self, "_units", {})
         self._expected = ExpectedJoints(self._context, params.joints)
         return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
         self._targets, self._held = Targets(self._joints), False
+        self._error = TrackingError(self._joints, [self._units.get(joint, "rad") for joint in self._joints])
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
+        if isinstance(message, Description):
+            self._units = {joint.name: joint.unit for joint in message.joints}
+            return self.on_reset(message.timestamp)
         if isinstance(message, Reference):
             self._targets.hear(message)
         elif isinstance(message, RobotState) and self._expected.are_in(message):
+            position = np.array([message.position[index] for index in self._expected.indices])
             if not self._held:
-                self._targets.hold(np.array([message.position[index] for index in self._expected.indices]))
+                self._targets.hold(position)
                 self._held = True
-            value = self._targets.at(message.timestamp)[0].tolist()
-            command = JointCommand(mode="position", name=list(self._joints), value=value, answers=message.seq)
+            wanted = self._targets.at(message.timestamp)[0]
+            self._error.see(wanted - position, self._targets.heard)
+            command = JointCommand(mode="position", name=list(self._joints), value=wanted.tolist(), answers=message.seq)
             return [("command", command)]
         return None
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        return self._error.figures

@@ -8,7 +8,7 @@ import pytest
 
 from nodes.controllers.position import JointPosition, JointPositionParams
 from nodes.runtime.node import Context
-from nodes.wire.messages import JointCommand, Reference, RobotState
+from nodes.wire.messages import Description, JointCommand, JointDescription, Reference, RobotState
 
 
 def started(joints: list[str]) -> JointPosition:
@@ -35,6 +35,18 @@ def test_a_joint_goes_where_its_reference_says_and_others_stay_where_they_were_f
     assert told(node, [1.5, 2.5], timestamp=0.15) == pytest.approx([5.1, 1.0])
     node.on_reset(0.0)
     assert told(node, [1.5, 2.5]) == [2.5, 1.5]
+
+
+def test_it_says_how_far_joints_with_a_reference_were_from_it_in_their_units() -> None:
+    node = started(["b", "a"])
+    described = [JointDescription(name="a"), JointDescription(name="b", kind="prismatic", unit="m")]
+    node.on_message("description", Description(joints=described))
+    told(node, [1.0, 2.0])
+    assert node.figures == {}
+    node.on_message("reference", Reference(name=["b"], position=[2.25]))
+    told(node, [1.0, 2.0])
+    told(node, [7.0, 2.25])
+    assert node.figures == pytest.approx({"peak_error_m": 0.25, "rms_error_m": 0.25 / 2**0.5})
 
 
 def test_no_joint_and_a_joint_that_the_state_lacks_are_refused() -> None:
