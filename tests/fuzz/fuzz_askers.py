@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import abstractmethod
 
 import msgspec
 import zmq
@@ -22,11 +23,7 @@ from nodes.wire.sockets import Claim, make_socket
 
 
 class Asking(Target):
-    """One who waits for a reply; the attacker is who should give it, and gives everything else before it.
-
-    ask    starts the question and returns when it is answered
-    sound_reply  the right answer to a request
-    """
+    """One who waits for a reply; the attacker is who should give it, and gives everything else before it."""
 
     def __init__(self, context: Context, name: str, real: list[Frames]) -> None:
         super().__init__()
@@ -36,14 +33,17 @@ class Asking(Target):
         self._claim = Claim(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
         self.endpoint = self._claim.endpoint
 
+    @abstractmethod
     def ask(self) -> None:
-        raise NotImplementedError
+        """Start the question; return when it is answered."""
 
+    @abstractmethod
     def answer(self, request: bytes) -> bytes:
-        raise NotImplementedError
+        """The right answer to a request."""
 
+    @abstractmethod
     def refusals(self) -> int:
-        raise NotImplementedError
+        """How many frames were refused so far."""
 
     def throw(self, batch: list[Frames]) -> None:
         before = self.refusals()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 import zmq
@@ -28,7 +29,7 @@ class LostError(AssertionError):
     """A socket died, or frames are not accounted for; the only argument is one line."""
 
 
-class Target:
+class Target(ABC):
     """A socket of ours under attack. `throw` sends a batch at it and returns when all of it is accounted for.
 
     real  messages as they are, which are mutated
@@ -41,10 +42,11 @@ class Target:
     def __init__(self) -> None:
         self.sound = self.refused = 0
 
+    @abstractmethod
     def throw(self, batch: list[Frames]) -> None:
         """Send and wait; LostError when the socket does not account for every one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Free the sockets."""
 
