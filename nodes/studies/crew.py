@@ -1,7 +1,7 @@
 """Runs a study's runs, in several processes where that helps, and measures times where nobody else computes.
 
-With processes, all that computes is in them: the one that started them only waits, so that it can be interrupted at
-any moment, and takes them along when it ends.
+With processes, all that computes is in them: the one that started them only waits and reports, several times a second,
+so that it can be stopped by its report at any moment, and takes them along when it ends.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -24,7 +25,9 @@ TRIALS = 3  # of which the best counts
 ADAPTIVE_TRIAL = 5.0  # simulated s
 ENDING = {signal.SIGINT, signal.SIGTERM}  # what the one who asked for a study is told by, and its workers are not
 
-Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
+LOOK_S = 0.1  # wall s between two reports while nothing gets done
+
+Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much; may raise to stop
 
 
 class Here(Executor):
@@ -43,22 +46,36 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
         warm(study.runs, crew, report)
         results = Results(run_all(study.runs, crew, report))
         held = [run for run in study.measured if results[run].held]
-        for done, run in enumerate(held):
-            report("measuring times", done, len(held))
-            results.costs[run] = _submit(crew, cost_of, run, study.trial_s).result()
-        report("measuring times", len(held), len(held))
+        costs = one_by_one([(cost_of, run, study.trial_s) for run in held], "measuring times", crew, report)
+        results.costs.update(zip(held, costs, strict=True))
         results.parts = work_out(study.parts, crew, report)
     return results
 
 
 def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
     """What a study works out besides runs, by name, one after the other, so that times are taken alone."""
-    found = {}
-    for done, part in enumerate(parts):
-        report("working out", done, len(parts))
-        found[part.name] = _submit(crew, part.make).result()
-    report("working out", len(parts), len(parts))
+    found = one_by_one([(part.make,) for part in parts], "working out", crew, report)
+    return dict(zip((part.name for part in parts), found, strict=True))
+
+
+def one_by_one(calls: Sequence[tuple[Any, ...]], what: str, crew: Executor, report: Report) -> list[Any]:
+    """The results of calls (a function and its arguments), each begun when the one before has ended."""
+    found: list[Any] = []
+    for call in calls:
+        look = partial(report, what, len(found), len(calls))
+        look()
+        found += [future.result() for future in as_done([_submit(crew, *call)], look)]
+    report(what, len(calls), len(calls))
     return found
+
+
+def as_done(futures: Iterable[Future[Any]], look: Callable[[], None]) -> Iterator[Future[Any]]:
+    """Futures as they get done; meanwhile `look` is called every LOOK_S."""
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, LOOK_S, return_when=FIRST_COMPLETED)
+        look()
+        yield from done
 
 
 @contextmanager
@@ -95,13 +112,17 @@ def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
     robots = {(run.robot, run.parameters): run for run in runs}
     steppers = {run.stepping.name: run for run in runs}
     of = len(robots) + len(steppers)
-    report("compiling", 0, of)
     done = 0
+
+    def look() -> None:
+        report("compiling", done, of)
+
+    look()
     for firsts in (robots, steppers):  # one after the other: no two processes compile the same
-        for future in as_completed([_submit(crew, _first_step, run) for run in firsts.values()]):
+        for future in as_done([_submit(crew, _first_step, run) for run in firsts.values()], look):
             future.result()
             done += 1
-            report("compiling", done, of)
+    look()
 
 
 def _first_step(run: Run) -> None:
@@ -112,10 +133,10 @@ def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Ou
     """Outcomes in the order of `runs`."""
     report("simulating", 0, len(runs))
     futures = {_submit(crew, execute, run): run for run in sorted(runs, key=_size, reverse=True)}
-    outcomes = {}
-    for done, future in enumerate(as_completed(futures)):
+    outcomes: dict[Run, Outcome] = {}
+    for future in as_done(futures, lambda: report("simulating", len(outcomes), len(runs))):
         outcomes[futures[future]] = future.result()
-        report("simulating", done + 1, len(runs))
+    report("simulating", len(outcomes), len(runs))
     return {run: outcomes[run] for run in runs}
 
 

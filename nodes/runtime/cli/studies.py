@@ -66,32 +66,30 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """The first SIGINT or SIGTERM raises Interrupted; those that follow change nothing about how it ends.
+    """The first SIGINT or SIGTERM is noted, and raised as Interrupted by the function that this gives.
 
-    An exception that a signal raises is lost where Python calls nobody back, as while an object is finalized: the
-    function that this gives raises it again.
+    The handler itself raises nothing: an exception in the midst of a lock's acquisition leaves it locked, and one in
+    a finalizer is lost. Signals that follow change nothing about how it ends.
     """
     asked: list[int] = []
 
-    def raise_once(number: int, _frame: FrameType | None) -> None:
+    def note(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
-        for kind in before:
-            signal.signal(kind, signal.SIG_IGN)
-        raise Interrupted(number)
 
     def go_on() -> None:
         if asked:
             raise Interrupted(asked[0])
 
-    before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
-    for kind in before:
-        signal.signal(kind, raise_once)
+    before = {kind: signal.signal(kind, note) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield go_on
+    except BaseException:
+        if asked:  # it is ending: those that follow are too late
+            before = dict.fromkeys(before, signal.SIG_IGN)
+        raise
     finally:
         for kind, handler in before.items():
-            if signal.getsignal(kind) == raise_once:
-                signal.signal(kind, handler)
+            signal.signal(kind, handler)
 
 
 def _carry_out(
