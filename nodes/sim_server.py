@@ -111,6 +111,10 @@ class SimServer:
     def start(self) -> None:
         """Say the description and the initial state."""
         self._say("description", self.description)
+        self.say_where()
+
+    def say_where(self) -> None:
+        """Say the state and the poses as they are now."""
         self._say_state()
         self._say_poses()
 
@@ -295,8 +299,7 @@ class SimServer:
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
         self._say("event", Event(kind=kind))
-        self._say_state()
-        self._say_poses()
+        self.say_where()
 
     def _run(self) -> None:
         self.pace.run(self.time)
