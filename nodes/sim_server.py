@@ -20,7 +20,7 @@ from nodes.runtime.description import describe
 from nodes.runtime.hosted import Out, changes
 from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
-from nodes.runtime.watch import MilestoneWatch, Pace, too_old
+from nodes.runtime.watch import MilestoneWatch, Pace, RoundTrips, too_old
 from nodes.wire.codec import WireError, encode
 from nodes.wire.messages import BodyPoses, Event, JointCommand, Lines, Message, RobotState
 from nodes.wire.refusals import Refusals
@@ -34,7 +34,7 @@ from sim_core.system import assemble
 
 SPEAKS = ("description", "state", "body_poses", "lines", "event")
 DRAWN = 6  # decimals of metres in the points of lines
-SENT = 1024  # states whose send time is remembered, to measure round trips
+MOST_WAITING = 1024  # commands between two steps
 
 
 class SimServer:
@@ -69,7 +69,7 @@ class SimServer:
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
         self._watchdog_s = sim.watchdog_s
         self.actuation = Actuation(system.mechanism, sim.step_s, self._watchdog_s, hold=sim.safe_mode == "hold")
-        self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=SENT)
+        self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._news = CommandNews(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
         self._clock = 0.0  # the watchdog's: simulated seconds, seconds of the clock where time goes faster
 
@@ -79,11 +79,9 @@ class SimServer:
         self.speed = sim.speed
         self.refusals = Refusals(self.name)
         self.step_times = Durations()
-        self.round_trips = Durations()
+        self.round_trips = RoundTrips()
         self.milestones = MilestoneWatch(plan.milestones, self._names)
         self.pace = Pace()
-        self._sent: list[tuple[int, int]] = [(0, 0)] * SENT
-        self._state_seq = 0
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
         self._measured: tuple[Any, ...] | None = None
@@ -113,6 +111,10 @@ class SimServer:
     def start(self) -> None:
         """Say the description and the initial state."""
         self._say("description", self.description)
+        self.say_where()
+
+    def say_where(self) -> None:
+        """Say the state and the poses as they are now."""
         self._say_state()
         self._say_poses()
 
@@ -151,9 +153,7 @@ class SimServer:
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
         """Take a command from a node; it holds from the next step on. `timed`: the moment it is here is now."""
         if timed and command.answers is not None:
-            seq, sent_ns = self._sent[command.answers % SENT]
-            if seq == command.answers:
-                self.round_trips.add(time.perf_counter_ns() - sent_ns)
+            self.round_trips.answered(command.answers)
         self._inbox.append((source, command))
 
     def forget(self, source: str) -> None:
@@ -194,7 +194,7 @@ class SimServer:
         """Why a command answers a state of too long ago, "" when it does not."""
         if not command.answers or not self._realtime or self._watchdog_s is None:
             return ""
-        age_s = (self._state_seq - command.answers) * self._state_every * self.plan.sim.step_s
+        age_s = (self.round_trips.seq - command.answers) * self._state_every * self.plan.sim.step_s
         return too_old(age_s, self._watchdog_s, self.speed)
 
     # -- services
@@ -247,7 +247,7 @@ class SimServer:
         self.simulation.reset()
         self._moved("reset")
         self.step_times.clear()
-        self.round_trips.clear()
+        self.round_trips.times.clear()
 
     def _serve_snapshot(self) -> dict[str, Any]:
         return {**self.simulation.snapshot().to_plain(), "servos": self.actuation.servos.to_plain()}
@@ -299,8 +299,7 @@ class SimServer:
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
         self._say("event", Event(kind=kind))
-        self._say_state()
-        self._say_poses()
+        self.say_where()
 
     def _run(self) -> None:
         self.pace.run(self.time)
@@ -339,9 +338,9 @@ class SimServer:
             "step_p50_s": self.step_times.quantile_s(0.50),
             "step_p99_s": self.step_times.quantile_s(0.99),
             "step_max_s": self.step_times.largest_ns * 1e-9,
-            "round_trip_p50_s": self.round_trips.quantile_s(0.50),
-            "round_trip_p99_s": self.round_trips.quantile_s(0.99),
-            "round_trip_max_s": self.round_trips.largest_ns * 1e-9,
+            "round_trip_p50_s": self.round_trips.times.quantile_s(0.50),
+            "round_trip_p99_s": self.round_trips.times.quantile_s(0.99),
+            "round_trip_max_s": self.round_trips.times.largest_ns * 1e-9,
         }
 
     def _say(self, name: str, message: Message) -> None:
@@ -381,8 +380,7 @@ class SimServer:
         topic = self._topics["state"]
         seq = self._stamper.stamp(topic, state)
         payload = encode(state, topic)
-        self._sent[seq % SENT] = (seq, time.perf_counter_ns())
-        self._state_seq = seq
+        self.round_trips.sent(seq)
         self.out(topic, payload)
         if self.milestones.pending:
             self.milestones.see(state.timestamp, state.position)

@@ -80,6 +80,7 @@ class ModelController(Node, ABC):
     speaks = {"command": JointCommand}
     serves = {"tracking": "peak and rms tracking error of each joint since the start or the last reset"}
     Params: ClassVar[type[ModelParams]] = ModelParams
+    _expected: ExpectedJoints
 
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
@@ -99,7 +100,17 @@ class ModelController(Node, ABC):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
-        return self.on_parameters(context.params)
+        self.on_parameters(context.params)
+        self._warm_up()
+        return self.on_reset(0.0)
+
+    def _warm_up(self) -> None:
+        """Answer the state that the model starts in, unheard: the first answer then takes no longer than the others."""
+        names = self._model.names
+        start = RobotState(name=names, position=list(self._model.mechanism.initial_q), velocity=[0.0] * len(names))
+        if self._expected.are_in(start):
+            self._answer(start)
+        self._expected = ExpectedJoints(self._context, names)  # the robot of this plan is not met yet
 
     def on_parameters(self, params: Any) -> Outgoing:
         model = ModelOfRobot(params, self._context.plan, self._context.robot)

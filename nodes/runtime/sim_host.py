@@ -42,6 +42,7 @@ STEPS_IN_A_ROW = 8  # where nothing is paced, between two looks at what else the
 STEP_REPLY_S = 1.5  # a call of `step` is answered by then, even if its steps take longer
 ROUND_TRIP_EVERY = 16  # steps; the wait for one in so many listens for commands, to measure when they come
 LONGEST_UNHEARD_NS = 5_000_000
+FIRST_COMMANDS_S = 0.2  # the first step in realtime waits at most so long for the answers to the state at the start
 FAST_BATCH = 32  # steps between two turns of a lossless participant in fast
 
 
@@ -70,6 +71,8 @@ class SimHost:
         self._collector: Collector | None = None
         self._scheduling = ""
         self._subscriptions_due = 0.0
+        self._awaited: set[str] | None = None  # whose first commands the first step waits for, None before it is due
+        self._await_until = 0.0
         self._stepping: Request | None = None
         self._step_until = 0.0
         server.out = self._say_first
@@ -119,6 +122,8 @@ class SimHost:
                 if not ran:
                     self._rest()
                 continue
+            if realtime and self._waits_for_commands():
+                continue
             if realtime:
                 self._paced_steps(begins=not ran)
             elif self._scheduler is not None:
@@ -153,6 +158,32 @@ class SimHost:
             if server.runs:
                 server.step()
 
+    def _waits_for_commands(self) -> bool:
+        """Say the state as time begins for the first time, and wait for those who command by it; whether to go on so.
+
+        A controller cannot answer a state before it is there: without this the first steps would have no efforts.
+        """
+        server = self._server
+        if self._awaited is None:
+            self._awaited = self._commanders()
+            self._await_until = time.monotonic() + FIRST_COMMANDS_S
+            server.say_where()
+        elif not self._await_until:
+            return False
+        left_s = self._await_until - time.monotonic()
+        if self._awaited and left_s > 0.0:
+            self._rest(left_s)
+            return True
+        self._await_until = 0.0
+        server.pace.clear()
+        server.pace.run(server.time)
+        return False
+
+    def _commanders(self) -> set[str]:
+        """Nodes that hear the state and say commands."""
+        state, command = (f"{self._plan.sim.robot}/{name}" for name in ("state", "command"))
+        return {node.name for node in self._nodes if command in node.speaks and {state, "*"} & set(node.listens)}
+
     def _between_steps(self) -> None:
         if self._collector is not None and self._collector.due:
             self._collector.collect(self._cadence.left_s)
@@ -184,6 +215,8 @@ class SimHost:
 
     def _take_command(self, heard: Heard) -> None:
         if isinstance(heard[2], JointCommand):
+            if self._awaited:
+                self._awaited.discard(heard[0])
             self._server.command(heard[0], heard[2], timed=False)
 
     def _take_timed_command(self, heard: Heard) -> None:

@@ -1,4 +1,4 @@
-"""What a simulation server watches: the silence of its commander, milestones, and how fast time goes."""
+"""What a simulation server watches: its commander's silence and answers, milestones, and how fast time goes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 import time
 from collections.abc import Sequence
 
+from nodes.runtime.clock import Durations
 from nodes.runtime.plan import Milestone
+
+REMEMBERED = 1024  # states whose send time is kept
 
 
 class Watchdog:
@@ -33,6 +36,30 @@ def too_old(age_s: float, limit_s: float, speed: float) -> str:
     if age_s <= limit_s * max(speed, 1.0):  # the limit is of wall time
         return ""
     return f"answers a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} allows no such age"
+
+
+class RoundTrips:
+    """The time from a state to the command that answers it.
+
+    seq    of the latest state, 0 before the first
+    times  from sent to answered, as a histogram
+    """
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.times = Durations()
+        self._sent: list[tuple[int, int]] = [(0, 0)] * REMEMBERED
+
+    def sent(self, seq: int) -> None:
+        """A state goes out now."""
+        self.seq = seq
+        self._sent[seq % REMEMBERED] = (seq, time.perf_counter_ns())
+
+    def answered(self, seq: int) -> None:
+        """The command that answers this state is here; one that answers none of ours is left out."""
+        known, sent_ns = self._sent[seq % REMEMBERED]
+        if known == seq:
+            self.times.add(time.perf_counter_ns() - sent_ns)
 
 
 class MilestoneWatch:

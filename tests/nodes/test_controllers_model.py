@@ -116,6 +116,18 @@ def effort(node: ModelController, position: list[float], velocity: list[float], 
     return command.value
 
 
+def test_a_model_computes_once_before_the_first_state_and_nobody_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    usual = GravityPD._effort
+    monkeypatch.setattr(GravityPD, "_effort", lambda self, *targets: asked.append(self._q[0]) or usual(self, *targets))
+    node = started(GravityPD, **STIFF)
+    assert len(asked) == 1
+    assert node.figures == {}
+    with pytest.raises(ValueError, match="controller needs joint 'joint_2'; the state has"):
+        node.on_message("state", RobotState(name=["elbow"], position=[0.0], velocity=[0.0]))
+    assert effort(node, [0.3, 0.2], [0.0, 0.0]) == effort(started(GravityPD, **STIFF), [0.3, 0.2], [0.0, 0.0])
+
+
 def test_computed_torque_is_the_inverse_dynamics_of_the_corrected_acceleration() -> None:
     node = started(ComputedTorque, bandwidth=[5.0, 8.0], damping_ratio=0.7)
     node.on_message("reference", Reference(name=["joint_4"], position=[0.3], velocity=[0.1], acceleration=[2.0]))
