@@ -182,7 +182,12 @@ class Pilot:
         return self._swing(hand, start, True, target, plan)
 
     def _in_flight(self, measured: Measured) -> Swing | None:
-        """The rest of the swing that is under way, planned anew from what is measured."""
+        """The rest of the swing that is under way, planned anew from what is measured.
+
+        None while the last plan waits for its start: the new one would not go on from it.
+        """
+        if self._swings and self._swings[-1].start > measured.time + 1e-6:
+            return None
         begun = [
             swing for swing in self._swings if swing.start <= measured.time + 1e-6 and swing.hand == measured.grips
         ]
