@@ -45,7 +45,7 @@ class Measured:
     """What the robot measures: angle of link a from hanging, of the elbow, their rates (rad, rad/s), both hands.
 
     grips   the hands that grip: "", "a", "b" or "ab"; torque N m, of the elbow
-    trunk   angle against arm a, and its rate, where there is a trunk
+    trunk   angle against arm a, its rate and torque, where there is a trunk
     """
 
     time: float
@@ -58,6 +58,7 @@ class Measured:
     torque: float = 0.0
     trunk: float = 0.0
     trunk_rate: float = 0.0
+    trunk_torque: float = 0.0
 
     def hand(self, name: str) -> Hand:
         """The hand "a" or "b"."""
@@ -298,20 +299,21 @@ class Pilot:
             self._line = LineEstimate(cable, beliefs.gravity, hands, beliefs.grip_width)
         if before is not None:
             dt = measured.time - before.time
-            hands = self._pressing(before, measured.torque)
+            hands = self._pressing(before, measured)
             parts = max(int(np.ceil(dt / LONGEST_GAP)), 1)
             for _ in range(parts):
                 self._line.predict(dt / parts, hands)
         self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
-    def _pressing(self, measured: Measured, torque: float) -> list[HandOnLine]:
-        """The hands that grip, with the force that the planner's model gives each under that torque, N down."""
+    def _pressing(self, measured: Measured, after: Measured) -> list[HandOnLine]:
+        """The hands that grip, with the force, N down, that the planner's model gives each under the later torques."""
         if not measured.grips:
             return []
         hand = measured.grips[0]
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
-        roller.tau[ELBOW] = elbow_of_robot(hand, torque)
+        roller.tau[ELBOW] = elbow_of_robot(hand, after.torque)
+        roller.tau[TRUNK : self._beliefs.n_rigid] = after.trunk_torque
         hands = BOTH if len(measured.grips) == 2 else SWING
         roller.accelerate[hands]()
         rows, lam = ((0, 2) if hands == BOTH else (0,)), roller.lam

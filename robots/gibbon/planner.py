@@ -64,7 +64,7 @@ class Path:
 class Plan:
     """A planned swing.
 
-    torque   (n + 1,) N m of the elbow at equal times from start to end; trunk likewise, 0 where it has no motor
+    torque   (n + 1,) N m at equal times from start to end
     poses    (n + 1, n_q) of the planner's model, likewise
     unknowns (4,): final angle rad, duration s, bumps rad, as the next planning may start from
     """
@@ -76,11 +76,10 @@ class Plan:
     unknowns: np.ndarray
     cost: float
     rollouts: int
-    trunk: np.ndarray
 
     @property
     def peak_torque(self) -> float:
-        """N m, of the elbow."""
+        """N m."""
         return float(np.max(np.abs(self.torque)))
 
 
@@ -222,5 +221,5 @@ def _told(
     rollouts: int,
 ) -> Plan:
     path, arrival, n = _shoot(roller, q, v, start, unknowns, task.step)
-    (torque, trunk), poses = roller.torque[:, : n + 1].copy(), roller.path[: n + 1].copy()
-    return Plan(path, arrival, torque, poses, unknowns, cost, rollouts, trunk)
+    torque, poses = roller.torque[: n + 1].copy(), roller.path[: n + 1].copy()
+    return Plan(path, arrival, torque, poses, unknowns, cost, rollouts)

@@ -1,6 +1,6 @@
 """Rolls a swing out: the elbow follows a path, everything else follows from the mechanism and its kernels.
 
-A trunk that is driven is kept hanging: its angle from the vertical dies out, and what torque that takes comes out.
+A trunk with a motor is kept hanging by a law that the robot has too.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from sim_core.system import System
 LONGEST = 4096  # steps of one rollout
 N_POWERS = 8
 NO_PATH = np.zeros(0)
-HANGS = 10.0  # rad/s: how fast a driven trunk comes back to hanging, without overshoot
+GIVEN = 2  # row of the elbow's given acceleration
 
 
 @loop
-def _roll(n_steps, h, share, duration, powers, kernel, memory, rows, torque, path):  # type: ignore[no-untyped-def]
+def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, torque, path):  # type: ignore[no-untyped-def]
     """Runge-Kutta 4 over n_steps of h with the elbow's acceleration from its polynomial; q, v are moved in place.
 
     share      how much of the path lies behind at the start, 0 .. 1; duration of all of it, s
     powers     none where the elbow follows no path: its torque then stays as it is
-    kernel     (6,) address and pointer tables of `acceleration`, rows of the elbow and of the trunk or -1, and whether
-               the trunk turns against the second link
+    kernel     (3,) address and pointer tables of `acceleration`
+    hanging    (4,) stiffness, damping and limit of the trunk's law, 1 where it turns against the second link
     memory     (8, n): q, v, tau, a; q and v at the step's start, sums of the stages
-    rows       (2, n_rows): U, of which the given accelerations are -U, and lam
-    torque     (2, n_steps + 1) gets the elbow's and the trunk's torque, path (n_steps + 1, n) gets q
+    rows       (2, n_rows): U, whose [GIVEN] is minus the elbow's acceleration where that is given, and lam
+    torque     (n_steps + 1,) gets the elbow's torque, path (n_steps + 1, n) gets q
     """
     q, v, tau, a = memory[0], memory[1], memory[2], memory[3]
     n, U, lam = q.size, rows[0], rows[1]
@@ -45,24 +45,28 @@ def _roll(n_steps, h, share, duration, powers, kernel, memory, rows, torque, pat
             memory[6, i], memory[7, i] = 0.0, 0.0
         for stage in range(4):
             ahead = 0.0 if stage == 0 else (1.0 if stage == 3 else 0.5)
-            U[:] = 0.0
             if powers.size > 0:
-                U[kernel[3]] = -_jet(powers, share + (step + ahead) * h / duration, duration)[2]
-            if kernel[4] >= 0:
-                leans = q[PITCH] + kernel[5] * q[ELBOW] + q[TRUNK]
-                turns = v[PITCH] + kernel[5] * v[ELBOW] + v[TRUNK]
-                U[kernel[4]] = HANGS * (HANGS * leans + 2.0 * turns)
+                U[GIVEN] = -_jet(powers, share + (step + ahead) * h / duration, duration)[2]
+            if hanging[2] > 0.0:
+                tau[TRUNK] = _hang(hanging, q, v)
             call_kernel(kernel[0], kernel[1], kernel[2])
             if stage == 0:
-                torque[0, step] = -lam[kernel[3]] if powers.size > 0 else tau[ELBOW]
-                torque[1, step] = -lam[kernel[4]] if kernel[4] >= 0 else 0.0
+                torque[step] = -lam[GIVEN] if powers.size > 0 else tau[ELBOW]
                 if step == n_steps:
-                    U[:] = 0.0
+                    U[GIVEN] = 0.0
                     return
             _stage(stage, h, q, v, a, memory)
         for i in range(n):
             q[i] = memory[4, i] + memory[6, i]
             v[i] = memory[5, i] + memory[7, i]
+
+
+@inner
+def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
+    """The trunk's torque, N m, by how far it is from hanging and how fast it turns."""
+    leans = q[PITCH] + hanging[3] * q[ELBOW] + q[TRUNK]
+    turns = v[PITCH] + hanging[3] * v[ELBOW] + v[TRUNK]
+    return min(max(-hanging[0] * leans - hanging[1] * turns, -hanging[2]), hanging[2])
 
 
 @inner
@@ -92,14 +96,13 @@ def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
 
 @loop
 def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
-    """Root mean squares of the first n columns of `torque` (2, ..): of what is over the limit, and of all."""
+    """Root mean squares of the first n torques: of what is over the limit, and of all."""
     over, all_of_it = 0.0, 0.0
-    for row in range(torque.shape[0]):
-        for k in range(n):
-            value = abs(torque[row, k])
-            all_of_it += value * value
-            if value > limit:
-                over += (value - limit) ** 2
+    for k in range(n):
+        value = abs(torque[k])
+        all_of_it += value * value
+        if value > limit:
+            over += (value - limit) ** 2
     return math.sqrt(over / n), math.sqrt(all_of_it / n)
 
 
@@ -120,9 +123,9 @@ class Arrival:
 class Roller:
     """The kernels of one planning model on memory of their own; `hand` is the one that grips, "a" or "b".
 
-    q, v, tau, a  (n_q,): coordinates, rates, generalized forces of which the elbow's acts, accelerations
-    torque, path  (2, ..), of elbow and trunk, and (.., n_q) of the last rollout
-    lam           multipliers; a driven trunk's row is the last of each mechanism
+    q, v, tau, a  (n_q,): coordinates, rates, generalized forces of which elbow's and trunk's act, accelerations
+    torque, path  of the last rollout
+    lam           multipliers
     accelerate    kernels that write a and lam, of SWING and BOTH
     """
 
@@ -134,9 +137,10 @@ class Roller:
         self._memory, self._rows = np.zeros((8, n)), np.zeros((2, system.max_rows))
         self.q, self.v, self.tau, self.a, *_ = self._memory
         self.lam = self._rows[1]
-        self.torque, self.path = np.zeros((2, LONGEST + 1)), np.zeros((LONGEST + 1, n))
+        self.torque, self.path = np.zeros(LONGEST + 1), np.zeros((LONGEST + 1, n))
         self._tensions: list[tuple[int, np.ndarray, float]] = []
         self._keep: list[object] = []
+        self._hanging = np.array([*seen.hanging, seen.trunk_on == "lower"])
         bound = [self._bound(each, seen) for each in systems]
         self.accelerate, self._kernels = [call for call, _ in bound], [kernel for _, kernel in bound]
         self.phi, self.phidot = np.zeros(system.max_rows), np.zeros(system.max_rows)
@@ -145,18 +149,17 @@ class Roller:
 
     def _bound(self, system: System, beliefs: Beliefs) -> tuple[BoundKernel, np.ndarray]:
         """`acceleration` of a mechanism as a call, and as `_roll` takes it."""
-        parameters, names = system.default_parameters(), list(system.configurations[0].row_names)
+        parameters = system.default_parameters()
         if beliefs.cable is not None and isinstance(beliefs.cable.tension, Tunable):
             place = system.parameter_names.index(beliefs.cable.tension.name)
             self._tensions.append((place, parameters, beliefs.cable.tension.value))
-        motor = self.tau[ELBOW : ELBOW + 1]
-        inputs = [np.zeros(1), self.q, self.v, motor, parameters, self._rows[0]]
+        motors = self.tau[ELBOW : ELBOW + system.n_u]
+        inputs = [np.zeros(1), self.q, self.v, motors, parameters, self._rows[0]]
         outputs = [self.a, self.lam, np.zeros(system.max_factor)]
         tables = pointer_table(inputs), pointer_table(outputs)
         self._keep.append((inputs, outputs, tables))
-        given = [names.index(name) if name in names else -1 for name in ("bend", "hang")]
-        numbers = [system.addresses["acceleration"], *(table.ctypes.data for table in tables), *given]
-        kernel = np.array([*numbers, beliefs.trunk_on == "lower"], dtype=np.int64)
+        numbers = [system.addresses["acceleration"], *(table.ctypes.data for table in tables)]
+        kernel = np.array(numbers, dtype=np.int64)
         return system.bind("acceleration", inputs, outputs), kernel
 
     def warm_up(self) -> None:
@@ -184,7 +187,8 @@ class Roller:
     def _advance(self, span: float, step: float, kind: int, powers: np.ndarray, duration: float, share: float) -> int:
         n_steps = min(max(math.ceil(span / step - 1e-9), 1), LONGEST)
         kernel, h = self._kernels[kind], span / n_steps
-        _roll(n_steps, h, share, duration, powers, kernel, self._memory, self._rows, self.torque, self.path)
+        work = self._hanging, self._memory, self._rows, self.torque, self.path
+        _roll(n_steps, h, share, duration, powers, kernel, *work)
         return n_steps
 
     def arrival(self) -> Arrival:

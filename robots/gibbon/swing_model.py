@@ -7,8 +7,8 @@ line and the first is in front, at -(pi - 2 beta) when the second is, with sin b
 and a step d. World x runs along the line, z up. [Lipinski2023] has the cable as a beam; the robot is ours.
 
 There are three mechanisms: for one hand that grips, for both, and for one with the elbow's acceleration given. The
-rows of the second hand are how far it is above the line, and how far along it. What is given is a row too, whose
-multiplier is the torque that it takes; it comes last, that of the trunk after that of the elbow.
+rows of the second hand are how far it is above the line, and how far along it. What is given is a row too, the last,
+whose multiplier is the torque that it takes.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Beliefs:
 
     grip_width     m along the cable that a hand takes hold of
     trunk          hangs on the elbow and turns against arm a, `center` m from the elbow
-    trunk_driven   a motor keeps it hanging
     trunk_on       the link that it turns against
+    hanging        stiffness N m/rad, damping N m s/rad and limit N m of the law by which its motor keeps it hanging
     """
 
     links: tuple[Link, Link]
@@ -70,8 +70,8 @@ class Beliefs:
     cable: Beam | None = None
     grip_width: float = 0.0
     trunk: Link | None = None
-    trunk_driven: bool = False
     trunk_on: Literal["upper", "lower"] = "upper"
+    hanging: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def seen_from(self, hand: str) -> Beliefs:
         """The same with the links in the order in which they hang under that hand, "a" or "b"."""
@@ -103,20 +103,18 @@ def swing_mechanism(beliefs: Beliefs, kind: int) -> Mechanism:
     kind  SWING or BOTH hands grip; DRIVEN: as SWING, with a row for the elbow's rate
     """
     bodies, joints = _parts(beliefs)
+    motors = ("elbow",) if beliefs.trunk is None else ("elbow", "trunk")
     size = beliefs.n_rigid + (0 if beliefs.cable is None else beliefs.cable.n_coordinates)
-    given: list[Constraint] = []
-    if kind == DRIVEN:
-        given.append(SpinRelation(name="bend", terms=(("lower", Y, 1.0), ("upper", Y, -1.0))))
-    if beliefs.trunk is not None and beliefs.trunk_driven:
-        given.append(SpinRelation(name="hang", terms=(("trunk", Y, 1.0),)))
+    held = _grips(beliefs)[: 4 if kind == BOTH else 2]
+    bend = SpinRelation(name="bend", terms=(("lower", Y, 1.0), ("upper", Y, -1.0)))
     return Mechanism(
         name=f"gibbon_swing_{kind}",
         coordinates="joint",
         bodies=bodies,
         joints=joints,
-        constraints=(*_grips(beliefs)[: 4 if kind == BOTH else 2], *given),
+        constraints=(*held, bend) if kind == DRIVEN else held,
         beams=() if beliefs.cable is None else (beliefs.cable,),
-        actuators=(Actuator(name="elbow", joint="elbow"),),
+        actuators=tuple(Actuator(name=name, joint=name) for name in motors),
         gravity=(0.0, 0.0, -beliefs.gravity),
         initial_q=(0.0,) * size,
         initial_v=(0.0,) * size,
