@@ -44,6 +44,8 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
     last_ms: float = 200.0  # before the end of a swing, in which nothing is planned anew
     rollout_step_ms: float = 4.0
     estimate_ms: float = 4.0  # between updates of the estimate of the line
+    trunk_stiffness: float = 30.0  # N m/rad, of the controller's law for a trunk with a motor
+    trunk_damping: float = 2.0  # N m s/rad, likewise
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -75,7 +77,8 @@ class SwingPlanner(Node):
     def on_parameters(self, params: SwingPlannerParams) -> Outgoing:
         self._params = params
         mechanism = believed(params, self._context.plan, self._context.robot)
-        self._beliefs, self._end = beliefs_of(mechanism), end_of_line(mechanism)
+        self._beliefs = beliefs_of(mechanism, params.trunk_stiffness, params.trunk_damping)
+        self._end = end_of_line(mechanism)
         return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
@@ -137,8 +140,6 @@ def believed(params: SwingPlannerParams, plan: Mapping[str, Any], robot: str) ->
     names = [body.name for body in mechanism.bodies]
     if missing := [body for body in BODIES if body not in names]:
         raise ValueError(f"the model {mechanism.name!r} is no gibbon: it has no body {missing[0]!r}")
-    if more := [body for body in names if body not in BODIES]:
-        raise ValueError(f"swings are planned for two arms alone; the model {mechanism.name!r} has a body {more[0]!r}")
     return mechanism
 
 
@@ -155,6 +156,7 @@ def measurement(state: RobotState) -> Measured:
     """What of a state a robot can measure."""
     out = state.outputs
     pitch, elbow = state.name.index("pitch"), state.name.index("elbow")
+    trunk = state.name.index("trunk") if "trunk" in state.name else -1
     hands = [Hand(*(out[f"hand_{hand}_{what}"] for what in ("x", "z", "vx", "vz"))) for hand in HANDS]
     return Measured(
         time=state.timestamp,
@@ -165,6 +167,9 @@ def measurement(state: RobotState) -> Measured:
         hands=(hands[0], hands[1]),
         grips="".join(hand for hand in HANDS if out[f"hand_{hand}_grips"] > 0.5),
         torque=state.effort[elbow] if state.effort else 0.0,
+        trunk=state.position[trunk] if trunk >= 0 else 0.0,
+        trunk_rate=state.velocity[trunk] if trunk >= 0 else 0.0,
+        trunk_torque=state.effort[trunk] if trunk >= 0 and state.effort else 0.0,
     )
 
 

@@ -1,7 +1,8 @@
 """A gibbon's hands and elbow: follows the plans of swings, closes the gripper in time, lets go behind.
 
 The elbow follows the plan by its torque and a proportional-derivative law about its path. A plan that comes after its
-start is not followed: it is counted, said, and the last plan carries on.
+start is not followed: it is counted, said, and the last plan carries on. A trunk with a motor is kept hanging by a law
+of its own, which the planner reckons with.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
     damping: float = 1.0  # N m s/rad
     torque_limit: float = 16.0  # N m
     close_ms: float = 80.0  # before the planned arrival the swinging hand closes
+    trunk_stiffness: float = 30.0  # N m/rad, towards hanging, of a trunk with a motor
+    trunk_damping: float = 2.0  # N m s/rad
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -43,10 +46,10 @@ class Brachiation(Node):
 
     @classmethod
     def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
-        return ACTUATORS
+        return actuators(plan)
 
     def on_start(self, context: Context) -> Outgoing:
-        self._context, self._params = context, context.params
+        self._context, self._params, self._actuators = context, context.params, actuators(context.plan)
         return self.on_reset(0.0)
 
     def on_parameters(self, params: BrachiationParams) -> Outgoing:
@@ -93,7 +96,10 @@ class Brachiation(Node):
         torque, closed = self._act(state)
         self._measure(state, torque)
         value = [torque, *(float(closed[hand]) for hand in HANDS)]
-        said: list[tuple[str, Message]] = [("command", JointCommand(name=ACTUATORS, value=value, answers=state.seq))]
+        if len(self._actuators) > len(value):
+            value.append(self._hanging(state))
+        command = JointCommand(name=self._actuators, value=value, answers=state.seq)
+        said: list[tuple[str, Message]] = [("command", command)]
         if changed:
             said.append(("swing", self._progress))
         return said
@@ -132,6 +138,14 @@ class Brachiation(Node):
         torque += params.damping * (rate - state.velocity[joint])
         return min(max(torque, -params.torque_limit), params.torque_limit), closed
 
+    def _hanging(self, state: RobotState) -> float:
+        """The trunk's torque, N m, by how far it is from hanging and how fast it turns."""
+        pitch, trunk, params = state.name.index("pitch"), state.name.index("trunk"), self._params
+        leans = math.remainder(state.position[pitch] + state.position[trunk], math.tau)
+        torque = -params.trunk_stiffness * leans
+        torque -= params.trunk_damping * (state.velocity[pitch] + state.velocity[trunk])
+        return float(min(max(torque, -params.torque_limit), params.torque_limit))
+
     def _measure(self, state: RobotState, torque: float) -> None:
         self._peak_torque = max(self._peak_torque, abs(torque))
         for hand in HANDS:
@@ -158,6 +172,13 @@ class Brachiation(Node):
             "peak_hand_force_n": self._peak_force,
             "peak_elbow_error_rad": self._peak_error,
         }
+
+
+def actuators(plan: Mapping[str, Any]) -> list[str]:
+    """What is commanded of the robot of a plan: the trunk too where it has a motor."""
+    given = plan.get("sim", {}).get("parameters", {})
+    has_motor = given.get("links") == 3 and given.get("trunk") == "actuated"
+    return [*ACTUATORS, "trunk"] if has_motor else ACTUATORS
 
 
 def path_at(plan: SwingPlan, elapsed: float) -> tuple[float, float]:

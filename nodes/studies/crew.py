@@ -53,19 +53,34 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
 
 
 def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
-    """What a study works out besides runs, by name, one after the other, so that times are taken alone."""
-    found = one_by_one([(part.make,) for part in parts], "working out", crew, report)
-    return dict(zip((part.name for part in parts), found, strict=True))
+    """What a study works out besides runs, by name, in the order of `parts`; what is done alone comes first.
+
+    So does the very first, that the others find on disk what it compiled.
+    """
+    first = [part for k, part in enumerate(parts) if part.alone or k == 0]
+    made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))
+    found = dict(zip((part.name for part in first), made, strict=True))
+    futures = {_submit(crew, part.make): part.name for part in parts if part.name not in found}
+    for future in as_done(futures, lambda: report("working out", len(found), len(parts))):
+        found[futures[future]] = future.result()
+    report("working out", len(found), len(parts))
+    return {part.name: found[part.name] for part in parts}
 
 
-def one_by_one(calls: Sequence[tuple[Any, ...]], what: str, crew: Executor, report: Report) -> list[Any]:
-    """The results of calls (a function and its arguments), each begun when the one before has ended."""
+def one_by_one(
+    calls: Sequence[tuple[Any, ...]], what: str, crew: Executor, report: Report, of: int | None = None
+) -> list[Any]:
+    """The results of calls (a function and its arguments), each begun when the one before has ended.
+
+    `of` is how many there are where others follow.
+    """
     found: list[Any] = []
+    of = len(calls) if of is None else of
     for call in calls:
-        look = partial(report, what, len(found), len(calls))
+        look = partial(report, what, len(found), of)
         look()
         found += [future.result() for future in as_done([_submit(crew, *call)], look)]
-    report(what, len(calls), len(calls))
+    report(what, len(calls), of)
     return found
 
 

@@ -88,7 +88,7 @@ class Runs:
     @property
     def parts(self) -> tuple[Part, ...]:
         """What the study works out."""
-        return tuple(Part(case.name, partial(brachiate, case, self.spans)) for case in self.all)
+        return tuple(Part(case.name, partial(brachiate, case, self.spans), alone=False) for case in self.all)
 
 
 def plan_of(case: Case, seconds: float) -> Any:

@@ -54,10 +54,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Part:
-    """What a study works out besides runs: `make` gives what is kept under its name."""
+    """What a study works out besides runs: `make` gives what is kept under its name.
+
+    alone  nothing else computes meanwhile, so that it may measure times
+    """
 
     name: str
     make: Callable[[], Any]
+    alone: bool = True
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,11 @@ from sim_core.mechanism import Mechanism
 from sim_core.quantities import value_of
 
 
-def beliefs_of(mechanism: Mechanism) -> Beliefs:
-    """The beliefs that a gibbon's description stands for."""
+def beliefs_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.0) -> Beliefs:
+    """The beliefs that a gibbon's description stands for.
+
+    stiffness, damping  N m/rad, N m s/rad: of the law that keeps a trunk with a motor hanging
+    """
     contacts = [constraint for constraint in mechanism.constraints if isinstance(constraint, BeamContact)]
     a_length, b_length = (-mechanism.joint(name).parent_point[2] for name in ("elbow", "wrist_b"))
     return Beliefs(
@@ -18,6 +21,24 @@ def beliefs_of(mechanism: Mechanism) -> Beliefs:
         gravity=-mechanism.gravity[2],
         cable=mechanism.beams[0] if mechanism.beams else None,
         grip_width=contacts[0].width if contacts else 0.0,
+        trunk=_trunk(mechanism),
+        hanging=(stiffness, damping, limit_of(mechanism, "trunk")),
+    )
+
+
+def limit_of(mechanism: Mechanism, joint: str) -> float:
+    """N m that the motor of a joint has, 0 where there is none."""
+    limits = [actuator.effort_limit for actuator in mechanism.actuators if actuator.joint == joint]
+    return limits[0] or 0.0 if limits else 0.0
+
+
+def _trunk(mechanism: Mechanism) -> Link | None:
+    if not any(body.name == "trunk" for body in mechanism.bodies):
+        return None
+    trunk = mechanism.body("trunk")
+    length = -min(z for shape in trunk.shapes for z in shape.points[2::3])
+    return Link(
+        length=length, mass=value_of(trunk.mass), center=-trunk.center_of_mass[2], inertia=value_of(trunk.inertia[0])
     )
 
 

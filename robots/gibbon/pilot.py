@@ -6,6 +6,7 @@ clock: the time is that of the last measurement.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from robots.gibbon.line_estimate import HandOnLine, LineEstimate
 from robots.gibbon.planner import Plan, Task, cost_of, folded_elbow, plan_swing, remaining
 from robots.gibbon.rollout import N_POWERS, Roller
-from robots.gibbon.swing_model import BOTH, DROP, ELBOW, N_RIGID, PITCH, SLIDE, SWING, Beliefs
+from robots.gibbon.swing_model import BOTH, DROP, ELBOW, PITCH, SLIDE, SWING, TRUNK, Beliefs
 
 HANDS = ("a", "b")
 # where a plan without a predecessor looks: durations relative to that of the links as a pendulum, even bumps, rad
@@ -44,6 +45,7 @@ class Measured:
     """What the robot measures: angle of link a from hanging, of the elbow, their rates (rad, rad/s), both hands.
 
     grips   the hands that grip: "", "a", "b" or "ab"; torque N m, of the elbow
+    trunk   angle against arm a, its rate and torque, where there is a trunk
     """
 
     time: float
@@ -54,6 +56,9 @@ class Measured:
     hands: tuple[Hand, Hand]
     grips: str
     torque: float = 0.0
+    trunk: float = 0.0
+    trunk_rate: float = 0.0
+    trunk_torque: float = 0.0
 
     def hand(self, name: str) -> Hand:
         """The hand "a" or "b"."""
@@ -178,7 +183,12 @@ class Pilot:
         return self._swing(hand, start, True, target, plan)
 
     def _in_flight(self, measured: Measured) -> Swing | None:
-        """The rest of the swing that is under way, planned anew from what is measured."""
+        """The rest of the swing that is under way, planned anew from what is measured.
+
+        None while the last plan waits for its start: the new one would not go on from it.
+        """
+        if self._swings and self._swings[-1].start > measured.time + 1e-6:
+            return None
         begun = [
             swing for swing in self._swings if swing.start <= measured.time + 1e-6 and swing.hand == measured.grips
         ]
@@ -264,9 +274,10 @@ class Pilot:
 
     def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
         """Put the measured joints and the estimated line into a roller."""
-        roller.q[:N_RIGID], roller.v[:N_RIGID] = rigid(measured, hand)
+        n = self._beliefs.n_rigid
+        roller.q[:n], roller.v[:n] = rigid(measured, hand, n)
         if self._line is not None:
-            roller.q[N_RIGID:], roller.v[N_RIGID:] = self._line.amplitude, self._line.rate
+            roller.q[n:], roller.v[n:] = self._line.amplitude, self._line.rate
             roller.slacken(self._line.tension_scale)
 
     def _regripped(self, before: Measured | None, measured: Measured) -> None:
@@ -282,26 +293,27 @@ class Pilot:
         beliefs, cable = self._beliefs, self._beliefs.cable
         assert cable is not None
         if self._line is None:
-            weight = beliefs.gravity * (sum(link.mass + link.hand_mass for link in beliefs.links))
+            weight = beliefs.gravity * beliefs.mass
             share = weight / max(len(measured.grips), 1)
             hands = [replace(self._on_line(measured.hand(hand)), force=share) for hand in measured.grips]
             self._line = LineEstimate(cable, beliefs.gravity, hands, beliefs.grip_width)
         if before is not None:
             dt = measured.time - before.time
-            hands = self._pressing(before, measured.torque)
+            hands = self._pressing(before, measured)
             parts = max(int(np.ceil(dt / LONGEST_GAP)), 1)
             for _ in range(parts):
                 self._line.predict(dt / parts, hands)
         self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
-    def _pressing(self, measured: Measured, torque: float) -> list[HandOnLine]:
-        """The hands that grip, with the force that the planner's model gives each under that torque, N down."""
+    def _pressing(self, measured: Measured, after: Measured) -> list[HandOnLine]:
+        """The hands that grip, with the force, N down, that the planner's model gives each under the later torques."""
         if not measured.grips:
             return []
         hand = measured.grips[0]
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
-        roller.tau[ELBOW] = elbow_of_robot(hand, torque)
+        roller.tau[ELBOW] = elbow_of_robot(hand, after.torque)
+        roller.tau[TRUNK : self._beliefs.n_rigid] = after.trunk_torque
         hands = BOTH if len(measured.grips) == 2 else SWING
         roller.accelerate[hands]()
         rows, lam = ((0, 2) if hands == BOTH else (0,)), roller.lam
@@ -318,10 +330,13 @@ class Pilot:
         return HandOnLine(hand.x - x, z - hand.z, -hand.vz)
 
 
-def rigid(measured: Measured, hand: str) -> tuple[np.ndarray, np.ndarray]:
-    """slide, drop, pitch, elbow as seen from the hand that grips, and their rates."""
+def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """The first of slide, drop, pitch, elbow, trunk as seen from the hand that grips, and their rates.
+
+    The trunk is within half a turn of hanging.
+    """
     where = measured.hand(hand)
-    q, v = np.zeros(N_RIGID), np.zeros(N_RIGID)
+    q, v = np.zeros(5), np.zeros(5)
     q[SLIDE], q[DROP], v[SLIDE], v[DROP] = where.x, -where.z, 0.0, -where.vz
     if hand == "a":
         q[PITCH], q[ELBOW], v[PITCH], v[ELBOW] = (
@@ -333,7 +348,9 @@ def rigid(measured: Measured, hand: str) -> tuple[np.ndarray, np.ndarray]:
     else:
         q[PITCH], q[ELBOW] = measured.pitch + measured.elbow - np.pi, -measured.elbow
         v[PITCH], v[ELBOW] = measured.pitch_rate + measured.elbow_rate, -measured.elbow_rate
-    return q, v
+    leans = math.remainder(measured.pitch + measured.trunk, math.tau)
+    q[TRUNK], v[TRUNK] = leans - measured.pitch + (0.0 if hand == "a" else np.pi), measured.trunk_rate
+    return q[:size], v[:size]
 
 
 def elbow_of_robot(hand: str, elbow: float) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robots.gibbon.rollout import N_POWERS, Arrival, Roller
+from robots.gibbon.rollout import N_POWERS, Arrival, Roller, over_limit
 
 # what counts as one unit of error in a residual
 GAP_SCALE = 5e-3  # m
@@ -96,14 +96,21 @@ def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
     position, rate, bend = start[0], start[1] * duration, 0.5 * start[2] * duration**2
     gap = final - position - rate - bend
     slope, curve = -(rate + 2.0 * bend), -2.0 * bend
-    powers = np.zeros(N_POWERS)
-    powers[:3] = position, rate, bend
-    powers[3] = 10.0 * gap - 4.0 * slope + 0.5 * curve
-    powers[4] = -15.0 * gap + 7.0 * slope - curve
-    powers[5] = 6.0 * gap - 3.0 * slope + 0.5 * curve
-    # s^3 (1-s)^3 (even + odd (2s - 1))
-    cubic = np.array([1.0, -3.0, 3.0, -1.0])
-    powers[3:] += np.convolve(cubic, [even - odd, 2.0 * odd])
+    quintic = 10.0 * gap - 4.0 * slope + 0.5 * curve, -15.0 * gap + 7.0 * slope - curve
+    # the bumps are s^3 (1-s)^3 (first + more s)
+    first, more = even - odd, 2.0 * odd
+    powers = np.array(
+        [
+            position,
+            rate,
+            bend,
+            quintic[0] + first,
+            quintic[1] - 3.0 * first + more,
+            6.0 * gap - 3.0 * slope + 0.5 * curve + 3.0 * first - 3.0 * more,
+            -first + 3.0 * more,
+            -more,
+        ]
+    )
     return Path(powers, duration)
 
 
@@ -187,16 +194,15 @@ def _residual(
     roller: Roller, q: np.ndarray, v: np.ndarray, start: tuple[float, float, float], unknowns: np.ndarray, task: Task
 ) -> np.ndarray:
     _, arrival, n = _shoot(roller, q, v, start, unknowns, task.step)
-    torque = roller.torque[: n + 1]
-    over = np.maximum(np.abs(torque) - task.torque_limit, 0.0)
+    over, effort = over_limit(roller.torque, n + 1, task.torque_limit)
     found: np.ndarray = np.array(
         [
             arrival.gap / GAP_SCALE,
             (arrival.way - task.target) / task.tolerance,
             (arrival.closing - task.closing) / CLOSING_SCALE,
             arrival.drift / DRIFT_SCALE,
-            math.sqrt(float(over @ over) / (n + 1)) / (TORQUE_SHARE * task.torque_limit),
-            math.sqrt(float(torque @ torque) / (n + 1)) / (EFFORT_SHARE * task.torque_limit),
+            over / (TORQUE_SHARE * task.torque_limit),
+            effort / (EFFORT_SHARE * task.torque_limit),
             unknowns[2] / BUMP_SCALE,
             unknowns[3] / BUMP_SCALE,
         ]

@@ -1,33 +1,43 @@
-"""Rolls a swing out: the elbow follows a path, everything else follows from the mechanism and its kernels."""
+"""Rolls a swing out: the elbow follows a path, everything else follows from the mechanism and its kernels.
+
+A trunk with a motor is kept hanging by a law that the robot has too.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from robots.gibbon.swing_model import BOTH, ELBOW, SWING, Beliefs, swing_system
-from sim_core.kernels.bound import pointer_table
+from robots.gibbon.swing_model import BOTH, DRIVEN, ELBOW, PITCH, SWING, TRUNK, Beliefs, swing_system
+from sim_core.kernels.bound import BoundKernel, pointer_table
 from sim_core.kernels.compiled import call_kernel, inner, loop
 from sim_core.quantities import Tunable
+from sim_core.system import System
 
 LONGEST = 4096  # steps of one rollout
 N_POWERS = 8
 NO_PATH = np.zeros(0)
+GIVEN = 2  # row of the elbow's given acceleration
 
 
 @loop
-def _roll(n_steps, h, share, duration, powers, kernel, memory, torque, path):  # type: ignore[no-untyped-def]
+def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, torque, path):  # type: ignore[no-untyped-def]
     """Runge-Kutta 4 over n_steps of h with the elbow's acceleration from its polynomial; q, v are moved in place.
 
     share      how much of the path lies behind at the start, 0 .. 1; duration of all of it, s
     powers     none where the elbow follows no path: its torque then stays as it is
-    kernel     (3,) address and pointer tables of `forward_dynamics` on q, v, tau -> a
-    memory     (9, n): q, v, tau, a; q and v at the step's start, sums of the stages; a before
+    kernel     (3,) address and pointer tables of `acceleration`
+    hanging    (4,) stiffness, damping and limit of the trunk's law, 1 where it turns against the second link
+    memory     (8, n): q, v, tau, a; q and v at the step's start, sums of the stages
+    rows       (2, n_rows): U, whose [GIVEN] is minus the elbow's acceleration where that is given, and lam
     torque     (n_steps + 1,) gets the elbow's torque, path (n_steps + 1, n) gets q
     """
     q, v, tau, a = memory[0], memory[1], memory[2], memory[3]
-    n = q.size
+    n, U, lam = q.size, rows[0], rows[1]
+    if powers.size > 0:
+        q[ELBOW], v[ELBOW], _ = _jet(powers, share, duration)
     for step in range(n_steps + 1):
         for i in range(n):
             path[step, i] = q[i]
@@ -35,11 +45,15 @@ def _roll(n_steps, h, share, duration, powers, kernel, memory, torque, path):  #
             memory[6, i], memory[7, i] = 0.0, 0.0
         for stage in range(4):
             ahead = 0.0 if stage == 0 else (1.0 if stage == 3 else 0.5)
-            s = share + (step + ahead) * h / duration
-            _accelerate(powers, s, duration, kernel, memory)
+            if powers.size > 0:
+                U[GIVEN] = -_jet(powers, share + (step + ahead) * h / duration, duration)[2]
+            if hanging[2] > 0.0:
+                tau[TRUNK] = _hang(hanging, q, v)
+            call_kernel(kernel[0], kernel[1], kernel[2])
             if stage == 0:
-                torque[step] = tau[ELBOW]
+                torque[step] = -lam[GIVEN] if powers.size > 0 else tau[ELBOW]
                 if step == n_steps:
+                    U[GIVEN] = 0.0
                     return
             _stage(stage, h, q, v, a, memory)
         for i in range(n):
@@ -48,24 +62,22 @@ def _roll(n_steps, h, share, duration, powers, kernel, memory, torque, path):  #
 
 
 @inner
-def _accelerate(powers, s, duration, kernel, memory):  # type: ignore[no-untyped-def]
-    """a at q, v; with a path the elbow's torque becomes that which bends it so: a is linear in it."""
-    q, tau, a = memory[0], memory[2], memory[3]
-    if powers.size > 0:
-        bending = 0.0
-        for k in range(powers.size - 1, 1, -1):
-            bending = bending * s + k * (k - 1) * powers[k]
-        call_kernel(kernel[0], kernel[1], kernel[2])
-        for i in range(q.size):
-            memory[8, i] = a[i]
-        tau[ELBOW] += 1.0
-        call_kernel(kernel[0], kernel[1], kernel[2])
-        more = (bending / (duration * duration) - a[ELBOW]) / (a[ELBOW] - memory[8, ELBOW])
-        tau[ELBOW] += more
-        for i in range(q.size):
-            a[i] += more * (a[i] - memory[8, i])
-        return
-    call_kernel(kernel[0], kernel[1], kernel[2])
+def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
+    """The trunk's torque, N m, by how far it is from hanging and how fast it turns."""
+    leans = q[PITCH] + hanging[3] * q[ELBOW] + q[TRUNK]
+    turns = v[PITCH] + hanging[3] * v[ELBOW] + v[TRUNK]
+    return min(max(-hanging[0] * leans - hanging[1] * turns, -hanging[2]), hanging[2])
+
+
+@inner
+def _jet(powers, s, duration):  # type: ignore[no-untyped-def]
+    """The polynomial and its first and second derivative by time at s."""
+    position, rate, bending = 0.0, 0.0, 0.0
+    for k in range(powers.size - 1, -1, -1):
+        bending = bending * s + 2.0 * rate
+        rate = rate * s + position
+        position = position * s + powers[k]
+    return position, rate / duration, bending / (duration * duration)
 
 
 @inner
@@ -80,6 +92,18 @@ def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
         if stage < 3:
             v[i] = memory[5, i] + reach * a[i]
             q[i] = memory[4, i] + reach * rate
+
+
+@loop
+def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
+    """Root mean squares of the first n torques: of what is over the limit, and of all."""
+    over, all_of_it = 0.0, 0.0
+    for k in range(n):
+        value = abs(torque[k])
+        all_of_it += value * value
+        if value > limit:
+            over += (value - limit) ** 2
+    return math.sqrt(over / n), math.sqrt(all_of_it / n)
 
 
 @dataclass(frozen=True)
@@ -99,42 +123,50 @@ class Arrival:
 class Roller:
     """The kernels of one planning model on memory of their own; `hand` is the one that grips, "a" or "b".
 
-    q, v, tau, a  (n_q,): coordinates, rates, generalized forces, accelerations
+    q, v, tau, a  (n_q,): coordinates, rates, generalized forces of which elbow's and trunk's act, accelerations
     torque, path  of the last rollout
+    lam           multipliers
     accelerate    kernels that write a and lam, of SWING and BOTH
     """
 
     def __init__(self, beliefs: Beliefs, hand: str) -> None:
         seen = beliefs.seen_from(hand)
-        systems = [swing_system(seen, hands) for hands in (1, 2)]
+        systems = [swing_system(seen, kind) for kind in (SWING, BOTH, DRIVEN)]
         self.system = system = systems[BOTH]
         n = system.n_q
-        self._memory = np.zeros((9, n))
+        self._memory, self._rows = np.zeros((8, n)), np.zeros((2, system.max_rows))
         self.q, self.v, self.tau, self.a, *_ = self._memory
+        self.lam = self._rows[1]
         self.torque, self.path = np.zeros(LONGEST + 1), np.zeros((LONGEST + 1, n))
         self._tensions: list[tuple[int, np.ndarray, float]] = []
-        state = [np.zeros(1), self.q, self.v]
-        self.lam = np.zeros(system.max_rows)
-        self.accelerate, self._kernels, self._keep = [], [], []
-        for each in systems:
-            parameters = each.default_parameters()
-            inputs, outputs = [*state, self.tau, parameters], [self.a, self.lam]
-            if beliefs.cable is not None and isinstance(beliefs.cable.tension, Tunable):
-                place = each.parameter_names.index(beliefs.cable.tension.name)
-                self._tensions.append((place, parameters, beliefs.cable.tension.value))
-            self.accelerate.append(each.bind("forward_dynamics", inputs, outputs))
-            tables = pointer_table(inputs), pointer_table(outputs)
-            self._keep.append((inputs, outputs, tables))
-            address = each.addresses["forward_dynamics"]
-            self._kernels.append(np.array([address, *(table.ctypes.data for table in tables)], dtype=np.int64))
+        self._keep: list[object] = []
+        self._hanging = np.array([*seen.hanging, seen.trunk_on == "lower"])
+        bound = [self._bound(each, seen) for each in systems]
+        self.accelerate, self._kernels = [call for call, _ in bound], [kernel for _, kernel in bound]
         self.phi, self.phidot = np.zeros(system.max_rows), np.zeros(system.max_rows)
-        inputs = [*state, np.zeros(system.n_u), system.default_parameters()]
+        inputs = [np.zeros(1), self.q, self.v, np.zeros(system.n_u), system.default_parameters()]
         self.measure = system.bind("residual", inputs, [self.phi, self.phidot])
+
+    def _bound(self, system: System, beliefs: Beliefs) -> tuple[BoundKernel, np.ndarray]:
+        """`acceleration` of a mechanism as a call, and as `_roll` takes it."""
+        parameters = system.default_parameters()
+        if beliefs.cable is not None and isinstance(beliefs.cable.tension, Tunable):
+            place = system.parameter_names.index(beliefs.cable.tension.name)
+            self._tensions.append((place, parameters, beliefs.cable.tension.value))
+        motors = self.tau[ELBOW : ELBOW + system.n_u]
+        inputs = [np.zeros(1), self.q, self.v, motors, parameters, self._rows[0]]
+        outputs = [self.a, self.lam, np.zeros(system.max_factor)]
+        tables = pointer_table(inputs), pointer_table(outputs)
+        self._keep.append((inputs, outputs, tables))
+        numbers = [system.addresses["acceleration"], *(table.ctypes.data for table in tables)]
+        kernel = np.array(numbers, dtype=np.int64)
+        return system.bind("acceleration", inputs, outputs), kernel
 
     def warm_up(self) -> None:
         """Compile what rolling needs, so that the first plan costs what the others do."""
-        for hands in (SWING, BOTH):
-            self._advance(1e-6, 1e-6, hands, np.zeros(N_POWERS), 1.0, 0.0)
+        self._advance(1e-6, 1e-6, DRIVEN, np.zeros(N_POWERS), 1.0, 0.0)
+        self.coast(1e-6, 1e-6)
+        over_limit(self.torque, 1, 1.0)
 
     def slacken(self, scale: float) -> None:
         """The line's tension is `scale` times what is believed; 1 at first."""
@@ -146,18 +178,17 @@ class Roller:
 
         powers   (8,): elbow = sum powers[k] s^k, rad, s from 0 to 1 over `duration` s
         """
-        self.q[ELBOW] = np.polynomial.polynomial.polyval(share, powers)
-        self.v[ELBOW] = np.polynomial.polynomial.polyval(share, np.polynomial.polynomial.polyder(powers)) / duration
-        return self._advance(max(until - share, 0.0) * duration, step, SWING, powers, duration, share)
+        return self._advance(max(until - share, 0.0) * duration, step, DRIVEN, powers, duration, share)
 
     def coast(self, seconds: float, step: float, hands: int = BOTH) -> None:
         """Move q, v on for a time with the elbow's torque as it stands in `tau`, in steps of about `step` s."""
         self._advance(seconds, step, hands, NO_PATH, 1.0, 0.0)
 
-    def _advance(self, span: float, step: float, hands: int, powers: np.ndarray, duration: float, share: float) -> int:
-        n_steps = min(max(int(np.ceil(span / step - 1e-9)), 1), LONGEST)
-        kernel, h = self._kernels[hands], span / n_steps
-        _roll(n_steps, h, share, duration, powers, kernel, self._memory, self.torque, self.path)
+    def _advance(self, span: float, step: float, kind: int, powers: np.ndarray, duration: float, share: float) -> int:
+        n_steps = min(max(math.ceil(span / step - 1e-9), 1), LONGEST)
+        kernel, h = self._kernels[kind], span / n_steps
+        work = self._hanging, self._memory, self._rows, self.torque, self.path
+        _roll(n_steps, h, share, duration, powers, kernel, *work)
         return n_steps
 
     def arrival(self) -> Arrival:

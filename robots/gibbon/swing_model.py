@@ -1,17 +1,21 @@
 """What a brachiating robot believes of itself and of its line: two links under a gripping hand, as a mechanism.
 
+A trunk may hang on the elbow, passive or kept hanging by a motor between it and arm a.
+
 The hand that grips is the first, whichever it is on the robot. The elbow is at +(pi - 2 beta) when both hands grip the
 line and the first is in front, at -(pi - 2 beta) when the second is, with sin beta = d / (2 l) for links of length l
 and a step d. World x runs along the line, z up. [Lipinski2023] has the cable as a beam; the robot is ours.
 
-There are two mechanisms, for one hand that grips and for both. The rows of the second hand are how far it is above
-the line, and how far along it.
+There are three mechanisms: for one hand that grips, for both, and for one with the elbow's acceleration given. The
+rows of the second hand are how far it is above the line, and how far along it. What is given is a row too, the last,
+whose multiplier is the torque that it takes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Literal
 
 from sim_core.flexible.description import Beam, BeamContact
 from sim_core.mechanism import (
@@ -23,14 +27,14 @@ from sim_core.mechanism import (
     Constraint,
     Joint,
     Mechanism,
+    SpinRelation,
     X,
     Y,
 )
 from sim_core.system import System, assemble
 
-SWING, BOTH = range(2)
-SLIDE, DROP, PITCH, ELBOW = range(4)
-N_RIGID = 4
+SWING, BOTH, DRIVEN = range(3)
+SLIDE, DROP, PITCH, ELBOW, TRUNK = range(5)
 DOWN = (0.0, 0.0, -1.0)
 
 
@@ -54,7 +58,10 @@ class Link:
 class Beliefs:
     """What the planner believes. `links` are those of hand a and hand b; `cable` None means rigid bars at z = 0.
 
-    grip_width  m along the cable that a hand takes hold of
+    grip_width     m along the cable that a hand takes hold of
+    trunk          hangs on the elbow and turns against arm a, `center` m from the elbow
+    trunk_on       the link that it turns against
+    hanging        stiffness N m/rad, damping N m s/rad and limit N m of the law by which its motor keeps it hanging
     """
 
     links: tuple[Link, Link]
@@ -62,22 +69,61 @@ class Beliefs:
     gravity: float = 9.81
     cable: Beam | None = None
     grip_width: float = 0.0
+    trunk: Link | None = None
+    trunk_on: Literal["upper", "lower"] = "upper"
+    hanging: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def seen_from(self, hand: str) -> Beliefs:
         """The same with the links in the order in which they hang under that hand, "a" or "b"."""
-        return self if hand == "a" else replace(self, links=self.links[::-1])
+        if hand == "a":
+            return self
+        return replace(self, links=self.links[::-1], trunk_on="upper" if self.trunk is None else "lower")
+
+    @property
+    def mass(self) -> float:
+        """kg, of the robot."""
+        arms = sum(link.mass + link.hand_mass for link in self.links)
+        return arms + (0.0 if self.trunk is None else self.trunk.mass)
+
+    @property
+    def n_rigid(self) -> int:
+        """Coordinates before those of the cable: slide, drop, pitch, elbow, and trunk where there is one."""
+        return 4 if self.trunk is None else 5
 
 
 @cache
-def swing_system(beliefs: Beliefs, hands: int) -> System:
-    """The compiled mechanism of `swing_mechanism`, one per beliefs and number of hands."""
-    return assemble(swing_mechanism(beliefs, hands))
+def swing_system(beliefs: Beliefs, kind: int) -> System:
+    """The compiled mechanism of `swing_mechanism`, one per beliefs and kind."""
+    return assemble(swing_mechanism(beliefs, kind))
 
 
-def swing_mechanism(beliefs: Beliefs, hands: int) -> Mechanism:
-    """Coordinates slide, drop (m, down), pitch, elbow (rad), then the cable's modes; 1 or 2 hands grip."""
-    upper, lower = beliefs.links
-    tip, elbow = (0.0, 0.0, -lower.length), (0.0, 0.0, -upper.length)
+def swing_mechanism(beliefs: Beliefs, kind: int) -> Mechanism:
+    """Coordinates slide, drop (m, down), pitch, elbow, trunk (rad), then the cable's modes.
+
+    kind  SWING or BOTH hands grip; DRIVEN: as SWING, with a row for the elbow's rate
+    """
+    bodies, joints = _parts(beliefs)
+    motors = ("elbow",) if beliefs.trunk is None else ("elbow", "trunk")
+    size = beliefs.n_rigid + (0 if beliefs.cable is None else beliefs.cable.n_coordinates)
+    held = _grips(beliefs)[: 4 if kind == BOTH else 2]
+    bend = SpinRelation(name="bend", terms=(("lower", Y, 1.0), ("upper", Y, -1.0)))
+    return Mechanism(
+        name=f"gibbon_swing_{kind}",
+        coordinates="joint",
+        bodies=bodies,
+        joints=joints,
+        constraints=(*held, bend) if kind == DRIVEN else held,
+        beams=() if beliefs.cable is None else (beliefs.cable,),
+        actuators=tuple(Actuator(name=name, joint=name) for name in motors),
+        gravity=(0.0, 0.0, -beliefs.gravity),
+        initial_q=(0.0,) * size,
+        initial_v=(0.0,) * size,
+    )
+
+
+def _grips(beliefs: Beliefs) -> tuple[Constraint, ...]:
+    """What the first hand holds, and what the second would."""
+    tip = (0.0, 0.0, -beliefs.links[1].length)
 
     def on(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
         if beliefs.cable is not None:
@@ -87,44 +133,42 @@ def swing_mechanism(beliefs: Beliefs, hands: int) -> Mechanism:
     def along(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
         return Coincidence(name=name, body_a=body, point_a=point, body_b=GROUND, point_b=ORIGIN, directions=(X,))
 
-    held = (
+    return (
         on("grip", "hand", ORIGIN),
         along("stay", "hand", ORIGIN),
         on("gap", "lower", tip),
         along("way", "lower", tip),
     )
-    return Mechanism(
-        name=f"gibbon_swing_{hands}",
-        coordinates="joint",
-        bodies=(
-            Body(name="trolley", mass=0.0, inertia=_across(0.0)),
-            Body(name="hand", mass=0.0, inertia=_across(0.0)),
-            _body("upper", upper.mass, upper.inertia, -upper.center),
-            _body("lower", lower.mass, lower.inertia, lower.center - lower.length),
-            _body("palm", upper.hand_mass, upper.hand_inertia, -upper.hand_center),
-            _body("tip", lower.hand_mass, lower.hand_inertia, lower.hand_center),
-        ),
-        joints=(
-            Joint(name="slide", kind="prismatic", child="trolley", axis=X),
-            Joint(name="drop", kind="prismatic", parent="trolley", child="hand", axis=DOWN),
-            Joint(name="pitch", parent="hand", child="upper", axis=Y),
-            Joint(
-                name="elbow", parent="upper", child="lower", axis=Y, parent_point=elbow, damping=beliefs.elbow_damping
-            ),
-            Joint(name="palm", kind="fixed", parent="upper", child="palm"),
-            Joint(name="wrist", kind="fixed", parent="lower", child="tip", parent_point=tip),
-        ),
-        constraints=held[: 2 * hands],
-        beams=() if beliefs.cable is None else (beliefs.cable,),
-        actuators=(Actuator(name="elbow", joint="elbow"),),
-        gravity=(0.0, 0.0, -beliefs.gravity),
-        initial_q=(0.0,) * _size(beliefs),
-        initial_v=(0.0,) * _size(beliefs),
-    )
 
 
-def _size(beliefs: Beliefs) -> int:
-    return N_RIGID + (0 if beliefs.cable is None else beliefs.cable.n_coordinates)
+def _parts(beliefs: Beliefs) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
+    upper, lower = beliefs.links
+    tip, elbow = (0.0, 0.0, -lower.length), (0.0, 0.0, -upper.length)
+    bodies = [
+        Body(name="trolley", mass=0.0, inertia=_across(0.0)),
+        Body(name="hand", mass=0.0, inertia=_across(0.0)),
+        _body("upper", upper.mass, upper.inertia, -upper.center),
+        _body("lower", lower.mass, lower.inertia, lower.center - lower.length),
+        _body("palm", upper.hand_mass, upper.hand_inertia, -upper.hand_center),
+        _body("tip", lower.hand_mass, lower.hand_inertia, lower.hand_center),
+    ]
+    damping = beliefs.elbow_damping
+    joints = [
+        Joint(name="slide", kind="prismatic", child="trolley", axis=X),
+        Joint(name="drop", kind="prismatic", parent="trolley", child="hand", axis=DOWN),
+        Joint(name="pitch", parent="hand", child="upper", axis=Y),
+        Joint(name="elbow", parent="upper", child="lower", axis=Y, parent_point=elbow, damping=damping),
+        Joint(name="palm", kind="fixed", parent="upper", child="palm"),
+        Joint(name="wrist", kind="fixed", parent="lower", child="tip", parent_point=tip),
+    ]
+    if beliefs.trunk is not None:
+        at = elbow if beliefs.trunk_on == "upper" else ORIGIN
+        bodies.append(_body("trunk", beliefs.trunk.mass, beliefs.trunk.inertia, -beliefs.trunk.center))
+        joints.insert(
+            4,
+            Joint(name="trunk", parent=beliefs.trunk_on, child="trunk", axis=Y, parent_point=at, damping=damping),
+        )
+    return tuple(bodies), tuple(joints)
 
 
 def _body(name: str, mass: float, inertia: float, z: float) -> Body:

@@ -136,7 +136,7 @@ def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbol
 def _table(model: BeamModel) -> np.ndarray:
     """(elements, 1 + 4 n): the element's number, then its coefficients of 1, z, z^2, z^3."""
     elements = model.beam.elements
-    return np.column_stack([np.arange(elements, dtype=float), model.coefficients().reshape(elements, -1)])
+    return np.column_stack([np.arange(elements, dtype=float), model.coefficients.reshape(elements, -1)])
 
 
 def weighted_linear_part(mechanism: Mechanism, symbols: Symbols, weights: ca.SX, n: int) -> ca.SX:

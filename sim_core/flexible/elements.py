@@ -6,9 +6,10 @@ Slow and plain numpy; the derivation folds what comes out of it into kernels. De
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class BeamModel:
         kinds = ("w", "slope")
         return tuple(f"{name}.{kinds[i % 2]}{i // 2}" for i in free_entries(self.beam))
 
+    @cached_property
     def coefficients(self) -> np.ndarray:
         """(elements, 4, n): in element e the shapes are sum_j coefficients[e, j] z^j, z from 0 to 1 along it."""
         lever = np.array([1.0, self.element_length, 1.0, self.element_length])
@@ -102,10 +104,9 @@ class BeamModel:
         """N (n,) at x, or its first or second derivative by x: w = N q there. [Lipinski2023, eqs. 20, 32]"""
         l = self.element_length
         e = int(min(max(x // l, 0), self.beam.elements - 1))
-        powers = np.polynomial.Polynomial.basis
         z = x / l - e
-        weights = np.array([powers(j).deriv(derivative)(z) if derivative else z**j for j in range(4)])
-        row: np.ndarray = weights @ self.coefficients()[e] / l**derivative
+        weights = np.array([math.perm(j, derivative) * z ** max(j - derivative, 0) for j in range(4)])
+        row: np.ndarray = weights @ self.coefficients[e] / l**derivative
         return row
 
     def averaged(self, width: float) -> BeamModel:
@@ -121,7 +122,7 @@ class BeamModel:
 
     def _integrals(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Integrals (k, n) of the shapes from 0 to each x (k,), and the shapes there."""
-        l, coefficients = self.element_length, self.coefficients()
+        l, coefficients = self.element_length, self.coefficients
         weights = 1.0 / np.arange(1, 5)
         before = np.vstack([np.zeros(self.n), np.cumsum(l * np.einsum("j,ejn->en", weights, coefficients), axis=0)])
         place = np.clip(x, 0.0, self.beam.length) / l

@@ -24,9 +24,9 @@ def plan_of(name: str, *sets: str) -> Plan:
     return plan
 
 
-def run(name: str, seconds: float) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
+def run(name: str, seconds: float, *sets: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
     """Figures of controller and planner, and the outputs, after eight hand-overs or that time."""
-    with compose(plan_of(name)) as composed:
+    with compose(plan_of(name, *sets)) as composed:
         controller = composed.nodes["controller"].node
         while composed.server.time < seconds and controller.counters["hand_overs"] < 8:
             composed.step(50)
@@ -56,6 +56,27 @@ def test_eight_hand_overs_in_a_row_along_a_cable_that_is_not_as_believed() -> No
     assert 0.8 < planner["tension_over_believed"] < 0.95  # tension over weight is 0.857 of the believed
 
 
+@pytest.mark.parametrize("trunk", ["passive", "actuated"])
+def test_eight_hand_overs_in_a_row_of_three_links_along_bars(trunk: str) -> None:
+    sets = "sim.parameters.links=3", f"sim.parameters.trunk={trunk}"
+    controller, _, outputs = run("gibbon_bars", 10.0, *sets)
+    assert controller["hand_overs"] == 8
+    assert (controller["regrips"], controller["falls"], controller["late_plans"]) == (0, 0, 0)
+    assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 9 * 0.34
+    assert controller["peak_torque_n_m"] < 4.0
+    assert controller["peak_elbow_error_rad"] < 0.02
+
+
+def test_eight_hand_overs_in_a_row_of_three_links_along_a_cable_that_is_not_as_believed() -> None:
+    trunk, arms = plan_of("gibbon_trunk"), plan_of("gibbon_cable")
+    assert {"links": 3, "trunk": "actuated", **arms.sim.parameters} == trunk.sim.parameters
+    assert trunk.nodes[0].params["parameters"] == arms.nodes[0].params["parameters"]
+    controller, _, outputs = run("gibbon_trunk", 18.0)
+    assert controller["hand_overs"] == 8
+    assert (controller["regrips"], controller["falls"], controller["late_plans"]) == (0, 0, 0)
+    assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 5.9 + 8 * 0.8
+
+
 def test_two_runs_are_the_same_to_the_last_bit() -> None:
     states = []
     for _ in range(2):
@@ -70,9 +91,7 @@ def test_a_step_beyond_the_reach_is_refused_with_the_reach() -> None:
         plan_of("gibbon_cable", "planner.step=1.3")
 
 
-def test_a_robot_with_a_trunk_or_another_robot_is_refused_by_the_planner() -> None:
-    with pytest.raises(PlanError, match="swings are planned for two arms alone; the model 'gibbon' has a body 'trunk'"):
-        plan_of("gibbon_cable", "planner.parameters.links=3")
+def test_another_robot_is_refused_by_the_planner() -> None:
     with pytest.raises(PlanError, match="the model 'rotary_pendulum' is no gibbon: it has no body 'trolley'"):
         plan_of("gibbon_cable", "planner.robot='rotary_pendulum'", "planner.parameters={}")
 
@@ -145,6 +164,22 @@ def test_a_hand_over_counts_when_the_hand_that_swung_is_in_front() -> None:
         said(node, "state", gripped)
         assert node.counters[counted] == 1
         assert node.counters["hand_overs"] + node.counters["regrips"] == 1
+
+
+def test_a_trunk_with_a_motor_is_pushed_towards_hanging() -> None:
+    node = Brachiation()
+    plan = {"sim": {"parameters": {"links": 3, "trunk": "actuated"}}}
+    params = BrachiationParams(trunk_stiffness=20.0, trunk_damping=2.0, torque_limit=9.0)
+    assert node.commands(params, plan) == ["elbow", "grip_a", "grip_b", "trunk"]
+    assert node.commands(params, {"sim": {"parameters": {"links": 3}}}) == ["elbow", "grip_a", "grip_b"]
+    node.on_start(Context("controller", "gibbon", 1e-3, params, np.random.default_rng(0), plan=plan))
+    grips = state(0.0, "ab").outputs
+    for trunk, torque in ((0.1, -20.0 * 0.3 - 2.0 * 0.5), (-0.2, -2.0 * 0.5), (1.0, -9.0), (0.1 - 2 * np.pi, -7.0)):
+        position, velocity = [0.2, 0.0, trunk], [0.4, 0.0, 0.1]
+        leaning = RobotState(name=["pitch", "elbow", "trunk"], position=position, velocity=velocity, outputs=grips)
+        command = said(node, "state", leaning)["command"]
+        assert command.name == ["elbow", "grip_a", "grip_b", "trunk"]
+        assert command.value[3] == pytest.approx(torque)
 
 
 def test_a_plans_path_and_torque_end_at_rest_and_at_the_last_torque() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from robots.gibbon.line_estimate import HandOnLine, LineEstimate
 from robots.gibbon.pilot import Gait, Hand, Measured, Pilot, elbow_of_robot, rigid
 from robots.gibbon.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
 from robots.gibbon.rollout import Roller
-from robots.gibbon.swing_model import DROP, ELBOW, PITCH, SLIDE
+from robots.gibbon.swing_model import DROP, ELBOW, PITCH, SLIDE, SWING
 from robots.registry import build
 from sim_core.mechanism import Mechanism
 from sim_core.simulation import Simulation
@@ -33,7 +34,8 @@ def measured(simulation: Simulation, time: float = 0.0) -> Measured:
     hands = [Hand(*(out[f"hand_{hand}_{what}"] for what in ("x", "z", "vx", "vz"))) for hand in "ab"]
     grips = "".join(hand for hand in "ab" if out[f"hand_{hand}_grips"] > 0.5)
     joints = position[2], position[3], velocity[2], velocity[3]
-    return Measured(time, *joints, (hands[0], hands[1]), grips, effort[3])
+    trunk = (position[4], velocity[4]) if "trunk" in simulation.system.joint_names else (0.0, 0.0)
+    return Measured(time, *joints, (hands[0], hands[1]), grips, effort[3], *trunk)
 
 
 def test_the_elbows_path_has_the_jets_it_was_asked_for() -> None:
@@ -87,20 +89,48 @@ def test_a_torque_limit_makes_a_plan_gentler_and_still_arrive() -> None:
     assert bound.arrival.way == pytest.approx(5.9, abs=1e-3)
 
 
+@pytest.mark.parametrize("trunk", ["", "passive", "actuated"])
 @pytest.mark.parametrize("hand", ["a", "b"])
-def test_the_planners_model_falls_as_the_robot_does(bars: Mechanism, hand: str) -> None:
-    simulation = Simulation(assemble(build("gibbon", line="bars", start=hand)), step_s=1e-3)
-    simulation.reset(q=simulation.state.q + np.array([0.0, 0.0, 0.3, 0.5]) * (1.0 if hand == "a" else 0.0))
-    simulation.set_effort({"elbow": 0.4})
-    roller = Roller(beliefs_of(bars), hand)
-    roller.q[:4], roller.v[:4] = rigid(measured(simulation), hand)
+def test_the_planners_model_falls_as_the_robot_does(hand: str, trunk: str) -> None:
+    shape: dict[str, Any] = {"line": "bars", **({"links": 3, "trunk": trunk} if trunk else {})}
+    simulation = Simulation(assemble(build("gibbon", start=hand, elbow_damping=0.02, **shape)), step_s=1e-3)
+    turned = np.array([0.0, 0.0, 0.3, 0.5, -0.4]) if hand == "a" else np.array([0.0, 0.0, 0.0, 0.0, 0.2])
+    size = len(simulation.state.q)
+    simulation.reset(q=simulation.state.q + turned[:size])
+    believed = beliefs_of(build("gibbon", elbow_damping=0.02, **shape), 30.0, 2.0)
+    roller = Roller(believed, hand)
+    roller.q[:], roller.v[:] = rigid(measured(simulation), hand, size)
     roller.tau[ELBOW] = elbow_of_robot(hand, 0.4)
-    simulation.advance(0.3)
-    roller.coast(0.3, 1e-3, 0)
-    q, v = rigid(measured(simulation), hand)
-    assert roller.q[[SLIDE, DROP, ELBOW]] == pytest.approx(q[[SLIDE, DROP, ELBOW]], abs=1e-6)
-    assert math.remainder(roller.q[PITCH] - q[PITCH], math.tau) == pytest.approx(0.0, abs=1e-6)
-    assert roller.v[:4] == pytest.approx(v, abs=1e-5)
+    for _ in range(300):
+        now = measured(simulation)
+        law = min(max(-30.0 * (now.pitch + now.trunk) - 2.0 * (now.pitch_rate + now.trunk_rate), -16.0), 16.0)
+        simulation.set_effort({"elbow": 0.4, **({"trunk": law} if trunk == "actuated" else {})})
+        simulation.step()
+    roller.coast(0.3, 1e-3, SWING)
+    q, v = rigid(measured(simulation), hand, size)
+    exact = 1e-6 if trunk != "actuated" else 1e-2  # the robot's law is held over a step
+    assert roller.q[[SLIDE, DROP, ELBOW]] == pytest.approx(q[[SLIDE, DROP, ELBOW]], abs=exact)
+    for angle in (PITCH, *range(ELBOW + 1, size)):
+        assert math.remainder(roller.q[angle] - q[angle], math.tau) == pytest.approx(0.0, abs=exact)
+    assert roller.v == pytest.approx(v, abs=10 * exact)
+    if trunk:
+        leans = measured(simulation).pitch + measured(simulation).trunk
+        assert (abs(leans) < 0.05) == (trunk == "actuated")
+
+
+@pytest.mark.parametrize("links", [2, 3])
+def test_a_rollout_has_the_elbow_follow_its_path_with_the_torque_that_it_says(links: int) -> None:
+    """The torque of its first instant, given to the model without a path, bends the elbow as the path does."""
+    roller = Roller(beliefs_of(build("gibbon", line="bars", links=links, elbow_damping=0.1)), "b")
+    start, path = roller.q.copy(), elbow_path(START, UNKNOWNS)
+    start[PITCH] = -0.4
+    roller.q[:] = start
+    steps = roller.roll(path.powers, path.duration, 0.5, 1e-3)
+    assert roller.q[ELBOW] == pytest.approx(path.at(0.45)[0], abs=1e-9)
+    assert roller.v[ELBOW] == pytest.approx(path.at(0.45)[1], abs=1e-8)
+    roller.tau[ELBOW] = roller.torque[steps]
+    roller.accelerate[SWING]()
+    assert roller.a[ELBOW] == pytest.approx(path.at(0.45)[2], rel=1e-6)
 
 
 def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mechanism) -> None:
@@ -118,6 +148,23 @@ def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mech
     second = pilot.plan()
     assert second is not None
     assert (second.number, second.start) == (first.number + 1, pytest.approx(0.36 + 0.3))
+
+
+def test_no_plan_in_flight_is_made_while_the_last_one_waits_for_its_start(bars: Mechanism) -> None:
+    """It would go on from the plan before that one."""
+    simulation = Simulation(assemble(bars), step_s=1e-3)
+    pilot = Pilot(beliefs_of(bars), Gait(step=0.34, end=8.0, torque_limit=14.0, period=0.05, lead=0.052))
+    pilot.see(measured(simulation, 0.2))
+    assert pilot.plan() is not None
+    simulation.set_effort({"grip_a": 0.0})
+    simulation.step()
+    starts = []
+    for tick in range(60):
+        pilot.see(measured(simulation, now := 0.356 + 4e-3 * tick))
+        swing = pilot.plan()
+        assert swing is None or not starts or now >= starts[-1] - 1e-9
+        starts += [] if swing is None else [swing.start]
+    assert len(starts) >= 4
 
 
 def test_no_hand_is_sent_beyond_the_end_of_the_line(bars: Mechanism) -> None:

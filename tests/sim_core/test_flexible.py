@@ -74,7 +74,7 @@ def test_derivatives_of_the_shapes_are_those_of_finite_differences(x: float, mod
     model = beam_model(beam(modes=modes, elements=8))
     middle, step = min(max(x, 1e-4), L - 1e-4), 1e-5
     ahead, here, behind = (model.shape(middle + k * step) for k in (1, 0, -1))
-    scale = np.abs(model.coefficients()).max()
+    scale = np.abs(model.coefficients).max()
     np.testing.assert_allclose(model.shape(middle, 1), (ahead - behind) / (2 * step), atol=1e-8 * scale)
     np.testing.assert_allclose(model.shape(middle, 2), (ahead - 2 * here + behind) / step**2, atol=1e-4 * scale)
 
