@@ -27,6 +27,7 @@ START_COST = 2.0  # of a plan that is waited for
 LONGEST_LEAD = 1.0  # s, of the first plan of a swing
 OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after which a swing has missed; s between plans while none is good
 STRIKE = 20.0  # N s, about what a grip does to the line
+SAME_INSTANT = 1e-6  # s
 LONGEST_GAP = 0.05  # s between measurements, beyond which the line's estimate steps in parts
 
 
@@ -183,28 +184,31 @@ class Pilot:
         return self._swing(hand, start, True, target, plan)
 
     def _in_flight(self, measured: Measured) -> Swing | None:
-        """The rest of the swing that is under way, planned anew from what is measured.
-
-        None while the last plan waits for its start: the new one would not go on from it.
-        """
-        if self._swings and self._swings[-1].start > measured.time + 1e-6:
-            return None
-        begun = [
-            swing for swing in self._swings if swing.start <= measured.time + 1e-6 and swing.hand == measured.grips
-        ]
+        """The rest of the swing that is under way, planned anew from what is measured."""
+        start = measured.time + self.gait.lead
+        ours = [swing for swing in self._swings if swing.hand == measured.grips]
+        begun = [swing for swing in ours if swing.start <= measured.time + SAME_INSTANT]
         if not begun or measured.time > begun[-1].end + OVERDUE:
             return self._anew(measured)
-        current, start = begun[-1], measured.time + self.gait.lead
+        followed = [begun[-1], *(swing for swing in ours if measured.time < swing.start - SAME_INSTANT <= start)]
+        current = followed[-1]
         if current.end - start < self.gait.last:
             return None
-        path, roller = current.plan.path, self._rollers[current.hand]
+        roller = self._rollers[current.hand]
         self._place(roller, measured, current.hand)
-        share = [(t - current.start) / path.duration for t in (measured.time, start)]
-        roller.roll(path.powers, path.duration, share[1], self.gait.rollout_step, share[0])
-        begin, guess = remaining(path, start - current.start)
+        self._follow(roller, followed, measured.time, start)
+        begin, guess = remaining(current.plan.path, start - current.start)
         enough = LATE_COST if current.end - start < LATE else 0.0
         plan = self._replanned(roller, begin, guess, self._task(current.target), enough)
         return self._swing(current.hand, start, False, current.target, plan)
+
+    def _follow(self, roller: Roller, swings: list[Swing], since: float, until: float) -> None:
+        """Roll from s to s along the plans that are followed meanwhile: each from its start to that of the next."""
+        changes = [since, *(swing.start for swing in swings[1:]), until]
+        for swing, t0, t1 in zip(swings, changes[:-1], changes[1:], strict=True):
+            path = swing.plan.path
+            share, end = ((t - swing.start) / path.duration for t in (t0, t1))
+            roller.roll(path.powers, path.duration, end, self.gait.rollout_step, share)
 
     def _anew(self, measured: Measured) -> Swing | None:
         """A swing from one hand, the elbow held as it is: on where the other hand is behind, back where it is ahead.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from nodes.controllers.brachiation import Brachiation, BrachiationParams, path_a
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan import Plan, PlanError, load_plan
+from nodes.wire.codec import decode
 from nodes.wire.messages import JointCommand, RobotState, SwingPlan, SwingProgress
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +77,22 @@ def test_eight_hand_overs_in_a_row_of_three_links_along_a_cable_that_is_not_as_b
     assert controller["hand_overs"] == 8
     assert (controller["regrips"], controller["falls"], controller["late_plans"]) == (0, 0, 0)
     assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 5.9 + 8 * 0.8
+
+
+def test_a_plan_in_flight_carries_on_from_the_plan_that_is_followed_when_it_starts() -> None:
+    plans: list[SwingPlan] = []
+
+    def carry(topic: str, payload: bytes) -> None:
+        message = decode(topic, payload)
+        if isinstance(message, SwingPlan):
+            plans.append(message)
+
+    with compose(plan_of("gibbon_cable"), carry) as composed:
+        while len([plan for plan in plans if not plan.release]) < 8:
+            composed.step(50)
+    assert plans[0].release
+    for before, after in pairwise(plans[:8]):
+        assert path_at(after, 0.0) == pytest.approx(path_at(before, after.start - before.start), abs=1e-6)
 
 
 def test_two_runs_are_the_same_to_the_last_bit() -> None:
