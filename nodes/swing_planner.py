@@ -36,6 +36,7 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
     parameters: dict[str, float | str] = {}
     step: float = 0.34  # m from hand to hand
     closing: float = 0.2  # m/s at which a hand comes up to the line
+    above_mm: float = 0.0  # above the line, where its path ends: it grips as it crosses the line
     torque_limit: float = 14.0  # N m, of the plans; less than the motor's, for the controller needs some too
     tolerance_mm: float = 2.0  # along the line, as bad as 2 mm of gap
     period_ms: float = 50.0  # between plans in flight
@@ -52,7 +53,7 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
             value = getattr(self, name)
             if name in ("robot", "parameters"):
                 continue
-            if not (math.isfinite(value) and (value > 0.0 or (value == 0.0 and name == "settle_ms"))):
+            if not (math.isfinite(value) and (value > 0.0 or (value == 0.0 and name in ("settle_ms", "above_mm")))):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
 
 
@@ -94,6 +95,7 @@ class SwingPlanner(Node):
             last=1e-3 * params.last_ms,
             rollout_step=1e-3 * params.rollout_step_ms,
             tolerance=1e-3 * params.tolerance_mm,
+            above=1e-3 * params.above_mm,
         )
         self._pilot = Pilot(self._beliefs, gait)
         self._seen, self._grips, self._refused = -math.inf, "", 0

@@ -16,6 +16,7 @@ PLANNER: dict[str, Any] = {
     "step": 0.9,
     "torque_limit": 27.0,
     "tolerance_mm": 30.0,
+    "above_mm": 15.0,
     "rollout_step_ms": 6.0,
 }
 CONTROLLER = {"stiffness": 400.0, "damping": 40.0, "torque_limit": 30.0}

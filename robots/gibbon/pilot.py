@@ -89,6 +89,7 @@ class Gait:
     last: float = 0.12
     rollout_step: float = 4e-3
     tolerance: float = 2e-3
+    above: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,7 @@ class Pilot:
 
     def _task(self, target: float) -> Task:
         gait = self.gait
-        return Task(target, gait.closing, gait.torque_limit, gait.rollout_step, gait.tolerance)
+        return Task(target, gait.closing, gait.torque_limit, gait.rollout_step, gait.tolerance, gait.above)
 
     def _swing(self, hand: str, start: float, release: bool, target: float, plan: Plan) -> Swing:
         self._made += 1

@@ -27,6 +27,7 @@ class Task:
     """What a swing shall do.
 
     target          m along the line, where the free hand shall grip
+    above           m above the line, where its path shall end: it grips as it crosses the line
     closing         m/s at which it shall come up to the line
     torque_limit    N m
     step            s, of the rollouts
@@ -38,6 +39,7 @@ class Task:
     torque_limit: float = 30.0
     step: float = 4e-3
     tolerance: float = 2e-3
+    above: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def _residual(
     over, effort = over_limit(roller.torque, n + 1, task.torque_limit)
     found: np.ndarray = np.array(
         [
-            arrival.gap / GAP_SCALE,
+            (arrival.gap - task.above) / GAP_SCALE,
             (arrival.way - task.target) / task.tolerance,
             (arrival.closing - task.closing) / CLOSING_SCALE,
             arrival.drift / DRIFT_SCALE,

@@ -76,6 +76,16 @@ def test_a_plan_arrives_where_it_says_with_either_hand_gripping(bars: Mechanism,
     assert plan.peak_torque < 2.0
 
 
+def test_a_plan_ends_as_far_above_the_line_as_it_was_asked_for(bars: Mechanism) -> None:
+    roller, elbow = Roller(beliefs_of(bars), "a"), folded_elbow(0.34, (0.31401, 0.31401))
+    roller.q[:4] = 1.0, 0.0, (math.pi - elbow) / 2, elbow
+    task = Task(1.34, torque_limit=14.0, above=0.015)
+    guess = np.array([-elbow, 0.65, 0.0, 0.0])
+    plan = plan_swing(roller, roller.q.copy(), roller.v.copy(), (elbow, 0.0, 0.0), guess, task)
+    assert plan.arrival.gap == pytest.approx(0.015, abs=1e-4)
+    assert plan.arrival.closing == pytest.approx(0.2, abs=0.01)
+
+
 def test_a_torque_limit_makes_a_plan_gentler_and_still_arrive() -> None:
     rigid_line = replace(beliefs_of(build("gibbon", line="cable")), cable=None)
     roller, elbow = Roller(rigid_line, "b"), folded_elbow(0.9, (0.6, 0.6))
