@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nodes.hil.host_time import HostTime
 from nodes.hil.plant import Differences, Plant, mechanism_of, spread
 from nodes.hil.sensors import Sensing, Sensors
 from nodes.runtime.node import Context, Node, Outgoing
@@ -17,13 +18,13 @@ from nodes.runtime.plan import SimPlan
 from nodes.wire.messages import JointCommand, Message, RobotState
 
 MOST_WAITING = 4096  # commands on their way
-KEPT = 1000  # ticks of which the quickest message tells how far two clocks are apart
+NEARLY_0_S = 1e-9  # a stamp of 0 would be none
 
 
 class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """By how much the robot differs from its model, how it is measured, and how late it hears its commands."""
 
-    command_delay_ms: float = 0.0  # a command holds so long after it came
+    command_delay_ms: float = 0.0  # a command holds so long after it was taken
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -34,13 +35,15 @@ class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=T
 class Hardware(Node):
     """Takes the same commands as the model and says `measured`, what the robot's own sensors make of its state.
 
+    `taken` says each command again, at the instant that the robot had it.
+
     It lives in simulation time, which it reads from the model's states: so it pauses and resets with the run, and in
     lockstep equal seeds give equal samples. Without any difference it is the model. Its clock, which stamps `measured`,
     is in lockstep beside simulation time, and in realtime beside that of its computer, as a robot's is.
     """
 
     listens = {"state": RobotState, "command": JointCommand}
-    speaks = {"measured": RobotState}
+    speaks = {"measured": RobotState, "taken": JointCommand}
     Params = HardwareParams
     rate_hz = 200.0
     has_own_clock = True
@@ -60,9 +63,8 @@ class Hardware(Node):
         self._plant = Plant(msgspec.convert(context.plan["sim"], SimPlan), self._params)
         self._sensors = self._new_sensors()
         self._refused = self._commands = 0
+        self._host = HostTime()
         self._host_s = self._asked_s = 0.0  # time of its computer: now, and when it was first asked
-        self._apart: deque[float] = deque(maxlen=KEPT)  # s, of its computer's clock and the stamps of sending
-        self._sent_s, self._sent_at, self._is_new = 0.0, 0.0, False  # of the latest state
         self._switched_on = self._first_state = math.nan  # by its computer's clock; by simulation time
         self._begin(0.0)
         return None
@@ -85,24 +87,19 @@ class Hardware(Node):
     def on_message(self, name: str, message: Message) -> Iterator[tuple[str, Message]]:
         """A state says what time it is, a command what to do from its time on."""
         if isinstance(message, RobotState):
-            self._sent_s, self._sent_at, self._is_new = 1e-9 * message.sent_ns, message.timestamp, True
+            self._host.hear(1e-9 * message.sent_ns, message.timestamp, message.seq)
             self._begin_with(message.timestamp)
             yield from self._advance(message.timestamp)
         elif isinstance(message, JointCommand):
-            yield from self._advance(message.timestamp)  # a node that is not called each step hears several at once
-            due = max(message.timestamp, self._time) + self._params.command_delay_ms * 1e-3
-            self._waiting.append((due, message))
+            if not self._context.clock:  # who is not called each step hears several at once
+                yield from self._advance(message.timestamp)
+            self._heard.append((max(message.timestamp, self._time), message))
 
     def on_tick(self, now: float) -> Outgoing:
         """See how far the computer's clock is from that of who says states: the quickest message tells best."""
-        if self._is_new and self._context.clock:
-            self._apart.append(self._host_s - self._sent_s)
-            self._is_new = False
+        if self._context.clock:
+            self._host.see(self._host_s)
         return None
-
-    def _host_at(self, time: float) -> float:
-        """Its computer's time at a simulation time of about now, s."""
-        return self._sent_s + min(self._apart, default=0.0) + time - self._sent_at
 
     def clock_ns(self, host_ns: int) -> int:
         """What its clock shows: ahead, gaining from when it was first asked, put forward in the robot's time."""
@@ -121,7 +118,7 @@ class Hardware(Node):
         if math.isnan(self._first_state):
             self._first_state = time
         elif math.isnan(self._switched_on) and time > self._first_state:
-            self._switched_on = self._host_at(0.0)
+            self._switched_on = self._host.at(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
         """The robot is put back to its start too, wherever the model was put."""
@@ -135,6 +132,7 @@ class Hardware(Node):
         self._sensors.restart()
         self._origin, self._said_first = time, False
         self._switched_on = self._first_state = math.nan
+        self._heard: deque[tuple[float, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._waiting: deque[tuple[float, JointCommand]] = deque(maxlen=MOST_WAITING)
 
     def _new_sensors(self) -> Sensors:
@@ -150,6 +148,8 @@ class Hardware(Node):
             self._origin, self._said_first = time, True  # who comes late begins where time is
             yield from self._sample()
         for _ in range(math.floor((time - self._time) / self._plant.step_s + 0.5)):
+            if self._knows_time:
+                yield from self._take()
             self._follow()
             self._plant.step()
             yield from self._sample()
@@ -159,21 +159,44 @@ class Hardware(Node):
         sample = self._sensors.see(self._time, plant.position, plant.velocity, plant.effort)
         if sample is None:
             return
+        if not self._knows_time:
+            self._sensors.lost += 1
+            return
         if self._context.clock:
-            host_s = self._host_at(self._time)
-            sample.timestamp, sample.clock = host_s + self._ahead_s(host_s), self._context.clock
+            sample.timestamp, sample.clock = self._shown(), self._context.clock
         yield "measured", sample
 
+    @property
+    def _knows_time(self) -> bool:
+        """Whether it can stamp: not where states were lost, for it lives by them. It goes on then as it did before."""
+        return not self._context.clock or self._host.knows
+
+    def _shown(self) -> float:
+        """What its clock shows at the present simulation time."""
+        host_s = self._host.at(self._time)
+        return host_s + self._ahead_s(host_s)
+
+    def _take(self) -> Iterator[tuple[str, Message]]:
+        """Take the commands that have come by now, and say so."""
+        grace = self._plant.step_s / 2.0
+        while self._heard and self._heard[0][0] <= self._time + grace:
+            _, command = self._heard.popleft()
+            if reason := self._plant.servos.objection(command.mode, command.name):
+                self._refused += 1
+                self._context.warn(f"a command is refused: {reason}")
+                continue
+            self._waiting.append((self._time + self._params.command_delay_ms * 1e-3, command))
+            clock = self._context.clock
+            stamp = self._shown() if clock else self._sensors.stamp(self._time) or NEARLY_0_S
+            yield "taken", msgspec.structs.replace(command, timestamp=stamp, clock=clock)
+
     def _follow(self) -> None:
-        """Take the commands that hold from now on."""
+        """Do what was taken, where its delay is over."""
         grace = self._plant.step_s / 2.0
         while self._waiting and self._waiting[0][0] <= self._time + grace:
             _, command = self._waiting.popleft()
-            if reason := self._plant.command(command.mode, command.name, command.value):
-                self._refused += 1
-                self._context.warn(f"a command is refused: {reason}")
-            else:
-                self._commands += 1
+            self._plant.command(command.mode, command.name, command.value)
+            self._commands += 1
 
     @property
     def counters(self) -> Mapping[str, int]:

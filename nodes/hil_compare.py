@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
 from nodes.hil.alignment import LiveAlignment
 from nodes.hil.limits import Limits, angle_text
-from nodes.hil.live import JointSums, LivePairs
+from nodes.hil.live import JointSums
+from nodes.hil.predicting import Judged, LivePrediction
+from nodes.runtime.loading import load_class
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Description, Event, Message, PeerClock, Residual, RobotState
+from nodes.runtime.plan import PlanError
+from nodes.wire.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState
 
 
 class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
@@ -28,15 +33,33 @@ class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
                 raise ValueError(f"{name} is {value}; it must be a number of at least 0")
 
 
+def _robot_says_taken(plan: Mapping[str, Any]) -> bool:
+    """Whether a node of the plan says which commands it took; one that cannot be loaded here is not asked."""
+    for node in plan.get("nodes", []):
+        with suppress(PlanError):
+            if "taken" in load_class(node["run"], plan.get("folder", ".")).speaks:
+                return True
+    return False
+
+
 class HilCompare(Node):
     """Publishes measured less predicted at the instant of every measured state, and says whether limits were kept.
 
     `state` is the prediction, `measured` the robot's. What has no partner is counted. RMS and maximum are judged as
     they are, with a delay left in; `armswing hil report` takes it out, and looks for causes. What was stamped by
     another clock is given simulation time first, by round trips to that clock, which are published.
+
+    A robot that says `taken`, each command at the instant that it had it, is set beside a model that has them at the
+    same instants, so that a network which is late at times is no error of the robot.
     """
 
-    listens = {"state": RobotState, "measured": RobotState, "description": Description}
+    listens = {
+        "state": RobotState,
+        "measured": RobotState,
+        "taken": JointCommand,
+        "description": Description,
+        "event": Event,
+    }
     speaks = {"residual": Residual, "/clock": PeerClock, "event": Event}
     Params = HilCompareParams
 
@@ -47,7 +70,11 @@ class HilCompare(Node):
         self._alignment = LiveAlignment(self._params.gap_ms * 1e-3)
         self._clocks: set[str] = set()
         self._time = 0.0
-        self._pairs = LivePairs(self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3)
+        times = self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3
+        self._prediction = LivePrediction(context.plan.get("sim", {}), *times)
+        if _robot_says_taken(context.plan):
+            self._prediction.prepare()  # before time begins: kernels are loaded in a fifth of a second, or compiled
+        self._told_lost = False
         self._sums: dict[str, JointSums] = {}
         self._sliding: set[str] = set()
         return None
@@ -61,19 +88,27 @@ class HilCompare(Node):
         """Pair what came."""
         if isinstance(message, Description):
             self._sliding = {joint.name for joint in message.joints if joint.unit == "m"}
+        elif isinstance(message, Event):
+            self._prediction.see(message)
         elif isinstance(message, RobotState) and name == "state":
             self._time = message.timestamp
-            yield from self._judged(self._pairs.predict(message))
-            for measured in self._alignment.predict(message):
-                yield from self._judged(self._pairs.measure(measured))
-        elif isinstance(message, RobotState) and not message.clock:
-            yield from self._judged(self._pairs.measure(message))
-        elif isinstance(message, RobotState):
+            yield from self._judged(self._prediction.predict(message))
+            for placed in self._alignment.predict(message):
+                yield from self._judged(self._prediction.hear(placed))
+        elif isinstance(message, RobotState | JointCommand) and not message.clock:
+            yield from self._judged(self._prediction.hear(message))
+        elif isinstance(message, RobotState | JointCommand):
             self._clocks.add(message.clock)
-            for measured in self._alignment.measure(message):
-                yield from self._judged(self._pairs.measure(measured))
+            for placed in self._alignment.measure(message):
+                yield from self._judged(self._prediction.hear(placed))
+        if self._prediction.lost and not self._told_lost:
+            self._told_lost = True
+            self._context.warn(
+                f"{self._prediction.lost}: measured states are set beside those of the running model, so that commands "
+                "which come late at the robot count as a lag of it"
+            )
 
-    def _judged(self, pairs: Iterator[tuple[Residual, list[float]]]) -> Iterator[tuple[str, Message]]:
+    def _judged(self, pairs: Judged) -> Iterator[tuple[str, Message]]:
         for residual, rates in pairs:
             if residual.timestamp >= self._params.settle_s:
                 for joint, r, v in zip(residual.name, residual.position, rates, strict=True):
@@ -91,19 +126,24 @@ class HilCompare(Node):
 
     def on_reset(self, time: float) -> Outgoing:
         """Time was put back: what waited is left without a partner, what was judged stays judged."""
-        self._pairs.forget()
+        self._prediction.forget(time)
         return None
 
     @property
     def counters(self) -> Mapping[str, int]:
         """Measured states with a prediction of their instant, and those without; steps of the clocks that are asked."""
-        found = {"paired": self._pairs.paired, "unpaired": self._unpaired, "waiting": self._waiting}
+        found = {"paired": self._prediction.pairs.paired, "unpaired": self._unpaired, "waiting": self._waiting}
         return found | ({"clock_steps": self._alignment.tracks.steps} if self._clocks else {})
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Of each clock that stamps: how far it is ahead of ours, and how well simulation time is known by it."""
-        found = {}
+        """Of each clock that stamps: how far it is ahead of ours, and how well simulation time is known by it.
+
+        And the age of the states that commands answer, when the robot took these.
+        """
+        found: dict[str, float] = {}
+        if (ages := self._prediction.ages).count:
+            found |= {"command_age_mean_ms": 1e3 * ages.mean, "command_age_max_ms": 1e3 * ages.largest}
         for clock in sorted(self._clocks):
             track, sigma = self._alignment.tracks.get(clock), self._alignment.uncertainty(clock)
             if track is not None and track.clock is not None and sigma is not None:
@@ -114,17 +154,22 @@ class HilCompare(Node):
 
     @property
     def _unpaired(self) -> int:
-        return self._pairs.unpaired + self._alignment.lost
+        return self._prediction.pairs.unpaired + self._alignment.lost
 
     @property
     def _waiting(self) -> int:
-        return self._pairs.waiting + self._alignment.waiting
+        return self._prediction.waiting + self._alignment.waiting
 
     @property
     def verdict(self) -> str:
         """Whether every joint kept its limits; the first that did not, and how many more."""
         alone = self._unpaired + self._waiting
-        counted = f"{self._pairs.paired} states compared, {alone} without a partner{self._by_clocks()}"
+        driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
+        if driven and self._prediction.taken_lost:
+            driven += f" ({self._prediction.taken_lost} were lost on the way here)"
+        counted = (
+            f"{self._prediction.pairs.paired} states compared, {alone} without a partner{self._by_clocks()}{driven}"
+        )
         if not self._sums:
             return f"failed: {counted}; is there a node that speaks `measured`?"
         beyond = [line for joint, sums in self._sums.items() for line in self._beyond(joint, sums)]

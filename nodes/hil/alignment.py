@@ -9,22 +9,38 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import hypot
 
 import msgspec
 
 from nodes.hil.clock_track import ClockTracks
 from nodes.hil.live import HISTORY_S, MOST_WAITING
-from nodes.wire.messages import PeerClock, RobotState
+from nodes.wire.messages import JointCommand, PeerClock, RobotState
 
 SERVER = "sim"  # the node that says the states
+CROSSING_S = 2e-3  # by which stamps of samples and of commands may come out of order
+Stamped = RobotState | JointCommand  # what a robot measured, and the commands that it took
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What has no simulation time yet, and what the server's clock showed at its stamp, where that is known."""
+
+    said: Stamped
+    sent: float | None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a measured state."""
+        return isinstance(self.said, RobotState)
 
 
 class LiveAlignment:
-    """Gives measured states simulation time while they come.
+    """Gives measured states, and commands that were taken, simulation time while they come, in their order.
 
     gap_s  states further apart than this are not interpolated between; stamps that jump by more wait for a round trip
-    lost   measured states that no simulation time is known of
+    lost   measured states that no simulation time is known of; a command then has that of what came before it
     """
 
     def __init__(self, gap_s: float) -> None:
@@ -33,12 +49,13 @@ class LiveAlignment:
         self._gap_s = gap_s
         self._sent: list[float] = []  # s of the server's clock
         self._times: list[float] = []  # s of simulation time
-        self._waiting: deque[RobotState] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._time = 0.0  # s, the latest simulation time that was given
         self._last: dict[str, float] = {}  # {clock: its latest stamp}
         self._doubted: set[str] = set()  # clocks whose stamps jumped, until they are asked
 
-    def predict(self, state: RobotState) -> Iterator[RobotState]:
-        """Take a state of the server; the measured states whose simulation time is known now."""
+    def predict(self, state: RobotState) -> Iterator[Stamped]:
+        """Take a state of the server; what was measured and taken whose simulation time is known now."""
         sent = 1e-9 * state.sent_ns
         if state.sent_ns and (not self._sent or sent > self._sent[-1]):
             self._sent.append(sent)
@@ -49,23 +66,29 @@ class LiveAlignment:
         if self._waiting:
             yield from self._placed()
 
-    def measure(self, state: RobotState) -> Iterator[RobotState]:
-        """Take a measured state stamped by another clock; those whose simulation time is known now."""
+    def measure(self, state: Stamped) -> Iterator[Stamped]:
+        """Take what was stamped by another clock; all of it whose simulation time is known now."""
         jump = state.timestamp - self._last.get(state.clock, state.timestamp)
-        if jump < 0.0 or jump > self._gap_s:
+        if jump < -CROSSING_S or jump > self._gap_s:
             self._doubted.add(state.clock)
-            self._give_up(state.clock)  # stamped before the jump, they cannot be placed by what is learnt after it
+            self._give_up(state)  # stamped before the jump, they cannot be placed by what is learnt after it
         self._last[state.clock] = state.timestamp
-        self._waiting.append(state)
+        self._waiting.append(_Waiting(state, self._servers_time(state)))
         if len(self._waiting) > MOST_WAITING:
-            self._waiting.popleft()
-            self.lost += 1
+            self.lost += self._waiting.popleft().counts
         yield from self._placed()
 
-    def _give_up(self, clock: str) -> None:
-        kept = [state for state in self._waiting if state.clock != clock]
-        self.lost += len(self._waiting) - len(kept)
-        self._waiting = deque(kept)
+    def _give_up(self, after: Stamped) -> None:
+        """Drop the states whose time is not known; commands were taken all the same, at the latest now."""
+        kept: deque[_Waiting] = deque()
+        for each in self._waiting:
+            if each.said.clock != after.clock or each.sent is not None:
+                kept.append(each)
+            elif each.counts:
+                self.lost += 1
+            else:
+                kept.append(_Waiting(msgspec.structs.replace(each.said, timestamp=after.timestamp), None))
+        self._waiting = kept
 
     def hear(self, reading: PeerClock) -> None:
         """A round trip was added to `tracks`: what jumped before it is explained by it."""
@@ -81,22 +104,23 @@ class LiveAlignment:
     @property
     def waiting(self) -> int:
         """Measured states that have no simulation time yet."""
-        return len(self._waiting)
+        return sum(each.counts for each in self._waiting)
 
-    def _placed(self) -> Iterator[RobotState]:
+    def _placed(self) -> Iterator[Stamped]:
         while self._waiting:
-            state = self._waiting[0]
-            sent = self._servers_time(state)
+            first = self._waiting[0]
+            sent = first.sent = self._servers_time(first.said) if first.sent is None else first.sent
             if sent is None or not self._sent or sent > self._sent[-1]:
                 return
             self._waiting.popleft()
             time = self._simulation_time(sent)
-            if time is None:
+            if time is None and first.counts:
                 self.lost += 1
-            else:
-                yield msgspec.structs.replace(state, timestamp=time, clock="")
+                continue
+            self._time = self._time if time is None else time
+            yield msgspec.structs.replace(first.said, timestamp=self._time, clock="")
 
-    def _servers_time(self, state: RobotState) -> float | None:
+    def _servers_time(self, state: Stamped) -> float | None:
         """What the server's clock showed at the instant of a stamp, s; None while it is not known."""
         theirs, servers = self.tracks.get(state.clock), self.tracks.get(SERVER)
         if theirs is None or servers is None or state.clock in self._doubted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nodes.hil.limits import Limits
 from nodes.hil.recorded_clock import ClockNote, simulation_time
+from nodes.hil.recorded_commands import prediction
 from nodes.hil.streams import Floats, Stream, StreamError, stream_of
 from nodes.wire.recording import Recording, read_recording
 
@@ -23,13 +24,17 @@ STEP_KNOWN_S = 0.1  # a step of another clock is known to that at least
 
 @dataclass(frozen=True)
 class Source:
-    """Where a stream was read: file, topic, and the clock that stamped it; None: simulation time."""
+    """Where a stream was read: file, topic, and the clock that stamped it; None: simulation time.
+
+    driven  in words: which commands the model had that predicts anew; "" for states as they were recorded
+    """
 
     file: str
     topic: str
     stream: Stream
     truncated: bool
     clock: ClockNote | None = None
+    driven: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,9 @@ def read_case(
 
     One recording holds both: `<robot>/measured` and `<robot>/state`. With two, the first is measured (its
     `<robot>/measured`, else its `<robot>/state`) and the second predicted (its `<robot>/state`).
+
+    Where the robot of one recording says which commands it took when, in `<robot>/taken`, its model predicts anew with
+    these commands at these instants, unless `predicted_topic` asks for states as they were recorded.
     """
     first = read_recording(recording)
     other = first if second is None else read_recording(second)
@@ -75,9 +83,12 @@ def read_case(
     sliding = [joint.name for joint in described.joints if joint.unit == "m"] if described is not None else []
     compared = _compared_with(_plan(first)) or _compared_with(plan)
     settle_s = compared.get("settle_s", 0.0)
+    said = _source(other, predicted)
+    if other is first and predicted_topic is None:
+        said = _driven(first, f"{measured.rpartition('/')[0]}/taken", said, sim)
     return Case(
-        _source(first, measured, settle_s),
-        _source(other, predicted, settle_s),
+        _since(_source(first, measured), settle_s),
+        _since(said, settle_s),
         str(sim.get("robot", "")),
         sim.get("parameters", {}),
         frozenset(sliding),
@@ -106,7 +117,23 @@ def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
     return topic not in recording.topics or bool((recording[topic]["mode"] == "effort").all())
 
 
-def _source(recording: Recording, topic: str, settle_s: float) -> Source:
+def _since(source: Source, settle_s: float) -> Source:
+    return replace(source, stream=source.stream.since(settle_s))
+
+
+def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, Any]) -> Source:
+    """The prediction with the commands as the robot took them, where it says them; else as it was, with a note why."""
+    if taken not in recording.topics:
+        return said
+    try:
+        stream, driven = prediction(recording, taken, said.stream, sim)
+    except StreamError as error:
+        why = f"{taken} is not used, so that commands which came late count as a lag of the robot: {error}"
+        return replace(said, stream=replace(said.stream, notes=(*said.stream.notes, why)))
+    return replace(said, stream=replace(stream, notes=said.stream.notes), driven=driven)
+
+
+def _source(recording: Recording, topic: str) -> Source:
     if topic not in recording.topics:
         raise StreamError(f"{recording.path} has no topic {topic!r}; its topics are {', '.join(recording.topics)}")
     columns = recording[topic]
@@ -115,12 +142,12 @@ def _source(recording: Recording, topic: str, settle_s: float) -> Source:
     what = f"{recording.path.name} {topic}"
     placed = simulation_time(recording, topic, what)
     if placed is None:
-        return Source(str(recording.path), topic, stream_of(columns, what).since(settle_s), recording.truncated)
+        return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
     time, clock = placed
     known = np.isfinite(time)
     known[known] = _rises(time[known])
     stream = stream_of({name: column[known] for name, column in {**columns, "timestamp": time}.items()}, what)
-    return Source(str(recording.path), topic, stream.since(settle_s), recording.truncated, clock)
+    return Source(str(recording.path), topic, stream, recording.truncated, clock)
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:

@@ -25,7 +25,8 @@ KIND = "armswing hil report"
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two streams: where it was read, and what was missing in it. Seconds of its stamps.
 
-    clock  that stamped it, and how its stamps became simulation time; None where they are that
+    clock   that stamped it, and how its stamps became simulation time; None where they are that
+    driven  which commands the model had that predicts anew, in words; "" for states as they were recorded
     """
 
     file: str
@@ -38,6 +39,7 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[Gap]
     notes: list[str]
     clock: ClockNote | None = None
+    driven: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +92,9 @@ class Compared:
 
 def _note(source: Source, found: list[Gap]) -> SourceNote:
     stream = source.stream
+    told = [] if source.clock is None else [f"{source.topic}: {source.clock.text}"]
+    if source.driven:
+        told.append(f"{source.topic}: by the model with the {source.driven}")
     return SourceNote(
         file=source.file,
         topic=source.topic,
@@ -99,8 +104,9 @@ def _note(source: Source, found: list[Gap]) -> SourceNote:
         period_s=stream.period_s,
         truncated=source.truncated,
         gaps=found,
-        notes=[*stream.notes, *([] if source.clock is None else [f"{source.topic}: {source.clock.text}"])],
+        notes=[*stream.notes, *told],
         clock=source.clock,
+        driven=source.driven,
     )
 
 

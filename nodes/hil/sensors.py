@@ -83,6 +83,10 @@ class Sensors:
         self._shaft: Floats | None = None  # where what the encoders sit on is
         self._shown: Floats | None = None
 
+    def stamp(self, t: float) -> float:
+        """What the clock shows at simulation time t."""
+        return self._clock.at(t)
+
     def see(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> RobotState | None:
         """The sample of this step, at simulation time t; None where none is due or it is lost."""
         self._past.append(self._read(t, position, velocity, effort))
@@ -96,7 +100,7 @@ class Sensors:
             self.lost += 1
             return None
         q, v, u = (values.tolist() for values in self._past[0])
-        return RobotState(timestamp=self._clock.at(t), name=self._names, position=q, velocity=v, effort=u)
+        return RobotState(timestamp=self.stamp(t), name=self._names, position=q, velocity=v, effort=u)
 
     def _read(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> list[Floats]:
         """What encoders, tachometers and current sensors show."""

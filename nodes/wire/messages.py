@@ -172,12 +172,14 @@ class JointCommand(Message, kw_only=True):
     name     actuators; those not named keep their last mode and value
     value    one per name, finite; the actuator's limits apply
     answers  seq of the state this answers, None when it answers none
+    clock    of a command that a robot took: the node whose own clock `timestamp` is of, "" for simulation time
     """
 
     mode: Literal["effort", "velocity", "position"] = "effort"
     name: list[str] = []
     value: list[float] = []
     answers: int | None = None
+    clock: str = ""
 
 
 class Reference(Message, kw_only=True):

@@ -51,6 +51,7 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("encoders", Encoders),
         Topic("measured", RobotState),
         Topic("measured_encoders", Encoders),
+        Topic("taken", JointCommand),
         Topic("residual", Residual),
         Topic("plan", SwingPlan),
         Topic("swing", SwingProgress),

@@ -172,12 +172,16 @@ class Host:
         stats = json.loads(self.ip("-j", "-s", "link", "show", "dev", self.device))[0]["stats64"]
         return int(stats["rx"]["bytes"]), int(stats["tx"]["bytes"])
 
-    def close(self) -> None:
-        """End what was started here, and remove the namespace with its end of the link."""
+    def end_programs(self) -> None:
+        """End what was started here and still runs."""
         for program in self.programs:
             if program.process.poll() is None:
                 os.killpg(program.process.pid, signal.SIGKILL)
                 program.process.wait()
+
+    def close(self) -> None:
+        """End what was started here, and remove the namespace with its end of the link."""
+        self.end_programs()
         subprocess.run(["ip", "netns", "pids", self.namespace], capture_output=True, check=False)
         subprocess.run(["ip", "netns", "del", self.namespace], capture_output=True, check=False)
 
@@ -257,9 +261,9 @@ class Hosts:
             host.close()
 
 
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    """Two hosts, `desk` and `robot`, joined by a veth pair."""
+@contextlib.contextmanager
+def joined() -> Iterator[Hosts]:
+    """Two hosts; afterwards what was started on them has ended, and the link has carried something."""
     # not pytest's tmp_path: a socket's path may have 107 characters
     folder = Path(tempfile.mkdtemp(prefix="an-", dir="/tmp"))
     made = Hosts(folder)
@@ -276,6 +280,28 @@ def hosts() -> Iterator[Hosts]:
     finally:
         made.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    """Two hosts, `desk` and `robot`, joined by a veth pair."""
+    with joined() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def _hosts_of_the_module() -> Iterator[Hosts]:
+    with joined() as made:
+        made.exchange_keys()
+        yield made
+
+
+@pytest.fixture
+def two_hosts(_hosts_of_the_module: Hosts) -> Iterator[Hosts]:
+    """Two hosts that have each other's keys, the same for all tests of a module; what a test starts ends with it."""
+    yield _hosts_of_the_module
+    for host in _hosts_of_the_module:
+        host.end_programs()
 
 
 @pytest.fixture(name="wait_for")

@@ -121,6 +121,8 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
     for source in (verdict.measured, verdict.predicted):
         if source.clock is not None:
             say(f"{source.topic}: {source.clock.text}")
+        if source.driven:
+            say(f"{source.topic}: by the model with the {source.driven}")
     for finding in verdict.findings:
         say(f"{'beyond' if finding.failed else 'within'} limits: {finding.text}")
     for each in verdict.exceeded:

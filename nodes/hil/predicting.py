@@ -1,0 +1,123 @@
+"""What hil_compare sets measured states beside: the model's states as they were said, or the model retraced."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nodes.hil.alignment import SERVER, Stamped
+from nodes.hil.live import LivePairs
+from nodes.hil.retrace import FIRST_S, CommandAges, Retrace
+from nodes.wire.messages import Event, JointCommand, Residual, RobotState
+from sim_core.errors import SimulationDiverged
+
+Judged = Iterator[tuple[Residual, list[float]]]
+
+
+class LivePrediction:
+    """Pairs measured states, in simulation time, with those of the model while they come.
+
+    From the first command on that the robot says it took, the model is our own, driven by the commands as they were
+    taken; `lost` is then the reason why that cannot be, in one line, "" where it can. `taken_lost` counts those that
+    were lost on the way here.
+    """
+
+    def __init__(self, sim: Mapping[str, Any], gap_s: float, delay_s: float) -> None:
+        self.pairs = LivePairs(gap_s, delay_s)
+        self.ages = CommandAges()
+        self.lost, self.taken_lost = "", 0
+        self._last_taken = 0
+        self._sim, self._delay_s = sim, delay_s
+        self._retrace: Retrace | None = None
+        self._spare: Retrace | None = None
+        self._time, self._first = 0.0, -1.0
+        self._waiting: deque[Stamped] = deque()
+
+    def prepare(self) -> None:
+        """Get the model ready before it is needed."""
+        self._spare = Retrace(self._sim)
+
+    @property
+    def retraces(self) -> bool:
+        """Whether the model is our own."""
+        return self._retrace is not None
+
+    @property
+    def waiting(self) -> int:
+        """Measured states whose instant is not predicted yet."""
+        return self.pairs.waiting + sum(isinstance(each, RobotState) for each in self._waiting)
+
+    def predict(self, state: RobotState) -> Judged:
+        """Take a state that the server said; the residuals, and the predicted velocities, that it makes possible."""
+        self._time = state.timestamp
+        self.ages.see(state)
+        if self._first < 0.0:
+            self._first = state.timestamp
+        if self._retrace is None:
+            yield from self.pairs.predict(state)
+        yield from self._go_on()
+
+    def hear(self, message: Stamped) -> Judged:
+        """Take a measured state, or a command that the robot took: in the order in which it said them."""
+        if isinstance(message, JointCommand):
+            if 0 < self._last_taken < message.seq - 1:
+                self.taken_lost += message.seq - 1 - self._last_taken
+            self._last_taken = message.seq
+        self._waiting.append(message)
+        yield from self._go_on()
+
+    def forget(self, time: float) -> None:
+        """Time was put back: what waits will find no partner."""
+        self.pairs.unpaired += sum(isinstance(each, RobotState) for each in self._waiting)
+        self._waiting.clear()
+        self.pairs.forget()
+        self._first = -1.0
+        if self._retrace is not None:
+            self._retrace.restart()
+        if time > FIRST_S:
+            self.lose(f"time was put to {time:g} s")
+
+    def see(self, event: Event) -> None:
+        """A model that was changed on the way is not the one of the plan."""
+        if event.kind == "set" and event.node == SERVER:
+            self.lose(f"{event.key} of the model was set")
+        elif event.kind == "restore":
+            self.lose("the model was put elsewhere")
+
+    def lose(self, why: str) -> None:
+        """Go on with the states that the server says."""
+        if not self.lost:
+            self.lost = why
+            self._retrace = None
+            self.pairs.forget()
+
+    def _go_on(self) -> Judged:
+        while self._waiting and self._waiting[0].timestamp <= self._time:
+            message = self._waiting.popleft()
+            if isinstance(message, JointCommand):
+                self._take(message)
+                continue
+            yield from self._caught_up(message.timestamp - self._delay_s)
+            yield from self.pairs.measure(message)
+
+    def _take(self, command: JointCommand) -> None:
+        self.ages.add(command.timestamp, command)
+        if self.lost:
+            return
+        if self._retrace is None:
+            if self._first > FIRST_S:
+                self.lose(f"the first state that was heard is of t = {self._first:g} s")
+                return
+            self._retrace, self._spare = self._spare or Retrace(self._sim), None
+            self.pairs.forget()
+        self._retrace.take(command.timestamp, command)
+
+    def _caught_up(self, time: float) -> Judged:
+        if self._retrace is None:
+            return
+        try:
+            for state in self._retrace.until(time):
+                yield from self.pairs.predict(state)
+        except SimulationDiverged as error:
+            self.lose(f"the model with these commands diverged: {error.line}")
