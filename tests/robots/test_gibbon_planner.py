@@ -160,23 +160,6 @@ def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mech
     assert (second.number, second.start) == (first.number + 1, pytest.approx(0.36 + 0.3))
 
 
-def test_no_plan_in_flight_is_made_while_the_last_one_waits_for_its_start(bars: Mechanism) -> None:
-    """It would go on from the plan before that one."""
-    simulation = Simulation(assemble(bars), step_s=1e-3)
-    pilot = Pilot(beliefs_of(bars), Gait(step=0.34, end=8.0, torque_limit=14.0, period=0.05, lead=0.052))
-    pilot.see(measured(simulation, 0.2))
-    assert pilot.plan() is not None
-    simulation.set_effort({"grip_a": 0.0})
-    simulation.step()
-    starts = []
-    for tick in range(60):
-        pilot.see(measured(simulation, now := 0.356 + 4e-3 * tick))
-        swing = pilot.plan()
-        assert swing is None or not starts or now >= starts[-1] - 1e-9
-        starts += [] if swing is None else [swing.start]
-    assert len(starts) >= 4
-
-
 def test_no_hand_is_sent_beyond_the_end_of_the_line(bars: Mechanism) -> None:
     pilot = Pilot(beliefs_of(bars), Gait(step=0.34, end=1.0, torque_limit=14.0))
     pilot.see(measured(Simulation(assemble(bars), step_s=1e-3), 0.2))
