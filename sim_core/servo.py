@@ -194,6 +194,8 @@ class Servos:
             if reason := self.objection(MODES[int(mode)], [name]):
                 raise InvalidRequest(f"servos: {reason}")
         self._mode[:], self._value[:], self._target[:] = (values[key] for key in KEYS)
+        given = self._mode == EFFORT
+        self._value[given] = _clip(self._value, *self._ranges[EFFORT])[given]
         self.busy = bool(self._mode.any())
 
 

@@ -42,8 +42,9 @@ def servo_efforts(given, told):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def add_loads(given, sums):  # type: ignore[no-untyped-def]
-    """One more step with an effort: given [n], effort; sums: largest square, sum of squares of each."""
+    """So many more steps with an effort: given [n, steps], effort; sums: largest square, sum of squares of each."""
+    steps = given[0][1]
     for k in range(int(given[0][0])):
         square = given[1][k] * given[1][k]
         sums[0][k] = max(sums[0][k], square)
-        sums[1][k] += square
+        sums[1][k] += steps * square

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import threading
 from collections.abc import Callable, Container, Iterable, Mapping
 
@@ -45,6 +46,8 @@ class Links:
         self._ignore = ignore
         self._offered: list[NodeEntry] | None = None
         self._guard = threading.Lock()
+        self._ears = select.epoll()
+        self._left_some = False
 
     @property
     def ready(self) -> bool:
@@ -72,6 +75,7 @@ class Links:
         for source, feed in list(self.subscriber.feeds.items()):
             if wanted.get(source) != feed.endpoint:
                 poller.unregister(feed.socket)
+                self._ears.unregister(_descriptor(feed))
                 self.subscriber.disconnect(source)
                 gone.append(source)
         for source, endpoint in wanted.items():
@@ -92,6 +96,7 @@ class Links:
             log.warning("%s: does not listen to %s: %s", self._owner, source, error)
             return
         poller.register(feed.socket, zmq.POLLIN)
+        self._ears.register(_descriptor(feed), select.EPOLLIN)
 
     def drain(self, awake: Container[object], take: Callable[[Heard], None]) -> None:
         """Give `take` every message that is here on the sockets that polled as awake, in order."""
@@ -105,18 +110,25 @@ class Links:
             self._drain_rest(feed, take)
 
     def take_all(self, take: Callable[[Heard], None]) -> None:
-        """Give `take` what is here, in order, a flood bit by bit; costs a microsecond per publisher without any."""
+        """Give `take` what is here, in order, a flood bit by bit."""
+        self._left_some = False
         for feed in self.subscriber.feeds.values():
             for _ in range(STALE_BACKLOG):
                 if not feed.has_more:  # asked first: a receive that finds nothing costs four times as much
                     break
                 if (heard := feed.receive()) is not None:
                     take((feed.source, *heard))
+            else:
+                self._left_some = True
 
-    @property
-    def descriptors(self) -> list[int]:
-        """What becomes readable when something may have arrived; only after `take_all` (libzmq signals edges)."""
-        return [int(feed.socket.getsockopt(zmq.FD)) for feed in self.subscriber.feeds.values()]
+    def may_have(self, longest_s: float = 0.0) -> bool:
+        """Whether something may have come since `take_all`, or comes within so long; half a microsecond where not.
+
+        libzmq signals edges: who did not take all before is told that there is more.
+        """
+        if self._left_some:
+            return True
+        return bool(select.select([self._ears], [], [], longest_s)[0] if longest_s > 0.0 else self._ears.poll(0))
 
     def _drain_rest(self, feed: Feed, take: Callable[[Heard], None]) -> None:
         backlog: list[Heard] = []
@@ -133,6 +145,12 @@ class Links:
     def close(self) -> None:
         """Listen no more."""
         self.subscriber.close()
+        self._ears.close()
+
+
+def _descriptor(feed: Feed) -> int:
+    """What becomes readable when a feed may have something, where nothing was left."""
+    return int(feed.socket.getsockopt(zmq.FD))
 
 
 def _without_stale(backlog: list[Heard]) -> list[Heard]:
