@@ -39,6 +39,7 @@ def errors(results: Results, figure: Any, runs: Runs) -> None:
     for (i, j), value in np.ndenumerate(counts):
         light = value > spans.wanted / 2
         axis.text(i, j, str(value), ha="center", va="center", color=INK if light else "white", fontweight="bold")
+    axis.grid(visible=False)
     axis.set_xticks(range(len(spans.tensions)), [f"{100 * error:+.0f} %" for error in spans.tensions])
     axis.set_yticks(range(len(spans.masses)), [f"{100 * error:+.0f} %" for error in spans.masses])
     axis.set(xlabel="tension beside that believed", ylabel="mass of the arms beside that believed")
