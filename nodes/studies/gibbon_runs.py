@@ -20,7 +20,7 @@ PLANNER: dict[str, Any] = {
     "last_ms": 120.0,
     "rollout_step_ms": 6.0,
 }
-CONTROLLER = {"stiffness": 400.0, "damping": 40.0, "torque_limit": 30.0, "close_ms": 120.0}
+CONTROLLER = {"stiffness": 400.0, "damping": 40.0, "torque_limit": 30.0, "close_ms": 200.0}
 SLICE_S, NEVER_MS = 0.02, 1e6
 PLACES = ("hand_a_x", "hand_a_z", "hand_b_x", "hand_b_z")
 
