@@ -60,7 +60,10 @@ def replanning_claim(runs: Runs) -> Claim:
 
     def judge(results: Results) -> list[Finding]:
         once, often = (results.parts[case.name]["hand_overs"] for case in (BLIND, LAUNCHED))
-        here = f"{once} hand-overs in a row with one plan per swing, {often} where it is planned anew every 50 ms"
+        here = (
+            f"{once} hand-overs in a row with one plan per swing, {often} of {runs.spans.compared} where it is planned "
+        )
+        here += "anew every 50 ms"
         figures = {"once": float(once), "anew": float(often)}
         return [Finding("the launched errors", here, verdict_of(once < often), figures)]
 
