@@ -186,7 +186,7 @@ def test_a_hand_over_counts_when_the_hand_that_swung_is_in_front() -> None:
 
 def test_a_trunk_with_a_motor_is_pushed_towards_hanging() -> None:
     node = Brachiation()
-    plan = {"sim": {"parameters": {"links": 3, "trunk": "actuated"}}}
+    plan = {"sim": {"robot": "gibbon", "parameters": {"links": 3, "trunk": "actuated"}}}
     params = BrachiationParams(trunk_stiffness=20.0, trunk_damping=2.0, torque_limit=9.0)
     assert node.commands(params, plan) == ["elbow", "grip_a", "grip_b", "trunk"]
     assert node.commands(params, {"sim": {"parameters": {"links": 3}}}) == ["elbow", "grip_a", "grip_b"]
