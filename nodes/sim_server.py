@@ -141,7 +141,7 @@ class SimServer:
         if tick % self._state_every == 0:  # last: an answer is waited for, and nothing more is to be done
             self._say_state()
         elif self.milestones.pending:
-            self.milestones.see(sim.time, sim.motion.position)
+            self.milestones.see(sim.time, sim.readings.position)
         if self.steps_left:
             self.steps_left -= 1
         if tick == self._last_tick:
@@ -189,7 +189,7 @@ class SimServer:
     def _joints(self) -> tuple[Any, Any]:
         """Positions and velocities of the joints now: computed once per tick."""
         if self._measured is None:
-            self._measured = self.simulation.motion.now()
+            self._measured = self.simulation.readings.motion()
         return self._measured
 
     def _too_old(self, command: JointCommand) -> str:
@@ -360,32 +360,19 @@ class SimServer:
             self._say("event", event)
 
     def _say_state(self) -> None:
-        sim = self.simulation
-        position, velocity = self._joints()
-        self.actuation.joints.see(position)
-        phi, phidot = sim.violation()
-        energy = sim.energy()
-        drift = abs(energy - self._energy_at_start)
+        told, now = self.simulation.readings.all(), self.simulation.time
+        self.actuation.joints.see(told.position)
+        drift = abs(told.energy - self._energy_at_start)
         if drift > self._energy_drift:
             self._energy_drift = drift
-        state = RobotState(
-            timestamp=sim.time,
-            name=self._names,
-            position=position.tolist(),
-            velocity=velocity.tolist(),
-            effort=sim.motion.effort().tolist(),
-            phi=phi,
-            phidot=phidot,
-            energy=energy,
-            outputs=sim.outputs(),
-        )
+        state = RobotState(timestamp=now, name=self._names, **told._asdict())
         topic = self._topics["state"]
         seq = self._stamper.stamp(topic, state)
         payload = encode(state, topic)
         self.round_trips.sent(seq)
         self.out(topic, payload)
         if self.milestones.pending:
-            self.milestones.see(state.timestamp, state.position.__getitem__)
+            self.milestones.see(now, told.position.__getitem__)
 
     def _say_poses(self) -> None:
         p, quaternion = self.simulation.poses()

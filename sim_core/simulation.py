@@ -33,10 +33,10 @@ from sim_core.integrators.workspace import (
     Calls,
     Workspace,
 )
-from sim_core.joint_motion import JointMotion
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
+from sim_core.readings import Readings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
@@ -53,7 +53,7 @@ class Simulation:
     step_s      seconds per tick
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name
-    motion      reads single joints, or position and velocity of all, for less than `joints`
+    readings    what it tells of the joints, and all at once, for less than one by one
     Warns: StabilityWarning when the gains cannot be stable at this step, StartWarning when the start is off the rows
     """
 
@@ -93,22 +93,14 @@ class Simulation:
         self._warn_if_open()
 
     def _bind_what_it_tells(self) -> None:
-        system, w = self.system, self._w
-        state, n_bodies = [w.t, w.q, w.v, w.u, w.p], len(system.mechanism.bodies)
-
-        def bound(kernel: str, *sizes: int) -> tuple[BoundKernel, list[np.ndarray]]:
-            out = [np.zeros(size) for size in sizes]
-            return system.bind(kernel, state, out), out
-
-        self.motion = JointMotion(system, w)
+        system, w, n_bodies = self.system, self._w, len(self.system.mechanism.bodies)
+        self.readings = Readings(system, w, int(self._law[LAW_HOLONOMIC]), int(self._law[LAW_ROWS]))
         limits = [np.inf if a.effort_limit is None else a.effort_limit for a in system.mechanism.actuators]
         self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
-        self._bound_energy, self._energy_arrays = bound("energy", 2)
-        self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
-        self._bound_poses, self._pose_arrays = bound("poses", 3 * n_bodies, 9 * n_bodies)
+        self._pose_arrays = [np.zeros(3 * n_bodies), np.zeros(9 * n_bodies)]
+        self._bound_poses = system.bind("poses", [w.t, w.q, w.v, w.u, w.p], self._pose_arrays)
         self._quaternions, rotations = np.zeros(4 * n_bodies), [np.array([float(n_bodies)]), self._pose_arrays[1]]
         self._bound_quaternions = BoundKernel(quaternions.address, rotations, [self._quaternions])
-        self._bound_residual = system.bind("residual", state, [w.phi, w.phidot])
 
     def _law_row(self) -> np.ndarray:
         rows, w = self.system.configurations[0], self._w
@@ -347,10 +339,7 @@ class Simulation:
 
     def violation(self) -> tuple[float, float]:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""
-        w, law = self._w, self._law
-        self._bound_residual()
-        phi, phidot = w.phi[: law[LAW_HOLONOMIC]].tolist(), w.phidot[: law[LAW_ROWS]].tolist()
-        return float(sum(map(abs, phi))), float(sum(map(abs, phidot)))
+        return self.readings.violation()
 
     def peak_violation(self) -> tuple[float, float]:
         """The largest |Phi|_1 and |Phidot|_1 of every step since the reset, the last included."""
@@ -358,20 +347,15 @@ class Simulation:
 
     def energy(self) -> float:
         """Kinetic plus potential energy, J."""
-        self._bound_energy()
-        return float(sum(self._energy_arrays[0].tolist()))
+        return self.readings.energy()
 
     def outputs(self) -> dict[str, float]:
         """The mechanism's named outputs; angles unwrapped."""
-        self._bound_outputs()
-        values = self._output_arrays[0].copy()
-        for output, place in self.system.output_wraps:
-            values[output] += 2 * np.pi * self._w.turns[place]
-        return dict(zip(self.system.output_names, values.tolist(), strict=True))
+        return self.readings.outputs()
 
     def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""
-        return *self.motion.now(), self.motion.effort()
+        return *self.readings.motion(), self.readings.effort()
 
     def poses(self) -> tuple[np.ndarray, np.ndarray]:
         """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""

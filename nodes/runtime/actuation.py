@@ -131,7 +131,7 @@ class Actuation:
         """The efforts of the step that comes now, None for those of the last; call it once per step."""
         efforts = None
         if self.changed or self.servos.busy:
-            efforts = self.servos.efforts(*joints())
+            efforts = self.servos.efforts(*joints()) if self.servos.busy else self.servos.commanded()
             self._loads.change(efforts)
             self.changed = False
         self._loads.steps += 1

@@ -150,8 +150,7 @@ class SimHost:
             line = f'at t = {server.time:g} s {error}; deadline = "stop" ends the run'
             server.tell([Event(kind="late", detail=line)])
             raise DeadlineMissedError(line) from None
-        if self._links.may_have():
-            self._links.take_all(self._take_command)
+        self._links.take_new(self._take_command)
         for _ in range(self._cadence.batch):
             if server.runs:
                 server.step()
@@ -206,9 +205,8 @@ class SimHost:
 
     def _doze(self, longest_s: float) -> None:
         """Wait for a command, and take it the moment it comes."""
-        self._links.take_all(self._take_command)
-        if self._links.may_have(longest_s):
-            self._links.take_all(self._take_timed_command)
+        self._links.take_new(self._take_command)
+        self._links.take_new(self._take_timed_command, longest_s)
 
     def _take_command(self, heard: Heard) -> None:
         if isinstance(heard[2], JointCommand):
