@@ -29,7 +29,8 @@ class Servos:
     """What the actuators of a mechanism were told last, in the order of its actuators.
 
     In the modes "velocity" and "position" each has a target x*, which moves at the commanded velocity, or goes to the
-    commanded position at velocity_limit at most. It begins at x + u/k, so that the effort u goes on as it was; then
+    commanded position at velocity_limit at most. It begins at x + u/k, in "position" at x + (u + d v)/k, so that the
+    effort u goes on as it was; then
 
         u = k (x* - x) + d (v* - v)        v* = dx*/dt in "velocity", 0 in "position"
 
@@ -48,7 +49,7 @@ class Servos:
         self._joint = np.array([order.index(joint.name) if joint else 0 for joint in joints], dtype=int)
         gains = [(0.0, 0.0) if a.servo is None else (a.servo.stiffness, a.servo.damping) for a in actuators]
         self._stiffness = np.array([stiffness for stiffness, _ in gains])
-        damping = np.array([damping for _, damping in gains])
+        self._damping = damping = np.array([damping for _, damping in gains])
         effort_limit = _limits([actuator.effort_limit for actuator in actuators])
         velocity_limit = _limits([actuator.velocity_limit for actuator in actuators])
         lower = -_limits([None if joint is None or joint.lower is None else -joint.lower for joint in joints])
@@ -79,16 +80,20 @@ class Servos:
                 return f"mode {mode!r}: actuator {name!r} of {self._robot!r} has no servo gains; it takes 'effort' only"
         return ""
 
-    def command(self, mode: str, names: Sequence[str], values: Sequence[float], position: Any) -> Known:
+    def command(
+        self, mode: str, names: Sequence[str], values: Sequence[float], position: Any, velocity: Any = None
+    ) -> Known:
         """Take commands, held until the next: N m or N, rad/s or m/s, rad or m, cut to the limits.
 
-        `position` (n_joints,) is where the joints are. InvalidRequest for a mode or name that is not, or a number that
-        is not finite; then nothing changes. What it gives back serves `again`.
+        `position` (n_joints,) is where the joints are, `velocity` how they move, None for at rest. InvalidRequest for a
+        mode or name that is not, or a number that is not finite; then nothing changes. What it gives back is for `again`.
         """
         known = index, _, _ = self._known.get((mode, *names)) or self._recognized(mode, names)
         self._check(mode, len(index), values)
         if mode != "effort":
-            self._begin(index[self._mode[index] == EFFORT], np.asarray(position))
+            moving = mode == "position" and velocity is not None
+            begins = index[self._mode[index] == EFFORT]
+            self._begin(begins, np.asarray(position), np.asarray(velocity) if moving else None)
         self._take(known, values)
         if mode != "effort" or self.busy:
             self._mode[index] = MODES.index(mode)
@@ -152,9 +157,12 @@ class Servos:
                 self._mode[index], self._value[index] = POSITION, self._target[index]
         self.busy = bool(self._mode.any())
 
-    def _begin(self, index: np.ndarray, position: np.ndarray) -> None:
+    def _begin(self, index: np.ndarray, position: np.ndarray, velocity: np.ndarray | None = None) -> None:
         """Targets of actuators that gave an effort until now, such that they go on with it."""
-        self._target[index] = position[self._joint[index]] + self._value[index] / self._stiffness[index]
+        joint, effort = self._joint[index], self._value[index]
+        if velocity is not None:
+            effort = effort + self._damping[index] * velocity[joint]
+        self._target[index] = position[joint] + effort / self._stiffness[index]
 
     def efforts(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
         """Efforts (n_u,) for the step that begins at these joint positions (unwrapped) and velocities.

@@ -12,7 +12,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from nodes.controllers.take_over import TakeOver
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
 
@@ -50,13 +52,18 @@ class Brachiation(Node):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context, self._params, self._actuators = context, context.params, actuators(context.plan)
-        return self.on_reset(0.0)
+        self._take_over = TakeOver(context)
+        return self._begin(0.0)
 
     def on_parameters(self, params: BrachiationParams) -> Outgoing:
         self._params = params
         return None
 
     def on_reset(self, time: float) -> Outgoing:
+        self._take_over.restart(time)
+        return self._begin(time)
+
+    def _begin(self, time: float) -> Outgoing:
         self._now = time
         self._current: SwingPlan | None = None
         self._waiting: list[SwingPlan] = []
@@ -71,6 +78,7 @@ class Brachiation(Node):
             return self._take(message)
         if isinstance(message, Event):
             self._falls += message.kind == "fall"
+            self._take_over.hear(message)
             return None
         return self._answer(message) if isinstance(message, RobotState) else None
 
@@ -94,6 +102,7 @@ class Brachiation(Node):
         elif self._current is not None:
             self._flying = True
         torque, closed = self._act(state)
+        torque = self._taken_over(state, torque)
         self._measure(state, torque)
         value = [torque, *(float(closed[hand]) for hand in HANDS)]
         if len(self._actuators) > len(value):
@@ -103,6 +112,12 @@ class Brachiation(Node):
         if changed:
             said.append(("swing", self._progress))
         return said
+
+    def _taken_over(self, state: RobotState, torque: float) -> float:
+        """The elbow's torque, N m, which in the middle of a run begins with what there is."""
+        self._take_over.see(state)
+        given = state.effort[state.name.index("elbow")] if state.effort else 0.0
+        return float(self._take_over(state.timestamp, np.array([given]), np.array([torque]))[0])
 
     def _gripped(self, state: RobotState) -> None:
         """The swing is over; it was a hand-over where the hand that swung is now in front."""

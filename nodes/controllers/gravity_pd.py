@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nodes.controllers.model import ModelController, ModelParams, for_each
 from nodes.controllers.tracking import Vector
-from nodes.runtime.node import Outgoing
 from sim_core.inverse import DrivenDynamics
 
 
@@ -25,10 +24,9 @@ class GravityPD(ModelController):
         self._stiffness = for_each(params.stiffness, n, "stiffness", "N m/rad or N/m")
         self._damping = for_each(params.damping, n, "damping", "N m s/rad or N s/m")
 
-    def on_parameters(self, params: GravityPDParams) -> Outgoing:
-        said = super().on_parameters(params)
+    def _prepare(self, params: GravityPDParams) -> None:
+        super()._prepare(params)
         self._weight = DrivenDynamics(self._system, self._q)
-        return said
 
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
         mine = self._model.indices

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan import suggestion
-from nodes.wire.messages import JointCommand, Message, Reference, RobotState
+from nodes.wire.messages import Event, JointCommand, Message, Reference, RobotState
 from robots.registry import build
 from sim_core.inverse import DrivenDynamics
 from sim_core.mechanism import Mechanism
@@ -73,10 +74,11 @@ class ModelController(Node, ABC):
 
     A subclass says in `_effort` what the efforts are, from the arrays q, v (all joints of the model) and the targets of
     all joints; `self._inverse`, when called, reads its q, v and a and writes its tau. An effort is held until the next
-    state comes, so all of them are of half that time later: q and v as measured, carried on.
+    state comes, so all of them are of half that time later: q and v as measured, carried on. In the middle of a run it
+    begins with the efforts that there are.
     """
 
-    listens = {"state": RobotState, "reference": Reference}
+    listens = {"state": RobotState, "reference": Reference, "event": Event}
     speaks = {"command": JointCommand}
     serves = {"tracking": "peak and rms tracking error of each joint since the start or the last reset"}
     Params: ClassVar[type[ModelParams]] = ModelParams
@@ -100,9 +102,14 @@ class ModelController(Node, ABC):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
-        self.on_parameters(context.params)
+        self._take_over = TakeOver(context)
+        self._given = np.zeros(0)  # efforts when it took over
+        self._prepare(context.params)
+        self._begin()
         self._warm_up()
-        return self.on_reset(0.0)
+        self._take_over = TakeOver(context)
+        self._begin()
+        return None
 
     def _warm_up(self) -> None:
         """Answer the state that the model starts in, unheard: the first answer then takes no longer than the others."""
@@ -113,6 +120,12 @@ class ModelController(Node, ABC):
         self._expected = ExpectedJoints(self._context, names)  # the robot of this plan is not met yet
 
     def on_parameters(self, params: Any) -> Outgoing:
+        self._prepare(params)
+        self._begin()
+        return None
+
+    def _prepare(self, params: Any) -> None:
+        """Build the model."""
         model = ModelOfRobot(params, self._context.plan, self._context.robot)
         self.gains(params, len(model.joints))
         self._model = model
@@ -122,20 +135,26 @@ class ModelController(Node, ABC):
         self._expected = ExpectedJoints(self._context, model.names)
         rate_hz = self._context.plan.get("sim", {}).get("rate_hz")
         self._lead_s = max(self._context.step_s, 1.0 / rate_hz if rate_hz else 0.0) / 2.0
-        return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
+        self._take_over.restart(time)
+        self._begin()
+        return None
+
+    def _begin(self) -> None:
+        """Follow nothing, and stay where the next state says."""
         model = self._model
         self._targets = Targets(model.names)
         self._error = TrackingError(model.joints, [model.mechanism.joint(joint).unit for joint in model.joints])
         self._holds = False
-        return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, Reference):
-            self._targets.hear(message)
+            self._take_over.learn(self._targets.hear(message))
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             return [("command", self._answer(message))]
+        elif isinstance(message, Event):
+            self._take_over.hear(message)
         return None
 
     def _answer(self, state: RobotState) -> JointCommand:
@@ -152,6 +171,9 @@ class ModelController(Node, ABC):
         self._v += lead * targets[2]
         effort = self._effort(*targets)[model.indices]
         effort = np.minimum(np.maximum(effort, -model.effort_limit), model.effort_limit)
+        if self._take_over.see(state):
+            self._given = np.array(state.effort or np.zeros(len(state.name)))[order][model.indices]
+        effort = self._take_over(state.timestamp, self._given, effort)
         return JointCommand(name=model.actuators, value=effort.tolist(), answers=state.seq)
 
     @property

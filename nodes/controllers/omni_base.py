@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Encoders, JointCommand, Message, Reference, RobotState, Twist
+from nodes.wire.messages import Encoders, Event, JointCommand, Message, Reference, RobotState, Twist
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 
@@ -44,7 +45,7 @@ class OmniBase(Node):
     While it is younger than `timeout_s` it goes before the reference; then the base goes to the reference, or stands.
     """
 
-    listens = {"state": RobotState, "cmd_vel": Twist, "reference": Reference}
+    listens = {"state": RobotState, "cmd_vel": Twist, "reference": Reference, "event": Event}
     speaks = {"command": JointCommand, "encoders": Encoders}
     Params = OmniBaseParams
 
@@ -59,15 +60,20 @@ class OmniBase(Node):
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
         self._expected = ExpectedJoints(context, JOINTS)
+        self._take_over = TakeOver(context)
         return self.on_parameters(context.params)
 
     def on_parameters(self, params: OmniBaseParams) -> Outgoing:
         of_robot = read_parameters(_file(params, self._context.plan)).base
         self._params, self._wheels, self._told_limited = params, of_robot.wheels, False
         self._speed_up = of_robot.acceleration_limit / of_robot.wheels.radius  # rad/s^2, of a wheel
-        return self.on_reset(0.0)
+        return self._begin(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
+        self._take_over.restart(time)
+        return self._begin(time)
+
+    def _begin(self, time: float) -> Outgoing:
         self._time, self._asked, self._asked_at = time, np.zeros(3), -math.inf
         self._twist = np.zeros(3)  # what it drives at, in the base's axes
         self._place: np.ndarray | None = None
@@ -84,6 +90,8 @@ class OmniBase(Node):
             self._say_limited()
         elif isinstance(message, Reference):
             self._targets.hear(message)
+        elif isinstance(message, Event):
+            self._take_over.hear(message)
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             return self._answer(message)
         return None
@@ -91,6 +99,10 @@ class OmniBase(Node):
     def _answer(self, state: RobotState) -> Iterator[tuple[str, Message]]:
         self._time = state.timestamp
         place = np.array([state.position[i] for i in self._expected.indices])
+        if self._take_over.see(state):  # it goes on from the speed that there is
+            self._take_over.done()
+            self._twist = base.to_base(float(place[2]), np.array([state.velocity[i] for i in self._expected.indices]))
+            self._commanded_at = self._time
         wanted = self._wanted(place)
         if (period := self._period(self._params.rate_hz)) != self._commanded:
             dt, self._commanded, self._commanded_at = self._time - self._commanded_at, period, self._time

@@ -7,10 +7,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import JointCommand, Message, Reference, RobotState
+from nodes.wire.messages import Event, JointCommand, Message, Reference, RobotState
 
 
 class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -35,10 +37,10 @@ class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class JointPD(Node):
     """Answers every state: effort = stiffness (reference - position) + damping (reference rate - velocity).
 
-    Without a reference a joint is held at 0.
+    Without a reference a joint is held at 0. In the middle of a run it begins with the efforts that there are.
     """
 
-    listens = {"state": RobotState, "reference": Reference}
+    listens = {"state": RobotState, "reference": Reference, "event": Event}
     speaks = {"command": JointCommand}
     Params = JointPDParams
 
@@ -48,8 +50,9 @@ class JointPD(Node):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
-        self.on_parameters(context.params)
-        return self.on_reset(0.0)
+        self._take_over = TakeOver(context)
+        self._reference: dict[str, tuple[float, float]] = {}
+        return self.on_parameters(context.params)
 
     def on_parameters(self, params: JointPDParams) -> Outgoing:
         self._params = params
@@ -57,17 +60,24 @@ class JointPD(Node):
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        self._reference: dict[str, tuple[float, float]] = {}
+        self._reference = {}
+        self._take_over.restart(time)
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, Reference):
+            self._take_over.learn(not set(message.name) <= set(self._reference))
             for i, joint in enumerate(message.name):
                 rate = message.velocity[i] if i < len(message.velocity) else 0.0
                 self._reference[joint] = (message.position[i], rate)
         elif isinstance(message, RobotState) and self._expected.are_in(message):
-            efforts = [self._effort(k, message) for k in range(len(self._params.joints))]
-            return [("command", JointCommand(name=list(self._params.joints), value=efforts, answers=message.seq))]
+            self._take_over.see(message)
+            wanted = np.array([self._effort(k, message) for k in range(len(self._params.joints))])
+            given = np.array([message.effort[i] if message.effort else 0.0 for i in self._expected.indices])
+            value = self._take_over(message.timestamp, given, wanted).tolist()
+            return [("command", JointCommand(name=list(self._params.joints), value=value, answers=message.seq))]
+        elif isinstance(message, Event):
+            self._take_over.hear(message)
         return None
 
     def _effort(self, k: int, state: RobotState) -> float:

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError
+from nodes.controllers.take_over import TakeOver
+from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Description, JointCommand, Message, Reference, RobotState
+from nodes.wire.messages import Description, Event, JointCommand, Message, Reference, RobotState
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -27,10 +28,11 @@ class JointPosition(Node):
     """Answers every state with where the reference, carried on by its rates, is now, in mode "position".
 
     A joint without a reference is held where it was in the first state. The servos run in the server at every step, so
-    that commands which come late cost lag and no stability.
+    that commands which come late cost lag and no stability. In the middle of a run it begins with positions at which
+    the servos give the efforts that there are.
     """
 
-    listens = {"description": Description, "state": RobotState, "reference": Reference}
+    listens = {"description": Description, "state": RobotState, "reference": Reference, "event": Event}
     speaks = {"command": JointCommand}
     Params = JointPositionParams
 
@@ -52,24 +54,33 @@ class JointPosition(Node):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
+        self._take_over, self._description = TakeOver(context), Description()
         return self.on_parameters(context.params)
 
     def on_parameters(self, params: JointPositionParams) -> Outgoing:
         self._joints, self._units = list(params.joints), getattr(self, "_units", {})
         self._expected = ExpectedJoints(self._context, params.joints)
-        return self.on_reset(0.0)
+        self._given = np.zeros(len(params.joints))
+        return self._begin()
 
     def on_reset(self, time: float) -> Outgoing:
+        self._take_over.restart(time)
+        return self._begin()
+
+    def _begin(self) -> Outgoing:
         self._targets, self._held = Targets(self._joints), False
         self._error = TrackingError(self._joints, [self._units.get(joint, "rad") for joint in self._joints])
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, Description):
+            self._description = message
             self._units = {joint.name: joint.unit for joint in message.joints}
-            return self.on_reset(message.timestamp)
-        if isinstance(message, Reference):
-            self._targets.hear(message)
+            return self._begin()
+        if isinstance(message, Event):
+            self._take_over.hear(message)
+        elif isinstance(message, Reference):
+            self._take_over.learn(self._targets.hear(message))
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             position = np.array([message.position[index] for index in self._expected.indices])
             if not self._held:
@@ -77,9 +88,23 @@ class JointPosition(Node):
                 self._held = True
             wanted = self._targets.at(message.timestamp)[0]
             self._error.see(wanted - position, self._targets.heard)
-            command = JointCommand(mode="position", name=list(self._joints), value=wanted.tolist(), answers=message.seq)
+            if self._take_over.see(message):
+                self._given = self._servos_target(message)
+            value = self._take_over(message.timestamp, self._given, wanted).tolist()
+            command = JointCommand(mode="position", name=list(self._joints), value=value, answers=message.seq)
             return [("command", command)]
         return None
+
+    def _servos_target(self, state: RobotState) -> Vector:
+        """Where the servos must hold the joints to give the efforts that there are: u = k (x* - x) - d v."""
+        servos = {each.joint: (each.stiffness, each.damping) for each in self._description.actuators}
+        found = []
+        for joint, i in zip(self._joints, self._expected.indices, strict=True):
+            stiffness, damping = servos.get(joint, (0.0, 0.0))
+            effort = state.effort[i] if state.effort else 0.0
+            off = (effort + damping * state.velocity[i]) / stiffness if stiffness > 0.0 else 0.0
+            found.append(state.position[i] + off)
+        return np.array(found)
 
     @property
     def figures(self) -> Mapping[str, float]:

@@ -12,9 +12,10 @@ import msgspec
 import numpy as np
 
 from nodes.controllers.riccati import lqr_gain
+from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import JointCommand, Message, Reference, RobotState
+from nodes.wire.messages import Event, JointCommand, Message, Reference, RobotState
 
 # Energies are in units of the pendulum's largest moment of gravity: -1 hanging at rest, 1 at rest upright.
 TARGET_ENERGY = 1.05  # a little more than rest at the top gets there though the masses are not known well
@@ -28,6 +29,9 @@ REFERENCE_LIFE_S = 0.2  # an older reference is a place to stay at: its velocity
 # Bears a delay of 25 ms in the loop; a tighter choice saturates the torque and falls after rough catches.
 TOLERABLE_STATE = (0.4, 0.2, 4.0, 4.0)
 TOLERABLE_TORQUE = 0.01
+FADE_S = (
+    0.05  # in which it takes over in the middle of a run: half the time in which the pendulum falls by a factor of e
+)
 
 
 class SwingUpParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -122,14 +126,15 @@ class SetPoint:
 class SwingUp(Node):
     """Answers every state with the arm's torque."""
 
-    listens = {"state": RobotState, "reference": Reference}
+    listens = {"state": RobotState, "reference": Reference, "event": Event}
     speaks = {"command": JointCommand}
     Params = SwingUpParams
 
     def on_start(self, context: Context) -> Outgoing:
         self._expected = ExpectedJoints(context, ("arm", "pendulum"))
-        self.on_parameters(context.params)
-        return self.on_reset(0.0)
+        self._take_over = TakeOver(context, FADE_S)
+        self._begin(0.0)
+        return self.on_parameters(context.params)
 
     def on_parameters(self, params: SwingUpParams) -> Outgoing:
         self._params = params
@@ -140,18 +145,27 @@ class SwingUp(Node):
         return None
 
     def on_reset(self, time: float) -> Outgoing:
+        self._take_over.restart(time)
+        self._begin(time)
+        return None
+
+    def _begin(self, time: float) -> None:
         self._balancing = False
         self._set_point = SetPoint()
         self._reference = (0.0, 0.0, 0.0)
         self._reference_time = self._time = time
-        return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, RobotState):
             if not self._expected.are_in(message):
                 return None
-            torque = _clip(self._torque(message), self._params.torque_limit)
-            return [("command", JointCommand(name=["arm"], value=[torque], answers=message.seq))]
+            torque = np.array([_clip(self._torque(message), self._params.torque_limit)])
+            self._take_over.see(message)
+            given = np.array([message.effort[self._expected.indices[0]] if message.effort else 0.0])
+            value = self._take_over(message.timestamp, given, torque).tolist()
+            return [("command", JointCommand(name=["arm"], value=value, answers=message.seq))]
+        if isinstance(message, Event):
+            self._take_over.hear(message)
         if isinstance(message, Reference):
             self._hear(message)
         return None

@@ -55,8 +55,8 @@ class Targets:
         """Stay here, those that have no reference."""
         self._position[~self.heard] = position[~self.heard]
 
-    def hear(self, reference: Reference) -> None:
-        """Follow this from its time on; joints that are not ours are left aside."""
+    def hear(self, reference: Reference) -> bool:
+        """Follow this from its time on; joints that are not ours are left aside. Whether a joint had none before."""
         if reference.name != self._last:
             self._last = list(reference.name)
             pairs = ((i, self._place.get(name)) for i, name in enumerate(reference.name))
@@ -66,7 +66,9 @@ class Targets:
             self._velocity[k] = reference.velocity[i] if reference.velocity else 0.0
             self._acceleration[k] = reference.acceleration[i] if reference.acceleration else 0.0
             self._since[k] = reference.timestamp
-            self.heard[k] = True
+        new = not all(self.heard[k] for _, k in self._where)
+        self.heard[[k for _, k in self._where]] = True
+        return new
 
     def at(self, now: float) -> tuple[Vector, Vector, Vector]:
         """Position, velocity and acceleration of each joint at simulation time `now`, s."""

@@ -162,7 +162,7 @@ class Plant:
         """Follow a command from the next step on; or why not, in one line."""
         if reason := self.servos.objection(mode, names):
             return reason
-        self.servos.command(mode, names, values, self.position)
+        self.servos.command(mode, names, values, self.position, self.velocity)
         return ""
 
     def step(self) -> None:

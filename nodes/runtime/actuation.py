@@ -64,7 +64,7 @@ class Actuation:
             self._refused[source] = count + 1, reason
             return reason
         else:
-            self._grant(source, command, () if command.mode == "effort" else joints()[0])
+            self._grant(source, command, ((), None) if command.mode == "effort" else joints()[:2])
         if command.mode == "position" and source not in self._told_cut:
             self._look_beyond(source, command)
         self.changed = True
@@ -84,8 +84,8 @@ class Actuation:
             self._told_cut.add(source)
             self.cut.append((source, f"{source!r} commands {line}"))
 
-    def _grant(self, source: str, command: JointCommand, position: Any) -> None:
-        known = self.servos.command(command.mode, command.name, command.value, position)
+    def _grant(self, source: str, command: JointCommand, moves: tuple[Any, Any]) -> None:
+        known = self.servos.command(command.mode, command.name, command.value, *moves)
         self._owners.update(dict.fromkeys(command.name, source))
         self._gone.discard(source)
         self.safe.difference_update(command.name)

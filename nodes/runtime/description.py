@@ -48,6 +48,8 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
                 effort_limit=a.effort_limit,
                 velocity_limit=a.velocity_limit,
                 modes=list(a.modes),
+                stiffness=0.0 if a.servo is None else a.servo.stiffness,
+                damping=0.0 if a.servo is None else a.servo.damping,
             )
             for a in mechanism.actuators
         ],

@@ -40,6 +40,8 @@ class ActuatorDescription(msgspec.Struct, kw_only=True):
     effort_limit    N m or N
     velocity_limit  rad/s or m/s, of commanded velocities and of the way to a commanded position
     modes           of JointCommand; positions are limited by the joint's lower and upper
+    stiffness       of its servo, which follows velocities and positions, N m/rad or N/m; 0 without one
+    damping         of its servo, N m s/rad or N s/m
     """
 
     name: str
@@ -48,6 +50,8 @@ class ActuatorDescription(msgspec.Struct, kw_only=True):
     effort_limit: float | None = None
     velocity_limit: float | None = None
     modes: list[str] = msgspec.field(default_factory=lambda: ["effort"])
+    stiffness: float = 0.0
+    damping: float = 0.0
 
 
 class Shape(msgspec.Struct, kw_only=True):

@@ -47,6 +47,10 @@ def test_a_robot_like_its_model_passes_and_its_clock_is_found(two_hosts: Any) ->
     assert report.paired > 300
     assert report.measured.clock is not None
     assert report.measured.clock.uncertainty_s < 5e-3
+    printed = two_hosts.desk.run("hil", "report", "hil_two_computers.mcap")  # as the README has it
+    assert "the clock of hardware: 5" in printed
+    assert "by the model with the commands as the robot took them, " in printed
+    assert "measured and predicted agree: nothing is beyond its limit" in printed
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""How a controller takes actuators over in the middle of a run: it begins with what they do, and fades over."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from nodes.controllers.tracking import Vector
+from nodes.runtime.node import Context
+from nodes.runtime.plan import SimPlan
+from nodes.wire.messages import Event, RobotState
+
+FADE_S = 0.2  # of simulation time
+BEGINNING_S = 0.1  # of a run: a controller that is there from then on begins as it likes
+
+
+class TakeOver:
+    """Fades from what actuators do to what a controller wants of them.
+
+    A controller takes over when it was started in the middle of a run, or when its actuators were made safe because it
+    was silent. Its first command then is what they do already, c0. With the command w(t) that it wants, it says
+
+        c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
+
+    so two commands a time dt apart differ by what it wants to change, and by |c0 - w(t0)| dt / fade_s at most.
+    """
+
+    def __init__(self, context: Context, fade_s: float = FADE_S) -> None:
+        sim = context.plan.get("sim")
+        self._watchdog_s = msgspec.convert(sim, SimPlan).watchdog_s if sim else None
+        self._name, self._fade_s = context.name, fade_s
+        self._heard_at: float | None = None  # the latest state; None before the first
+        self._due, self._learnt = False, False
+        self._since, self._off = -np.inf, np.zeros(0)
+
+    def restart(self, time: float) -> None:
+        """Time was put to `time`, seconds: whoever is there then begins with the run."""
+        self._heard_at, self._due, self._since = time, False, -np.inf
+
+    def hear(self, event: Event) -> None:
+        """Note when the actuators were made safe."""
+        self._due |= event.kind == "safe" and event.node == self._name
+
+    def learn(self, new: bool = False) -> None:
+        """A reference came: the first since it took over, or a `new` one, may be far from what was known then."""
+        self._due |= self._since > -np.inf and (new or not self._learnt)
+        self._learnt = True
+
+    def see(self, state: RobotState) -> bool:
+        """Note a state, and whether the answer to it takes over."""
+        now, before = state.timestamp, self._heard_at
+        if before is None:
+            self._due |= now > BEGINNING_S
+        elif self._watchdog_s is not None:
+            self._due |= now - before > self._watchdog_s
+        self._heard_at = now
+        return self._due
+
+    def done(self) -> None:
+        """The answer took over by itself."""
+        self._due = False
+
+    def __call__(self, now: float, given: Vector, wanted: Vector) -> Vector:
+        """What to command at simulation time `now`, s: `given` is what the actuators do, `wanted` what they shall."""
+        if self._due:
+            if now - self._since > self._fade_s:
+                self._learnt = False
+            self._due, self._since, self._off = False, now, given - wanted
+        left = 1.0 - (now - self._since) / self._fade_s
+        return wanted + left * self._off if left > 0.0 else wanted
