@@ -86,7 +86,7 @@ class Servos:
         """Take commands, held until the next: N m or N, rad/s or m/s, rad or m, cut to the limits.
 
         `position` (n_joints,) is where the joints are, `velocity` how they move, None for at rest. InvalidRequest for a
-        mode or name that is not, or a number that is not finite; then nothing changes. What it gives back is for `again`.
+        mode or name that is not, or a number that is not finite; then nothing changes. The result serves `again`.
         """
         known = index, _, _ = self._known.get((mode, *names)) or self._recognized(mode, names)
         self._check(mode, len(index), values)

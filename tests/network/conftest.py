@@ -1,10 +1,10 @@
 """Two computers for a test: network namespaces joined by a veth pair, each with its own folders and keys.
 
-    def test_it(hosts): desk, robot = hosts.desk, hosts.robot; hosts.exchange_keys(); desk.start("launch", ...)
+    def test_it(hosts): desk, robot = hosts.desk, hosts.robot; desk.start("launch", ...)
 
 `hosts.down()`, `hosts.up()`, `hosts.loss(5.0)`, `hosts.rate("1mbit")`, `hosts.delay(20.0, 10.0)` do to the link what
-they say, `desk.bytes()` counts what went over it. All of it is gone after the test. Needs the right to make namespaces,
-and iproute2; loss needs nft.
+they say until the test ends, `desk.bytes()` counts what went over it. All of it is gone after a module's tests. Needs
+the right to make namespaces, and iproute2; loss needs nft.
 """
 
 from __future__ import annotations
@@ -77,6 +77,11 @@ class Program:
         """Wait for its end; the exit code."""
         return self.process.wait(deadline_s)
 
+    def ended_well(self) -> str:
+        """What it printed; fails the test on another exit code than 0."""
+        assert self.end() == 0, self.output
+        return self.output
+
     def stop(self, number: int = signal.SIGINT) -> int:
         """Ask it to end, and wait; the exit code."""
         self.process.send_signal(number)
@@ -108,6 +113,7 @@ class Host:
         }
         self.environment.pop("ARMSWING_DOMAIN", None)
         self.programs: list[Program] = []
+        self.limited = False  # whether what it sends is
 
     def python(self, *arguments: object) -> Program:
         """Start the interpreter of this test on the host."""
@@ -132,9 +138,7 @@ class Host:
 
     def run(self, *arguments: object) -> str:
         """What `armswing ...` prints; fails the test on another exit code than 0."""
-        program = self.start(*arguments)
-        assert program.end() == 0, program.output
-        return program.output
+        return self.start(*arguments).ended_well()
 
     def json(self, *arguments: object) -> Any:
         """What `armswing ... --json` prints."""
@@ -208,9 +212,11 @@ class Hosts:
 
     def exchange_keys(self) -> None:
         """A new key on each host, allowed on the other."""
-        keys = {host: host.json("keys", "new", host.name)["key"] for host in self}
-        self.desk.run("keys", "allow", "robot", keys[self.robot])
-        self.robot.run("keys", "allow", "desk", keys[self.desk])
+        made = [host.start("keys", "new", host.name, "--json") for host in self]
+        desk, robot = (json.loads(program.ended_well())["key"] for program in made)
+        allowed = [self.desk.start("keys", "allow", "robot", robot), self.robot.start("keys", "allow", "desk", desk)]
+        for program in allowed:
+            program.ended_well()
 
     def settings(self) -> Sequence[str]:
         """The options of `armswing launch` that give the hosts of a launch file these addresses."""
@@ -240,6 +246,11 @@ class Hosts:
         for host in self:
             limit = ("rate", rate, "burst", "32kbit", "latency", "100ms")
             host.tool("tc", "qdisc", "replace", "dev", host.device, "root", "tbf", *limit)
+            host.limited = True
+
+    def shaped(self) -> list[dict[str, Any]]:
+        """Of each host's limit what `tc` counts: bytes and packets sent, `drops` for want of room, `overlimits`."""
+        return [json.loads(host.tool("tc", "-s", "-j", "qdisc", "show", "dev", host.device))[0] for host in self]
 
     def delay(self, delay_ms: float, jitter_ms: float) -> None:
         """From now on the hosts have other addresses, on a tunnel over the link that holds packets back, in order.
@@ -255,15 +266,35 @@ class Hosts:
         for host in self:
             host.address = FAR_ADDRESSES[host.name]
 
+    def mend(self) -> None:
+        """The link as it was at first, and nothing that uses it."""
+        for host in self:
+            host.end_programs()
+            host.address = ADDRESSES[host.name]
+        self.up()
+        if shutil.which("nft") is not None:
+            self.loss(0.0)
+        for host in self:
+            if host.limited:
+                host.tool("tc", "qdisc", "del", "dev", host.device, "root")
+                host.limited = False
+
     def close(self) -> None:
         """Remove all of it."""
         for host in self:
             host.close()
 
 
+def went_over(hosts: Hosts, before: Sequence[tuple[int, int]]) -> None:
+    """Fail the test if the link did not carry something both ways since then."""
+    for host, then in zip(hosts, before, strict=True):
+        more = min(now - was for now, was in zip(host.bytes(), then, strict=True))
+        assert more > LEAST_BYTES, f"host {host.name!r}: the test did not go over the link"
+
+
 @contextlib.contextmanager
 def joined() -> Iterator[Hosts]:
-    """Two hosts; afterwards what was started on them has ended, and the link has carried something."""
+    """Two hosts; afterwards what was started on them has ended."""
     # not pytest's tmp_path: a socket's path may have 107 characters
     folder = Path(tempfile.mkdtemp(prefix="an-", dir="/tmp"))
     made = Hosts(folder)
@@ -275,18 +306,9 @@ def joined() -> Iterator[Hosts]:
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no right to make network namespaces: {' '.join(error.cmd)}: {error.stderr.strip()}")
         yield made
-        for host in made:
-            assert min(host.bytes()) > LEAST_BYTES, f"host {host.name!r}: the test did not go over the link"
     finally:
         made.close()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    """Two hosts, `desk` and `robot`, joined by a veth pair."""
-    with joined() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -297,11 +319,17 @@ def _hosts_of_the_module() -> Iterator[Hosts]:
 
 
 @pytest.fixture
-def two_hosts(_hosts_of_the_module: Hosts) -> Iterator[Hosts]:
-    """Two hosts that have each other's keys, the same for all tests of a module; what a test starts ends with it."""
-    yield _hosts_of_the_module
-    for host in _hosts_of_the_module:
-        host.end_programs()
+def hosts(_hosts_of_the_module: Hosts) -> Iterator[Hosts]:
+    """Two hosts, `desk` and `robot`, joined by a veth pair, with each other's keys.
+
+    All tests of a module have the same; what a test starts there, and does to the link, ends with it.
+    """
+    before = [host.bytes() for host in _hosts_of_the_module]
+    try:
+        yield _hosts_of_the_module
+    finally:
+        _hosts_of_the_module.mend()
+    went_over(_hosts_of_the_module, before)
 
 
 @pytest.fixture(name="wait_for")

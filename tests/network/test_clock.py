@@ -75,7 +75,6 @@ params = { file = "run.mcap" }
 def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
     hosts: Any, wait_for: Callable[..., Any]
 ) -> None:
-    hosts.exchange_keys()
     for host in hosts:
         (host.work / "sensors.py").write_text(SENSORS)
         (host.work / "plan.toml").write_text(PLAN)
@@ -118,7 +117,6 @@ def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
 
 
 def test_a_clock_that_is_put_forward_by_a_second_is_told_and_followed(hosts: Any, wait_for: Callable[..., Any]) -> None:
-    hosts.exchange_keys()
     for host in hosts:
         (host.work / "sensors.py").write_text(SENSORS)
         (host.work / "plan.toml").write_text(PLAN)

@@ -46,7 +46,6 @@ def takes_more(hosts: Any, wait_for: WaitFor, more: int = 200) -> None:
 
 
 def test_a_link_that_was_down_for_two_seconds_joins_again(hosts: Any, wait_for: WaitFor) -> None:
-    hosts.exchange_keys()
     begin(hosts)
     takes_more(hosts, wait_for, 1000)
     hosts.down()
@@ -68,7 +67,6 @@ def test_a_link_that_was_down_for_two_seconds_joins_again(hosts: Any, wait_for: 
 
 
 def test_five_percent_loss_with_20_ms_jitter_is_late_and_loses_but_lives(hosts: Any, wait_for: WaitFor) -> None:
-    hosts.exchange_keys()
     hosts.delay(20.0, 20.0)
     hosts.loss(5.0)
     before = [host.bytes() for host in hosts]
@@ -86,7 +84,6 @@ def test_five_percent_loss_with_20_ms_jitter_is_late_and_loses_but_lives(hosts: 
 
 
 def test_a_server_that_is_started_anew_finds_its_nodes_on_the_other_host(hosts: Any, wait_for: WaitFor) -> None:
-    hosts.exchange_keys()
     begin(hosts)
     takes_more(hosts, wait_for)
     pid = {node["name"]: node["pid"] for node in hosts.robot.json("node", "list")}["swing_up"]
@@ -102,7 +99,6 @@ def test_a_server_that_is_started_anew_finds_its_nodes_on_the_other_host(hosts: 
 
 
 def test_a_controller_that_is_killed_is_started_again_on_its_host(hosts: Any, wait_for: WaitFor) -> None:
-    hosts.exchange_keys()
     begin(hosts)
     takes_more(hosts, wait_for)
     pid = {node["name"]: node["pid"] for node in hosts.robot.json("node", "list")}["swing_up"]
@@ -123,7 +119,6 @@ def threads_cpu_s(pid: int) -> float:
 
 
 def test_floods_of_strangers_cost_the_server_next_to_nothing(hosts: Any, wait_for: WaitFor) -> None:
-    hosts.exchange_keys()
     begin(hosts)
     takes_more(hosts, wait_for)
     ends = [e for node in hosts.robot.json("node", "list") if node["name"] == "sim" for e in node["endpoints"].values()]

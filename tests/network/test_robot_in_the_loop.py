@@ -38,8 +38,8 @@ def ran(hosts: Any, *settings: str, seconds: str = SECONDS) -> tuple[dict[str, A
     return summary, report
 
 
-def test_a_robot_like_its_model_passes_and_its_clock_is_found(two_hosts: Any) -> None:
-    summary, report = ran(two_hosts, "hardware.clock_offset_s=5.0")
+def test_a_robot_like_its_model_passes_and_its_clock_is_found(hosts: Any) -> None:
+    summary, report = ran(hosts, "hardware.clock_offset_s=5.0")
     figures = summary["figures"]["compare"]
     assert figures["hardware_clock_offset_s"] == pytest.approx(5.0, abs=0.05)
     assert figures["command_age_mean_ms"] >= 0.0
@@ -47,7 +47,7 @@ def test_a_robot_like_its_model_passes_and_its_clock_is_found(two_hosts: Any) ->
     assert report.paired > 300
     assert report.measured.clock is not None
     assert report.measured.clock.uncertainty_s < 5e-3
-    printed = two_hosts.desk.run("hil", "report", "hil_two_computers.mcap")  # as the README has it
+    printed = hosts.desk.run("hil", "report", "hil_two_computers.mcap")  # as the README has it
     assert "the clock of hardware: 5" in printed
     assert "by the model with the commands as the robot took them, " in printed
     assert "measured and predicted agree: nothing is beyond its limit" in printed
@@ -64,9 +64,9 @@ def test_a_robot_like_its_model_passes_and_its_clock_is_found(two_hosts: Any) ->
     ids=["mass", "delay", "bias", "dead"],
 )
 def test_what_was_planted_in_a_robot_on_another_computer_is_named_alone(
-    differences: list[str], kinds: list[tuple[str, str]], value: float, tolerance: float, two_hosts: Any
+    differences: list[str], kinds: list[tuple[str, str]], value: float, tolerance: float, hosts: Any
 ) -> None:
-    _, report = ran(two_hosts, *(f"hardware.{each}" for each in differences))
+    _, report = ran(hosts, *(f"hardware.{each}" for each in differences))
     failed = [finding for finding in report.findings if finding.failed]
     assert [(finding.kind, finding.of) for finding in failed] == kinds, report.findings
     assert failed[0].value == pytest.approx(value, abs=tolerance)

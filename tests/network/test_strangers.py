@@ -17,7 +17,6 @@ STRANGER = Path(__file__).with_name("stranger.py")
 @pytest.fixture
 def live(hosts: Any) -> Any:
     """Two hosts with a launch that runs, `here` and `there`."""
-    hosts.exchange_keys()
     hosts.there = hosts.robot.start("launch", LAUNCH_FILE, *hosts.settings(), "--host", "robot")
     hosts.here = hosts.desk.start("launch", LAUNCH_FILE, *hosts.settings(), "--json", "summary.json")
     hosts.here.says("sim running")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ LAUNCH_FILE = ROOT / "launch/hil_controller.toml"
 
 
 def test_a_controller_on_another_host_balances_the_pendulum(hosts: Any) -> None:
-    hosts.exchange_keys()
     desk, robot = hosts
     before = [host.bytes() for host in hosts]
     there = robot.start("launch", LAUNCH_FILE, *hosts.settings(), "--host", "robot")
@@ -31,7 +31,6 @@ def test_a_controller_on_another_host_balances_the_pendulum(hosts: Any) -> None:
 
 
 def test_another_plan_on_the_other_host_is_said_in_a_line(hosts: Any) -> None:
-    hosts.exchange_keys()
     other = ("--set", "swing_up.torque_limit=0.04")
     there = hosts.robot.start("launch", LAUNCH_FILE, *hosts.settings(), *other, "--host", "robot")
     here = hosts.desk.start("launch", LAUNCH_FILE, *hosts.settings())
@@ -39,3 +38,39 @@ def test_another_plan_on_the_other_host_is_said_in_a_line(hosts: Any) -> None:
     here.says("sim running")
     assert here.stop() == 130, here.output
     assert there.end() == 0, there.output
+
+
+def test_through_two_megabits_a_second_a_controller_holds_at_250_states_a_second(
+    hosts: Any, wait_for: Callable[..., Any]
+) -> None:
+    hosts.rate("2mbit")
+    options = [*hosts.settings(), "--set", "sim.rate_hz=250"]
+    there = hosts.robot.start("launch", LAUNCH_FILE, *options, "--host", "robot")
+    here = hosts.desk.start("launch", LAUNCH_FILE, *options)
+    here.says("sim running")
+    wait_for(lambda: hosts.desk.sim()["milestones"]["upright"] is not None)
+    assert hosts.shaped()[0]["overlimits"] > 0  # packets did wait for their turn
+    assert here.stop() == 130, here.output
+    assert there.end() == 0, there.output
+
+
+def test_what_a_link_is_too_narrow_for_is_dropped_and_counted(hosts: Any, wait_for: Callable[..., Any]) -> None:
+    hosts.rate("2mbit")  # 1,000 states a second are 3 and more
+    there = hosts.robot.start("launch", LAUNCH_FILE, *hosts.settings(), "--host", "robot")
+    here = hosts.desk.start("launch", LAUNCH_FILE, *hosts.settings(), "--json", "summary.json")
+    here.says("sim running")
+
+    def lost() -> int:
+        return int(hosts.robot.json("node", "info", "swing_up")["status"]["counters"]["lost"])
+
+    wait_for(lambda: lost() > 200)  # states waited until there was no room for more
+    refused = wait_for(lambda: hosts.desk.sim()["commands_refused"].get("swing_up"))
+    assert "answers a state" in refused["reason"]  # what waits that long is too old, and the server says so
+    assert hosts.desk.sim()["state"] == "safe"
+    hosts.rate("1gbit")
+    wait_for(lambda: hosts.desk.sim()["state"] == "running")
+    taken = hosts.desk.sim()["commands_taken"]["swing_up"]
+    wait_for(lambda: hosts.desk.sim()["commands_taken"]["swing_up"] > taken + 200)
+    assert here.stop() == 130, here.output
+    assert there.end() == 0, there.output
+    assert json.loads((hosts.desk.work / "summary.json").read_text())["nodes"]["swing_up"]["lost"] > 200
