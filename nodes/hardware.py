@@ -38,8 +38,8 @@ class Hardware(Node):
     `taken` says each command again, at the instant that the robot had it.
 
     It lives in simulation time, which it reads from the model's states: so it pauses and resets with the run, and in
-    lockstep equal seeds give equal samples. Without any difference it is the model. Its clock, which stamps `measured`,
-    is in lockstep beside simulation time, and in realtime beside that of its computer, as a robot's is.
+    lockstep equal seeds give equal samples. Without any difference it is the model. In realtime its own clock, beside
+    that of its computer, stamps `measured`, as a robot's does; in lockstep, where no clock is asked, simulation time does.
     """
 
     listens = {"state": RobotState, "command": JointCommand}
@@ -53,6 +53,11 @@ class Hardware(Node):
         sim = msgspec.convert(plan["sim"], SimPlan)
         if sim.mode == "fast":
             raise ValueError('mode \'fast\' waits for no robot; "lockstep" and "realtime" do')
+        if sim.mode == "lockstep" and (params.clock_offset_s or params.clock_drift_ppm or params.clock_step_s):
+            raise ValueError(
+                "a clock of its own cannot be told from simulation time in lockstep, where nobody asks it; "
+                "--set sim.mode=realtime, or leave clock_offset_s, clock_drift_ppm and clock_step_s at 0"
+            )
         mechanism = mechanism_of(sim, params)
         spread("gain", params.gain, [actuator.name for actuator in mechanism.actuators], "actuator")
         Sensors(params, [joint.name for joint in mechanism.moving_joints], sim.step_s, np.random.default_rng(0))

@@ -296,6 +296,8 @@ def test_sensors_may_be_set_while_running_and_the_machine_may_not() -> None:
         ("clock_drift=3", "unknown key 'clock_drift'; did you mean 'clock_drift_ppm'"),
         ("parameters.file=none.toml", "none.toml"),
         ("every=1 --set sim.mode=fast", "mode 'fast' waits for no robot"),
+        ("clock_offset_s=5", "a clock of its own cannot be told from simulation time in lockstep"),
+        ("clock_drift_ppm=100", "--set sim.mode=realtime, or leave clock_offset_s,"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(override: str, says: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,19 +34,32 @@ class Clocks:
         return ask
 
 
-@pytest.mark.parametrize(("ahead_s", "way"), [(7.0, "7 s ahead"), (-0.5, "500 ms behind")])
+@pytest.mark.parametrize(("ahead_s", "way"), [(7.0, "7 s ahead"), (-0.5, "(500|499) ms behind")])
 def test_the_clock_of_the_senders_host_is_taken_out(ahead_s: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = Clocks(monkeypatch, ahead_s)
     far = FarClock("robot")
-    for there_ms, back_ms in ((40, 2), (3, 3), (9, 1)):
+    for there_ms, back_ms in ((40, 2), (1, 1), (9, 1)):
         far.look(clocks.trip(there_ms, back_ms))
-    assert far.offset_s == pytest.approx(ahead_s, abs=1e-9)  # of the quickest
-    assert far.uncertainty_s == pytest.approx(3e-3)
+    assert far.offset_s == pytest.approx(ahead_s, abs=1e-3)  # the quickest is off by no more
+    assert 0.1e-3 < far.uncertainty_s < 1e-3
     delay = Delay(far)
     for late_ms in (4, 5, 6):
         delay.take(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - late_ms * MS))
-    assert delay.figures()["p50_s"] == pytest.approx(5e-3, abs=1e-6)
-    assert delay.text().endswith(f"3 messages; the clock of host 'robot' is {way}, known to 3 ms, and taken out")
+    assert delay.figures()["p50_s"] == pytest.approx(5e-3, abs=1e-3)
+    assert re.search(f"3 messages; the clock of host 'robot' is {way}, known to [0-9]+ us, and taken out", delay.text())
+
+
+def test_a_clock_that_gains_is_followed_for_as_long_as_one_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks, far = Clocks(monkeypatch, 0.0), FarClock("robot")
+    delay = Delay(far)
+    for number in range(1200):  # ten minutes: it gains 60 ms
+        clocks.now_ns += 500 * MS
+        clocks.ahead_ns += 50_000  # 100 ppm
+        far.look(clocks.trip(1 + number % 3, 1 + number % 2))
+        delay.take(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - 5 * MS))
+    assert far.offset_s == pytest.approx(0.06, abs=1e-3)
+    found = delay.figures()
+    assert (found["p50_s"], found["max_s"]) == pytest.approx((5e-3, 5e-3), abs=1e-3)
 
 
 def test_a_clock_that_nobody_tells_is_said_to_be_in_the_figures() -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from nodes.hil.clock_track import ClockTrack
 from nodes.runtime.summary import seconds_text
 from nodes.wire.codec import encode
-from nodes.wire.messages import Message
+from nodes.wire.messages import Message, PeerClock
 from nodes.wire.service import ServiceError
 
 WINDOW = 10_000
@@ -81,16 +82,14 @@ class Bandwidth:
 
 
 class FarClock:
-    """The clock of a node on another host, from round trips over its service `clock`.
+    """The clock of a node on another host, from round trips over its service `clock`, a minute of them at 2 Hz.
 
-    host           the host's name in the plan
-    offset_s       their clock less ours at the quickest round trip, NaN before one came back
-    uncertainty_s  half of what that one was on its way: the offset is off by no more, whatever the two ways were
+    host  the host's name in the plan
     """
 
     def __init__(self, host: str) -> None:
         self.host = host
-        self.offset_s, self.uncertainty_s = math.nan, math.inf
+        self._track = ClockTrack()
 
     def look(self, ask: Callable[[], Mapping[str, int]]) -> None:
         """One more round trip; one that fails tells nothing."""
@@ -99,12 +98,24 @@ class FarClock:
             there = ask()
         except ServiceError:
             return
-        heard = time.time_ns()
-        received, answered = there["received_ns"], there["answered_ns"]
-        bound_s = 0.5e-9 * ((heard - asked) - (answered - received))
-        if 0.0 <= bound_s < self.uncertainty_s:
-            self.uncertainty_s = bound_s
-            self.offset_s = 0.5e-9 * ((received - asked) + (answered - heard))
+        reading = PeerClock(asked_ns=asked, heard_ns=time.time_ns())
+        reading.received_ns, reading.answered_ns = there["received_ns"], there["answered_ns"]
+        self._track.add(reading)
+
+    def offset_at(self, ours_s: float) -> float:
+        """Their clock less ours at a time of ours, s; NaN before three round trips came back."""
+        theirs = self._track.theirs(ours_s)
+        return math.nan if theirs is None else theirs - ours_s
+
+    @property
+    def offset_s(self) -> float:
+        """Their clock less ours at the latest round trip, s; NaN before three came back."""
+        return self._track.latest_offset
+
+    @property
+    def uncertainty_s(self) -> float:
+        """Standard deviation of that, whatever the two ways were."""
+        return self._track.latest_uncertainty
 
     def figures(self) -> dict[str, Any]:
         """host, offset_s and uncertainty_s, both None where nothing is known."""
@@ -129,13 +140,14 @@ class Delay:
 
     def __init__(self, far: FarClock | None = None) -> None:
         self._far = far
-        self._delays: deque[float] = deque(maxlen=WINDOW)
+        self._delays: deque[tuple[float, float]] = deque(maxlen=WINDOW)  # s: when it was heard, and by the stamp
         self._unstamped = 0
 
     def take(self, message: Message) -> None:
         """Note a message's age; one without a wall-clock stamp (lockstep) has none."""
         if message.sent_ns:
-            self._delays.append(1e-9 * (time.time_ns() - message.sent_ns))
+            now_ns = time.time_ns()
+            self._delays.append((1e-9 * now_ns, 1e-9 * (now_ns - message.sent_ns)))
         else:
             self._unstamped += 1
 
@@ -143,8 +155,8 @@ class Delay:
         """Median, 99th percentile and largest, seconds, and the clock of a sender on another host."""
         if not self._delays:
             return {"messages": 0, "unstamped": self._unstamped, "p50_s": None}
-        ahead_s = 0.0 if self._far is None else float(np.nan_to_num(self._far.offset_s))
-        p50, p99, worst = np.percentile(np.array(self._delays), (50, 99, 100)) + ahead_s
+        ahead = [0.0 if self._far is None else self._far.offset_at(heard) for heard, _ in self._delays]
+        p50, p99, worst = np.percentile(np.array(self._delays)[:, 1] + np.nan_to_num(ahead), (50, 99, 100))
         return {
             "messages": len(self._delays),
             "unstamped": self._unstamped,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import threading
 import time
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -30,6 +33,7 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to w
 PERIOD_S = 1.0
 ROUND_TRIPS = 16  # for the clock of another host
 ROUND_TRIP_S = 1.0
+ROUND_TRIP_EVERY_S = 0.5
 
 
 @app.command("list", epilog="Example: armswing topic list --json")
@@ -110,11 +114,12 @@ def delay(
 ) -> None:
     """Time from the sender's stamp to here.
 
-    The clock of a sender on another host is measured first, once, and taken out.
+    The clock of a sender on another host is measured first, then twice a second, and taken out with its drift.
     """
     from nodes.runtime.cli.measures import Delay
 
-    _measure(Delay(_far_clock(topic, domain)), topic, duration, timeout, domain, as_json)
+    with _far_clock(topic, domain) as clock:
+        _measure(Delay(clock), topic, duration, timeout, domain, as_json)
 
 
 @app.command(epilog="""Example: armswing topic pub rotary_pendulum/reference '{"name": ["arm"], "position": [0.5]}'""")
@@ -132,8 +137,9 @@ def pub(
     say(f"said {said} messages on {topic}")
 
 
-def _far_clock(topic: str, domain: int | None) -> Any:
-    """The clock of the topic's sender where that is on another host; None where it is on this one."""
+@contextlib.contextmanager
+def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
+    """The clock of the topic's sender where that is on another host, followed meanwhile; None for one on this host."""
     from nodes.client import Client
     from nodes.runtime.cli.measures import FarClock
     from nodes.wire.service import CLOCK, ServiceClient
@@ -143,12 +149,27 @@ def _far_clock(topic: str, domain: int | None) -> Any:
         here = read_site(client.domain).host
         far = [node for node in client.nodes() if topic in node.speaks and node.host != here]
     if not far:
-        return None
-    clock = FarClock(far[0].host)
-    with ServiceClient(far[0].endpoints["service"]) as asked:
-        for _ in range(ROUND_TRIPS):
-            clock.look(lambda: asked.call(CLOCK, timeout_s=ROUND_TRIP_S))
-    return clock
+        yield None
+        return
+    clock, known, over = FarClock(far[0].host), threading.Event(), threading.Event()
+
+    def follow() -> None:
+        with ServiceClient(far[0].endpoints["service"]) as asked:
+            for number in itertools.count():
+                clock.look(lambda: asked.call(CLOCK, timeout_s=ROUND_TRIP_S))
+                if number + 1 == ROUND_TRIPS:
+                    known.set()
+                if over.wait(ROUND_TRIP_EVERY_S if known.is_set() else 0.0):
+                    return
+
+    follower = threading.Thread(target=follow, daemon=True)
+    follower.start()
+    try:
+        known.wait(ROUND_TRIPS * ROUND_TRIP_S)
+        yield clock
+    finally:
+        over.set()
+        follower.join(2.0 * ROUND_TRIP_S)
 
 
 def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]:
