@@ -27,11 +27,7 @@ class TakeOver:
 
     def __init__(self, context: Context, fade_s: float = FADE_S) -> None:
         sim = context.plan.get("sim")
-<<<<<<< HEAD
-        self._watchdog_s = msgspec.convert(sim, SimPlan).watchdog_s if sim else None
-=======
         self._watchdog_s = msgspec.convert({"robot": context.robot, **sim}, SimPlan).watchdog_s if sim else None
->>>>>>> wip-hil
         self._name, self._fade_s = context.name, fade_s
         self._heard_at: float | None = None  # the latest state; None before the first
         self._due, self._learnt = False, False

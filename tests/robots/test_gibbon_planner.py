@@ -192,7 +192,8 @@ def test_the_estimate_of_the_line_swings_as_its_modes_do() -> None:
 
 def test_the_modes_of_the_estimate_swing_under_the_tension_that_was_found() -> None:
     believed, there = (beliefs_of(build("gibbon", line="cable", modes=6, tension=T)).cable for T in (5000.0, 7000.0))
-    assert believed is not None and there is not None
+    assert believed is not None
+    assert there is not None
     stiffer = contact_model(there, 0.05)
     shape, w = stiffer.shape(8.0), stiffer.frequencies
     hands = [HandOnLine(8.0, float(shape @ (100.0 * shape / w**2)), 0.0, 100.0)]
