@@ -79,6 +79,12 @@ def test_eight_hand_overs_in_a_row_of_three_links_along_a_cable_that_is_not_as_b
     assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 5.9 + 8 * 0.8
 
 
+def test_eight_hand_overs_in_a_row_along_a_cable_that_is_damped_a_fifth_as_much_as_well() -> None:
+    controller, _, _ = run("gibbon_cable", 18.0, "sim.parameters.damping_ratio=0.002")
+    assert controller["hand_overs"] == 8
+    assert (controller["regrips"], controller["falls"]) == (0, 0)
+
+
 def test_a_plan_in_flight_carries_on_from_the_plan_that_is_followed_when_it_starts() -> None:
     plans: list[SwingPlan] = []
 
