@@ -5,7 +5,7 @@ The measured motion goes through the model's inverse dynamics. What is left agai
     r = tau_model(q, v, a) - tau  =  sum over causes of (d r / d cause) * cause
 
 and each cause (a mass, a friction, an actuator's gain, an encoder's zero, play in a gear) is fitted, first alone, then
-beside those that were already accepted. Causes are of the real robot against the model: +0.05 is a mass 5 % above the model's.
+beside those that were already accepted. Causes are of the real robot against the model: +0.05 is a mass 5 % above it.
 """
 
 from __future__ import annotations
