@@ -12,7 +12,7 @@ from nodes.hil.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # a shorter one is not worth a line
 EVEN = 0.5  # a bias explains a position error when what varies around it is less than this share of it
-MODEL = ("mass", "gain", "friction", "dry_friction")
+MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
 
 
 class Excess(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Excess(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is wrong, or different, in one line.
 
-    kind    dead_encoder, delay, bias, mass, gain, friction, dry_friction or position_error
+    kind    dead_encoder, delay, bias, mass, gain, friction, dry_friction, backlash or position_error
     of      the joint or body; "" where it concerns all
     value   in `unit`
     failed  it is beyond its limit
@@ -115,10 +115,17 @@ def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
         if hint.kind not in MODEL:
             continue
         size = abs(hint.value) if hint.unit == "relative" else hint.share
-        amount = f"{hint.value:+.2%}" if hint.unit == "relative" else f"{hint.value:+.4g} {hint.unit}"
-        text = f"{KINDS[hint.kind][1].format(of=hint.of)} is {amount} against the model{_alike(hint)}"
+        text = f"{_cause_text(hint)}{_alike(hint)}"
         failed = 100.0 * size > limits.parameter_percent
         yield Finding(kind=hint.kind, of=hint.of, value=hint.value, unit=hint.unit, text=text, failed=failed)
+
+
+def _cause_text(hint: Hint) -> str:
+    what = KINDS[hint.kind][1].format(of=hint.of)
+    if hint.kind == "backlash":
+        return f"{what}: it moves free for {1e3 * hint.value:.0f} ms after each change of sign of its effort"
+    amount = f"{hint.value:+.2%}" if hint.unit == "relative" else f"{hint.value:+.4g} {hint.unit}"
+    return f"{what} is {amount} against the model"
 
 
 def _alike(hint: Hint) -> str:

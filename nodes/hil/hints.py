@@ -4,8 +4,8 @@ The measured motion goes through the model's inverse dynamics. What is left agai
 
     r = tau_model(q, v, a) - tau  =  sum over causes of (d r / d cause) * cause
 
-and each cause (a mass, a friction, an actuator's gain, an encoder's zero) is fitted, first alone, then beside those
-that were already accepted. Causes are of the real robot against the model: +0.05 is a mass 5 % above the model's.
+and each cause (a mass, a friction, an actuator's gain, an encoder's zero, play in a gear) is fitted, first alone, then
+beside those that were already accepted. Causes are of the real robot against the model: +0.05 is a mass 5 % above it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from nodes.hil.model import Efforts, NoModelError, actuated
+from nodes.hil.play import play_columns
 from nodes.hil.streams import Floats, Stream, at_times, segments
 
 CUTOFF_HZ = 10.0  # residual and motion are low-passed: differentiated positions are noise above
@@ -36,14 +37,15 @@ KINDS = {
     "friction": ("N m s/rad", "viscous friction of {of}"),
     "dry_friction": ("N m", "dry friction of {of}"),
     "encoder_zero": ("rad", "zero of the encoder of {of}"),
+    "backlash": ("s", "play in the gear of {of}"),
 }
 
 
 class Hint(msgspec.Struct, frozen=True, kw_only=True):
     """One cause and how much of it there is.
 
-    kind      "mass", "gain" (relative), "friction" (N m s/rad), "dry_friction" (N m) or "encoder_zero" (rad); per m for
-              sliding joints
+    kind      "mass", "gain" (relative), "friction" (N m s/rad), "dry_friction" (N m), "encoder_zero" (rad), per m for
+              sliding joints, or "backlash" (s that the joint is free after each change of sign of its effort)
     of        the body or joint
     value     of the real robot less the model's; `sigma` its standard deviation, 20 independent samples a second
     share     rms of the efforts that it makes up / rms of the measured efforts, in the joint where that is largest
@@ -193,6 +195,9 @@ def explain(efforts: Efforts, measured: Stream, applied: Applied | None = None) 
         weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
         columns = dict(_regressors(efforts, [band(each) for each in (motion.q, motion.v, motion.a)], effort))
         _drop_noisy_gains(columns, residual, effort)
+        driven = actuated(efforts.mechanism, efforts.names)
+        for joint, column in play_columns(motion.time, motion.effort, driven, residual, band):
+            columns["backlash", efforts.names[joint]] = column
         search = _Search(residual, columns, weights, motion.independent * residual.shape[1])
         causes, explained = search.causes(sizes)
         for cause in causes:

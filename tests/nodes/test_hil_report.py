@@ -227,3 +227,18 @@ def test_of_mass_friction_and_gain_the_one_that_a_robot_has_is_named_alone(
     code, verdict = report(capsys, "hil_robot.mcap")
     assert (code, named(verdict)) == (1, [(kind, "joint_2")])
     assert verdict["findings"][0]["value"] == pytest.approx(value, rel=0.05)
+
+
+@pytest.mark.parametrize(("play", "failed"), [(0.05, True), (0.0, False)])
+def test_play_in_a_gear_is_named_by_how_long_the_joint_is_free(
+    play: float, failed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["sim.step_ms=2", "trajectory.every=5", "hardware.sample_hz=250", f"hardware.backlash.joint_2={play}"]
+    hil = load_plan(ROOT / "launch/hil_robot.toml", settings)
+    with compose(hil) as composition:
+        composition.run()
+    code, verdict = report(capsys, "hil_robot.mcap")
+    assert (code, named(verdict)) == ((1, [("backlash", "joint_2")]) if failed else (0, []))
+    if failed:  # at 1 rad/s it takes 50 ms to cross all of it
+        assert 0.035 < verdict["findings"][0]["value"] < 0.055
+        assert "play in the gear of joint_2: it moves free for " in verdict["findings"][0]["text"]
