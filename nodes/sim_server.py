@@ -67,7 +67,7 @@ class SimServer:
         self._state_every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
         self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
-        self._watchdog_s = sim.watchdog_s
+        self._step_s, self._watchdog_s = sim.step_s, sim.watchdog_s
         self.actuation = Actuation(system.mechanism, sim.step_s, self._watchdog_s, hold=sim.safe_mode == "hold")
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._news = CommandNews(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
@@ -84,7 +84,7 @@ class SimServer:
         self.pace = Pace()
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
-        self._measured: tuple[Any, ...] | None = None
+        self._measured: tuple[Any, Any] | None = None
 
     @property
     def tick(self) -> int:
@@ -129,7 +129,7 @@ class SimServer:
             self._say("event", Event(kind="diverged", detail=error.line))
             raise
         self._measured = None
-        self._clock += self.plan.sim.step_s / (max(self.speed, 1.0) if self._realtime else 1.0)
+        self._clock += self._step_s / (max(self.speed, 1.0) if self._realtime else 1.0)
         for change in sim.take_events():
             event = Event(kind=change.kind, energy=float(change.energy), part=change.part)
             event.source, event.target = change.source, change.target
@@ -141,7 +141,7 @@ class SimServer:
         if tick % self._state_every == 0:  # last: an answer is waited for, and nothing more is to be done
             self._say_state()
         elif self.milestones.pending:
-            self.milestones.see(sim.time, sim.joints()[0].tolist())
+            self.milestones.see(sim.time, sim.readings.position)
         if self.steps_left:
             self.steps_left -= 1
         if tick == self._last_tick:
@@ -175,19 +175,21 @@ class SimServer:
                 self.tell(news.refused(source, reason, self.time))
             else:
                 news.taken(source)
-        self.tell(news.departures(self.time))
+        if news.gone or news.cut:
+            self.tell(news.departures(self.time))
         if self._watchdog_s is not None:
-            self.tell(news.silent(source, self.time) for source in actuation.watch(joints, self._clock))
+            for source in actuation.watch(joints, self._clock):
+                self.tell([news.silent(source, self.time)])
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
         efforts = actuation.efforts(joints)
         if efforts is not None:
-            self.simulation.set_effort(efforts)
+            self.simulation.drive(efforts)
 
-    def _joints(self) -> tuple[Any, ...]:
-        """Positions, velocities and efforts of the joints now: computed once per tick."""
+    def _joints(self) -> tuple[Any, Any]:
+        """Positions and velocities of the joints now: computed once per tick."""
         if self._measured is None:
-            self._measured = self.simulation.joints()
+            self._measured = self.simulation.readings.motion()
         return self._measured
 
     def _too_old(self, command: JointCommand) -> str:
@@ -358,32 +360,19 @@ class SimServer:
             self._say("event", event)
 
     def _say_state(self) -> None:
-        sim = self.simulation
-        position, velocity, effort = self._joints()
-        self.actuation.joints.see(position)
-        phi, phidot = sim.violation()
-        energy = sim.energy()
-        drift = abs(energy - self._energy_at_start)
+        told, now = self.simulation.readings.all(), self.simulation.time
+        self.actuation.joints.see(told.position)
+        drift = abs(told.energy - self._energy_at_start)
         if drift > self._energy_drift:
             self._energy_drift = drift
-        state = RobotState(
-            timestamp=sim.time,
-            name=self._names,
-            position=position.tolist(),
-            velocity=velocity.tolist(),
-            effort=effort.tolist(),
-            phi=phi,
-            phidot=phidot,
-            energy=energy,
-            outputs=sim.outputs(),
-        )
+        state = RobotState(timestamp=now, name=self._names, **told._asdict())
         topic = self._topics["state"]
         seq = self._stamper.stamp(topic, state)
         payload = encode(state, topic)
         self.round_trips.sent(seq)
         self.out(topic, payload)
         if self.milestones.pending:
-            self.milestones.see(state.timestamp, state.position)
+            self.milestones.see(now, told.position.__getitem__)
 
     def _say_poses(self) -> None:
         p, quaternion = self.simulation.poses()

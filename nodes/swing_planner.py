@@ -15,7 +15,8 @@ import numpy as np
 
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import Message, RobotState, SwingPlan, SwingProgress
-from robots.gibbon.beliefs import beliefs_of
+from robots.gibbon.beliefs import beliefs_of, limit_of
+from robots.gibbon.limits import check_gait, check_hanging, check_limit, end_of_line
 from robots.gibbon.pilot import HANDS, Gait, Hand, Measured, Pilot, Swing, elbow_of_robot
 from robots.registry import build
 from sim_core.mechanism import Mechanism
@@ -23,6 +24,7 @@ from sim_core.mechanism import Mechanism
 OUTPUTS = tuple(f"hand_{hand}_{what}" for hand in HANDS for what in ("x", "z", "vx", "vz", "grips"))
 BODIES = ("trolley", "hand_a", "arm_a", "arm_b", "hand_b")
 PATH_POINTS = 40
+MAY_BE_ZERO = ("settle_ms", "above_mm", "trunk_stiffness", "trunk_damping")
 
 
 class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -53,7 +55,7 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
             value = getattr(self, name)
             if name in ("robot", "parameters"):
                 continue
-            if not (math.isfinite(value) and (value > 0.0 or (value == 0.0 and name in ("settle_ms", "above_mm")))):
+            if not (math.isfinite(value) and (value > 0.0 or (value == 0.0 and name in MAY_BE_ZERO))):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
 
 
@@ -67,9 +69,14 @@ class SwingPlanner(Node):
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
         mechanism = believed(params, plan, plan["sim"]["robot"])
-        lengths = [link.length for link in beliefs_of(mechanism).links]
-        if not params.step < 0.98 * sum(lengths):
-            raise ValueError(f"step is {params.step} m; the arms reach {0.98 * sum(lengths):.3g} m at most")
+        period = 1e-3 * params.rollout_step_ms
+        check_limit(mechanism, params.torque_limit, limit_of(mechanism, "elbow"))
+        check_gait(mechanism, params.step, params.closing, period)
+        check_hanging(mechanism, params.trunk_stiffness, params.trunk_damping, period)
+        if "trunk" in joints_of(mechanism):
+            robot = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
+            if "trunk" not in joints_of(robot):
+                raise ValueError(f"the model has a trunk, and the robot's joints are {', '.join(joints_of(robot))}")
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
@@ -145,13 +152,9 @@ def believed(params: SwingPlannerParams, plan: Mapping[str, Any], robot: str) ->
     return mechanism
 
 
-def end_of_line(mechanism: Mechanism) -> float:
-    """m along the line, beyond which no hand shall grip."""
-    if mechanism.beams:
-        beam = mechanism.beams[0]
-        return beam.origin[0] + beam.length - 0.5
-    given = mechanism.parameters
-    return (given["bars"] - 0.5) * given["spacing"]
+def joints_of(mechanism: Mechanism) -> list[str]:
+    """The joints that move."""
+    return [joint.name for joint in mechanism.joints if joint.kind != "fixed"]
 
 
 def measurement(state: RobotState) -> Measured:

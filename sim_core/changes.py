@@ -9,6 +9,7 @@ from sim_core.flexible.description import BeamContact
 from sim_core.guards import Beyond, Commanded, Condition, Guard, Pushed, Sinking, Window
 from sim_core.mechanism import GROUND, Anchored, Mechanism
 from sim_core.outputs import ForceOutput, HoldingOutput
+from sim_core.quantities import Tunable, value_of
 
 
 def check_changes(mechanism: Mechanism, owner: str) -> None:
@@ -75,6 +76,12 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
             raise InvalidMechanism(f"{where}: a command must be above or upto a number; neither is given")
     elif isinstance(condition, Window):
         _check_captured(mechanism, [aim.constraint for aim in condition.aims], where)
+        for name, number in (("gap", condition.gap), ("speed", condition.speed)):
+            if not value_of(number) > 0.0:
+                known = f" ({number.name})" if isinstance(number, Tunable) else ""
+                raise InvalidMechanism(
+                    f"{where}: the window's {name}{known} is {value_of(number)}; nothing is caught unless it is above 0"
+                )
         for aim in condition.aims:
             if aim.spacing < 0.0 or aim.count < 1:
                 raise InvalidMechanism(

@@ -9,20 +9,29 @@ simulation.set_effort(servos.efforts(position, velocity))     # before each step
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sim_core.errors import InvalidRequest, UnknownName, require_finite
 from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
-from sim_core.servo_kernels import EFFORT, POSITION, servo_efforts
+from sim_core.servo_kernels import EFFORT, POSITION, servo_efforts, take_commands
 
 MODES = ("effort", "velocity", "position")
 KEYS = ("mode", "value", "target")
 MOST_KNOWN = 64  # lists of names whose places are remembered
 ROUNDING = 1e-6  # rad or m
-Known = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Known(NamedTuple):
+    """Actuators that are named together: their places, between what their commands lie, and how values are taken."""
+
+    places: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    value: np.ndarray  # what `take` cuts to the limits and takes
+    take: BoundKernel
 
 
 class Servos:
@@ -88,7 +97,8 @@ class Servos:
         `position` (n_joints,) is where the joints are, `velocity` how they move, None for at rest. InvalidRequest for a
         mode or name that is not, or a number that is not finite; then nothing changes. The result serves `again`.
         """
-        known = index, _, _ = self._known.get((mode, *names)) or self._recognized(mode, names)
+        known = self._known.get((mode, *names)) or self._recognized(mode, names)
+        index = known.places
         self._check(mode, len(index), values)
         if mode != "effort":
             moving = mode == "position" and velocity is not None
@@ -102,7 +112,7 @@ class Servos:
 
     def again(self, mode: str, known: Known, values: Sequence[float]) -> None:
         """New values for actuators whose last command was of this mode too: what `command` does, for less."""
-        self._check(mode, len(known[0]), values)
+        self._check(mode, len(known.value), values)
         self._take(known, values)
 
     def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
@@ -110,7 +120,7 @@ class Servos:
 
         `known` is what `command` gave back for these names.
         """
-        _, lower, upper = known
+        lower, upper = known.lower, known.upper
         wanted = np.array(values, dtype=float)
         off = (wanted < lower - ROUNDING) | (wanted > upper + ROUNDING)
         if not off.any():
@@ -126,16 +136,18 @@ class Servos:
         require_finite(self._robot, mode, values)
 
     def _take(self, known: Known, values: Sequence[float]) -> None:
-        index, lower, upper = known
-        self._value[index] = _clip(np.array(values, dtype=float), lower, upper)
+        known.value[:] = values
+        known.take()
 
     def _recognized(self, mode: str, names: Sequence[str]) -> Known:
         """Where the actuators are, and between what their commands lie; a controller names the same again and again."""
         if reason := self.objection(mode, names):
             raise InvalidRequest(reason)
         index = np.array([self.names.index(name) for name in names], dtype=int)
-        lower, upper = self._ranges[MODES.index(mode)]
-        found = index, lower[index], upper[index]
+        lower, upper = (np.array(limit[index]) for limit in self._ranges[MODES.index(mode)])
+        value, given = np.zeros(len(index)), np.array([len(index)], dtype=float)
+        take = BoundKernel(take_commands.address, [given, index.astype(float), lower, upper, value], [self._value])
+        found = Known(index, lower, upper, value, take)
         if len(self._known) < MOST_KNOWN:
             self._known[mode, *names] = found
         return found
@@ -170,10 +182,14 @@ class Servos:
         Moves the targets on by one step: call it once per step.
         """
         if not self.busy:
-            return self._value.copy()
+            return self.commanded()
         self._position[:], self._velocity[:] = position, velocity
         self._step()
         return self._effort.copy()
+
+    def commanded(self) -> np.ndarray:
+        """The same while no servo is busy: efforts (n_u,) as they were commanded, wherever the joints are."""
+        return self._value.copy()
 
     def reset(self, effort: np.ndarray | None = None) -> None:
         """Every actuator gives this effort (n_u,), by default that of the start."""
@@ -202,6 +218,8 @@ class Servos:
             if reason := self.objection(MODES[int(mode)], [name]):
                 raise InvalidRequest(f"servos: {reason}")
         self._mode[:], self._value[:], self._target[:] = (values[key] for key in KEYS)
+        given = self._mode == EFFORT
+        self._value[given] = _clip(self._value, *self._ranges[EFFORT])[given]
         self.busy = bool(self._mode.any())
 
 

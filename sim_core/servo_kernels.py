@@ -1,4 +1,4 @@
-"""The compiled part of the actuators' loops: efforts of one step, and the sums that loads are reported from.
+"""The compiled part of the actuators' loops: commands, efforts of one step, what loads and excursions are told from.
 
 Compiled because a server that wakes every millisecond finds its caches cold, and pays for every line of Python twice.
 """
@@ -42,8 +42,24 @@ def servo_efforts(given, told):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def add_loads(given, sums):  # type: ignore[no-untyped-def]
-    """One more step with an effort: given [n], effort; sums: largest square, sum of squares of each."""
+    """So many more steps with an effort: given [n, steps], effort; sums: largest square, sum of squares of each."""
+    steps = given[0][1]
     for k in range(int(given[0][0])):
         square = given[1][k] * given[1][k]
         sums[0][k] = max(sums[0][k], square)
-        sums[1][k] += square
+        sums[1][k] += steps * square
+
+
+@native_function(SIGNATURE)
+def take_commands(given, told):  # type: ignore[no-untyped-def]
+    """Commanded values into the row of all actuators: given [n], place, lower, upper, value of each; told: the row."""
+    for k in range(int(given[0][0])):
+        told[0][int(given[1][k])] = min(max(given[4][k], given[2][k]), given[3][k])
+
+
+@native_function(SIGNATURE)
+def widen(given, told):  # type: ignore[no-untyped-def]
+    """Ranges that hold these numbers too: given [n], numbers; told: lowest, highest of each."""
+    for k in range(int(given[0][0])):
+        told[0][k] = min(told[0][k], given[1][k])
+        told[1][k] = max(told[1][k], given[1][k])

@@ -34,7 +34,9 @@ from sim_core.integrators.workspace import (
     Workspace,
 )
 from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
+from sim_core.readings import Readings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
@@ -51,6 +53,7 @@ class Simulation:
     step_s      seconds per tick
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name
+    readings    what it tells of the joints, and all at once, for less than one by one
     Warns: StabilityWarning when the gains cannot be stable at this step, StartWarning when the start is off the rows
     """
 
@@ -80,7 +83,8 @@ class Simulation:
         self._w = Workspace(system, self.stepper.stages, gains, memory, self.stepper.memory_size(system.n_q))
         self._calls = Calls(system, self._w)
         self._law = self._law_row()
-        self._loop, self._arguments = self.stepper.loop(), self.stepper.arguments(system)
+        self._loop = self.stepper.loop()
+        self._given = self._w.memory, self._calls.table, self._law, *self.stepper.arguments(system)
         self._bind_what_it_tells()
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
@@ -89,27 +93,14 @@ class Simulation:
         self._warn_if_open()
 
     def _bind_what_it_tells(self) -> None:
-        system, w = self.system, self._w
-        state, n_bodies = [w.t, w.q, w.v, w.u, w.p], len(system.mechanism.bodies)
-
-        def bound(kernel: str, *sizes: int) -> tuple[BoundKernel, list[np.ndarray]]:
-            out = [np.zeros(size) for size in sizes]
-            return system.bind(kernel, state, out), out
-
-        self._wraps = np.array(system.wraps, dtype=int)
-        drives = [(k, system.joint_names.index(a.joint)) for k, a in enumerate(system.mechanism.actuators) if a.joint]
-        self._driven = np.zeros((len(system.joint_names), system.n_u))  # which actuator drives which joint
-        for k, joint in drives:
-            self._driven[joint, k] = 1.0
+        system, w, n_bodies = self.system, self._w, len(self.system.mechanism.bodies)
+        self.readings = Readings(system, w, int(self._law[LAW_HOLONOMIC]), int(self._law[LAW_ROWS]))
         limits = [np.inf if a.effort_limit is None else a.effort_limit for a in system.mechanism.actuators]
         self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
-        self._bound_joints, self._joint_arrays = bound("joints", *2 * [len(system.joint_names)])
-        self._bound_energy, self._energy_arrays = bound("energy", 2)
-        self._bound_outputs, self._output_arrays = bound("outputs", len(system.output_names))
-        self._bound_poses, self._pose_arrays = bound("poses", 3 * n_bodies, 9 * n_bodies)
+        self._pose_arrays = [np.zeros(3 * n_bodies), np.zeros(9 * n_bodies)]
+        self._bound_poses = system.bind("poses", [w.t, w.q, w.v, w.u, w.p], self._pose_arrays)
         self._quaternions, rotations = np.zeros(4 * n_bodies), [np.array([float(n_bodies)]), self._pose_arrays[1]]
         self._bound_quaternions = BoundKernel(quaternions.address, rotations, [self._quaternions])
-        self._bound_residual = system.bind("residual", state, [w.phi, w.phidot])
 
     def _law_row(self) -> np.ndarray:
         rows, w = self.system.configurations[0], self._w
@@ -133,10 +124,7 @@ class Simulation:
         """Take n steps. Raises SimulationDiverged with the last states written to a file."""
         left = n
         while left > 0:
-            law, table = self._law, self._calls.table
-            status, taken, guard = self._loop(
-                left, self.step_s, self._tick, self._w.memory, table, law, *self._arguments
-            )
+            status, taken, guard = self._loop(left, self.step_s, self._tick, *self._given)
             self._tick += taken
             left -= taken
             if status == EVENT:
@@ -146,8 +134,10 @@ class Simulation:
 
     def warm_up(self) -> None:
         """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
+        arguments = 0, self.step_s, self._tick, *self._given
         with self.stepper.loading():
-            self._loop(0, self.step_s, self._tick, self._w.memory, self._calls.table, self._law, *self._arguments)
+            self._loop(*arguments)
+        self._loop = entry(self._loop, *arguments)
 
     def advance(self, seconds: float) -> None:
         """Take as many steps as `seconds` has; they must be a whole number, to a thousandth of a step."""
@@ -310,6 +300,10 @@ class Simulation:
         require_finite(self.system.mechanism.name, "effort", values.tolist())
         self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))
 
+    def drive(self, effort: np.ndarray) -> None:
+        """`set_effort` for less: an array (n_u,) of finite efforts within the limits, as servos give them."""
+        self._change(self._w.u, effort)
+
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
         self._parameters = self._with_parameters(parameters)
@@ -345,10 +339,7 @@ class Simulation:
 
     def violation(self) -> tuple[float, float]:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""
-        w, law = self._w, self._law
-        self._bound_residual()
-        phi, phidot = w.phi[: law[LAW_HOLONOMIC]].tolist(), w.phidot[: law[LAW_ROWS]].tolist()
-        return float(sum(map(abs, phi))), float(sum(map(abs, phidot)))
+        return self.readings.violation()
 
     def peak_violation(self) -> tuple[float, float]:
         """The largest |Phi|_1 and |Phidot|_1 of every step since the reset, the last included."""
@@ -356,25 +347,15 @@ class Simulation:
 
     def energy(self) -> float:
         """Kinetic plus potential energy, J."""
-        self._bound_energy()
-        return float(sum(self._energy_arrays[0].tolist()))
+        return self.readings.energy()
 
     def outputs(self) -> dict[str, float]:
         """The mechanism's named outputs; angles unwrapped."""
-        self._bound_outputs()
-        values = self._output_arrays[0].copy()
-        for output, place in self.system.output_wraps:
-            values[output] += 2 * np.pi * self._w.turns[place]
-        return dict(zip(self.system.output_names, values.tolist(), strict=True))
+        return self.readings.outputs()
 
     def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Position (relative, unwrapped), velocity and applied effort of the declared joints, in their order."""
-        self._bound_joints()
-        position, velocity = self._joint_arrays[0].copy(), self._joint_arrays[1].copy()
-        effort = self._driven @ self._w.u
-        if len(self._wraps):
-            position[self._wraps] += 2 * np.pi * self._w.turns[: len(self._wraps)]
-        return position, velocity, effort
+        return *self.readings.motion(), self.readings.effort()
 
     def poses(self) -> tuple[np.ndarray, np.ndarray]:
         """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.changes import check_changes
@@ -81,16 +82,22 @@ def _check_unique(names: Sequence[str], kind: str, owner: str) -> None:
         raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}")
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """What the fields of a kind of item hold; worked out once, as that takes longer than all the checks."""
+    return get_type_hints(kind)
+
+
 def _check_choices(item: Any, where: str) -> None:
     """Fields that take one of a few words."""
-    for name, hint in get_type_hints(type(item)).items():
+    for name, hint in _hints(item.__class__).items():
         words = get_args(hint)
         if words and all(isinstance(word, str) for word in words) and getattr(item, name) not in words:
             raise InvalidMechanism(f"{where}: {name} is {getattr(item, name)!r}; it must be one of {', '.join(words)}")
 
 
 def _check_numbers(item: Any, where: str) -> None:
-    hints = get_type_hints(type(item))
+    hints = _hints(item.__class__)
     for field in dataclasses.fields(item):
         _check_shape(getattr(item, field.name), hints[field.name], f"{where}: {field.name}")
         for number in _numbers(getattr(item, field.name)):

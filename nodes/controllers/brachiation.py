@@ -17,6 +17,7 @@ import numpy as np
 from nodes.controllers.take_over import TakeOver
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
+from robots.registry import build
 
 HANDS = ("a", "b")
 ACTUATORS = ["elbow", "grip_a", "grip_b"]
@@ -45,6 +46,17 @@ class Brachiation(Node):
     listens = {"state": RobotState, "plan": SwingPlan, "event": Event}
     speaks = {"command": JointCommand, "swing": SwingProgress}
     Params = BrachiationParams
+
+    @classmethod
+    def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
+        from robots.gibbon.limits import check_hanging, check_limit
+
+        mechanism = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
+        if any(actuator.joint == "elbow" for actuator in mechanism.actuators):
+            check_limit(mechanism, params.torque_limit)
+            sim = plan["sim"]
+            period = 1.0 / (sim.get("rate_hz") or 1e3 / sim["step_ms"])
+            check_hanging(mechanism, params.trunk_stiffness, params.trunk_damping, period)
 
     @classmethod
     def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:

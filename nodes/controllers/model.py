@@ -102,14 +102,18 @@ class ModelController(Node, ABC):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
-        self._take_over = TakeOver(context)
-        self._given = np.zeros(0)  # efforts when it took over
         self._prepare(context.params)
-        self._begin()
+        self._arrive()
         self._warm_up()
-        self._take_over = TakeOver(context)
-        self._begin()
+        self._arrive()
         return None
+
+    def _arrive(self) -> None:
+        """Know of no run yet."""
+        self._take_over = TakeOver(self._context)
+        self._given = np.zeros(0)  # efforts when it took over
+        self._expected = ExpectedJoints(self._context, self._model.names)
+        self._begin()
 
     def _warm_up(self) -> None:
         """Answer the state that the model starts in, unheard: the first answer then takes no longer than the others."""
@@ -117,7 +121,6 @@ class ModelController(Node, ABC):
         start = RobotState(name=names, position=list(self._model.mechanism.initial_q), velocity=[0.0] * len(names))
         if self._expected.are_in(start):
             self._answer(start)
-        self._expected = ExpectedJoints(self._context, names)  # the robot of this plan is not met yet
 
     def on_parameters(self, params: Any) -> Outgoing:
         self._prepare(params)

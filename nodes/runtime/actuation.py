@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from sim_core.mechanism import Mechanism
 from sim_core.servo import Known, Servos
 from sim_core.servo_kernels import add_loads
 
-Joints = Callable[[], tuple[Any, ...]]  # positions and velocities of the joints
+Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints
 
 
 class Actuation:
@@ -42,6 +43,7 @@ class Actuation:
         self._granted: dict[str, tuple[str, list[str], Known]] = {}  # what a node last commanded, and still may
         self._watchdog_s, self._hold = watchdog_s, hold
         self._watchdogs: dict[str, Watchdog] = {}
+        self._heard_at = math.inf  # no watchdog has heard its node before this
         self._taken: dict[str, int] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._loads = Loads(mechanism)
@@ -74,6 +76,7 @@ class Actuation:
             watchdog = self._watchdogs.get(source)
             if watchdog is None:
                 watchdog = self._watchdogs[source] = Watchdog(self._watchdog_s, now)
+                self._heard_at = min(self._heard_at, now)
             watchdog.hear(now)
         return ""
 
@@ -109,6 +112,8 @@ class Actuation:
     def watch(self, joints: Joints, now: float) -> list[str]:
         """Make the actuators of nodes that have been silent too long safe; those nodes."""
         found: list[str] = []
+        if self._watchdog_s is None or now - self._heard_at <= self._watchdog_s:  # none can trip: most steps end here
+            return found
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
         for source in silent:
             del self._watchdogs[source]
@@ -119,16 +124,17 @@ class Actuation:
                 self.trips += 1
                 self.changed = True
                 found.append(source)
+        self._heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
         return found
 
     def efforts(self, joints: Joints) -> np.ndarray | None:
         """The efforts of the step that comes now, None for those of the last; call it once per step."""
         efforts = None
         if self.changed or self.servos.busy:
-            position, velocity, *_ = joints()
-            self._loads.effort[:] = efforts = self.servos.efforts(position, velocity)
+            efforts = self.servos.efforts(*joints()) if self.servos.busy else self.servos.commanded()
+            self._loads.change(efforts)
             self.changed = False
-        self._loads.step()
+        self._loads.steps += 1
         return efforts
 
     def moved(self, effort: np.ndarray, servos: dict[str, Any] | None = None) -> None:
@@ -138,6 +144,7 @@ class Actuation:
         else:
             self.servos.from_plain(servos)
         self._watchdogs.clear()
+        self._heard_at = math.inf
         self.safe.clear()
         self._granted.clear()
         self._loads.clear(effort)
@@ -156,29 +163,40 @@ class Actuation:
 
 
 class Loads:
-    """Peak and root mean square of each actuator's effort over the steps since the last reset or restore."""
+    """Peak and root mean square of each actuator's effort over the steps since the last reset or restore.
+
+    steps  since then; whoever takes a step counts it
+    """
 
     def __init__(self, mechanism: Mechanism) -> None:
         self._actuators = mechanism.actuators
         n = len(self._actuators)
-        self.effort, self._largest_square, self._squares = np.zeros((3, n))
-        size = np.array([n], dtype=float)
-        self._add = BoundKernel(add_loads.address, [size, self.effort], [self._largest_square, self._squares])
-        self.clear(self.effort)
+        self._effort, self._largest_square, self._squares = np.zeros((3, n))
+        self._given = np.array([n, 0.0])
+        self._add = BoundKernel(add_loads.address, [self._given, self._effort], [self._largest_square, self._squares])
+        self.clear(self._effort)
 
     def clear(self, effort: np.ndarray) -> None:
         """Count from here; `effort` holds until another is set."""
-        self.effort[:], self._largest_square[:], self._squares[:] = effort, 0.0, 0.0
-        self._steps = 0
+        self._effort[:], self._largest_square[:], self._squares[:] = effort, 0.0, 0.0
+        self.steps = self._added = 0
 
-    def step(self) -> None:
-        """One step with the present effort."""
-        self._add()
-        self._steps += 1
+    def change(self, effort: np.ndarray) -> None:
+        """This is the effort from the next step on."""
+        self._add_steps()
+        self._effort[:] = effort
+
+    def _add_steps(self) -> None:
+        """Add up the steps since the effort changed."""
+        if self.steps > self._added:
+            self._given[1] = self.steps - self._added
+            self._add()
+            self._added = self.steps
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
         """{actuator: peak and rms effort, its limit (None without one) and unit}."""
-        rms = np.sqrt(self._squares / max(self._steps, 1))
+        self._add_steps()
+        rms = np.sqrt(self._squares / max(self.steps, 1))
         return {
             actuator.name: {
                 "peak": float(peak),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
+from sim_core.servo_kernels import widen
 
 TOLERANCE = 0.01  # of a joint's range: a servo that holds a joint at its limit swings about it
 
@@ -16,17 +19,20 @@ class Excursions:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self._joints = mechanism.moving_joints
-        self._lowest, self._highest = np.zeros((2, len(self._joints)))
+        n = len(self._joints)
+        self._position, self._lowest, self._highest = np.zeros((3, n))
+        given = [np.array([n], dtype=float), self._position]
+        self._widen = BoundKernel(widen.address, given, [self._lowest, self._highest])
         self.clear()
 
     def clear(self) -> None:
         """Count from here."""
         self._lowest[:], self._highest[:] = np.inf, -np.inf
 
-    def see(self, position: np.ndarray) -> None:
-        """Positions of the joints now, (n_joints,)."""
-        np.minimum(self._lowest, position, out=self._lowest)
-        np.maximum(self._highest, position, out=self._highest)
+    def see(self, position: Sequence[float]) -> None:
+        """Positions of the joints now, n_joints of them."""
+        self._position[:] = position
+        self._widen()
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
         """{joint that left its limits: its farthest position, lower and upper (None without one), unit}."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import threading
 from collections.abc import Callable, Container, Iterable, Mapping
 
@@ -45,6 +46,9 @@ class Links:
         self._ignore = ignore
         self._offered: list[NodeEntry] | None = None
         self._guard = threading.Lock()
+        self._ears = select.epoll()
+        self._feeds: dict[int, Feed] = {}  # by what becomes readable when they may have something
+        self._flooded: set[int] = set()  # those that were not taken all of
 
     @property
     def ready(self) -> bool:
@@ -72,6 +76,7 @@ class Links:
         for source, feed in list(self.subscriber.feeds.items()):
             if wanted.get(source) != feed.endpoint:
                 poller.unregister(feed.socket)
+                self._forget(_descriptor(feed))
                 self.subscriber.disconnect(source)
                 gone.append(source)
         for source, endpoint in wanted.items():
@@ -92,6 +97,13 @@ class Links:
             log.warning("%s: does not listen to %s: %s", self._owner, source, error)
             return
         poller.register(feed.socket, zmq.POLLIN)
+        self._feeds[_descriptor(feed)] = feed
+        self._ears.register(_descriptor(feed), select.EPOLLIN)
+
+    def _forget(self, descriptor: int) -> None:
+        self._ears.unregister(descriptor)
+        del self._feeds[descriptor]
+        self._flooded.discard(descriptor)
 
     def drain(self, awake: Container[object], take: Callable[[Heard], None]) -> None:
         """Give `take` every message that is here on the sockets that polled as awake, in order."""
@@ -105,18 +117,33 @@ class Links:
             self._drain_rest(feed, take)
 
     def take_all(self, take: Callable[[Heard], None]) -> None:
-        """Give `take` what is here, in order, a flood bit by bit; costs a microsecond per publisher without any."""
+        """Give `take` what is here, in order, a flood bit by bit."""
+        self._flooded.clear()
         for feed in self.subscriber.feeds.values():
-            for _ in range(STALE_BACKLOG):
-                if not feed.has_more:  # asked first: a receive that finds nothing costs four times as much
-                    break
-                if (heard := feed.receive()) is not None:
-                    take((feed.source, *heard))
+            if feed.has_more:
+                self._take_from(feed, take)
 
-    @property
-    def descriptors(self) -> list[int]:
-        """What becomes readable when something may have arrived; only after `take_all` (libzmq signals edges)."""
-        return [int(feed.socket.getsockopt(zmq.FD)) for feed in self.subscriber.feeds.values()]
+    def take_new(self, take: Callable[[Heard], None], longest_s: float = 0.0) -> None:
+        """The same for what came since, or comes within so long; half a microsecond where nothing did.
+
+        libzmq signals edges: whatever polls the sockets in between has to take all.
+        """
+        if longest_s > 0.0 and not self._flooded:
+            select.select([self._ears], [], [], longest_s)
+        for descriptor, _ in self._ears.poll(0):
+            self._flooded.discard(descriptor)
+            self._take_from(self._feeds[descriptor], take)
+        for descriptor in list(self._flooded) if self._flooded else ():
+            self._flooded.discard(descriptor)
+            self._take_from(self._feeds[descriptor], take)
+
+    def _take_from(self, feed: Feed, take: Callable[[Heard], None]) -> None:
+        for _ in range(STALE_BACKLOG):
+            if (heard := feed.receive()) is not None:
+                take((feed.source, *heard))
+            if not feed.has_more:  # asked: a receive that finds nothing costs four times as much
+                return
+        self._flooded.add(_descriptor(feed))
 
     def _drain_rest(self, feed: Feed, take: Callable[[Heard], None]) -> None:
         backlog: list[Heard] = []
@@ -133,6 +160,12 @@ class Links:
     def close(self) -> None:
         """Listen no more."""
         self.subscriber.close()
+        self._ears.close()
+
+
+def _descriptor(feed: Feed) -> int:
+    """What becomes readable when something may have come to a feed that all was taken of."""
+    return int(feed.socket.getsockopt(zmq.FD))
 
 
 def _without_stale(backlog: list[Heard]) -> list[Heard]:

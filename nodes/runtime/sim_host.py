@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import select
 import threading
 import time
 from collections import deque
@@ -36,7 +35,7 @@ from nodes.wire.service import Request
 
 log = logging.getLogger("armswing.node")
 
-LONGEST_SLEEP_S = 0.05  # longer waits for a step are interrupted by calls
+LONGEST_SLEEP_NS = 50_000_000  # longer waits for a step are interrupted by calls
 SUBSCRIPTIONS_S = 0.01
 STEPS_IN_A_ROW = 8  # where nothing is paced, between two looks at what else there is to do
 STEP_REPLY_S = 1.5  # a call of `step` is answered by then, even if its steps take longer
@@ -59,7 +58,6 @@ class SimHost:
         self._links = Links(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
         self._poller = poller_of(self._wake, self._place.publisher.socket)
         self._nodes_changed = False
-        self._descriptors: list[int] = []
         self._ours = [f"{plan.sim.robot}/{name}" for name in server.speaks]
         self._nodes: list[NodeEntry] = []
         self._calls: deque[Request] = deque()
@@ -142,9 +140,8 @@ class SimHost:
         """Wait for the next deadline and take the steps that are due at it."""
         server = self._server
         pacer = self._cadence.at(server.speed, begins)
-        left_s = pacer.left_s
-        if left_s > LONGEST_SLEEP_S:
-            self._rest(left_s - LONGEST_SLEEP_S)
+        if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:
+            self._rest(left_s - 1e-9 * LONGEST_SLEEP_NS)
             return
         listens = server.tick % ROUND_TRIP_EVERY == 0 or pacer.period_ns > LONGEST_UNHEARD_NS
         try:
@@ -153,7 +150,7 @@ class SimHost:
             line = f'at t = {server.time:g} s {error}; deadline = "stop" ends the run'
             server.tell([Event(kind="late", detail=line)])
             raise DeadlineMissedError(line) from None
-        self._links.take_all(self._take_command)
+        self._links.take_new(self._take_command)
         for _ in range(self._cadence.batch):
             if server.runs:
                 server.step()
@@ -193,7 +190,6 @@ class SimHost:
             self._nodes_changed = False
             for source in self._links.update(self._poller):
                 self._server.forget(source)
-            self._descriptors = self._links.descriptors
         place, server = self._place, self._server
         if server.state != place.status.state:
             place.set_state(server.state, server.detail)
@@ -209,9 +205,8 @@ class SimHost:
 
     def _doze(self, longest_s: float) -> None:
         """Wait for a command, and take it the moment it comes."""
-        self._links.take_all(self._take_command)
-        if select.select(self._descriptors, [], [], longest_s)[0]:
-            self._links.take_all(self._take_timed_command)
+        self._links.take_new(self._take_command)
+        self._links.take_new(self._take_timed_command, longest_s)
 
     def _take_command(self, heard: Heard) -> None:
         if isinstance(heard[2], JointCommand):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nodes.runtime.clock import Durations
 from nodes.runtime.plan import Milestone
@@ -13,19 +13,22 @@ REMEMBERED = 1024  # states whose send time is kept
 
 
 class Watchdog:
-    """Trips when the commands of one node have been silent for `limit_s`, on a clock the caller reads."""
+    """Trips when the commands of one node have been silent for `limit_s`, on a clock the caller reads.
+
+    heard_at  when the last one came
+    """
 
     def __init__(self, limit_s: float, now: float) -> None:
         self._limit_s = limit_s
-        self._heard_at = now
+        self.heard_at = now
 
     def hear(self, now: float) -> None:
         """A command came."""
-        self._heard_at = now
+        self.heard_at = now
 
     def trips(self, now: float) -> bool:
         """Whether the silence has been too long."""
-        return now - self._heard_at > self._limit_s
+        return now - self.heard_at > self._limit_s
 
 
 def too_old(age_s: float, limit_s: float, speed: float) -> str:
@@ -75,13 +78,13 @@ class MilestoneWatch:
         self._since: dict[str, float] = {}
         self.pending = list(self._milestones)
 
-    def see(self, now: float, position: Sequence[float]) -> None:
-        """The joints' positions at simulation time `now`, rad."""
+    def see(self, now: float, position: Callable[[int], float]) -> None:
+        """The positions at simulation time `now`, rad, each by its joint's place."""
         for entry in self.pending[:]:
             milestone, joint = entry
             if milestone.after and self.reached[milestone.after] is None:
                 continue
-            off_deg = math.remainder(math.degrees(position[joint]) - milestone.target_deg, 360.0)
+            off_deg = math.remainder(math.degrees(position(joint)) - milestone.target_deg, 360.0)
             if abs(off_deg) > milestone.tolerance_deg:
                 self._since.pop(milestone.name, None)
                 continue

@@ -34,11 +34,12 @@ def count(results: Results, case: Any) -> int:
 def errors(results: Results, figure: Any, runs: Runs) -> None:
     """Hand-overs in a row over the errors of tension and of mass."""
     axis, spans = figure.subplots(), runs.spans
-    counts = np.array([count(results, case) for case in runs.grid]).reshape(len(spans.tensions), -1)
+    counts = np.array([min(count(results, case), spans.wanted) for case in runs.grid]).reshape(len(spans.tensions), -1)
     drawn = axis.imshow(counts.T, cmap="viridis", vmin=0, vmax=spans.wanted, origin="lower", aspect="auto")
     for (i, j), value in np.ndenumerate(counts):
         light = value > spans.wanted / 2
         axis.text(i, j, str(value), ha="center", va="center", color=INK if light else "white", fontweight="bold")
+    axis.grid(visible=False)
     axis.set_xticks(range(len(spans.tensions)), [f"{100 * error:+.0f} %" for error in spans.tensions])
     axis.set_yticks(range(len(spans.masses)), [f"{100 * error:+.0f} %" for error in spans.masses])
     axis.set(xlabel="tension beside that believed", ylabel="mass of the arms beside that believed")
@@ -49,6 +50,6 @@ def damping(results: Results, figure: Any, runs: Runs) -> None:
     """Hand-overs in a row over the cable's damping."""
     axis = figure.subplots()
     labels = [f"{case.damping:g}" for case in runs.damped]
-    axis.bar(labels, [count(results, case) for case in runs.damped], color=BLUE, width=0.6)
+    axis.bar(labels, [min(count(results, case), runs.spans.wanted) for case in runs.damped], color=BLUE, width=0.6)
     axis.axhline(runs.spans.wanted, color=MUTED, lw=0.9, ls=(0, (4, 3)))
     axis.set(xlabel="damping ratio of the cable, of that believed", ylabel="hand-overs in a row")

@@ -14,7 +14,7 @@ import zmq
 from nodes.wire.codec import WireError, decode, encode
 from nodes.wire.messages import Message
 from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import MORE, NOBLOCK, RCVMORE, Claim, connect, is_readable, make_socket
+from nodes.wire.sockets import MORE, NOBLOCK, Claim, connect, is_readable, make_socket
 from nodes.wire.stamp import Arrivals, Stamper
 from nodes.wire.topics import lookup
 
@@ -143,19 +143,20 @@ class Feed:
         socket = self.socket
         for _ in range(BATCH):
             try:
-                frame = socket.recv(NOBLOCK)
+                topic = socket.recv(NOBLOCK, False)  # as a frame, which knows whether more follow: asking costs more
             except zmq.Again:
                 return None
-            if not socket.getsockopt(RCVMORE):
+            frame = topic.bytes
+            if not topic.more:
                 self._refusals.refuse(_shown(frame), "a topic without a payload")
                 continue
-            payload = socket.recv()
-            if socket.getsockopt(RCVMORE):
-                while socket.getsockopt(RCVMORE):
-                    socket.recv()
+            payload = socket.recv(0, False)
+            if payload.more:
+                while socket.recv(0, False).more:
+                    pass
                 self._refusals.refuse(_shown(frame), "more than two frames")
                 continue
-            heard = self._understand(frame, payload)
+            heard = self._understand(frame, payload.bytes)
             if heard is not None:
                 return heard
         return None

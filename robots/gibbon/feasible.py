@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from robots.gibbon import parameters as numbers
 from robots.gibbon.parameters import GRAVITY, Robot
 from sim_core.errors import InvalidRequest
@@ -13,7 +15,11 @@ WHO = "robot 'gibbon'"
 
 
 def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
-    """Refuse a spacing that no hand reaches, and an elbow that cannot hold its lighter arm out level."""
+    """Refuse a spacing that no hand reaches, and an elbow that cannot hold its lighter arm out level.
+
+    The swinging arm is brought up to the line with about that torque: a little above it robots swing on, a fifth below
+    it none gets a hand to the line.
+    """
     a, b = robot.arm_a.length, robot.arm_b.length
     if not NEAREST * (a + b) <= spacing < a + b:
         raise InvalidRequest(
@@ -23,9 +29,15 @@ def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
     least = min(torques_to_hold(robot))
     if torque_limit < least:
         raise InvalidRequest(
-            f"{WHO}: torque_limit is {torque_limit:g} N m; the elbow needs {least:.3g} N m at least to hold an arm out "
-            "level"
+            f"{WHO}: torque_limit is {torque_limit:g} N m; the elbow needs {rounded_up(least)} N m at least to hold an "
+            f"arm of {min(robot.arm_a.mass, robot.arm_b.mass):.3g} kg out level"
         )
+
+
+def rounded_up(value: float) -> str:
+    """A number in three digits, not below it."""
+    size = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.ceil(value / size - 1e-9) * size:.10g}"
 
 
 def torques_to_hold(robot: Robot) -> tuple[float, float]:
@@ -46,13 +58,30 @@ def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
         )
 
 
-def check_cable(cable: Beam, start_x: float, spacing: float, start: str) -> None:
-    """Refuse a tension and modes that the cable does not take, and a start beyond its ends."""
+def check_cable(robot: Robot, cable: Beam, width: float, start_x: float, spacing: float, start: str) -> None:
+    """Refuse tension, damping and modes that the cable does not take, hands too wide, and a start beyond its ends."""
     tension, (lowest, highest) = value_of(cable.tension), numbers.TENSIONS
     if not lowest <= tension <= highest:
         raise InvalidRequest(
             f"{WHO}: tension is {tension:g} N; from {lowest:g} N, below which the cable sags too steeply for small "
             f"slopes, to {highest:g} N are feasible"
+        )
+    # the sag in the middle under the cable's weight and the robot's, as a string
+    weight, l = GRAVITY * robot.mass, cable.length
+    needed = (cable.mass_per_length * GRAVITY * l**2 / 8 + weight * l / 4) / numbers.DEEPEST
+    if tension < needed:
+        raise InvalidRequest(
+            f"{WHO}: tension is {tension:g} N; with a robot of {robot.mass:.3g} kg it takes {rounded_up(needed)} N, or "
+            f"the cable hangs deeper than {numbers.DEEPEST:g} m"
+        )
+    if not value_of(cable.damping_ratio) < 1.0:
+        raise InvalidRequest(
+            f"{WHO}: damping_ratio is {value_of(cable.damping_ratio):g}; it must be less than 1, or the cable does not "
+            "vibrate"
+        )
+    if not width < spacing:
+        raise InvalidRequest(
+            f"{WHO}: clamp_width is {width:g} m; it must be less than the spacing of the hands, {spacing:g} m"
         )
     most = cable.elements - 1
     if cable.modes > most:

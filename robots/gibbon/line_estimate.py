@@ -45,12 +45,12 @@ class LineEstimate:
         self.model: BeamModel = contact_model(cable, width)
         self._weight = cable.mass_per_length * gravity * self.model.uniform
         self._tension_part = value_of(cable.tension) * np.diag(self.model.taut)  # of the stiffness, 1/s^2
+        self._damping = np.diag(self.model.C)
         n = self.model.n
         scale = _bisected(lambda scale: self._sag(scale, hands), TENSION_RANGE) if hands else 1.0
         self._x = np.concatenate([self._rest(scale, hands), np.zeros(n), [scale]])
         spread = MODAL_SPREAD * self.model.frequencies[0] * np.concatenate([1.0 / self.model.frequencies, np.ones(n)])
         self._P = np.diag(np.concatenate([spread, [TENSION_SPREAD]]) ** 2)
-        self._discrete: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
     def amplitude(self) -> np.ndarray:
@@ -68,9 +68,12 @@ class LineEstimate:
         return float(self._x[-1])
 
     def _rest(self, scale: float, hands: list[HandOnLine]) -> np.ndarray:
-        stiffness = self.model.frequencies**2 + (scale - 1.0) * self._tension_part
         load = self._weight + sum((hand.force * self.model.shape(hand.x) for hand in hands), 0.0 * self._weight)
-        return np.asarray(load / stiffness)
+        return np.asarray(load / self._stiffness(scale))
+
+    def _stiffness(self, scale: float) -> np.ndarray:
+        """(n,) 1/s^2, of the modes under a tension `scale` times the believed one."""
+        return np.asarray(self.model.frequencies**2 + (scale - 1.0) * self._tension_part)
 
     def _sag(self, scale: float, hands: list[HandOnLine]) -> float:
         """How much deeper the hands hang at rest than they are measured, m, summed."""
@@ -79,16 +82,15 @@ class LineEstimate:
 
     def predict(self, dt: float, hands: list[HandOnLine]) -> None:
         """Move on by dt s under the weight and the forces of the hands."""
-        A, B = self._over(dt)
-        n, scale = self.model.n, self._x[-1]
+        n, scale, before = self.model.n, self._x[-1], self._x[:-1]
+        A, B = _discretized(self._stiffness(scale), self._damping, dt)
         shapes = [self.model.shape(hand.x) for hand in hands]
         pressed = sum((hand.force * N for hand, N in zip(hands, shapes, strict=True)), np.zeros(n))
-        slack = -self._tension_part * self.amplitude
-        load = self._weight + pressed + (scale - 1.0) * slack
+        after = A @ before + B @ (self._weight + pressed)
         F = np.eye(2 * n + 1)
-        F[:-1, :-1], F[:-1, -1] = A, B @ slack
-        F[:-1, :n] -= (scale - 1.0) * B * self._tension_part
-        self._x[:-1] = A @ self._x[:-1] + B @ load
+        F[:-1, :-1] = A
+        F[:-1, -1] = B @ (-self._tension_part * 0.5 * (before[:n] + after[:n]))  # what more tension does over dt
+        self._x[:-1] = after
         Q = B @ (MODAL_NOISE**2 * np.eye(n) + sum((FORCE_NOISE**2 * np.outer(N, N) for N in shapes), np.zeros((n, n))))
         self._P = F @ self._P @ F.T
         self._P[:-1, :-1] += Q @ B.T
@@ -115,15 +117,6 @@ class LineEstimate:
         n, N = self.model.n, self.model.shape(x)
         self._P[n:-1, n:-1] += impulse**2 * np.outer(N, N)
 
-    def _over(self, dt: float) -> tuple[np.ndarray, np.ndarray]:
-        """x+ = A x + B load over dt, the load held: each mode exactly."""
-        key = round(dt * 1e6)
-        if key not in self._discrete:
-            if len(self._discrete) > 64:
-                self._discrete.clear()
-            self._discrete[key] = _discretized(self.model, key * 1e-6)
-        return self._discrete[key]
-
 
 def _bisected(function: Callable[[float], float], limits: tuple[float, float]) -> float:
     """Where a falling function is zero, or the limit that is nearest to it."""
@@ -134,16 +127,16 @@ def _bisected(function: Callable[[float], float], limits: tuple[float, float]) -
     return 0.5 * (low + high)
 
 
-def _discretized(model: BeamModel, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Damped oscillators q'' + 2 r q' + w^2 q = load over dt."""
-    w, r = model.frequencies, 0.5 * np.diag(model.C)
-    damped = np.sqrt(w**2 - r**2)
+def _discretized(stiffness: np.ndarray, damping: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
+    """x+ = A x + B load over dt, the load held: damped oscillators q'' + 2 r q' + w^2 q = load, each exactly."""
+    r = 0.5 * damping
+    damped = np.sqrt(stiffness - r**2)
     decay, c, s = np.exp(-r * dt), np.cos(damped * dt), np.sin(damped * dt) / damped
     A = np.block(
         [
             [np.diag(decay * (c + r * s)), np.diag(decay * s)],
-            [np.diag(-decay * w**2 * s), np.diag(decay * (c - r * s))],
+            [np.diag(-decay * stiffness * s), np.diag(decay * (c - r * s))],
         ]
     )
-    B = np.vstack([np.diag((1.0 - decay * (c + r * s)) / w**2), np.diag(decay * s)])
+    B = np.vstack([np.diag((1.0 - decay * (c + r * s)) / stiffness), np.diag(decay * s)])
     return A, B

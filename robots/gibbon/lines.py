@@ -80,7 +80,7 @@ def on_cable(
     robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
 ) -> Strung:
     """On a cable at x, with hands `width` long."""
-    check_cable(beam, x, spacing, start)
+    check_cable(robot, beam, width, x, spacing, start)
     begin = start_on_cable(robot, start, x, spacing, beam, width)
     constraints: dict[str, tuple[Constraint, ...]] = {}
     aims: dict[str, tuple[Aim, Aim]] = {}

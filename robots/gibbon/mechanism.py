@@ -63,6 +63,8 @@ def gibbon(
     step = robot.step if spacing is None else spacing
     limit = robot.torque_limit if torque_limit is None else torque_limit
     require_positive(NAME, spacing=step, torque_limit=limit)
+    if trunk == "actuated" and links == 2:
+        raise InvalidRequest(f"robot {NAME!r}: trunk is 'actuated', and links is 2: a robot of 3 links has a trunk")
     check_feasible(robot, step, limit)
     chosen: dict[str, float] = {"links": links, "spacing": step, "torque_limit": limit, "mass_scale": mass_scale}
     chosen |= {"elbow_damping": elbow_damping, "hook": float(hook)}

@@ -42,6 +42,12 @@ class Robot:
     step: float
     trunk: Link | None = None
 
+    @property
+    def mass(self) -> float:
+        """kg."""
+        links = (self.hand_a, self.arm_a, self.arm_b, self.hand_b, self.trunk)
+        return sum(link.mass for link in links if link is not None)
+
     def scaled(self, factor: float) -> Robot:
         """The same with the masses of arms and trunk times a factor."""
         trunk = self.trunk and self.trunk.scaled(factor)

@@ -23,7 +23,10 @@ FAN_BUMPS, FAN_TRIED = (-110.0, -70.0, -30.0, 10.0), 4
 REPLAN_DURATIONS, REPLAN_STEPS = (1.15, 0.85), 8
 GOOD_COST, FAIR_COST = 4.0, 25.0  # below them nothing else is tried, before a swing and in flight
 LATE, LATE_COST = 0.4, 2.0  # s before the end, from when on a plan of such a cost is carried on
-START_COST = 2.0  # of a plan that is waited for
+START_COST, MOST_COST = (
+    2.0,
+    10.0,
+)  # of a plan that is waited for, and after one patience, twice that after two, and so on
 LONGEST_LEAD = 1.0  # s, of the first plan of a swing
 OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after which a swing has missed; s between plans while none is good
 STRIKE = 20.0  # N s, about what a grip does to the line
@@ -73,7 +76,8 @@ class Gait:
     step          m from hand to hand; end m along the line, beyond which no hand shall grip
     closing       m/s at which a hand comes up to the line; torque_limit N m, of the plans
     lead          s from a measurement to the start of the plan made from it; settle s that both hands grip before
-    patience      s more that it waits for the line to swing well, where no good plan is found
+    patience      s more that it waits for the line to swing well, where no good plan is found; then a fair one will do,
+                  and a worse one the longer it waits
     period        s between plans in flight; last s before the end of a swing in which it plans no more
     rollout_step  s; tolerance m along the line
     """
@@ -179,7 +183,8 @@ class Pilot:
         roller.tau[ELBOW] = 0.0
         roller.coast(start - measured.time, self.gait.rollout_step, BOTH)
         plan = self._fan(roller, (float(roller.q[ELBOW]), 0.0, 0.0), target, 1.0)
-        if plan.cost > START_COST and measured.time < self._gripped_since + self.gait.settle + self.gait.patience:
+        waited = (measured.time - self._gripped_since - self.gait.settle) / self.gait.patience
+        if plan.cost > (START_COST if waited < 1.0 else MOST_COST * waited):
             self._next_plan = measured.time + ASKED_AGAIN
             return None
         return self._swing(hand, start, True, target, plan)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robots.gibbon.parameters import GRAVITY, Robot
+from sim_core.errors import InvalidRequest
 from sim_core.flexible.description import Beam
 from sim_core.flexible.elements import contact_model
 
@@ -58,13 +59,18 @@ def _posture(
 ) -> tuple[tuple[float, ...], dict[str, float]]:
     """slide, drop, pitch, elbow (and trunk), and what each hand carries, N, with the hands at these heights."""
     a, b = robot.arm_a.length, robot.arm_b.length
-    links = (robot.hand_a, robot.arm_a, robot.arm_b, robot.hand_b, robot.trunk)
-    weight = GRAVITY * sum(link.mass for link in links if link is not None)
+    weight = GRAVITY * robot.mass
     hangs = () if robot.trunk is None else (0.0,)
     if start == "a":
         return (x, -z_a, 0.0, 0.0, *hangs), {"a": weight}
     if start == "b":
         return (x, a + b - z_b, math.pi, 0.0, *[-math.pi for _ in hangs]), {"b": weight}
+    if math.hypot(step, z_b - z_a) >= a + b:
+        level = math.sqrt(max((a + b) ** 2 - (z_b - z_a) ** 2, 0.0))
+        raise InvalidRequest(
+            f"robot 'gibbon': spacing is {step:g} m; one hand hangs {abs(z_b - z_a):.2g} m below the other there, and "
+            f"the arms reach less than {level:.4g} m along the line"
+        )
     pitch, elbow = angles_between(a, b, step, z_b - z_a)
     return (x, -z_a, pitch, elbow, *[-pitch for _ in hangs]), _carried(robot, pitch, elbow, z_b - z_a, step)
 

@@ -7,6 +7,7 @@ native functions, each of which calls the kernel that its slot of a table names,
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
 
     _flags_, _restype_, _argtypes_ = _WithoutArguments._flags_, None, ()
     _slot: tuple[int, np.ndarray] | None = None
+    _calls: tuple[int, int, int]
+    _keep: object
 
     def __new__(
         cls, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None
@@ -45,14 +48,28 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
         for array in [*inputs, *outputs]:
             if array.dtype != np.float64 or not (array.flags.c_contiguous or array.flags.f_contiguous):
                 raise ValueError("a kernel works on contiguous float64 arrays")
+        tables = pointer_table(inputs), pointer_table(outputs)
+        return cls._of((address, tables[0].ctypes.data, tables[1].ctypes.data), (inputs, outputs, tables, code))
+
+    @classmethod
+    def in_turn(cls, kernels: Sequence[BoundKernel]) -> BoundKernel:
+        """Several bound kernels as one: a call calls them in this order."""
+        count = np.array([len(kernels)], dtype=np.int64)
+        calls = np.array([kernel._calls for kernel in kernels], dtype=np.int64)
+        if not _free:
+            _add_row()
+        address = _rows[0].addresses["in_turn"]
+        return cls._of((address, count.ctypes.data, calls.ctypes.data), (count, calls, tuple(kernels)))
+
+    @classmethod
+    def _of(cls, calls: tuple[int, int, int], keep: object) -> BoundKernel:
+        """A free slot that calls this kernel with these tables of inputs and outputs."""
         if not _free:
             _add_row()
         slot = _free.pop()
         bound: BoundKernel = super().__new__(cls, slot[0])
-        bound._slot = slot
-        tables = pointer_table(inputs), pointer_table(outputs)
-        bound._keep = inputs, outputs, tables, code
-        slot[1][:] = address, tables[0].ctypes.data, tables[1].ctypes.data
+        bound._slot, bound._calls, bound._keep = slot, calls, keep
+        slot[1][:] = calls
         return bound
 
     def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None) -> None:
@@ -69,7 +86,7 @@ _rows: list[native.Library] = []
 
 def _add_row() -> None:
     """Another row of slots, from the cache after the first time on this machine."""
-    symbols = ["slots", *[f"slot_{k}" for k in range(ROW)]]
+    symbols = ["slots", "in_turn", *[f"slot_{k}" for k in range(ROW)]]
     key = f"slots/{native.short_hash(native.source_hash(), native.machine_key())}"
     library = native.load(key) or native.compile_module(_module(), {"key": key, "symbols": symbols}, key)
     _rows.append(library)
@@ -77,8 +94,35 @@ def _add_row() -> None:
     _free.extend((library.addresses[f"slot_{k}"], table[3 * k : 3 * k + 3]) for k in reversed(range(ROW)))
 
 
+# in_turn(count, calls): count has one number, calls kernel, inputs and outputs of each
+IN_TURN = """
+define void @in_turn(ptr %count, ptr %calls) nounwind {
+start:
+  %n = load i64, ptr %count
+  br label %next
+next:
+  %k = phi i64 [0, %start], [%following, %call]
+  %left = icmp slt i64 %k, %n
+  br i1 %left, label %call, label %done
+call:
+  %first = mul i64 %k, 3
+  %kernelp = getelementptr ptr, ptr %calls, i64 %first
+  %inp = getelementptr ptr, ptr %kernelp, i64 1
+  %outp = getelementptr ptr, ptr %kernelp, i64 2
+  %kernel = load ptr, ptr %kernelp
+  %in = load ptr, ptr %inp
+  %out = load ptr, ptr %outp
+  call void %kernel(ptr %in, ptr %out)
+  %following = add i64 %k, 1
+  br label %next
+done:
+  ret void
+}
+"""
+
+
 def _module() -> str:
-    lines = [f"@slots = global [{3 * ROW} x ptr] zeroinitializer"]
+    lines = [f"@slots = global [{3 * ROW} x ptr] zeroinitializer", IN_TURN]
     for k in range(ROW):
         lines.append(f"define void @slot_{k}() nounwind {{")
         for n, name in enumerate(("kernel", "in", "out")):

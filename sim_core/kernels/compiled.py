@@ -51,6 +51,16 @@ def is_kept(compiled: Any) -> bool:
     return any(_loops_folder().rglob(files))
 
 
+def entry(compiled: Any, *arguments: Any) -> Any:
+    """The machine code of a loop for arguments of these types, once it was called with them; it looks at no types.
+
+    A loop in plain Python is given back as it is.
+    """
+    if not hasattr(compiled, "get_overload"):
+        return compiled
+    return compiled.get_overload(tuple(numba.typeof(argument) for argument in arguments))
+
+
 # a function that loops call, compiled into them; nothing else calls it, so it needs no entry from Python or C
 inner = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 

@@ -31,6 +31,7 @@ BENCHMARKS = (
     "messages",
     "network",
     "recorder",
+    "server_share",
     "startup",
     "footprint",
 )

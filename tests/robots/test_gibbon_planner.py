@@ -16,6 +16,7 @@ from robots.gibbon.planner import Task, elbow_path, folded_elbow, plan_swing, re
 from robots.gibbon.rollout import Roller
 from robots.gibbon.swing_model import DROP, ELBOW, PITCH, SLIDE, SWING
 from robots.registry import build
+from sim_core.flexible.elements import contact_model
 from sim_core.mechanism import Mechanism
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -187,6 +188,25 @@ def test_the_estimate_of_the_line_swings_as_its_modes_do() -> None:
     expected = 0.01 * math.exp(-damping * w * 0.2) * math.cos(w * math.sqrt(1 - damping**2) * 0.2)
     assert line.amplitude[1] == pytest.approx(expected, abs=2e-4)
     assert line.amplitude[[0, 2, 3]] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_modes_of_the_estimate_swing_under_the_tension_that_was_found() -> None:
+    believed, there = (beliefs_of(build("gibbon", line="cable", modes=6, tension=T)).cable for T in (5000.0, 7000.0))
+    assert believed is not None
+    assert there is not None
+    stiffer = contact_model(there, 0.05)
+    shape, w = stiffer.shape(8.0), stiffer.frequencies
+    hands = [HandOnLine(8.0, float(shape @ (100.0 * shape / w**2)), 0.0, 100.0)]
+    line = LineEstimate(believed, 0.0, hands, 0.05)
+    assert line.tension_scale == pytest.approx(1.4)
+    resting = line.amplitude[5]
+    line.amplitude[5] += 0.01
+    for _ in range(50):
+        line.predict(4e-3, hands)
+    decay = 0.01 * line.model.frequencies[5]  # the damping is the believed one
+    damped = math.sqrt(w[5] ** 2 - decay**2)
+    swinging = math.cos(0.2 * damped) + decay / damped * math.sin(0.2 * damped)
+    assert line.amplitude[5] - resting == pytest.approx(0.01 * math.exp(-0.2 * decay) * swinging, abs=1e-6)
 
 
 def test_the_estimate_follows_hands_that_move_with_the_line() -> None:

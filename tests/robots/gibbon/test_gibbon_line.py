@@ -12,7 +12,7 @@ import pytest
 from robots.gibbon.lines import cable
 from robots.gibbon.parameters import CABLE_BENDING, CABLE_LENGTH, CABLE_MASS, CABLE_ROBOT
 from robots.registry import build
-from sim_core.errors import InvalidRequest
+from sim_core.errors import InvalidMechanism, InvalidRequest
 from sim_core.flexible.elements import beam_model, contact_model
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -115,8 +115,14 @@ def test_a_width_averages_the_shapes() -> None:
     [
         ({"spacing": 1.3}, r"spacing is 1.3 m; arms of 0.6 and 0.6 m reach from 0.12 to less than 1.2 m"),
         ({"line": "bars", "spacing": 0.01}, r"spacing is 0.01 m; .* reach from 0.0628 to less than 0.62802 m"),
-        ({"torque_limit": 5.0}, r"torque_limit is 5 N m; the elbow needs 15.3 N m at least"),
-        ({"line": "bars", "torque_limit": 0.1}, r"torque_limit is 0.1 N m; the elbow needs 0.724 N m at least"),
+        ({"torque_limit": 5.0}, r"torque_limit is 5 N m; the elbow needs 15.4 N m at least to hold an arm of 5 kg"),
+        ({"line": "bars", "torque_limit": 0.1}, r"torque_limit is 0.1 N m; the elbow needs 0.725 N m at least"),
+        ({"mass_scale": 100.0}, r"torque_limit is 30 N m; the elbow needs 1480 N m at least .* 500 kg out level"),
+        ({"spacing": 1.1999}, r"spacing is 1.1999 m; one hand hangs 0.017 m below the other there, .* less than 1.2 m"),
+        ({"mass_scale": 3.0, "torque_limit": 50.0, "tension": 2e3}, r"a robot of 30.2 kg it takes 2060 N, or .* 1 m"),
+        ({"damping_ratio": 5.0}, r"damping_ratio is 5; it must be less than 1"),
+        ({"clamp_width": 1.0}, r"clamp_width is 1 m; it must be less than the spacing of the hands, 0.9 m"),
+        ({"trunk": "actuated"}, r"trunk is 'actuated', and links is 2: a robot of 3 links has a trunk"),
         ({"tension": 500.0}, r"tension is 500 N; from 2000 N, .* to 20000 N are feasible"),
         ({"tension": 1e6}, r"tension is 1e\+06 N; .* to 20000 N are feasible"),
         ({"modes": 80}, r"modes is 80; the cable has from 1 to 49"),
@@ -138,12 +144,32 @@ def test_what_cannot_be_is_refused_in_one_line_with_what_could(parameters: dict[
     assert str(caught.value).startswith("robot 'gibbon': ")
 
 
+@pytest.mark.parametrize(
+    ("name", "feasible", "rest"),
+    [("torque_limit", 15.4, {}), ("tension", 2060.0, {"mass_scale": 3.0, "torque_limit": 50.0})],
+)
+def test_the_number_that_a_refusal_names_is_the_least_that_is_built(
+    name: str, feasible: float, rest: dict[str, Any]
+) -> None:
+    build("gibbon", **{name: feasible}, **rest)
+    with pytest.raises(InvalidRequest, match=f"{feasible:g} N"):
+        build("gibbon", **{name: 0.98 * feasible}, **rest)
+
+
+@pytest.mark.parametrize("name", ["reach", "closing_speed"])
+def test_a_gripper_that_could_catch_nothing_is_refused_while_it_runs(hang: Hang, name: str) -> None:
+    sim = hang(line="bars")
+    for value in (0.0, -1.0):
+        with pytest.raises(InvalidMechanism, match=rf"\({name}\) is {value}; nothing is caught unless it is above 0"):
+            sim.set_parameters({name: value})
+
+
 @pytest.mark.parametrize("stepper", ["rk4", "implicit_midpoint"])
 def test_steppers_agree_on_a_swing_along_the_cable(hang: Hang, stepper: str) -> None:
     """Half a second at 1 ms beside RK4 at 0.1 ms."""
     ends = []
     for name, step_s in ((stepper, 1e-3), ("rk4", 1e-4)):
-        sim = Simulation(hang().system, step_s=step_s, stepper=name)
+        sim = Simulation(hang(modes=8).system, step_s=step_s, stepper=name)
         sim.set_effort({"grip_a": 0.0, "elbow": 4.0})
         sim.advance(0.5)
         ends.append(np.array([sim.outputs()[f"hand_{hand}_{axis}"] for hand in "ab" for axis in "xz"]))

@@ -1,0 +1,98 @@
+"""What may be asked of a gibbon that is planned for and driven: the rest is refused with what would be feasible."""
+
+from __future__ import annotations
+
+import math
+
+from robots.gibbon import parameters as numbers
+from robots.gibbon.beliefs import beliefs_of, limit_of
+from robots.gibbon.feasible import NEAREST, rounded_up
+from sim_core.flexible.elements import beam_model
+from sim_core.mechanism import Mechanism
+
+ALMOST = 0.98  # of the reach: a step that leaves the arms a bend
+RK4_REACH = 2.8  # step times frequency up to which Runge-Kutta 4 stays bounded. [HairerWanner1996]
+
+
+def least_torque(mechanism: Mechanism) -> float:
+    """N m that the elbow of a gibbon needs to hold its lighter arm out level."""
+    beliefs = beliefs_of(mechanism)
+    arms = (
+        link.mass * (link.length - link.center) + link.hand_mass * (link.length - link.hand_center)
+        for link in beliefs.links
+    )
+    return beliefs.gravity * min(arms)
+
+
+def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.inf) -> None:
+    """Refuse, by a ValueError, to drive the elbow of a gibbon with less than what it needs, or more than it has."""
+    least = least_torque(mechanism)
+    if torque_limit < least:
+        raise ValueError(
+            f"torque_limit is {torque_limit:g} N m; the elbow needs {rounded_up(least)} N m at least to hold an arm "
+            "out level"
+        )
+    if torque_limit > most:
+        raise ValueError(
+            f"torque_limit is {torque_limit:g} N m; the elbow's motor has {most:g} N m, of which {rounded_up(least)} "
+            "N m hold an arm out level"
+        )
+
+
+def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period: float) -> None:
+    """Refuse, by a ValueError, a law for the trunk's motor that is too stiff for torques held over `period`, s."""
+    trunk = beliefs_of(mechanism).trunk
+    if trunk is None or not limit_of(mechanism, "trunk"):
+        return
+    inertia = trunk.inertia + trunk.mass * trunk.center**2
+    for name, value, most in (
+        ("trunk_stiffness", stiffness, inertia / period**2),
+        ("trunk_damping", damping, inertia / period),
+    ):
+        if value > most:
+            raise ValueError(
+                f"{name} is {value:g}; a trunk of {inertia:.3g} kg m2 about the elbow, pushed every "
+                f"{1e3 * period:g} ms, takes less than {most:.3g}"
+            )
+
+
+def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: float) -> None:
+    """Refuse, by a ValueError, a step that fits no arms or bars, a hand too fast to grip, a model that diverges."""
+    arms = sum(link.length for link in beliefs_of(mechanism).links)
+    reach = ALMOST * arms
+    if not NEAREST * arms <= step < reach:
+        raise ValueError(f"step is {step:g} m; the arms reach from {NEAREST * arms:.3g} to {reach:.3g} m")
+    check_room(mechanism, step)
+    if not mechanism.beams:
+        spacing, count = mechanism.parameters["spacing"], max(round(step / mechanism.parameters["spacing"]), 1)
+        if abs(step - count * spacing) > 1e-9:
+            fits = ", ".join(f"{k * spacing:g}" for k in range(1, max(int(reach / spacing), 1) + 1))
+            raise ValueError(f"step is {step:g} m; the bars are {spacing:g} m apart, so a step is one of {fits} m")
+    if closing > numbers.CLOSING_SPEED:
+        raise ValueError(f"closing is {closing:g} m/s; a gripper catches a hand at up to {numbers.CLOSING_SPEED:g} m/s")
+    for beam in mechanism.beams:
+        longest = RK4_REACH / float(beam_model(beam).frequencies.max())
+        if rollout_step > longest:
+            raise ValueError(
+                f"rollout_step_ms is {1e3 * rollout_step:g}; with {beam.modes} modes a rollout diverges above "
+                f"{1e3 * longest:.3g} ms"
+            )
+
+
+def check_room(mechanism: Mechanism, step: float) -> None:
+    """Refuse, by a ValueError, a line that ends before the first step."""
+    given, end = mechanism.parameters, end_of_line(mechanism)
+    front = given["start_x"] + (given["spacing"] if mechanism.start == "both" else 0.0)
+    if front + step > end:
+        raise ValueError(
+            f"the front hand starts at {front:g} m and hands grip up to {end:g} m: no step of {step:g} m fits"
+        )
+
+
+def end_of_line(mechanism: Mechanism) -> float:
+    """m along the line, beyond which no hand shall grip."""
+    if mechanism.beams:
+        beam = mechanism.beams[0]
+        return beam.origin[0] + beam.length - 0.5
+    given = mechanism.parameters
+    return (given["bars"] - 0.5) * given["spacing"]
