@@ -39,7 +39,7 @@ class Hardware(Node):
 
     It lives in simulation time, which it reads from the model's states: so it pauses and resets with the run, and in
     lockstep equal seeds give equal samples. Without any difference it is the model. In realtime its own clock, beside
-    that of its computer, stamps `measured`, as a robot's does; in lockstep simulation time does: nobody asks a clock.
+    that of its computer, stamps `measured`, as a robot's does; in lockstep, where no clock is asked, simulation time.
     """
 
     listens = {"state": RobotState, "command": JointCommand}
