@@ -11,7 +11,8 @@ from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.far_nodes import difference, site_of
 from nodes.runtime.launch import node_programs, on_signals
 from nodes.runtime.observer import Observer
-from nodes.runtime.plan import PLAN_FILE, Plan, PlanError, save_plan
+from nodes.runtime.own_address import check_own_address
+from nodes.runtime.plan import PLAN_FILE, Plan, PlanError, near_word, save_plan
 from nodes.runtime.supervisor import Failure, Supervisor
 from nodes.runtime.waiting import Waiting
 from nodes.wire.registry import Hold
@@ -24,15 +25,19 @@ TICK_S = 0.05
 def launch_host(plan: Plan, host: str) -> int:
     """Run a host's nodes until the launch at the server ends, Ctrl-C or a failure; the exit code.
 
-    PlanError for a host that is not in the plan, KeysError without keys, RegistryError when the domain is live
-    already. Call from the main thread.
+    PlanError for a host that is not in the plan or not this computer, KeysError without keys, RegistryError when the
+    domain is live already. Call from the main thread.
     """
     if not plan.hosts:
         raise PlanError(f"--host {host}: plan {plan.name!r} has no table [hosts], so all of it runs on one computer")
     if host not in plan.hosts or host == plan.sim.host:
-        others = ", ".join(name for name in plan.hosts if name != plan.sim.host)
-        why = "has the server: launch without --host there" if host == plan.sim.host else "is not in [hosts]"
-        raise PlanError(f"--host {host}: {host!r} {why}; the other hosts are {others or 'none'}")
+        others = [name for name in plan.hosts if name != plan.sim.host]
+        why = f"has the server: launch without --host there; the other hosts are {', '.join(others) or 'none'}"
+        if host != plan.sim.host:
+            there = ", ".join([*others, f"{plan.sim.host} (the server's: without --host)"])
+            why = f"is not in [hosts], which are {there}{near_word(host, others)}"
+        raise PlanError(f"--host {host}: {host!r} {why}")
+    check_own_address(plan, host)
     site = site_of(plan, host)
     with contextlib.ExitStack() as stack:
         hold = Hold(plan.domain)

@@ -149,7 +149,12 @@ BAD_INPUT = {
     ("line", "text"),
     [
         ("hil_controller.toml --host desk", "has the server: launch without --host there"),
-        ("hil_controller.toml --host elsewhere", "is not in [hosts]; the other hosts are robot"),
+        (
+            "hil_controller.toml --host elsewhere",
+            "is not in [hosts], which are robot, desk (the server's: without --host)",
+        ),
+        ("hil_controller.toml --host robbot", "did you mean 'robot'?"),
+        ("hil_controller.toml --set hosts.desc=10.0.0.1", "[hosts] has no 'desc'; did you mean 'desk'?"),
         ("rotary_pendulum.toml --host robot", "has no table [hosts]"),
         ("hil_controller.toml --host robot --view", "--view is for the launch at the server"),
         ("hil_controller.toml --host robot", "no key in"),
