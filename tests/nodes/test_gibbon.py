@@ -87,6 +87,20 @@ def test_eight_hand_overs_in_a_row_along_a_cable_that_is_damped_a_fifth_as_much_
     assert (controller["regrips"], controller["falls"]) == (0, 0)
 
 
+@pytest.mark.parametrize("spacing", [0.3, 0.45])
+def test_on_bars_the_step_is_their_spacing(spacing: float) -> None:
+    controller, _, outputs = run("gibbon_bars", 10.0, f"sim.parameters.spacing={spacing}")
+    assert controller["hand_overs"] == 8
+    assert (controller["regrips"], controller["falls"]) == (0, 0)
+    assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 9 * spacing
+
+
+def test_a_step_over_two_bars_is_said() -> None:
+    plan_of("gibbon_bars", "sim.parameters.spacing=0.2", "planner.step=0.4")
+    with pytest.raises(PlanError, match=r"the bars are 0\.2 m apart, so a step is one of 0\.2, 0\.4, 0\.6 m"):
+        plan_of("gibbon_bars", "sim.parameters.spacing=0.2", "planner.step=0.3")
+
+
 def test_a_plan_in_flight_carries_on_from_the_plan_that_is_followed_when_it_starts() -> None:
     plans: list[SwingPlan] = []
 
@@ -118,7 +132,13 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
         ("cable", "planner.step=1.3", r"step is 1\.3 m; the arms reach from 0\.12 to 1\.18 m"),
         ("cable", "planner.step=0.01", r"step is 0\.01 m; the arms reach from 0\.12 to 1\.18 m"),
         ("bars", "planner.step=0.5", r"step is 0\.5 m; the bars are 0\.34 m apart, so a step is one of 0\.34 m"),
-        ("bars", "sim.parameters.spacing=0.2", r"the bars are 0\.2 m apart, so a step is one of 0\.2, 0\.4, 0\.6 m"),
+        (
+            "bars",
+            "planner.parameters.spacing=0.45",
+            r"the model's spacing is 0\.45, and the robot's 0\.34; a robot sees",
+        ),
+        ("bars", "planner.parameters.bars=10", r"the model's bars is 10, and the robot's 24; a robot sees its bars"),
+        ("bars", "planner.parameters.line=cable", "'planner'.* the model swings along a cable, and the robot along ba"),
         ("bars", "planner.closing=5", r"closing is 5 m/s; a gripper catches a hand at up to 1\.5 m/s"),
         ("bars", "sim.parameters.bars=3", r"starts at 0\.68 m and hands grip up to 0\.85 m: no step of 0\.34 m fits"),
         (
