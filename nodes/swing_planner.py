@@ -135,10 +135,11 @@ class SwingPlanner(Node):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        line = self._pilot.line
+        line, none = self._pilot.line, self._pilot.none_good
         return {
             "plans": float(self._plans),
             "rollouts_per_plan": self._rollouts / max(self._plans, 1),
+            **({"times_without_a_plan": float(none), "nearest_miss_mm": 1e3 * self._pilot.nearest} if none else {}),
             **({} if line is None else {"tension_over_believed": line.tension_scale}),
         }
 

@@ -284,3 +284,31 @@ def test_a_plans_path_and_torque_end_at_rest_and_at_the_last_torque() -> None:
     assert path_at(plan, 0.5) == (pytest.approx(0.75), pytest.approx(-1.0))
     assert path_at(plan, 2.0) == (pytest.approx(0.0), 0.0)
     assert [torque_at(plan, elapsed) for elapsed in (-1.0, 0.0, 0.25, 1.0, 2.0)] == [2.0, 2.0, 2.5, 4.0, 4.0]
+
+
+def test_a_swing_that_is_long_over_without_a_grip_is_a_miss_once() -> None:
+    node = controller()
+    said(node, "plan", swing(1, start=0.0))
+    misses = []
+    for time in (0.0, 0.5, 1.2, 1.4, 2.0):
+        said(node, "state", state(time, "ab" if time == 0.0 else "b"))
+        misses.append(node.counters["misses"])
+    assert misses == [0, 0, 0, 1, 1]
+    assert node.figures["hands_that_grip"] == 1.0
+    said(node, "plan", swing(2, start=2.1, release=False))
+    for time in (2.1, 3.5):
+        said(node, "state", state(time, "b"))
+    assert node.counters["misses"] == 2
+
+
+def test_a_planner_counts_how_often_no_plan_was_good_and_a_controller_the_misses_of_an_elbow_too_weak() -> None:
+    plan = plan_of("gibbon_bars")
+    planner = plan.nodes[0]
+    planner.params = {**planner.params, "torque_limit": 0.05}  # no launch file can ask for it
+    with compose(plan) as composed:
+        composed.step(3000)
+        figures = composed.nodes["planner"].node.figures
+        counters = composed.nodes["controller"].node.counters
+    assert counters["hand_overs"] == 0
+    assert figures["times_without_a_plan"] > 0
+    assert figures["nearest_miss_mm"] > 10.0
