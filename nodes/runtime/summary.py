@@ -184,7 +184,7 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
         if self.configuration:
             yield "at the end", f"configuration {self.configuration}"
-        for name, load in self.loads.items():
+        for name, load in self.loads.items() if self.tick else ():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():
             yield name, ", ".join(figure_text(key, value) for key, value in figures.items())
