@@ -226,6 +226,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz"}
 UNITS |= {"n_m": "N m", "n": "N"}
+ROUNDING = {"s": 1e-6, "ms": 1e-3}  # times are sums of steps: below a microsecond there is nothing but rounding
 
 
 def figure_text(name: str, value: float) -> str:
@@ -234,6 +235,7 @@ def figure_text(name: str, value: float) -> str:
     for length in (2, 1):
         unit = UNITS.get("_".join(parts[-length:]).lower())
         if unit is not None and len(parts) > length:
+            value = value if abs(value) >= ROUNDING.get(unit, 0.0) else 0.0
             return f"{' '.join(parts[:-length])} {value:.3g} {unit}"
     return f"{name.replace('_', ' ')} {value:.3g}"
 

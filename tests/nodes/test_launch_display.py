@@ -90,6 +90,8 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert lines["at the end"] == "configuration upright"
     assert figure_text("peak_torque_n_m", 12.34) == "peak torque 12.3 N m"
     assert figure_text("peak_hand_force_N", 405.2) == "peak hand force 405 N"
+    assert figure_text("command_age_max_ms", 1e-6) == "command age max 0 ms"  # rounding of sums of steps
+    assert figure_text("command_age_max_ms", 2e-3) == "command age max 0.002 ms"
     assert lines["robot"] == "rotary_pendulum, realtime, 20.000 s in 20000 steps"
     assert lines["upright"] == "reached at t = 2.80 s"
     assert lines["level"] == "not reached (required)"
