@@ -184,7 +184,7 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
         if self.configuration:
             yield "at the end", f"configuration {self.configuration}"
-        for name, load in self.loads.items():
+        for name, load in self.loads.items() if self.tick else ():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():
             yield name, ", ".join(figure_text(key, value) for key, value in figures.items())
@@ -226,6 +226,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz"}
 UNITS |= {"n_m": "N m", "n": "N"}
+ROUNDING = {"s": 1e-6, "ms": 1e-3}  # times are sums of steps: below a microsecond there is nothing but rounding
 
 
 def figure_text(name: str, value: float) -> str:
@@ -234,6 +235,7 @@ def figure_text(name: str, value: float) -> str:
     for length in (2, 1):
         unit = UNITS.get("_".join(parts[-length:]).lower())
         if unit is not None and len(parts) > length:
+            value = value if abs(value) >= ROUNDING.get(unit, 0.0) else 0.0
             return f"{' '.join(parts[:-length])} {value:.3g} {unit}"
     return f"{name.replace('_', ' ')} {value:.3g}"
 

@@ -19,8 +19,10 @@ from typing import Literal
 from nodes.runtime.logs import Log
 
 READY_DEADLINE_S = 60.0  # without a word: a cold start compiles, says so, and may be slow
-# Of the 5 s a stop may take: time for the polite request, then for SIGTERM, then SIGKILL.
+# Of the 5 s a stop may take: time for the polite request, from when it was answered, then for SIGTERM, then SIGKILL.
+# What a process waited for a core does not count: on a loaded computer it may take LONGEST_STOP_S.
 POLITE_S = 2.0
+LONGEST_STOP_S = 15.0
 TERMINATE_S = 1.0
 KILL_S = 1.0
 LONGEST_BACKOFF_S = 5.0
@@ -66,6 +68,7 @@ class Child:
 
     state    "starting", "running", "waiting" (for a restart) or "ended"
     is_deaf  it is not there to be asked to end (still loading): SIGTERM at once
+    answered_at  when it said that it will end; None before
     """
 
     program: Program
@@ -79,6 +82,7 @@ class Child:
     exit_code: int | None = None
     start_again_at: float = 0.0
     is_deaf: bool = False
+    answered_at: float | None = None
 
     @property
     def pid(self) -> int:
@@ -177,7 +181,10 @@ class Supervisor:
         return lines
 
     def stop(self) -> None:
-        """End every child, and what it started, within 5 s: a request, then SIGTERM, then SIGKILL."""
+        """End every child, and what it started, within 5 s: a request, then SIGTERM, then SIGKILL.
+
+        The seconds are those in which a child could run: one that a loaded computer keeps waiting has longer.
+        """
         for child in self.children.values():
             if child.state == "waiting":
                 child.state = "ended"
@@ -237,8 +244,14 @@ class Supervisor:
         return Failure(child.program.name, exit_code or 1, reason, child.log.last(SHOWN_LINES))
 
     def _ask(self, child: Child) -> None:
-        with contextlib.suppress(Exception):  # one that keeps silent is signalled when its time is over
-            child.is_deaf = not self.ask_to_stop(child.program.name)
+        until = time.monotonic() + self.polite_s
+        while child.answered_at is None and time.monotonic() < until and child.exit_code is None:
+            try:
+                child.is_deaf = not self.ask_to_stop(child.program.name)
+            except Exception:  # one that keeps silent is asked again, and signalled when its time is over
+                time.sleep(POLL_S)
+            else:
+                child.answered_at = time.monotonic()
 
     def _lives(self, child: Child) -> bool:
         return child.process is not None and self._ended(child) is None
@@ -247,13 +260,33 @@ class Supervisor:
         return [child for child in self.children.values() if self._lives(child)]
 
     def _wait_for_all(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while (living := self._living()) and time.monotonic() < deadline and not self.in_a_hurry:
+        began = time.monotonic()
+        waited = {child.pid: waited_for_a_core(child.pid) for child in self._living()}
+        while (living := self._living()) and not self.in_a_hurry:
+            if time.monotonic() - began > LONGEST_STOP_S:
+                break
+            if all(_is_overdue(child, seconds, began, waited.get(child.pid, 0.0)) for child in living):
+                break
             for child in living:
                 if child.is_deaf:
                     child.is_deaf = False
                     _signal_group(child.pid, signal.SIGTERM)
             time.sleep(POLL_S)
+
+
+def _is_overdue(child: Child, seconds: float, began: float, waited: float) -> bool:
+    """Whether a child had its time, from when it was asked or answered, and a core for it; `waited`: for one before."""
+    late = time.monotonic() - max(began, child.answered_at or began) - seconds
+    return late > 0.0 and late > waited_for_a_core(child.pid) - waited
+
+
+def waited_for_a_core(pid: int) -> float:
+    """Seconds that the thread of a process that waited longest was ready to run and had no core; 0 where not known."""
+    longest = 0
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            longest = max(longest, int(file.read_text().split()[1]))
+    return 1e-9 * longest
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -56,10 +56,13 @@ def own_key() -> OwnKey:
 
 
 def make_key(name: str, replace: bool = False) -> OwnKey:
-    """A new key pair for this user; one that is there is only replaced when asked for."""
+    """A new key pair for this user; one that is there is given the name, unless another pair is asked for."""
     _check_name(name)
     file = keys_folder() / "own"
     if file.exists() and not replace:
+        if (own := own_key()).name != name:  # others call a key what they like: the name alone is no reason for another
+            _write(file, f"{name} {own.public} {own.secret}\n")
+            return OwnKey(name, own.public, own.secret)
         raise KeysError(f"{file} is there: 'armswing keys list' shows it, 'armswing keys new NAME --force' replaces it")
     public, secret = (z85.decode(half).hex() for half in zmq.curve_keypair())
     _write(file, f"{name} {public} {secret}\n")

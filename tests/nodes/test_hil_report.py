@@ -121,6 +121,7 @@ def named(verdict: dict[str, Any]) -> list[tuple[str, str]]:
 def test_a_mass_of_5_percent_too_much_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, verdict = report(capsys, recordings / "heavy.mcap", recordings / "model.mcap")
     assert (code, named(verdict)) == (1, [("mass", HEAVY)])
+    assert Path("heavy_report/index.html").is_file()  # a folder for each recording
     assert verdict["findings"][0]["value"] == pytest.approx(0.05, abs=1e-4)
 
 

@@ -185,6 +185,14 @@ def test_how_old_the_states_are_that_commands_answer_is_told() -> None:
     assert made.ages.text == "commands as the robot took them, 13 ms after the states that they answer, 30 ms at most"
 
 
+def test_what_is_but_rounding_is_no_age() -> None:
+    made = prediction()
+    list(made.predict(state(0.1, seq=1)))
+    list(made.predict(state(0.2, seq=2)))
+    list(made.hear(taken(0.1 + 1e-9, answers=1)))
+    assert made.ages.text == "commands as the robot took them, 0 ms after the states that they answer, 0 ms at most"
+
+
 def test_a_recording_of_a_model_that_was_changed_is_compared_as_it_was(tmp_path: Path) -> None:
     plan = far(tmp_path)
     plan.duration_s = 0.5

@@ -13,7 +13,7 @@ from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.launch import Launch
 from nodes.runtime.logs import Log
 from nodes.runtime.plan import Plan
-from nodes.runtime.summary import ListenerLoss, Summary, figure_text, seconds_text
+from nodes.runtime.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
 from nodes.runtime.supervisor import Child, Failure, Program
 from nodes.wire.domain import domain_folder
 from nodes.wire.registry import Registry
@@ -90,6 +90,8 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert lines["at the end"] == "configuration upright"
     assert figure_text("peak_torque_n_m", 12.34) == "peak torque 12.3 N m"
     assert figure_text("peak_hand_force_N", 405.2) == "peak hand force 405 N"
+    assert figure_text("command_age_max_ms", 1e-6) == "command age max 0 ms"  # rounding of sums of steps
+    assert figure_text("command_age_max_ms", 2e-3) == "command age max 0.002 ms"
     assert lines["robot"] == "rotary_pendulum, realtime, 20.000 s in 20000 steps"
     assert lines["upright"] == "reached at t = 2.80 s"
     assert lines["level"] == "not reached (required)"
@@ -101,6 +103,13 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert "round trip" not in lines  # nobody measured one
     assert lines["real-time factor"] == "0.790; this computer fell behind, `armswing doctor` may say why"
     assert lines["watchdog"].startswith("3 times")
+
+
+def test_where_nothing_ran_there_are_no_loads() -> None:
+    summary = Summary(plan="demo", robot="rotary_pendulum", mode="realtime", loads={"arm": Load(peak=0.0, rms=0.0)})
+    assert "load of arm" not in dict(summary.lines())
+    summary.tick = 1
+    assert "load of arm" in dict(summary.lines())
 
 
 def test_a_run_of_less_than_a_second_is_no_word_against_the_computer() -> None:

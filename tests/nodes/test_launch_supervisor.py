@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from nodes.runtime import supervisor
 from nodes.runtime.supervisor import Failure, Program, Supervisor
 
 READY = "import pathlib, sys, time, signal; pathlib.Path(sys.argv[1]).touch();"
@@ -62,6 +63,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 POLITE = READY + "stop = pathlib.Path(sys.argv[2])\nwhile not stop.exists(): time.sleep(0.01)"
+UNTIL_GO = "go = pathlib.Path(sys.argv[2]).with_suffix('.go')\nwhile not go.exists(): time.sleep(0.01)"
 STUBBORN = READY + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
 
 
@@ -82,6 +84,53 @@ def test_a_child_that_ignores_every_request_is_killed(bench: Bench) -> None:
         "stubborn: did not end when asked, so SIGKILL",
     ]
     assert bench.supervisor.children["stubborn"].exit_code == 128 + 9
+
+
+def test_a_child_that_a_loaded_computer_keeps_waiting_is_waited_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.supervisor.polite_s = 0.05
+    assert bench.start(bench.program("starved", READY + UNTIL_GO)) is None
+    asked = []
+
+    def waited(pid: int) -> float:
+        asked.append(pid)
+        if len(asked) > 3:  # it is looked at when its time is over, and it has a core at last
+            (bench.folder / "starved.go").touch()
+        return 100.0 * (len(asked) > 1)
+
+    monkeypatch.setattr(supervisor, "waited_for_a_core", waited)
+    bench.supervisor.stop()
+    assert len(asked) > 3
+    assert (bench.notes, bench.supervisor.children["starved"].exit_code) == ([], 0)
+
+
+def test_a_child_that_did_not_answer_is_asked_again(bench: Bench) -> None:
+    asked = []
+
+    def ask(name: str) -> bool:
+        asked.append(name)
+        if len(asked) == 1:
+            raise TimeoutError("no reply")
+        return bench.ask_to_stop(name)
+
+    bench.supervisor.ask_to_stop = ask
+    assert bench.start(bench.program("busy", POLITE)) is None
+    bench.supervisor.stop()
+    assert asked == ["busy", "busy"]
+    assert bench.notes == []
+
+
+def test_what_a_process_waits_for_a_core_is_known(bench: Bench) -> None:
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("this kernel does not tell how long threads wait for a core (CONFIG_SCHED_INFO)")
+    code = READY + "\nimport os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
+    assert bench.start(bench.program("one", code), bench.program("two", code)) is None
+    pids = [child.pid for child in bench.supervisor.children.values()]
+    bench.poll_until(lambda: min(map(supervisor.waited_for_a_core, pids)) > 0.05)
+    bench.supervisor.in_a_hurry = True
+    bench.supervisor.stop()
+    assert supervisor.waited_for_a_core(pids[0]) == 0.0  # it is no more
 
 
 def test_a_child_that_is_still_loading_is_not_waited_for(bench: Bench) -> None:

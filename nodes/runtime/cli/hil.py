@@ -36,9 +36,15 @@ def report(
     second: Annotated[
         Path | None, typer.Argument(metavar="[RECORDING2]", help="What was predicted.", show_default=False)
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the page and its pictures.")] = Path(
-        "hil_report"
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the page and its pictures; without it, RECORDING_report in this one.",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[
         list[str] | None,
         typer.Option("--limit", help="name=value, above which a figure fails; more than once.", show_default=False),
@@ -69,6 +75,7 @@ def report(
     reports, reading, streams = (
         importlib.import_module(f"nodes.hil.{name}") for name in ("report", "reading", "streams")
     )
+    output = Path(f"{recording.stem}_report") if output is None else output
     _refuse_foreign(output, reports.foreign_file(output))
     try:
         case = reading.read_case(recording, second, measured, predicted)

@@ -26,7 +26,7 @@ def new(
     force: Annotated[bool, typer.Option("--force", help="Replace the key that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make this user's key pair, and print the half that others may know."""
+    """Make this user's key pair, and print the half that others may know. One that is there is given the name."""
     import platform
 
     from nodes.wire import keys
@@ -69,10 +69,13 @@ def allow(
     from nodes.wire import keys
 
     keys.allow(name, key)
+    allowed = keys.allowed()[name]
     if as_json:
-        say_json({"name": name, "key": keys.allowed()[name]})
-    else:
-        say(f"key {name!r} is allowed")
+        say_json({"name": name, "key": allowed})
+        return
+    say(f"key {name!r} is allowed")
+    if (keys.keys_folder() / "own").exists() and keys.own_key().public == allowed:
+        say(f"but it is this computer's own: for another, give the one that 'armswing keys list' shows on {name!r}")
 
 
 @app.command(epilog="Example: armswing keys revoke robot")

@@ -50,6 +50,10 @@ def test_a_key_is_made_once_and_its_secret_is_its_owners_alone(folder: Path) -> 
     assert os.listdir(folder) == ["own"]
     with pytest.raises(keys.KeysError, match=r"is there: 'armswing keys list' shows it, .*--force"):
         keys.make_key("desk")
+    renamed = keys.make_key("robot")  # what others were given stays good
+    assert (renamed.name, renamed.public, renamed.secret) == ("robot", made.public, made.secret)
+    assert keys.own_key() == renamed
+    assert (folder / "own").stat().st_mode & 0o777 == 0o600
     assert keys.make_key("desk", replace=True).public != made.public
     (folder / "own").chmod(0o644)
     with pytest.raises(keys.KeysError, match=r"read by others than its owner: 'chmod 600"):
@@ -86,6 +90,9 @@ def test_the_commands_tell_what_another_computer_needs(folder: Path, capsys: pyt
     }
     assert run(["keys", "list"]) == 0
     assert own.secret not in listed + capsys.readouterr().out
+    assert run(["keys", "allow", "mine", own.public]) == 0
+    assert "but it is this computer's own: for another, give the one that" in capsys.readouterr().out
+    assert run(["keys", "revoke", "mine"]) == 0
     assert run(["keys", "revoke", "robot"]) == 0
     assert keys.allowed() == {}
 
