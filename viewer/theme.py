@@ -30,7 +30,7 @@ DASHES: tuple[tuple[str, list[float]], ...] = (
     ("┉┉", [1.2, 1.8]),
     ("━┉", [7.0, 2.0, 1.2, 2.0]),
 )
-LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1b7a3d", "#c4161c"  # beside the bodies
+LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1f5fd0", "#c4161c"  # beside the bodies
 BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
 
 

@@ -292,6 +292,7 @@ class Window(QtWidgets.QMainWindow):
 
     def _lay_out_titles(self) -> None:
         self.grid.lay_out_titles(self.signals)
+        self.picture.place_labels()
         self._show_key()
 
     def _show_key(self) -> None:
