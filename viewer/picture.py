@@ -30,7 +30,8 @@ STACKED = 0.5  # of its radius: where a ghost's ball lies closer to one drawn al
 SURVEYED = 400  # poses looked at to choose the view and its limits
 SURVEYED_LINES = 60
 BODY = "●"  # in a legend
-WIDE = 2.2  # times higher
+WIDE = 1.8  # times higher
+SHARES = (0.38, 0.54)  # of the window, least and most, that the picture takes
 RING = 2.0  # pixels, the width of a hollow ball's ring
 TRACE_POINTS = 3000
 LABEL_GAP, BESIDE_ARROW = 4, 12  # pixels between the tip of an arrow and its label
@@ -154,6 +155,7 @@ class BodyPicture:
         self._seen: Seen | None = None
         self._stage = Stage(Description())
         self.wide = False  # once much wider than high, the picture wants the whole width
+        self.share = SHARES[0]  # of the window's width, or height when wide, that suits what is seen
         self._size, self._largest_force = 1.0, 0.0
         self._numbers: list[Any] = []
         self._labelled: list[tuple[Any, Floats, Floats]] = []
@@ -187,6 +189,8 @@ class BodyPicture:
         width, height = np.ptp(self._view.project(cloud)[:, :2], axis=0).tolist()
         self._size = max(min(max(width, height), 2.0 * min(width, height)), 1e-9)
         self.wide = self.wide or bool(width > WIDE * height)
+        aspect = width / max(height, 1e-9)
+        self.share = min(max(1.8 / aspect if self.wide else 0.5 * aspect, SHARES[0]), SHARES[1])
 
     def _know(self, description: Description) -> Skeleton:
         """The skeleton of this robot; for another one than before, all that was seen is forgotten."""
