@@ -11,12 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from sim_core.errors import SimulationDiverged
-from sim_core.flexible.description import BeamContact
+from sim_core.flexible.description import Beam, BeamContact
+from sim_core.flexible.elements import BeamModel, beam_model
+from sim_core.integrators.steppers import Stepper
 from sim_core.integrators.workspace import DIVERGED, NOT_CONVERGED, STEP_TOO_SMALL
+from sim_core.stabilization.stabilizers import largest_step
 from sim_core.system import System
 
 PREFIX, SUFFIX = "armswing-diverged-", ".npz"
 KEPT = 5
+GROWS = 1e-3  # per step: a mode that grows by less is not what made a run diverge
 LEAP = 0.05  # of a beam's length: more in a step is no motion but divergence
 WHAT_ENDED = {  # the reason, and the same in words
     DIVERGED: ("not finite", "a state is no longer finite"),
@@ -27,11 +31,20 @@ LEAP = 0.05  # of a beam's length: more in a step is no motion but divergence
 
 
 def divergence(
-    status: int, time: float, history: np.ndarray, system: System, configuration: int, how: str
+    status: int,
+    time: float,
+    history: np.ndarray,
+    system: System,
+    configuration: int,
+    stepper: Stepper,
+    step_s: float,
+    law: str,
 ) -> SimulationDiverged:
     """The error of a run whose loop ended with that status; its history, rows t, q, v, is written."""
+    how = f"{stepper.name} and {law} at {step_s * 1e3:.4g} ms"
     reason, words = WHAT_ENDED[status]
     words = explained(system, configuration, history) or words
+    words += too_fast(system.mechanism.beams, stepper, step_s)
     file = write_history(history, system.coordinate_names)
     line = f"{system.mechanism.name!r} diverged at t = {time:.6g} s with {how}: {words}"
     return SimulationDiverged(line, time, history, file, reason)
@@ -44,6 +57,31 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
     written = Path(stream.name)
     _prune(written)
     return written
+
+
+def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
+    """That a beam's fastest mode, taken alone, grows under the stepper at that step (s), as "; ..."; "" otherwise."""
+    found = [(_fastest(beam_model(beam)), beam.name) for beam in beams]
+    if not found or not (fastest := max(found))[0] > 0.0:
+        return ""
+    (omega, name), allowed = fastest, 1.0 + GROWS
+
+    def growth(step: float) -> float:
+        return stepper.growth(omega**2, 0.0, step) / allowed
+
+    if growth(step_s) <= 1.0:
+        return ""
+    return (
+        f"; the fastest mode of beam {name!r}, {omega:.4g} rad/s, needs steps below "
+        f"{largest_step(growth) * 1e3:.3g} ms with {stepper.name}; "
+        "implicit_midpoint and generalized_alpha have no limit"
+    )
+
+
+def _fastest(model: BeamModel) -> float:
+    """The highest frequency of a beam, rad/s."""
+    squares = np.linalg.eigvals(np.linalg.solve(model.M, model.K)).real
+    return float(np.sqrt(max(squares.max(initial=0.0), 0.0)))
 
 
 def explained(system: System, configuration: int, history: np.ndarray) -> str:

@@ -148,8 +148,8 @@ class Simulation:
 
     def _diverged(self, status: int) -> None:
         rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
-        how = f"{self.stepper.name} and {self.stabilizer.called} at {self.step_s * 1e3:.4g} ms"
-        raise divergence(status, self.time, self._w.history[rows].copy(), self.system, self._configuration, how)
+        history, law = self._w.history[rows].copy(), self.stabilizer.called
+        raise divergence(status, self.time, history, self.system, self._configuration, self.stepper, self.step_s, law)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 

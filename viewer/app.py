@@ -130,18 +130,20 @@ def _application() -> Any:
 def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str, run_number: int | None) -> Window:
     from nodes.wire.recording import read_recording
     from viewer.live import LiveFeed
-    from viewer.panels import choose_fields
+    from viewer.panels import check_curves, choose_fields
     from viewer.projection import check_plane
     from viewer.signals import Signals, from_recording
     from viewer.window import Window, diverged_text
 
-    choose_fields(fields)
+    chosen = choose_fields(fields)
     check_plane(plane)
     if file is None:
         feed = LiveFeed(domain)
         return Window(Signals(), f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
     recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals = from_recording(recording)
+    if signals.states:
+        check_curves(chosen, signals)
     cut = ", cut off before its end" if recording.truncated else ""
     topics = ", ".join(recording.topics) or "none"
     waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"

@@ -22,8 +22,8 @@ BOX_FACES = tuple([k for k in range(8) if (k >> axis) & 1 == end] for axis in ra
 @dataclass(frozen=True)
 class Outline:
     """One shape on the paper: corners (k, 2), closed when it is a surface; radius > 0 for a ball at corner
-    0; fine for a mark on a surface; shade for how bright a surface is by the way it faces; width in pixels of a line
-    other than a body's."""
+    0, hollow when nothing but its ring is drawn; fine for a mark on a surface; shade for how bright a surface is by the
+    way it faces; width in pixels of a line other than a body's."""
 
     body: int
     color: str
@@ -35,6 +35,7 @@ class Outline:
     shade: float = 1.0
     width: float = 0.0
     dashed: bool = False
+    hollow: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,10 @@ class Skeleton:
                 corners = hull(corners)
             found.append(Outline(part.body, part.color, corners, depth, closed, part.radius, part.kind == "spoke"))
         yield from sorted(found, key=lambda outline: (round(outline.depth, 6), not outline.closed))
+
+    def radius(self, body: int) -> float:
+        """The largest radius of the balls of a body, m; zero without any."""
+        return max((part.radius for part in self._parts if part.body == body), default=0.0)
 
     def tips(self, rows: Floats) -> Floats:
         """Where the point of each body farthest from its origin went: (n, bodies, 3)."""

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import groupby
 
-from viewer.signals import Signals
+import numpy as np
+
+from viewer.series import Series
+from viewer.signals import DERIVED, Signals
 
 NO_DRIVE = "this robot has no actuators"
 NO_OUTPUTS = "this robot has no outputs"
+NO_FORCE, NO_GRIPPER = "this robot tells of no forces", "this robot has no grippers"
+SMALL = 1e-9  # of a violation: where something else can be shown, one that stays below is left out
 NO_VIOLATION = "exactly 0 in every state: no constraints"
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field to plot. `over` names the field whose curves are drawn dashed over it."""
+    """A field to plot. `over` names the field whose curves are drawn dashed over it, `curve` its only one that is."""
 
     name: str
     title: str
     unit: str
     log: bool = False
     over: str = ""
+    curve: str = ""
 
 
 FIELDS = (
@@ -32,7 +39,10 @@ FIELDS = (
     Field("phi", "Violation |Φ|", "constraints' units", log=True),
     Field("phidot", "Violation |dΦ/dt|", "constraints' units/s", log=True),
     Field("outputs", "Outputs", "{output}"),
+    Field("force", "Force", "N"),
+    Field("hold", "Grippers", "0 open, 1 slides, 2 grips"),
 )
+COMMON = FIELDS[:6]
 
 
 @dataclass(frozen=True)
@@ -56,14 +66,49 @@ class Panel:
 
 
 def choose_fields(wanted: Sequence[str]) -> tuple[Field, ...]:
-    """The fields by name, the six common ones for none. Raises ValueError for an unknown name."""
+    """The fields by name, `field.curve` for one curve of a field, the common ones for none.
+
+    Raises ValueError for an unknown field.
+    """
     if not wanted:
-        return FIELDS[:6]
+        return COMMON
     known = {field.name: field for field in FIELDS}
-    for name in wanted:
+    found = []
+    for asked in wanted:
+        name, _, curve = asked.partition(".")
         if name not in known:
-            raise ValueError(f"no field {name!r} to plot; fields are {', '.join(known)}")
-    return tuple(known[name] for name in wanted)
+            near = get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"no field {name!r} to plot{meant}; fields are {', '.join(known)}, or field.curve for one")
+        found.append(replace(known[name], curve=curve))
+    return tuple(found)
+
+
+def check_curves(fields: Sequence[Field], signals: Signals) -> None:
+    """Raise ValueError where a curve is asked for that these signals do not have."""
+    for field in fields:
+        series = series_of(field, signals)
+        labels = () if series is None else series.labels
+        if field.curve and field.curve not in labels:
+            near = get_close_matches(field.curve, labels, 1)
+            meant = f"; did you mean '{field.name}.{near[0]}'?" if near else ""
+            there = ", ".join(labels) or "none"
+            raise ValueError(f"no curve {field.curve!r} in {field.name!r} to plot{meant}; its curves are {there}")
+
+
+def series_of(field: Field, signals: Signals) -> Series | None:
+    """What a field plots."""
+    return signals.derived(field.name) if field.name in DERIVED else signals.series.get(field.name)
+
+
+def _default(signals: Signals) -> tuple[Field, ...]:
+    """The common fields; of a robot that tells of forces or grippers these, and a violation that is not small."""
+    better = tuple(field for field in FIELDS if field.name in DERIVED and series_of(field, signals) is not None)
+    phi = signals.series.get("phi")
+    if not better:
+        return COMMON
+    large = phi is not None and len(phi.values) > 0 and bool(np.nanmax(phi.values) > SMALL)
+    return tuple(field for field in COMMON if field.name != "phidot" and (large or field.name != "phi")) + better
 
 
 def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tuple[tuple[Panel, ...], str]:
@@ -72,6 +117,7 @@ def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tupl
     keep_empty  whether a field without a curve keeps its panel, with a remark
     """
     panels: list[Panel] = []
+    fields = _default(signals) if tuple(fields) == COMMON else fields
     for per_joint, run in groupby(fields, key=lambda field: field.unit.startswith("{joint}")):
         found = [panel for field in run for panel in _of_field(field, signals)]
         if per_joint:  # position and velocity in m below position and velocity in rad
@@ -96,7 +142,19 @@ def _widened(panels: Sequence[Panel]) -> tuple[Panel, ...]:
 
 
 def _of_field(field: Field, signals: Signals) -> list[Panel]:
+    panels = _whole_field(field, signals)
+    if not field.curve:
+        return panels
+    of_it = next((panel for panel in panels if panel.takes(field.curve)), panels[0])
+    return [replace(of_it, only=frozenset([field.curve]))]
+
+
+def _whole_field(field: Field, signals: Signals) -> list[Panel]:
     description = signals.description
+    if field.name in DERIVED:
+        lacks = {"force": NO_FORCE, "hold": NO_GRIPPER}[field.name]
+        there = signals.states == 0 or series_of(field, signals) is not None
+        return [Panel(field, field.unit) if there else Panel(field, field.unit, frozenset(), lacks)]
     if field.name in ("phi", "phidot"):
         if signals.violated or signals.states == 0:
             return [Panel(field, field.unit)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise, zip_longest
 from typing import Any
 
@@ -14,18 +15,27 @@ from nodes.wire.messages import Description
 from viewer import theme
 from viewer.axes import PlainAxis
 from viewer.bodies import Outline, Skeleton, evenly_along
+from viewer.holds import Hold, Holds, marks
 from viewer.projection import Seen, View, choose_view
 from viewer.series import Drawn, Floats, row_at
 from viewer.signals import Signals
-from viewer.stage import LONGEST_ARROW, Force, Stage, around, arrow, lines
+from viewer.stage import LONGEST_ARROW, Force, Stage, around, arrow, ends, lines, words
 from viewer.surroundings import Surroundings
 
-GHOSTS = 14
+GHOSTS = 9
+LINE_GHOSTS = 4  # of them show the lines beside the bodies
+OLDEST, LATEST = 0.14, 0.32  # opacity of the ghosts
+FAINT_LINES = 0.5  # of the opacity of a ghost's bodies, that of the lines beside it
+STACKED = 0.5  # of its radius: where a ghost's ball lies closer to one drawn already, it is left out
 SURVEYED = 400  # poses looked at to choose the view and its limits
 SURVEYED_LINES = 60
 BODY = "●"  # in a legend
-WIDE = 2.2  # times higher
+WIDE = 1.8  # times higher
+SHARES = (0.38, 0.54)  # of the window, least and most, that the picture takes
+RING = 2.0  # pixels, the width of a hollow ball's ring
 TRACE_POINTS = 3000
+LABEL_GAP, BESIDE_ARROW = 4, 12  # pixels between the tip of an arrow and its label
+GHOST_LINE = 2.5  # pixels, of lines beside an earlier pose
 TRACE_PIECES = 24  # of fading opacity
 
 
@@ -85,7 +95,11 @@ class BodiesItem(pg.GraphicsObject):
         color = theme.body_color(outline.body, outline.color).darker(round(100 / outline.shade))
         edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=1.2)
         points = [QtCore.QPointF(x, y) for x, y in outline.corners.tolist()]
-        if outline.radius > 0.0:
+        if outline.radius > 0.0 and outline.hollow:
+            painter.setPen(pg.mkPen(theme.faded(color, opacity), width=RING))
+            painter.setBrush(pg.mkBrush(theme.PAPER) if opacity > 0.9 else pg.mkBrush(None))
+            painter.drawEllipse(points[0], outline.radius, outline.radius)
+        elif outline.radius > 0.0:
             painter.setPen(edge)
             painter.setBrush(_ball(points[0], outline.radius, color, opacity))
             painter.drawEllipse(points[0], outline.radius, outline.radius)
@@ -141,8 +155,11 @@ class BodyPicture:
         self._seen: Seen | None = None
         self._stage = Stage(Description())
         self.wide = False  # once much wider than high, the picture wants the whole width
+        self.share = SHARES[0]  # of the window's width, or height when wide, that suits what is seen
         self._size, self._largest_force = 1.0, 0.0
         self._numbers: list[Any] = []
+        self._labelled: list[tuple[Any, Floats, Floats]] = []
+        self._holds = Holds(Description())
         self._surroundings = Surroundings(self.plot)
         self._bodies = BodiesItem()
         self._bodies.setZValue(10.0)
@@ -172,12 +189,14 @@ class BodyPicture:
         width, height = np.ptp(self._view.project(cloud)[:, :2], axis=0).tolist()
         self._size = max(min(max(width, height), 2.0 * min(width, height)), 1e-9)
         self.wide = self.wide or bool(width > WIDE * height)
+        aspect = width / max(height, 1e-9)
+        self.share = min(max(1.8 / aspect if self.wide else 0.5 * aspect, SHARES[0]), SHARES[1])
 
     def _know(self, description: Description) -> Skeleton:
         """The skeleton of this robot; for another one than before, all that was seen is forgotten."""
         if self._skeleton is None or not self._skeleton.is_of(description):
             self._skeleton = Skeleton(description)
-            self._stage = Stage(description)
+            self._stage, self._holds = Stage(description), Holds(description)
             self._seen = self._skeleton.seen()
             self._view, self.wide = None, False
         return self._skeleton
@@ -195,29 +214,46 @@ class BodyPicture:
         layers: list[Layer] = []
         behind: list[Layer] = [(self._stage.ground(view), 1.0)]
         if ghosts:
-            marks = evenly_along(paths.reshape(len(paths), -1), GHOSTS + 1)[:-1]
-            for place, mark in enumerate(marks):
-                opacity = 0.20 + 0.20 * place / max(1, len(marks) - 1)
-                layers.append((list(skeleton.outlines(rows[mark * stride], view)), opacity))
-                behind.append((lines(signals.lines.at(float(times[mark * stride])), view), opacity))
+            chosen = evenly_along(paths.reshape(len(paths), -1), GHOSTS + 1)[:-1]
+            lined = set(np.linspace(0, len(chosen) - 1, LINE_GHOSTS).round().astype(int).tolist())
+            for place, mark in enumerate(chosen):
+                opacity = OLDEST + (LATEST - OLDEST) * place / max(1, len(chosen) - 1)
+                layers.append((_unstacked(list(skeleton.outlines(rows[mark * stride], view)), layers), opacity))
+                if place in lined:
+                    past = lines(signals.lines.at(float(times[mark * stride])), view)
+                    behind.append(([replace(line, width=GHOST_LINE) for line in past], FAINT_LINES * opacity))
         behind.append((lines(signals.lines.at(time, first=True), view), 1.0))
-        behind.append((lines(signals.overlay.at(time), view, overlay=True), 1.0))
+        planned = signals.overlay.at(time)
+        behind.append((lines(planned, view, overlay=True), 1.0))
         p_WB, R_WB = skeleton.place(rows[-1])
         bodies = list(skeleton.outlines(rows[-1], view))
         if len(p_WB):
             bodies += self._stage.springs(p_WB, R_WB, view, self._size)
             bodies.sort(key=lambda outline: round(outline.depth, 6))  # which keeps the order of equals
         layers.append((bodies, 1.0))
-        forces = self._stage.forces(p_WB, R_WB, signals.outputs_at(time)) if len(p_WB) else []
-        over: list[Layer] = [(self._show_forces(forces, view), 1.0)]
+        outputs = signals.outputs_at(time)
+        forces = self._stage.forces(p_WB, R_WB, outputs) if len(p_WB) else []
+        held = self._show_holds(self._holds.at(p_WB, R_WB, outputs) if len(p_WB) else [], view)
+        over: list[Layer] = [([*held, *ends(planned, view, self._size), *self._show_forces(forces, view)], 1.0)]
         self._bodies.show_layers(layers, self._fading(paths), behind, over)
 
+    def _show_holds(self, holds: Sequence[Hold], view: View) -> list[Outline]:
+        """Marks over the balls of grippers."""
+        skeleton = self._skeleton
+        if skeleton is None:
+            return []
+        found: list[Outline] = []
+        for hold in holds:
+            found += marks(hold, view, skeleton.colors[hold.body], skeleton.radius(hold.body), self._size)
+        return found
+
     def _show_forces(self, forces: Sequence[Force], view: View) -> list[Outline]:
-        """Arrows, and beside the tip of each its size in N."""
+        """Arrows, and beyond the tip of each its name and its size in N."""
         scale = LONGEST_ARROW * self._size / self._largest_force if self._largest_force > 0.0 else 0.0
         found: list[Outline] = []
+        self._labelled = []
         while len(self._numbers) < len(forces):
-            number = pg.TextItem(color=theme.FORCE, anchor=(-0.05, 0.5))
+            number = pg.TextItem(anchor=(0.0, 0.5), fill=theme.faded(theme.PAPER, 0.7))
             number.setFont(theme.font(10.0, bold=True))
             number.setZValue(20.0)
             self.plot.addItem(number, ignoreBounds=True)
@@ -227,9 +263,27 @@ class BodyPicture:
             number.setVisible(bool(parts))
             if parts and force is not None:
                 found += parts
-                number.setText(f"{float(np.linalg.norm(force.newton)):.0f} N")
-                number.setPos(*parts[-1].corners[1])
+                number.setText(f"{words(force.name)} {float(np.linalg.norm(force.newton)):.0f} N", color=force.color)
+                self._labelled.append((number, parts[0].corners[0], parts[-1].corners[1]))
+        self.place_labels()
         return found
+
+    def place_labels(self) -> None:
+        """Put the numbers of forces beyond the tips of their arrows, inside the frame, at the size it has now."""
+        box = self.plot.getViewBox()
+        frame, (pixel_x, pixel_y) = box.viewRect(), box.viewPixelSize()
+        for number, start, tip in self._labelled:
+            size = number.textItem.boundingRect()
+            width, height = size.width() * pixel_x, size.height() * pixel_y
+            along = (tip - start) / max(float(np.linalg.norm(tip - start)), 1e-12)
+            left = tip[0] - 0.5 * width + along[0] * (0.5 * width + LABEL_GAP * pixel_x)
+            middle = tip[1] + along[1] * (0.5 * height + LABEL_GAP * pixel_y)
+            inside = min(max(middle, frame.top() + 0.5 * height), frame.bottom() - 0.5 * height)
+            if inside != middle:  # no room beyond the tip: beside it
+                left = tip[0] - width - BESIDE_ARROW * pixel_x if along[0] < 0.0 else tip[0] + BESIDE_ARROW * pixel_x
+                middle = inside
+            left = min(max(left, frame.left()), frame.right() - width)
+            number.setPos(left, middle)
 
     def keys(self, signals: Signals) -> list[tuple[str, str, str]]:
         """(mark, name, colour) of everything for a legend: bodies, lines, springs, forces."""
@@ -239,7 +293,8 @@ class BodyPicture:
         found = [(BODY, name, color) for name, color in body_names(signals.description)]
         for drawn, mark, color in ((signals.lines.last, "━", theme.LINE), (signals.overlay.last, "╍", theme.OVERLAY)):
             found += [(mark, name, color) for name in _names(drawn)]
-        return found + self._stage.keys
+        found += [("✕", f"end of the {name}", theme.OVERLAY) for name in _names(signals.overlay.last)]
+        return found + self._stage.keys + self._holds.keys
 
     @property
     def outgrown(self) -> bool:
@@ -260,6 +315,20 @@ class BodyPicture:
                     opacity = 0.25 + 0.45 * (place / (TRACE_PIECES - 1)) ** 1.5
                     pieces.append((paths[start : end + 1, body], theme.faded(color, opacity)))
         return pieces
+
+
+def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline]:
+    """A ghost's outlines with its balls hollow, without those that lie on one of the same body in earlier layers."""
+    drawn = [outline for earlier, _ in layers for outline in earlier if outline.radius > 0.0]
+    found = []
+    for outline in outlines:
+        if outline.radius > 0.0:
+            near = STACKED * outline.radius
+            if any(o.body == outline.body and np.linalg.norm(o.corners - outline.corners) < near for o in drawn):
+                continue
+            outline = replace(outline, hollow=True)
+        found.append(outline)
+    return found
 
 
 def body_names(description: Description) -> Sequence[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from pyqtgraph.Qt import QtCore
 
 from viewer import theme
 from viewer.axes import PlainAxis, PowerAxis
-from viewer.panels import Field, Panel, arrange
+from viewer.panels import Field, Panel, arrange, series_of
 from viewer.series import Floats, Series, decimated
 from viewer.signals import SCALARS, Signals
 from viewer.titles import Curve, Title, compose, table
 
 WIDE_COLUMNS = 4
+MOST_CHANGES = 60  # upright lines in a plot
+CHANGE_OPACITY = 0.45
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
 OFF_PAPER = 10.0  # times the height of the axis: where a curve that leaves it is cut
@@ -35,6 +38,7 @@ class FieldPlot:
         self.title = title
         self.unnamed: list[Curve] = []  # those that its title has no room for
         self._curves: dict[tuple[str, str], Any] = {}
+        self._changes: list[Any] = []
         self._still = False
         self._sane_until = math.inf
         self._x_range = self._y_range = (0.0, 0.0)
@@ -69,11 +73,12 @@ class FieldPlot:
         self.divergence.setVisible(signals.diverged_at is not None)
         if signals.diverged_at is not None:
             self.divergence.setPos(signals.diverged_at)
+        self._show_changes(signals.changes, start, end)
         bounds: list[tuple[float, float]] = []
         shown = set()
         known = self._places(signals)
         for role in ("", self.field.over) if self.field.over else ("",):
-            series = signals.series.get(role or self.field.name)
+            series = signals.series.get(role) if role else series_of(self.field, signals)
             if series is None or len(series.times) == 0:
                 continue
             for column, label in enumerate(series.labels):
@@ -90,6 +95,22 @@ class FieldPlot:
             self.plot.getAxis("bottom").space(end - start, 5)
         self._set_y_range(bounds)
         self.show_title(signals)
+
+    def _show_changes(self, changes: Sequence[tuple[float, str]], start: float, end: float) -> None:
+        """Thin upright lines at changes of configuration, in the colour of their kind; none where they are too many."""
+        colors = theme.change_colors(changes)
+        near = [(time, kind) for time, kind in changes if start <= time <= end]
+        near = near if len(near) <= MOST_CHANGES else []
+        while len(self._changes) < len(near):
+            line = pg.InfiniteLine(angle=90, movable=False)
+            line.setZValue(-5.0)
+            self.plot.addItem(line, ignoreBounds=True)
+            self._changes.append(line)
+        for line, change in zip_longest(self._changes, near):
+            line.setVisible(change is not None)
+            if change is not None:
+                line.setPos(change[0])
+                line.setPen(pg.mkPen(theme.faded(colors[change[1]], CHANGE_OPACITY), width=1))
 
     def show_title(self, signals: Signals) -> None:
         """Title, unit and legend above the plot, for the width it has now."""
@@ -111,7 +132,7 @@ class FieldPlot:
 
     def _places(self, signals: Signals) -> dict[str, int]:
         """The place of each label, by which it has its colour: a joint's is the same in all panels."""
-        main = signals.series.get(self.field.name)
+        main = series_of(self.field, signals)
         return {label: place for place, label in enumerate(main.labels if main is not None else ())}
 
     def _draw(

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nodes.wire.messages import BodyPoses, Description, Event, Lines, Message, Reference, RobotState
+from nodes.wire.messages import BodyPoses, Description, Event, HoldDescription, Lines, Message, Reference, RobotState
 from nodes.wire.recording import Recording
 from viewer.series import Floats, Ring, Series, Track, Whole, row_at
 
 VECTORS = ("position", "velocity", "effort")
 DIVERGED = "diverged"  # the kind of event that says so
+DERIVED = ("force", "hold")  # of outputs: the size of each force, what each gripper does
 USUAL, OUT_OF_ALL = 0.9, 10.0  # so many states are this small; one so many times larger shows no motion any more
 PATH = "path"  # a message that has such a field, points (3n,), lays it over the picture as `overlay` does
+FULL = 2.0  # of a gripper that grips, with all its parts
 SCALARS = ("phi", "phidot", "energy")
 
 
@@ -25,6 +27,7 @@ class Signals:
     series       {"position": ..., "phi": ..., "outputs": ..., "reference": ...}, labels are joint or output
     names poses        rows p (3n) then quaternion (4n) per instant, None before the first
     lines, overlay  the robot's own lines, as its beams, and what others lay over the picture
+    changes      (time in s, kind) of each change of configuration, as grip and release
     description  None until it was heard
     violated     whether any state so far had a constraint violation other than exactly zero
     diverged_at  when the simulation left the finite numbers, None while it did not; seconds
@@ -37,6 +40,7 @@ class Signals:
         self.series: dict[str, Series] = {}
         self.poses: Series | None = None
         self.lines, self.overlay = Track(), Track()
+        self.changes: list[tuple[float, str]] = []
         self.time = 0.0
         self.states = 0
         self.violated = False
@@ -72,6 +76,8 @@ class Signals:
         elif isinstance(message, Event):
             if message.kind == DIVERGED:
                 self.diverge(message.timestamp)
+            elif message.source != message.target:
+                self.changes.append((message.timestamp, message.kind))
         elif isinstance(message, Reference):
             self._append("reference", message.name, message.timestamp, message.position)
         elif isinstance(path := getattr(message, PATH, None), list):
@@ -83,12 +89,29 @@ class Signals:
         place = None if series is None else row_at(series.times, time)
         return {} if series is None or place is None else dict(zip(series.labels, series.values[place], strict=True))
 
+    def derived(self, field: str) -> Series | None:
+        """A series of DERIVED; None where the description has nothing of the kind, or the states do not tell of it."""
+        outputs, description = self.series.get("outputs"), self.description
+        if outputs is None or description is None:
+            return None
+        columns = {label: outputs.values[:, place] for place, label in enumerate(outputs.labels)}
+        found: dict[str, Floats] = {}
+        for part in description.forces if field == "force" else description.holds:
+            if part.outputs and all(name in columns for name in part.outputs):
+                values = np.stack([columns[name] for name in part.outputs], axis=1)
+                if isinstance(part, HoldDescription):
+                    found[part.name] = np.asarray((values > 0.5).sum(axis=1) * (FULL / len(part.outputs)))
+                elif len(part.axes) == 3 * len(part.outputs):
+                    found[part.name] = np.linalg.norm(values @ np.reshape(part.axes, (-1, 3)), axis=1)
+        return Whole(tuple(found), outputs.times, np.stack(list(found.values()), axis=1)) if found else None
+
     def _take_state(self, state: RobotState) -> None:
         if state.timestamp < self.time:  # the simulation was put back: what comes does not continue what was
             self.series.clear()
             self.poses = None
             self.lines.clear()
             self.overlay.clear()
+            self.changes.clear()
             self.diverged_at, self.sane_until = None, math.inf
         self.time = state.timestamp
         self.states += 1
@@ -142,6 +165,9 @@ def from_recording(recording: Recording) -> Signals:
     events = recording.get(f"{signals.robot}/event")
     if events is not None and (found := np.flatnonzero(events["kind"] == DIVERGED)).size:
         signals.diverge(float(events["timestamp"][found[-1]]))
+    if events is not None:
+        rows = zip(*(events[field] for field in ("timestamp", "kind", "source", "target")), strict=True)
+        signals.changes = [(float(time), str(kind)) for time, kind, source, target in rows if source != target]
     _add_reference(signals, recording)
     _add_poses(signals, recording)
     _add_lines(signals, recording)

@@ -24,7 +24,9 @@ WHOLE, BESIDE = 2.0, 0.2
 JOURNEY, WHOLE_JOURNEY, BESIDE_JOURNEY = 2.2, 1.3, 0.5
 LONGEST_ARROW = 0.2  # of the picture's size
 SMALLEST_ARROW = 0.005  # of the largest force: below it no arrow is drawn
-LINE_WIDTH, OVERLAY_WIDTH = 3.5, 2.0
+LINE_WIDTH, OVERLAY_WIDTH = 4.5, 2.0
+CROSS = 0.009  # of the picture's size: half the width of the mark where an overlay ends
+FORCE_DARKER = 135  # percent
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Force:
     name: str
     point: Floats
     newton: Floats
+    color: str = theme.FORCE
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,13 @@ class Stage:
             (force.name, end(force.body, force.point), force.outputs, np.asarray(force.axes).reshape(-1, 3))
             for force in description.forces
         ]
+        self.colors = force_colors(description)
 
     @property
     def keys(self) -> list[tuple[str, str, str]]:
         """(mark, name, colour) for a legend: the springs, each force."""
         springs = [("∿", "springs" if len(self._springs) > 1 else "spring", theme.SPRING)] if self._springs else []
-        return springs + [("→", f"{_words(name)} [N]", theme.FORCE) for name, *_ in self._forces]
+        return springs + [("➔", f"force on {words(name)}", self.colors[name]) for name, *_ in self._forces]
 
     def ground(self, view: View) -> list[Outline]:
         """What stands still."""
@@ -94,7 +98,7 @@ class Stage:
         for name, end, parts, axes in self._forces:
             values = np.array([outputs.get(part, np.nan) for part in parts])
             if len(values) and len(values) == len(axes) and np.isfinite(values).all():
-                found.append(Force(name, end.of(p_WB, R_WB), values @ axes))
+                found.append(Force(name, end.of(p_WB, R_WB), values @ axes, self.colors[name]))
         return found
 
     def largest_force(self, labels: Sequence[str], values: Floats) -> float:
@@ -121,6 +125,18 @@ def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outlin
     return found
 
 
+def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
+    """A cross at the last point of each line of an overlay: where it shall lead to, in a picture of that size, m."""
+    found = []
+    for points in drawn.lines if drawn is not None else ():
+        if len(points) > 1:
+            end, arm = view.project(points[-1:])[0, :2], CROSS * size
+            for side in (-1.0, 1.0):
+                corners = end + arm * np.array([[-1.0, -side], [1.0, side]])
+                found.append(Outline(-1, theme.OVERLAY, corners, 0.0, False, width=2.5))
+    return found
+
+
 def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
     """Shaft and head of a force's arrow on the paper; `scale` in m/N, `size` of the picture in m."""
     start, tip = view.project(np.stack([force.point, force.point + scale * force.newton]))
@@ -131,8 +147,8 @@ def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
     along = along / length
     head = min(0.03 * size, 0.6 * length)
     neck, aside = tip[:2] - head * along, 0.35 * head * np.array([-along[1], along[0]])
-    shaft = Outline(-1, theme.FORCE, np.stack([start[:2], neck]), 0.0, False, width=3.0)
-    return [shaft, Outline(-1, theme.FORCE, np.stack([neck + aside, tip[:2], neck - aside]), 0.0, True)]
+    shaft = Outline(-1, force.color, np.stack([start[:2], neck]), 0.0, False, width=3.0)
+    return [shaft, Outline(-1, force.color, np.stack([neck + aside, tip[:2], neck - aside]), 0.0, True)]
 
 
 def zigzag(ends: Floats, width: float) -> Floats:
@@ -162,7 +178,21 @@ def around(bodies: Floats, beside: Floats) -> Floats:
     return beside[((beside >= low - margin) & (beside <= high + margin)).all(axis=1)]
 
 
-def _words(name: str) -> str:
+def force_colors(description: Description) -> dict[str, str]:
+    """The colour of each force by name: one alone is red, of several each has its body's, darker."""
+    if len({force.body for force in description.forces}) < 2:
+        return {force.name: theme.FORCE for force in description.forces}
+    bodies = {body.name: (index, body) for index, body in enumerate(description.bodies)}
+    found = {}
+    for force in description.forces:
+        index, body = bodies.get(force.body, (0, None))
+        wanted = next((shape.color for shape in body.shapes if shape.color), "") if body is not None else ""
+        found[force.name] = str(theme.body_color(index, wanted).darker(FORCE_DARKER).name())
+    return found
+
+
+def words(name: str) -> str:
+    """A name as it is written in a picture."""
     return name.replace("_", " ")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pyqtgraph as pg
@@ -30,8 +31,12 @@ DASHES: tuple[tuple[str, list[float]], ...] = (
     ("┉┉", [1.2, 1.8]),
     ("━┉", [7.0, 2.0, 1.2, 2.0]),
 )
-LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1b7a3d", "#c4161c"  # beside the bodies
+LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1f5fd0", "#c4161c"  # beside the bodies
 BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
+
+
+CHANGES = {"grip": "#00845f", "release": "#d55e00", "fall": "#c4161c"}
+OTHER_CHANGES = ("#6b4fb3", "#a87400", "#3a9bd0", "#4d4d4d")
 
 
 def configure() -> None:
@@ -60,6 +65,11 @@ def curve_color(index: int) -> str:
 def curve_dash(index: int) -> tuple[str, list[float]]:
     """How the index-th curve of a picture is dashed: its mark in a legend, and the pattern, empty for none."""
     return DASHES[index // HUES % len(DASHES)]
+def change_colors(changes: Sequence[tuple[float, str]]) -> dict[str, str]:
+    """The colour of each kind of the changes (time, kind), in the order of their first."""
+    kinds = list(dict.fromkeys(kind for _, kind in changes))
+    others = [kind for kind in kinds if kind not in CHANGES]
+    return {k: CHANGES.get(k) or OTHER_CHANGES[others.index(k) % len(OTHER_CHANGES)] for k in kinds}
 
 
 def body_color(index: int, wanted: str = "") -> Any:

@@ -117,6 +117,9 @@ class Window(QtWidgets.QMainWindow):
         direction = directions.TopToBottom if self.picture.wide else directions.LeftToRight
         if direction != self._across.direction():
             self._across.setDirection(direction)
+        share = self.picture.share
+        self._across.setStretch(0, round(100 * share))
+        self._across.setStretch(1, round(100 * (1.0 - share)))
         self.grid.wide = self.picture.wide
 
     def _build_controls(self) -> Any:
@@ -180,13 +183,21 @@ class Window(QtWidgets.QMainWindow):
         self.clock.setText(f"t = {self._now:.2f} s")
         if self.feed is not None or self._frames == 0:
             self.grid.show(signals, start, end)
-            self.left_out.setText(self.grid.caption)
+            self.left_out.setText(
+                " &nbsp;&nbsp;".join(filter(None, [self._changes_key(), html.escape(self.grid.caption)]))
+            )
             self._show_key()
         self.grid.mark(None if self.feed is not None or self._still else self._now)
         if signals.poses is not None:
             since = start if self._still else max(start, self._now - LIVE_TRACE_S)
             # of a run that diverged, the last pose before its bodies flew apart
             self.picture.show(signals, min(self._now, signals.sane_until), since, ghosts=self._still)
+
+    def _changes_key(self) -> str:
+        """A legend of the upright lines in the plots."""
+        return " &nbsp;&nbsp;".join(
+            _key("┃", name, color) for name, color in theme.change_colors(self.signals.changes).items()
+        )
 
     def _on_frame(self) -> None:
         if self.feed is not None:
@@ -292,6 +303,7 @@ class Window(QtWidgets.QMainWindow):
 
     def _lay_out_titles(self) -> None:
         self.grid.lay_out_titles(self.signals)
+        self.picture.place_labels()
         self._show_key()
 
     def _show_key(self) -> None:

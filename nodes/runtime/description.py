@@ -12,6 +12,7 @@ from nodes.wire.messages import (
     BodyDescription,
     Description,
     ForceDescription,
+    HoldDescription,
     JointDescription,
     Shape,
     SpringDescription,
@@ -86,6 +87,7 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
         ]
         + _contact_forces(mechanism),
         output_units=output_units(mechanism, outputs),
+        holds=_holds(mechanism),
     )
 
 
@@ -107,6 +109,20 @@ def _output_units(mechanism: Any) -> dict[str, str]:
         unit = mechanism.joint(output.joint).unit if isinstance(output, JointOutput) else UNITS[type(output)]
         units |= dict.fromkeys(names_of(output), unit)
     return units
+
+
+def _holds(mechanism: Any) -> list[HoldDescription]:
+    """The points of bodies that take hold: those whose constraints say in outputs whether they act."""
+    constraints = {constraint.name: constraint for constraint in mechanism.constraints}
+    found: dict[tuple[str, tuple[float, ...]], HoldDescription] = {}
+    for output in mechanism.outputs:
+        if isinstance(output, HoldingOutput):
+            held = constraints[output.constraint]
+            body, point = getattr(held, "body", ""), tuple(_numbers(getattr(held, "point", ())))
+            if body:
+                hold = found.setdefault((body, point), HoldDescription(name=body, body=body, point=list(point)))
+                hold.outputs.append(output.name)
+    return list(found.values())
 
 
 def _contact_forces(mechanism: Any) -> list[ForceDescription]:

@@ -233,7 +233,7 @@ class Launch:
             summary.look = f"armswing hil report {shlex.quote(recorded[0])}"
         if self._failure is not None:
             summary.exit_code = self._failure.exit_code
-            summary.ended = f"node {self._failure.name!r} {self._failure.reason}"
+            summary.ended = f"node {self._failure.name!r} {self._failure.reason}{why(self._failure)}"
         elif self._signal:
             summary.exit_code = 128 + self._signal
             summary.ended = "interrupted" if self._signal == signal.SIGINT else signal.Signals(self._signal).name
@@ -316,6 +316,12 @@ def on_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]
     finally:
         for number, handler in before:
             signal.signal(number, handler)
+
+
+def why(failure: Failure) -> str:
+    """The reason that a failed program gave in its last line, as ": ..."; nothing where it said none."""
+    last = next((line.strip() for line in reversed(failure.last_lines) if line.strip()), "")
+    return f": {last.removeprefix('error: ')}" if last else ""
 
 
 def _detail(status: Status | None) -> str:

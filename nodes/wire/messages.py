@@ -101,6 +101,19 @@ class ForceDescription(msgspec.Struct, kw_only=True):
     axes: list[float] = []
 
 
+class HoldDescription(msgspec.Struct, kw_only=True):
+    """What a body takes hold with, at a point of it, m: a gripper.
+
+    outputs  names of outputs that are 1 while a part of the hold acts, else 0: with all of them it grips, with some it
+             slides, with none it is open
+    """
+
+    name: str
+    body: str
+    point: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
+    outputs: list[str] = []
+
+
 class Description(Message, kw_only=True):
     """What the robot is; published once, latched.
 
@@ -121,6 +134,7 @@ class Description(Message, kw_only=True):
     springs: list[SpringDescription] = []
     forces: list[ForceDescription] = []
     output_units: list[str] = []
+    holds: list[HoldDescription] = []
 
 
 class RobotState(Message, kw_only=True):

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from nodes.runtime.cli.application import run as command
+from nodes.runtime.cli.studies import Bar
 
 pytestmark = pytest.mark.timeout(600)  # a loaded machine compiles what is simulated
 
@@ -97,3 +98,17 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_computed(
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     assert "No space left on device" in refusal(["man", "--output", str(tmp_path / "new")], capsys)
     assert not (tmp_path / "new").exists()
+
+
+def test_without_a_terminal_the_progress_says_what_began_and_now_and_then_how_much_is_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    instants = iter([0.0, 13.0, 20.0, 34.0, 40.0, 55.0])
+    bar = Bar(clock=lambda: next(instants))
+    for done in (0, 2, 5, 6, 9):
+        bar.show("simulating", done, 17)
+    assert capsys.readouterr().err.splitlines() == [
+        "simulating 17 runs (begun after 13 s)",
+        "simulating: 5 of 17 done (34 s)",
+        "simulating: 9 of 17 done (55 s)",
+    ]

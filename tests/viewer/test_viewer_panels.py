@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from nodes.wire.messages import ActuatorDescription, Description, JointDescription, RobotState
-from viewer.panels import Panel, arrange, choose_fields
+from nodes.wire.messages import (
+    ActuatorDescription,
+    BodyDescription,
+    Description,
+    Event,
+    ForceDescription,
+    HoldDescription,
+    JointDescription,
+    RobotState,
+)
+from viewer.panels import Panel, arrange, check_curves, choose_fields
 from viewer.signals import Signals
 
 SLIDES, TURNS = JointDescription(name="cart", unit="m"), JointDescription(name="pole", unit="rad")
@@ -125,3 +134,75 @@ def test_what_no_state_tells_of_has_no_panel() -> None:
     assert signals.description is not None
     signals.description.actuators.append(ActuatorDescription(name="grip", joint="", unit="1"))
     assert shown(arrange(choose_fields(["effort"]), signals, keep_empty=False)[0]) == ["effort N m"]
+
+
+def climber(phi: float) -> Signals:
+    """A robot with one gripper and a force on it, that lets go and takes hold again."""
+    signals = Signals()
+    description = Description(
+        robot="it",
+        joints=[TURNS],
+        bodies=[BodyDescription(name="paw")],
+        outputs=["x", "z", "along", "across"],
+        output_units=["N", "N", "1", "1"],
+        forces=[ForceDescription(name="paw", body="paw", outputs=["x", "z"], axes=[1.0, 0.0, 0.0, 0.0, 0.0, 1.0])],
+        holds=[HoldDescription(name="paw", body="paw", outputs=["along", "across"])],
+    )
+    signals.take("it/description", description)
+    for tick, values in enumerate([(3.0, 4.0, 1.0, 1.0), (0.0, 2.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0)]):
+        told = dict(zip(description.outputs, values, strict=True))
+        state = RobotState(timestamp=0.1 * tick, name=["pole"], position=[0.0], velocity=[0.0], phi=phi, outputs=told)
+        signals.take("it/state", state)
+    signals.take("it/event", Event(timestamp=0.2, kind="release", part="paw", source="held", target="free"))
+    signals.take("it/event", Event(timestamp=0.2, kind="set", key="mass"))
+    return signals
+
+
+def test_forces_and_grippers_take_the_place_of_violations_that_are_small() -> None:
+    names = [panel.field.name for panel in arrange(choose_fields([]), climber(1e-12), keep_empty=False)[0]]
+    assert names == ["position", "velocity", "energy", "force", "hold"]
+    names = [panel.field.name for panel in arrange(choose_fields([]), climber(1e-6), keep_empty=False)[0]]
+    assert names == ["position", "velocity", "energy", "phi", "force", "hold"]
+
+
+def test_a_force_is_plotted_by_its_size_and_a_gripper_by_what_it_does() -> None:
+    signals = climber(0.0)
+    force, hold = signals.derived("force"), signals.derived("hold")
+    assert force is not None
+    assert hold is not None
+    assert (force.labels, hold.labels) == (("paw",), ("paw",))
+    assert force.values[:, 0].tolist() == [5.0, 2.0, 0.0]
+    assert hold.values[:, 0].tolist() == [2.0, 1.0, 0.0]
+    assert robot([TURNS], []).derived("force") is None
+    (panel,), _ = arrange(choose_fields(["hold"]), robot([TURNS], []), keep_empty=True)
+    assert panel.remark == "this robot has no grippers"
+
+
+def test_changes_of_configuration_stand_as_lines_in_every_plot(qtbot: Any) -> None:
+    pytest.importorskip("pyqtgraph", exc_type=ImportError)
+    from viewer.plots import PlotGrid
+
+    grid, signals = PlotGrid(choose_fields([])), climber(0.0)
+    qtbot.addWidget(grid.widget)
+    grid.show(signals, 0.0, 0.3)
+    assert signals.changes == [(0.2, "release")]
+    for plot in grid.plots:
+        assert [line.value() for line in plot._changes if line.isVisible()] == [0.2]
+    grid.show(signals, 0.0, 0.1)
+    assert not any(line.isVisible() for plot in grid.plots for line in plot._changes)
+
+
+def test_one_curve_is_plotted_by_name_and_a_misspelt_one_is_told_what_was_meant() -> None:
+    signals = climber(0.0)
+    fields = choose_fields(["outputs.along", "position.pole", "force.paw"])
+    check_curves(fields, signals)
+    panels, _ = arrange(fields, signals, keep_empty=True)
+    assert [(panel.field.name, panel.unit, panel.only) for panel in panels] == [
+        ("outputs", "1", {"along"}),
+        ("position", "rad", {"pole"}),
+        ("force", "N", {"paw"}),
+    ]
+    with pytest.raises(ValueError, match=r"no curve 'alon' in 'outputs' to plot; did you mean 'outputs.along'\?"):
+        check_curves(choose_fields(["outputs.alon"]), signals)
+    with pytest.raises(ValueError, match=r"no field 'positon' to plot; did you mean 'position'\?"):
+        choose_fields(["positon"])

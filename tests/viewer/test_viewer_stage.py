@@ -197,13 +197,17 @@ def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(a
     (left, right), _ = picture.plot.viewRange()
     assert left > -1.5
     assert right < 12.0
-    behind, ((arrows, _),) = picture._bodies._around
+    behind, ((over, _),) = picture._bodies._around
     assert [len(outlines) for outlines, _ in behind] == [0, 1, 1]
-    assert len(arrows) == 2  # shaft and head: the rear hand bears nothing
-    assert [number.toPlainText() for number in picture._numbers if number.isVisible()] == ["106 N"]
+    assert len(over) == 4  # a cross where the plan ends, shaft and head of a force: the rear hand bears nothing
+    (number,) = [number for number in picture._numbers if number.isVisible()]
+    assert number.toPlainText() == "front hand 106 N"
     named = window.legend.text().replace("&nbsp;", " ")
-    for name in ("front_link", "cable", "planned path", "front hand [N]"):
+    for name in ("front_link", "cable", "planned path", "end of the planned path", "force on front hand"):
         assert name in named
+    window.save_picture(ape.with_suffix(".png"))
+    spot = number.mapRectToParent(number.boundingRect())
+    assert picture.plot.getViewBox().viewRect().contains(spot)  # its label is inside the frame
     window.close()
 
 

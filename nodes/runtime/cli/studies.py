@@ -167,10 +167,14 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
     say(f"wrote {folder / 'index.html'}")
 
 
-class Bar:
-    """A progress bar on a terminal; elsewhere a line for each new kind of work."""
+SAID_EVERY_S = 20.0  # where there is no terminal
+COUNTED = {"simulating": "runs", "drawing": "plots", "compiling": "kernels and loops"}
 
-    def __init__(self) -> None:
+
+class Bar:
+    """A progress bar on a terminal; elsewhere a line for each new kind of work, and how much is done now and then."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -178,7 +182,8 @@ class Bar:
         columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console) if console.is_terminal else None
         self._tasks: dict[str, Any] = {}
-        self._began = time.monotonic()
+        self._clock = clock
+        self._began = self._said = clock()
 
     def __enter__(self) -> Bar:
         if self._progress is not None:
@@ -196,10 +201,21 @@ class Bar:
         if of == 0:
             return
         if self._progress is None:
-            if what not in self._tasks:
-                self._tasks[what] = None
-                print(f"{what}: {of} ({time.monotonic() - self._began:.0f} s)", file=sys.stderr, flush=True)
+            self._say(what, done, of)
             return
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what, total=of)
         self._progress.update(self._tasks[what], completed=done, total=of)
+
+    def _say(self, what: str, done: int, of: int) -> None:
+        now = self._clock()
+        after = f"{now - self._began:.0f} s"
+        if what not in self._tasks:
+            self._tasks[what] = None
+            line = f"{what} {of} {COUNTED.get(what, 'pieces')} (begun after {after})"
+        elif now - self._said >= SAID_EVERY_S:
+            line = f"{what}: {done} of {of} done ({after})"
+        else:
+            return
+        self._said = now
+        print(line, file=sys.stderr, flush=True)

@@ -22,7 +22,11 @@ def view(
     png: Annotated[Path | None, typer.Option("--png", help="Write one picture and end.", show_default=False)] = None,
     plot: Annotated[
         list[str] | None,
-        typer.Option("--plot", help="A field to plot, e.g. outputs; again for a second.", show_default=False),
+        typer.Option(
+            "--plot",
+            help="A field to plot, e.g. outputs, or one curve of it, outputs.NAME; again for a second.",
+            show_default=False,
+        ),
     ] = None,
     run: Annotated[
         int | None,

@@ -128,6 +128,8 @@ def test_a_node_that_raises_gives_its_exit_code_and_its_traceback(ground: Any) -
     assert "node 'damper' failed, exit code 1" in done.stderr
     assert "Traceback (most recent call last)" in done.stderr
     assert "RuntimeError: the damper is on fire" in done.stderr
+    ended = next(line for line in done.stdout.splitlines() if line.strip().startswith("ended"))
+    assert "node 'damper' failed: RuntimeError: the damper is on fire, exit code 1" in ended
     assert "node 'damper' failed" in done.stdout
 
 

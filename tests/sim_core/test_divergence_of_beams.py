@@ -1,0 +1,36 @@
+"""A beam's modes may be too fast for an explicit stepper: the error says so, with the step that would do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import robots
+from sim_core import Simulation, assemble
+from sim_core.divergence import too_fast
+from sim_core.errors import SimulationDiverged
+from sim_core.integrators.steppers import stepper_named
+
+
+def test_a_run_that_its_fastest_mode_ends_says_the_step_that_would_do() -> None:
+    system = assemble(robots.build("lipinski_pendulum"))
+    with pytest.raises(SimulationDiverged) as caught:
+        Simulation(system, stepper="rk4", step_s=1e-3).advance(0.1)
+    said = re.search(
+        r"the fastest mode of beam 'beam', 3718 rad/s, needs steps below (\S+) ms with rk4", str(caught.value)
+    )
+    assert said
+    limit = float(said[1]) * 1e-3
+    assert limit == pytest.approx(2.83 / 3718, rel=2e-3)  # where rk4 leaves the imaginary axis
+    for step, growing in ((0.99 * limit, False), (1.02 * limit, True)):
+        assert bool(too_fast(system.mechanism.beams, stepper_named("rk4"), step)) is growing
+
+
+@pytest.mark.parametrize("name", ["implicit_midpoint", "generalized_alpha"])
+def test_implicit_steppers_are_not_too_slow_for_any_mode(name: str) -> None:
+    assert too_fast(robots.build("lipinski_pendulum").beams, stepper_named(name), 1.0) == ""
+
+
+def test_without_beams_there_is_nothing_to_say() -> None:
+    assert too_fast((), stepper_named("rk4"), 1.0) == ""

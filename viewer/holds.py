@@ -1,0 +1,75 @@
+"""What takes hold, and whether it grips, slides or is open: its marks in the picture, its curve over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nodes.wire.messages import Description
+from viewer import theme
+from viewer.bodies import Outline
+from viewer.projection import View
+from viewer.series import Floats
+
+OPEN, SLIDES, GRIPS = 0, 1, 2
+LEAST_MARK = 0.009  # of the picture's size: the least radius of the ring of an open gripper
+KEYS = [("◉", "grips", theme.INK), ("◈", "slides", theme.INK), ("○", "open", theme.INK)]
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A gripper now: its body by index, where it is, (3,) in m, and OPEN, SLIDES or GRIPS."""
+
+    name: str
+    body: int
+    point: Floats
+    state: int
+
+
+class Holds:
+    """Of one robot. Poses are given as `Skeleton.place` gives them."""
+
+    def __init__(self, description: Description) -> None:
+        places = {body.name: index for index, body in enumerate(description.bodies)}
+        self._holds = [
+            (hold.name, places[hold.body], np.asarray(hold.point, dtype=np.float64), hold.outputs)
+            for hold in description.holds
+            if hold.body in places and hold.outputs
+        ]
+
+    @property
+    def keys(self) -> list[tuple[str, str, str]]:
+        """(mark, name, colour) for a legend, nothing for a robot without grippers."""
+        return list(KEYS) if self._holds else []
+
+    def at(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Hold]:
+        """Those whose outputs are all there."""
+        return [
+            Hold(name, body, p_WB[body] + R_WB[body] @ point, state_of([outputs[part] for part in parts]))
+            for name, body, point, parts in self._holds
+            if all(part in outputs for part in parts)
+        ]
+
+
+def state_of(parts: Sequence[float]) -> int:
+    """GRIPS when all parts of a hold act, SLIDES when some do, else OPEN."""
+    acting = sum(part > 0.5 for part in parts)
+    return GRIPS if acting == len(parts) else SLIDES if acting else OPEN
+
+
+def marks(hold: Hold, view: View, color: str, radius: float, size: float) -> list[Outline]:
+    """What is drawn over a gripper's ball of that radius, in a picture of that size, m.
+
+    Open: a hollow ring. Gripping: a filled ball in the ring of a closed jaw. Sliding: a filled ball in a diamond.
+    """
+    center = view.project(hold.point[None])[:, :2]
+    around = max(radius, LEAST_MARK * size)
+    if hold.state == OPEN:
+        return [Outline(hold.body, color, center, 0.0, False, around, hollow=True)]
+    ball = Outline(hold.body, color, center, 0.0, False, 0.75 * around)
+    if hold.state == GRIPS:
+        return [Outline(-1, theme.INK, center, 0.0, False, 1.35 * around, hollow=True), ball]
+    corners = center + 1.9 * around * np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [1.0, 0.0]])
+    return [Outline(-1, theme.INK, corners, 0.0, False, width=2.0), ball]
