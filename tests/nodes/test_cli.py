@@ -235,7 +235,7 @@ def test_a_robot_shows_its_joints_with_kind_axis_ends_limits_and_unit(capsys: py
         "base_x prismatic x ground link_1 none, m",
         "tilt revolute x link_4 link_5 -1.22173 to 0 rad",
         "left_arm_1 revolute z link_6a link_7a -6.28 to 6.28 rad",
-        'file ""',
+        "file robots/charmie/charmie.toml a parameter file",
     } <= set(rows)
 
 
