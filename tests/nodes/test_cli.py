@@ -209,6 +209,20 @@ def test_a_recording_that_was_cut_before_its_first_message_is_said_to_be_empty(
     assert captured.err == "there is nothing in it: it was cut off before its first message\n"
 
 
+def test_info_tells_the_plan_in_a_line_and_one_for_each_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [{"name": "damper", "run": "pd.py:Damper", "params": {"gain": 2.0}}, {"name": "log", "run": "log.py:Log"}]
+    sim = {"robot": "rotary_pendulum", "mode": "fast", "step_ms": 1.0}
+    for file, plan in (("new.mcap", {"name": "demo", "sim": sim, "nodes": nodes}), ("other.mcap", {"title": "demo"})):
+        RecordingWriter(tmp_path / file, {"plan": json.dumps(plan)}, sidecar=None)
+        assert run(["info", file]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    at = shown.index("plan: demo, rotary_pendulum fast, steps of 1 ms (all: --json)")
+    assert shown[at + 1 : at + 3] == ["  damper  pd.py:Damper  gain = 2.0", "  log  log.py:Log"]
+    assert shown[-1] == 'plan: {"title": "demo"}'
+
+
 def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["robot", "list", "--json"]) == 0
     assert "rotary_pendulum" in json.loads(capsys.readouterr().out)
