@@ -229,6 +229,9 @@ def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str])
     assert run(["robot", "show", "rotary_pendulum", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
+    assert shown["about"] == (builder("rotary_pendulum").__doc__ or "").split("\n")[0]
+    (limit,) = [takes for takes in shown["takes"] if takes["name"] == "torque_limit"]
+    assert (limit["default"], limit["none"], limit["unit"]) == (None, "no limit", "N m")
 
 
 def test_a_robot_that_cannot_be_loaded_spoils_no_list(

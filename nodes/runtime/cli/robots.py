@@ -64,15 +64,16 @@ def show_robot(
     as_json: AsJson = False,
 ) -> None:
     """Bodies, joints, actuators and parameters of a robot."""
-    from robots.registry import parameters
+    from robots.registry import builder, parameters
     from sim_core.derivation.start import violated_at_start
     from sim_core.start import start_line
 
     mechanism, choices = _built(name, param)
     with working(f"deriving the constraints of {name!r}"):
         violated = violated_at_start(mechanism)
+    about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
     takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
-    description = {**_plain(mechanism), "choices": choices, "takes": takes, "start_violates": violated}
+    description = {**_plain(mechanism), "choices": choices, "takes": takes, "about": about, "start_violates": violated}
     if as_json:
         say_json(description)
     else:
@@ -206,6 +207,8 @@ def _actuator(actuator: Any) -> dict[str, Any]:
 
 def _print(robot: dict[str, Any]) -> None:
     say(f"{robot['name']}, gravity ({', '.join(f'{g:g}' for g in robot['gravity'])}) m/s^2")
+    if robot["about"]:
+        say(robot["about"])
     say("\nbodies")
     say_table(("  name", "mass"), [(f"  {b['name']}", f"{b['mass']:g} kg") for b in robot["bodies"]])
     say("\njoints")
