@@ -1,10 +1,23 @@
-"""Checks that every robot's parameters go through."""
+"""What every robot's parameters say of themselves, and the checks that they go through."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from sim_core.errors import InvalidRequest
+
+
+@dataclass(frozen=True)
+class About:
+    """What a parameter means, for people: Annotated[float, About("between the bars", "m")].
+
+    none  what the default stands for where it is None or empty
+    """
+
+    text: str
+    unit: str = ""
+    none: str = ""
 
 
 def require_positive(robot: str, **values: float) -> None:
@@ -25,6 +38,13 @@ def require_choice(robot: str, parameter: str, value: object, choices: tuple[obj
     """Raise InvalidRequest when `value` is none of `choices`."""
     if value not in choices:
         raise InvalidRequest(f"robot {robot!r}: {parameter} is {value!r}; it is one of {', '.join(map(str, choices))}")
+
+
+def require_whole(robot: str, least: int, **values: object) -> None:
+    """Raise InvalidRequest naming the first parameter that is not a whole number of at least `least`."""
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InvalidRequest(f"robot {robot!r}: {name} is {value!r}; it must be a whole number of at least {least}")
 
 
 def require_finite_number(robot: str, **values: float) -> None:

@@ -6,7 +6,9 @@ An entry point's value is a function that takes keyword parameters and returns a
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -24,6 +26,7 @@ from robots.benchmarks import (
 )
 from robots.charmie import mechanism as charmie
 from robots.gibbon import mechanism as gibbon
+from robots.parameters import About
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
@@ -81,21 +84,56 @@ def builder(name: str) -> Builder:
     raise UnknownName("the registry", "robot", name, names())
 
 
-def _counted(parameter: inspect.Parameter, value: Any) -> Any:
+@dataclass(frozen=True)
+class Parameter:
+    """What a builder takes; choices of words, and what None or an empty word as a default stands for."""
+
+    name: str
+    default: Any
+    unit: str = ""
+    choices: tuple[Any, ...] = ()
+    meaning: str = ""
+    none: str = ""
+
+
+def parameters(name: str) -> list[Parameter]:
+    """The parameters of a robot, as its builder declares them by robots.parameters.About."""
+    function = builder(name)
+    hints, found = _hints(function), []
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name, Any)
+        kind, *notes = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
+        about = next((note for note in notes if isinstance(note, About)), About(""))
+        default = None if parameter.default is inspect.Parameter.empty else parameter.default
+        choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+        found.append(Parameter(parameter.name, default, about.unit, choices, about.text, about.none))
+    return found
+
+
+def _hints(function: Builder) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception:  # another package's annotations may name what is not there
+        return {}
+
+
+def _counted(hint: Any, value: Any) -> Any:
     """24.0 as 24 where a builder counts: launch files know one kind of number."""
-    counts = parameter.annotation in (int, "int")
+    kind = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    among = typing.get_args(kind)
+    counts = kind is int or (float not in among and any(one is int or type(one) is int for one in among))
     return int(value) if counts and isinstance(value, float) and value.is_integer() else value
 
 
 def build(name: str, **parameters: Any) -> Mechanism:
     """The mechanism of a robot, checked; a parameter it does not take is refused with those it does."""
     function = builder(name)
-    known = inspect.signature(function).parameters
+    known, hints = inspect.signature(function).parameters, _hints(function)
     for parameter in parameters:
         if parameter not in known:
             raise UnknownName(f"robot {name!r}", "parameter", parameter, known)
     try:
-        mechanism = function(**{key: _counted(known[key], value) for key, value in parameters.items()})
+        mechanism = function(**{key: _counted(hints.get(key), value) for key, value in parameters.items()})
     except TypeError as error:
         raise InvalidRequest(f"robot {name!r} cannot be built from {parameters}: {error}") from error
     if not isinstance(mechanism, Mechanism):

@@ -165,10 +165,18 @@ def _check_robot(plan: Plan, file: Path) -> list[str]:
             warnings.simplefilter("ignore", SimulationWarning)  # the server says it
             mechanism = build(plan.sim.robot, **plan.sim.parameters)
     except (ValueError, TypeError) as error:
-        key = "parameters" if plan.sim.parameters else "robot"
+        key = _named(str(error), plan.sim)
         raise PlanError(f"{where}: key {key!r}: {error}") from None
     _check_milestones(plan.milestones, {joint.name: joint.unit for joint in mechanism.moving_joints}, file)
     return [actuator.name for actuator in mechanism.actuators]
+
+
+def _named(refusal: str, sim: SimPlan) -> str:
+    """The key of [sim] that a robot's refusal is about: of the parameters the one that it begins with."""
+    subject = refusal.removeprefix(f"robot {sim.robot!r}: ").partition(" ")[0]
+    if subject in sim.parameters:
+        return f"parameters.{subject}"
+    return "parameters" if sim.parameters else "robot"
 
 
 def _check_milestones(milestones: Sequence[Milestone], units: Mapping[str, str], file: Path) -> None:

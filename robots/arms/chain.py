@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from robots.arms.welding import plus, welded
 from robots.charmie.links import actuator, arm_bodies, arm_joints
 from robots.charmie.parameters import numbers_of, read_parameters
+from robots.parameters import About
 from sim_core.mechanism import Joint, Mechanism, PointOutput
+
+File = Annotated[str, About("a parameter file", none="robots/charmie/charmie.toml")]
 
 # The joints that move, by their place in the arm: shoulder and elbow; then the turns about the links; then the wrist
 MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
@@ -47,7 +51,7 @@ def _arm(n: int, file: str) -> Mechanism:
     )
 
 
-def arm_2dof(file: str = "") -> Mechanism:
+def arm_2dof(file: File = "") -> Mechanism:
     """CHARMIE's arm standing upright on the ground: joints 2 (shoulder) and 4 (elbow), both about x.
 
     file  a parameter file like robots/charmie/charmie.toml; empty: that one
@@ -55,7 +59,7 @@ def arm_2dof(file: str = "") -> Mechanism:
     return _arm(2, file)
 
 
-def arm_4dof(file: str = "") -> Mechanism:
+def arm_4dof(file: File = "") -> Mechanism:
     """CHARMIE's arm standing upright on the ground: joints 1 to 4.
 
     file  a parameter file like robots/charmie/charmie.toml; empty: that one
@@ -63,7 +67,7 @@ def arm_4dof(file: str = "") -> Mechanism:
     return _arm(4, file)
 
 
-def arm_6dof(file: str = "") -> Mechanism:
+def arm_6dof(file: File = "") -> Mechanism:
     """CHARMIE's arm standing upright on the ground: joints 1 to 6.
 
     file  a parameter file like robots/charmie/charmie.toml; empty: that one

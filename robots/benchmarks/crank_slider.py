@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
-from robots.parameters import require_choice
+from robots.parameters import About, require_choice
 from sim_core.mechanism import Body, Joint, Mechanism, PointOutput, Shape, X
 
 
-def crank_slider(start: Literal["consistent", "printed"] = "consistent") -> Mechanism:
+def crank_slider(
+    start: Annotated[Literal["consistent", "printed"], About("velocities at the start")] = "consistent",
+) -> Mechanism:
     """Crank 0.2 m (J 45 kg m2), rod 0.35 m (3.5 kg, J 3.5), slider 2.5 kg along x; crank at 0 turning at pi/3 rad/s.
 
     start  "consistent" velocities, or "printed": the paper's, which leave row 2 open by 0.2094 m/s

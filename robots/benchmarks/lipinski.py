@@ -9,9 +9,9 @@ Where the numbers are from: SOURCES.md.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from robots.parameters import require_choice, require_finite_number, require_positive
+from robots.parameters import About, require_choice, require_finite_number, require_positive, require_whole
 from sim_core.errors import InvalidRequest
 from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
 from sim_core.flexible.elements import beam_model
@@ -23,19 +23,20 @@ ARM_MASS, ARM_INERTIA = 20.0, 2.0
 BEAM_LENGTH, AREA, AREA_MOMENT = 5.0, 1.5e-4, 2.81e-9
 DENSITY, YOUNG = 7.86e3, 2.1e11
 FORMULATIONS = ("partitioned", "schur", "augmented", "partitioned_as_printed")
+Formulation = Literal["partitioned", "schur", "augmented", "partitioned_as_printed"]
 SUPPORTS = ("clamped", "simple")
 DOWN = (0.0, 0.0, -1.0)
 
 
 def lipinski_pendulum(
-    gravity: float = 10.0,
-    preload_torque: float = 100.0,
-    supports: Literal["clamped", "simple"] = "clamped",
-    elements: int = 50,
-    modes: int = 20,
-    formulation: Literal["partitioned", "schur", "augmented", "partitioned_as_printed"] = "partitioned",
-    tension: float = 0.0,
-    damping_ratio: float = 0.0,
+    gravity: Annotated[float, About("downwards", "m/s2")] = 10.0,
+    preload_torque: Annotated[float, About("between the arms before the start, let go then", "N m")] = 100.0,
+    supports: Annotated[Literal["clamped", "simple"], About("of both ends of the beam")] = "clamped",
+    elements: Annotated[int, About("of the beam")] = 50,
+    modes: Annotated[int, About("of the beam; 0: displacement and slope of every node")] = 20,
+    formulation: Annotated[Formulation, About("of the contact's equations")] = "partitioned",
+    tension: Annotated[float, About("of the beam", "N")] = 0.0,
+    damping_ratio: Annotated[float, About("of the beam's modes")] = 0.0,
 ) -> Mechanism:
     """Arms 1.5 m and 1 m, 20 kg each, hang on a beam of 5 m; outputs midspan (down), contact_position, contact_force.
 
@@ -45,8 +46,10 @@ def lipinski_pendulum(
     [Lipinski2023, sec. 5]
     """
     name = "lipinski_pendulum"
-    require_positive(name, gravity=gravity, elements=elements)
-    require_finite_number(name, preload_torque=preload_torque, modes=modes)
+    require_positive(name, gravity=gravity)
+    require_whole(name, 1, elements=elements)
+    require_whole(name, 0, modes=modes)
+    require_finite_number(name, preload_torque=preload_torque)
     require_choice(name, "supports", supports, SUPPORTS)
     require_choice(name, "formulation", formulation, FORMULATIONS)
     beam = Beam(

@@ -6,17 +6,20 @@ Where the numbers are from: SOURCES.md; the numbers: charmie.toml.
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Annotated, Literal
 
 from robots.charmie import closed, links
 from robots.charmie.geometry import Motion, balance_motion, lift_of_length, tilt_of_length
 from robots.charmie.links import actuator
 from robots.charmie.parameters import Parameters, numbers_of, read_parameters
-from robots.parameters import require_choice
+from robots.parameters import About, require_choice
 from sim_core.mechanism import Actuator, Mechanism, PointOutput
 
 
-def charmie(loops: Literal["open", "closed"] = "open", file: str = "") -> Mechanism:
+def charmie(
+    loops: Annotated[Literal["open", "closed"], About("the tree alone, or with rods, bars and springs")] = "open",
+    file: Annotated[str, About("a parameter file", none="robots/charmie/charmie.toml")] = "",
+) -> Mechanism:
     """21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 
     loops  "open": the tree of the paper's recursion; lift and tilt are driven at their joints, and neither springs nor

@@ -54,7 +54,7 @@ def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
     if abs(place - round(place)) > 1e-9 or not 0 <= round(place) <= last:
         raise InvalidRequest(
             f"{WHO}: start_x is {start_x:g} m; for start {start!r} it is one of the bars from 0 to "
-            f"{max(last, 0) * spacing:g} m, {spacing:g} m apart; there are {bars} bars"
+            f"{max(last, 0) * spacing:g} m, {spacing:g} m apart; bars is {bars}"
         )
 
 

@@ -8,37 +8,51 @@ holds is a constraint, so that the hands can take turns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from robots.gibbon import grips
 from robots.gibbon import parameters as numbers
 from robots.gibbon.feasible import check_feasible
 from robots.gibbon.lines import DOWN, Strung, cable, on_bars, on_cable
 from robots.gibbon.parameters import GRAVITY, ROBOTS, Link, Robot
-from robots.parameters import require_choice, require_not_negative, require_positive
+from robots.parameters import About, require_choice, require_not_negative, require_positive, require_whole
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Number, Shape, Tunable, X, Y
 
 NAME = "gibbon"
 LINES, STARTS, TRUNKS = ("cable", "bars"), ("both", "a", "b"), ("passive", "actuated")
 
+CABLE = {"tension": 5e3, "modes": 30, "damping_ratio": 0.01, "clamp_width": numbers.CLAMP_WIDTH}
+ON_CABLE = {name: f"{number:g}, on the cable" for name, number in CABLE.items()}
+PER_LINE = {
+    "spacing": f"{numbers.CABLE_ROBOT.step:g} on the cable, {numbers.BAR_ROBOT.step:g} on bars",
+    "x": f"{numbers.CABLE_START:g} on the cable, the second bar",
+    "torque": f"{numbers.CABLE_ROBOT.torque_limit:g} on the cable, {numbers.BAR_ROBOT.torque_limit:g} on bars",
+}
+
 
 def gibbon(
-    line: Literal["cable", "bars"] = "cable",
-    links: int = 2,
-    start: Literal["both", "a", "b"] = "both",
-    spacing: float | None = None,
-    start_x: float | None = None,
-    torque_limit: float | None = None,
-    mass_scale: float = 1.0,
-    elbow_damping: float = 0.0,
-    tension: float = 5e3,
-    modes: int = 30,
-    damping_ratio: float = 0.01,
-    clamp_width: float = numbers.CLAMP_WIDTH,
-    bars: int = numbers.BARS,
-    hook: bool = False,
-    trunk: Literal["passive", "actuated"] = "passive",
+    line: Annotated[Literal["cable", "bars"], About("what it swings along; the robot differs too")] = "cable",
+    links: Annotated[Literal[2, 3], About("two arms, or two arms and a trunk at the elbow")] = 2,
+    start: Annotated[Literal["both", "a", "b"], About("the hands that hold the line at the start")] = "both",
+    spacing: Annotated[
+        float | None, About("of the bars, or of the hands on the cable", "m", PER_LINE["spacing"])
+    ] = None,
+    start_x: Annotated[
+        float | None, About("of the rear hand, or of the only one, at the start", "m", PER_LINE["x"])
+    ] = None,
+    torque_limit: Annotated[float | None, About("of elbow and trunk", "N m", PER_LINE["torque"])] = None,
+    mass_scale: Annotated[float, About("times the masses and inertias of arms and trunk")] = 1.0,
+    elbow_damping: Annotated[float, About("of elbow and trunk", "N m s")] = 0.0,
+    tension: Annotated[float | None, About("of the cable, 2000 to 20000", "N", ON_CABLE["tension"])] = None,
+    modes: Annotated[int | None, About("that the cable vibrates in, 1 to 49", "", ON_CABLE["modes"])] = None,
+    damping_ratio: Annotated[float | None, About("of the cable's modes, 0 to 1", "", ON_CABLE["damping_ratio"])] = None,
+    clamp_width: Annotated[
+        float | None, About("of a hand on the cable, 0: a point", "m", ON_CABLE["clamp_width"])
+    ] = None,
+    bars: Annotated[int | None, About("how many, the first at x = 0", "", f"{numbers.BARS}, on bars")] = None,
+    hook: Annotated[bool, About("hands hold only downwards, and take hold from above")] = False,
+    trunk: Annotated[Literal["passive", "actuated"], About("of 3 links: a motor, or none")] = "passive",
 ) -> Mechanism:
     """Two arms with an actuated elbow and a gripper at each end, that swings hand over hand along a cable or bars.
 
@@ -54,11 +68,11 @@ def gibbon(
     require_choice(NAME, "start", start, STARTS)
     require_choice(NAME, "trunk", trunk, TRUNKS)
     require_choice(NAME, "hook", hook, (False, True))
-    require_positive(NAME, mass_scale=mass_scale, bars=bars, tension=tension, modes=modes)
-    require_not_negative(NAME, elbow_damping=elbow_damping, damping_ratio=damping_ratio, clamp_width=clamp_width)
-    for what, count in (("bars", bars), ("modes", modes)):
-        if not isinstance(count, int):
-            raise InvalidRequest(f"robot {NAME!r}: {what} is {count!r}; it must be a whole number")
+    require_positive(NAME, mass_scale=mass_scale)
+    require_not_negative(NAME, elbow_damping=elbow_damping)
+    given = {"tension": tension, "modes": modes, "damping_ratio": damping_ratio, "clamp_width": clamp_width}
+    cable_numbers = _of_line(line, "cable", CABLE, given)
+    bar_numbers = _of_line(line, "bars", {"bars": numbers.BARS}, {"bars": bars})
     robot = ROBOTS[line, links].scaled(mass_scale)
     step = robot.step if spacing is None else spacing
     limit = robot.torque_limit if torque_limit is None else torque_limit
@@ -70,13 +84,14 @@ def gibbon(
     chosen |= {"elbow_damping": elbow_damping, "hook": float(hook)}
     if line == "bars":
         place = step if start_x is None else start_x
-        strung = on_bars(robot, start, place, step, bars)
-        chosen |= {"start_x": place, "bars": bars}
+        require_whole(NAME, 1, **bar_numbers)
+        strung = on_bars(robot, start, place, step, bar_numbers["bars"])
+        chosen |= {"start_x": place, **bar_numbers}
     else:
         place = numbers.CABLE_START if start_x is None else start_x
-        strung = on_cable(robot, start, place, step, cable(tension, modes, damping_ratio), clamp_width)
-        chosen |= {"start_x": place, "tension": tension, "modes": modes, "damping_ratio": damping_ratio}
-        chosen |= {"clamp_width": clamp_width}
+        width = _checked(cable_numbers)
+        strung = on_cable(robot, start, place, step, cable(**cable_numbers), width)
+        chosen |= {"start_x": place, **cable_numbers, "clamp_width": width}
     hands = grips.Line(strung.aims, _length(strung), strung.sag + robot.arm_a.length, hook)
     motors = ("elbow", "trunk") if links == 3 and trunk == "actuated" else ("elbow",)
     actuators = [Actuator(name=name, joint=name, effort_limit=limit) for name in motors]
@@ -89,6 +104,24 @@ def gibbon(
         gravity=(0.0, 0.0, -GRAVITY),
         parameters=chosen,
     )
+
+
+def _of_line(line: str, of: str, usual: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of one kind of line, those given over the usual ones; refused if given for the other kind."""
+    if line != of and (named := [name for name, value in given.items() if value is not None]):
+        raise InvalidRequest(
+            f"robot {NAME!r}: {named[0]} is {given[named[0]]!r}, and line is {line!r}; only line {of!r} takes it"
+        )
+    return {name: usual[name] if value is None else value for name, value in given.items()}
+
+
+def _checked(cable_numbers: dict[str, Any]) -> float:
+    """Check the cable's numbers, and take the hands' width out of them."""
+    require_positive(NAME, tension=cable_numbers["tension"])
+    require_whole(NAME, 1, modes=cable_numbers["modes"])
+    width: float = cable_numbers.pop("clamp_width")
+    require_not_negative(NAME, damping_ratio=cable_numbers["damping_ratio"], clamp_width=width)
+    return width
 
 
 def _length(strung: Strung) -> float:

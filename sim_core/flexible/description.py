@@ -61,7 +61,7 @@ class BeamContact:
 
 @dataclass(frozen=True, kw_only=True)
 class DeflectionOutput:
-    """The deflection of a beam at `x` along it, m, as the output `name`."""
+    """The deflection of a beam at `x` along it, m, as the output `name`: positive along the beam's direction."""
 
     name: str
     beam: str

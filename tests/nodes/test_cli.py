@@ -209,12 +209,29 @@ def test_a_recording_that_was_cut_before_its_first_message_is_said_to_be_empty(
     assert captured.err == "there is nothing in it: it was cut off before its first message\n"
 
 
+def test_info_tells_the_plan_in_a_line_and_one_for_each_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [{"name": "damper", "run": "pd.py:Damper", "params": {"gain": 2.0}}, {"name": "log", "run": "log.py:Log"}]
+    sim = {"robot": "rotary_pendulum", "mode": "fast", "step_ms": 1.0}
+    for file, plan in (("new.mcap", {"name": "demo", "sim": sim, "nodes": nodes}), ("other.mcap", {"title": "demo"})):
+        RecordingWriter(tmp_path / file, {"plan": json.dumps(plan)}, sidecar=None)
+        assert run(["info", file]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    at = shown.index("plan: demo, rotary_pendulum fast, steps of 1 ms (all: --json)")
+    assert shown[at + 1 : at + 3] == ["  damper  pd.py:Damper  gain = 2.0", "  log  log.py:Log"]
+    assert shown[-1] == 'plan: {"title": "demo"}'
+
+
 def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["robot", "list", "--json"]) == 0
     assert "rotary_pendulum" in json.loads(capsys.readouterr().out)
     assert run(["robot", "show", "rotary_pendulum", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
+    assert shown["about"] == (builder("rotary_pendulum").__doc__ or "").split("\n")[0]
+    (limit,) = [takes for takes in shown["takes"] if takes["name"] == "torque_limit"]
+    assert (limit["default"], limit["none"], limit["unit"]) == (None, "no limit", "N m")
 
 
 def test_a_robot_that_cannot_be_loaded_spoils_no_list(
@@ -235,7 +252,7 @@ def test_a_robot_shows_its_joints_with_kind_axis_ends_limits_and_unit(capsys: py
         "base_x prismatic x ground link_1 none, m",
         "tilt revolute x link_4 link_5 -1.22173 to 0 rad",
         "left_arm_1 revolute z link_6a link_7a -6.28 to 6.28 rad",
-        'file ""',
+        "file robots/charmie/charmie.toml a parameter file",
     } <= set(rows)
 
 

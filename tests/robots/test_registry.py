@@ -141,3 +141,18 @@ def test_bad_inputs_to_a_simulation_are_one_line_and_change_nothing() -> None:
         assert sim.snapshot().to_plain() == kept
     sim.set_effort([1.0])
     assert sim.state.u.tolist() == [0.05]
+
+
+@pytest.mark.parametrize("name", sorted(registry.OURS))
+def test_every_parameter_of_a_robot_says_what_it_is_and_what_an_open_default_stands_for(name: str) -> None:
+    for parameter in registry.parameters(name):
+        assert parameter.meaning, parameter
+        assert parameter.default not in (None, "") or parameter.none, parameter
+
+
+def test_a_builder_without_a_word_about_its_parameters_has_them_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cart(mass: "NoSuchType" = 2.0) -> None:  # type: ignore[name-defined]  # noqa: F821, UP037
+        """One of another package."""
+
+    monkeypatch.setitem(registry.OURS, "cart", cart)
+    assert [(each.name, each.default, each.meaning) for each in registry.parameters("cart")] == [("mass", 2.0, "")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -197,7 +198,22 @@ def _print(found: dict[str, Any]) -> None:
     )
     _print_events(found["events"], several=len(runs) > 1)
     for key, value in found["metadata"].items():
-        say(f"{key}: {value}")
+        for line in _plan_lines(value) if key == "plan" else [f"{key}: {value}"]:
+            say(line)
+
+
+def _plan_lines(text: str) -> list[str]:
+    """A plan in a few lines, its nodes with the parameters that they were given; --json has all of it."""
+    try:
+        plan = json.loads(text)
+        sim = plan["sim"]
+        lines = [f"plan: {plan['name']}, {sim['robot']} {sim['mode']}, steps of {sim['step_ms']:g} ms (all: --json)"]
+        for node in plan["nodes"]:
+            given = ", ".join(f"{key} = {json.dumps(value)}" for key, value in node.get("params", {}).items())
+            lines.append(f"  {node['name']}  {node['run']}{f'  {given}' if given else ''}")
+    except (ValueError, KeyError, TypeError):  # of another version, or another program's
+        return [f"plan: {text}"]
+    return lines
 
 
 def _print_events(events: list[dict[str, Any]], several: bool) -> None:

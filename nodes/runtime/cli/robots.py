@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,13 +64,16 @@ def show_robot(
     as_json: AsJson = False,
 ) -> None:
     """Bodies, joints, actuators and parameters of a robot."""
+    from robots.registry import builder, parameters
     from sim_core.derivation.start import violated_at_start
     from sim_core.start import start_line
 
     mechanism, choices = _built(name, param)
     with working(f"deriving the constraints of {name!r}"):
         violated = violated_at_start(mechanism)
-    description = {**_plain(mechanism), "choices": choices, "start_violates": violated}
+    about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
+    takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
+    description = {**_plain(mechanism), "choices": choices, "takes": takes, "about": about, "start_violates": violated}
     if as_json:
         say_json(description)
     else:
@@ -203,6 +207,8 @@ def _actuator(actuator: Any) -> dict[str, Any]:
 
 def _print(robot: dict[str, Any]) -> None:
     say(f"{robot['name']}, gravity ({', '.join(f'{g:g}' for g in robot['gravity'])}) m/s^2")
+    if robot["about"]:
+        say(robot["about"])
     say("\nbodies")
     say_table(("  name", "mass"), [(f"  {b['name']}", f"{b['mass']:g} kg") for b in robot["bodies"]])
     say("\njoints")
@@ -239,7 +245,7 @@ def _print(robot: dict[str, Any]) -> None:
         say("\noutputs")
         say_table(("  name", "unit"), [(f"  {name}", unit) for name, unit in robot["outputs"].items()])
     say("\nparameters of [sim.parameters] and --param")
-    say_table(("  name", "default"), [(f"  {key}", str(value) or '""') for key, value in robot["choices"].items()])
+    say_table(("  name", "default", "unit", "what it is"), [_parameter(each) for each in robot["takes"]])
     if robot["tunables"]:
         say("\ntunables, which change while it runs")
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in robot["tunables"].items()])
@@ -247,6 +253,14 @@ def _print(robot: dict[str, Any]) -> None:
     if fixed:
         say("\nnumbers of the description")
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
+
+
+def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
+    """A parameter in a row: its default in words where None or an empty word stands for something."""
+    default = takes["default"]
+    stands_for = takes["none"] if default in (None, "") else str(default)
+    one_of = f"{', '.join(map(str, takes['choices']))}: " if takes["choices"] else ""
+    return f"  {takes['name']}", stands_for or '""', takes["unit"], f"{one_of}{takes['meaning']}"
 
 
 def _bare(value: Any) -> Any:

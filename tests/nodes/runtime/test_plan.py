@@ -183,7 +183,7 @@ DOWN = '[[milestones]]\nname = "down"\njoint = "pendulum"\ntarget_deg = 0\n'
         (
             "",
             'robot = "crank_slider"\nparameters = { start = "prnted" }',
-            ["'parameters'", "start is 'prnted'", "printed"],
+            ["'parameters.start'", "start is 'prnted'", "printed"],
         ),
         ("", 'robot = "rotary_pendulum"\nspeed = 1e308', ["[sim]", "'speed'", "1e+308 is not in 0.001 .. 1000"]),
         ("", 'robot = "rotary_pendulum"\nspeed = "quick"', ["[sim]", "'speed'"]),
