@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from nodes.runtime.cli.terminal import InputError
 from nodes.runtime.plan_keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
 from nodes.wire.recording import RecordingWriter
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
-from robots.registry import builder, names
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.stabilizers import stabilizers_by_name
 from sim_core.typed import choices_of
@@ -221,101 +219,6 @@ def test_info_tells_the_plan_in_a_line_and_one_for_each_node(
     at = shown.index("plan: demo, rotary_pendulum fast, steps of 1 ms (all: --json)")
     assert shown[at + 1 : at + 3] == ["  damper  pd.py:Damper  gain = 2.0", "  log  log.py:Log"]
     assert shown[-1] == 'plan: {"title": "demo"}'
-
-
-def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "list", "--json"]) == 0
-    assert "rotary_pendulum" in json.loads(capsys.readouterr().out)
-    assert run(["robot", "show", "rotary_pendulum", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert [joint["name"] for joint in shown["joints"]] == ["arm", "pendulum"]
-    assert shown["about"] == (builder("rotary_pendulum").__doc__ or "").split("\n")[0]
-    (limit,) = [takes for takes in shown["takes"] if takes["name"] == "torque_limit"]
-    assert (limit["default"], limit["none"], limit["unit"]) == (None, "no limit", "N m")
-
-
-def test_a_robot_that_cannot_be_loaded_spoils_no_list(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    point = EntryPoint("cart", "no_such_package:cart", "armswing.robots")
-    monkeypatch.setattr("robots.registry._theirs", lambda: {"cart": point})
-    assert run(["robot", "list"]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("cart ")]
-    assert "its entry point 'no_such_package:cart' cannot be loaded" in line
-
-
-def test_a_robot_shows_its_joints_with_kind_axis_ends_limits_and_unit(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "show", "charmie"]) == 0
-    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert {
-        "name kind axis parent child limits",
-        "base_x prismatic x ground link_1 none, m",
-        "tilt revolute x link_4 link_5 -1.22173 to 0 rad",
-        "left_arm_1 revolute z link_6a link_7a -6.28 to 6.28 rad",
-        "file robots/charmie/charmie.toml a parameter file",
-    } <= set(rows)
-
-
-def test_the_list_says_how_large_each_robot_is_and_what(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "list"]) == 0
-    header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split() == ["robot", "bodies", "joints", "actuators", "what", "it", "is"]
-    found = {row.split()[0]: row.split(maxsplit=4)[1:] for row in rows}
-    assert found["rotary_pendulum"] == ["2", "2", "1", (builder("rotary_pendulum").__doc__ or "").split("\n")[0]]
-    assert found.keys() == set(names())
-
-
-def test_a_robot_that_nothing_drives_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "show", "triple_pendulum"]) == 0
-    shown = capsys.readouterr().out
-    assert "actuators: none, nothing drives it" in shown
-    assert "largest effort" not in shown
-
-
-def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "show", "andrews_squeezer"]) == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"spring +K3 +ground +4530 N/m +0.07785 m +0 N s/m", shown)
-    assert run(["robot", "show", "rotary_pendulum"]) == 0
-    assert "springs" not in capsys.readouterr().out
-
-
-def test_a_robot_with_switches_and_configurations_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "show", "gibbon", "--param", "start=a", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert (shown["starts_in"], shown["start_violates"]) == ("a", "")
-    assert shown["beams"][0]["tension"] == shown["tunables"]["tension"] == 5000.0
-    assert run(["robot", "show", "gibbon", "--param", "line=bars"]) == 0
-    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert {
-        "configurations: both, a, b, none, fallen; it starts in both",
-        "grip_a none, a switch 1 is on, 0 off effort",
-    } <= set(rows)
-
-
-def test_every_robot_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in names():
-        for form in ([], ["--json"]):
-            assert run(["robot", "show", name, *form]) == 0
-            assert name in capsys.readouterr().out
-
-
-def test_a_robot_is_exported_to_a_file_or_to_standard_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["robot", "export", "rotary_pendulum", "--param", "coordinates=joint", "--param", "arm_mass=0.25"]
-    assert run([*words, "--format", "urdf", "--output", "pendulum.urdf"]) == 0
-    assert '<mass value="0.25" />' in (tmp_path / "pendulum.urdf").read_text()
-    assert capsys.readouterr() == ("", "")
-    assert run([*words, "--format", "urdf"]) == 0
-    assert capsys.readouterr().out == (tmp_path / "pendulum.urdf").read_text()
-
-
-def test_what_an_exported_robot_lacks_is_said_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["robot", "export", "triple_pendulum", "--param", "coordinates=joint", "--format", "urdf"]) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "gravity is 0.0 -9.81 0.0 m/s^2; URDF cannot say it, give it to the reader"
-    assert [line.split()[1] for line in lines[1:]] == ["'bar_1'", "'bar_2'", "'bar_3'"]
 
 
 @pytest.mark.parametrize(("node", "says"), [("sim", "no tunables: no number"), ("damper", "no parameters")])
