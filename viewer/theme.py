@@ -65,6 +65,8 @@ def curve_color(index: int) -> str:
 def curve_dash(index: int) -> tuple[str, list[float]]:
     """How the index-th curve of a picture is dashed: its mark in a legend, and the pattern, empty for none."""
     return DASHES[index // HUES % len(DASHES)]
+
+
 def change_colors(changes: Sequence[tuple[float, str]]) -> dict[str, str]:
     """The colour of each kind of the changes (time, kind), in the order of their first."""
     kinds = list(dict.fromkeys(kind for _, kind in changes))
