@@ -63,7 +63,8 @@ def sections(runs: Runs) -> tuple[Section, ...]:
             "motion",
             "Motion",
             "The torque between the arms is let go at the start. Past two seconds the motion is sensitive to the last "
-            "digit, so that paths should not be compared there.",
+            "digit, so that paths should not be compared there. The paper gives no numbers of its figures 4, 5: ours "
+            "are for the eye and compared with nothing, for clamped and for simple supports.",
             (
                 Plot(
                     "motion",
