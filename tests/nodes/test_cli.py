@@ -327,7 +327,9 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
 
 def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["message", "list"]) == 0
-    assert re.search(r"^JointCommand +<robot>/command, <robot>/taken +What the actuators", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(
+        r"^JointCommand +<robot>/command, <robot>/taken +What the actuators", capsys.readouterr().out, re.MULTILINE
+    )
     assert run(["message", "show", "JointCommand"]) == 0
     shown = capsys.readouterr().out
     for line in (

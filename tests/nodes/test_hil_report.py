@@ -8,8 +8,14 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from nodes.hil.comparison import compare
+from nodes.hil.diagnosis import diagnose
+from nodes.hil.hints import Hint, Hints
+from nodes.hil.limits import Limits
+from nodes.hil.streams import Stream
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.plan import NodePlan, Plan, SimPlan, load_plan
@@ -227,3 +233,26 @@ def test_of_mass_friction_and_gain_the_one_that_a_robot_has_is_named_alone(
     code, verdict = report(capsys, "hil_robot.mcap")
     assert (code, named(verdict)) == (1, [(kind, "joint_2")])
     assert verdict["findings"][0]["value"] == pytest.approx(value, rel=0.05)
+
+
+def test_backlash_is_named_and_is_no_negative_friction(capsys: pytest.CaptureFixture[str]) -> None:
+    hil = load_plan(ROOT / "launch/hil_robot.toml", ["hardware.backlash.joint_3=0.1", "hardware.backlash.joint_2=0.1"])
+    hil.duration_s = 4.0
+    with compose(hil) as composition:
+        composition.run()
+    code, verdict = report(capsys, "hil_robot.mcap")
+    assert (code, sorted(named(verdict))) == (1, [("backlash", "joint_2"), ("backlash", "joint_3")])
+    for finding in verdict["findings"]:  # 0.1 rad at take_up_rate, 1 rad/s
+        assert finding["value"] == pytest.approx(0.1, rel=0.2)
+        assert finding["limit"] == "3 % of its efforts"
+
+
+def test_efforts_that_no_cause_explains_name_none() -> None:
+    friction = Hint(
+        kind="friction", of="b", value=0.5, sigma=0.01, unit="N m s/rad", share=0.1, explains=0.2, alike=["mass of c"]
+    )
+    same = Stream(np.arange(0.0, 2.0, 0.01), ("b",), np.sin(np.arange(0.0, 2.0, 0.01))[:, None])
+    found = diagnose(compare(same, same), Hints(causes=[friction], residual=0.3, explained=0.2), Limits())
+    (finding,) = found.findings
+    assert (finding.kind, finding.failed, finding.limit) == ("efforts", True, "3 %")
+    assert finding.text.endswith("no single cause explains it (best: viscous friction of b, 20%)")

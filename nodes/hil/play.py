@@ -1,0 +1,40 @@
+"""Which part of a measured effort never reached its joint, if the gear of its actuator has play."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nodes.hil.imperfections import take_up
+from nodes.hil.streams import Floats
+
+CROSSINGS_S = tuple(2e-3 * 1.35**k for k in range(18))  # 2 ms to 0.33 s: times to cross the play that are tried
+LIKE = 0.4  # the effort that is missing is all of it: a fit is of backlash when its share is 1 within this
+
+
+def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
+    """Of efforts (n, k) at stamps (n,): what is passed on less what was measured (c, n, k), for each of CROSSINGS_S.
+
+    After each change of sign the joint is free until the drive has crossed the play, as in `imperfections.take_up`.
+    """
+    crossings = np.array(CROSSINGS_S)[:, None] * np.ones(effort.shape[1])
+    found = np.zeros((len(CROSSINGS_S), *effort.shape))
+    for part in parts:
+        stamps = time[part]
+        steps = np.diff(stamps, prepend=2.0 * stamps[0] - stamps[1])
+        place = np.sign(effort[part.start]) * crossings / 2.0
+        for index, step in zip(range(part.start, part.stop), steps.tolist(), strict=True):
+            told = np.broadcast_to(effort[index], crossings.shape)
+            place, passed = take_up(place, told, 1.0, crossings, step)
+            found[:, index] = passed - told
+    return found
+
+
+def best_crossing(columns: Floats, residual: Floats) -> int | None:
+    """Which of the columns (c, n) fits a joint's residual (n,) best, as it is; None where none does."""
+    power = (columns * columns).sum(axis=1)
+    fits = np.divide(columns @ residual, power, out=np.zeros_like(power), where=power > 0.0)
+    gained = np.where(abs(fits - 1.0) < LIKE, fits * fits * power, 0.0)
+    best = int(np.argmax(gained))
+    return best if gained[best] > 0.0 else None
