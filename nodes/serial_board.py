@@ -31,8 +31,9 @@ from robots.charmie.serial_frames import (
 
 MOST_BYTES = 4096
 AGAIN_S = 0.5  # between two tries to open the port
-MISSED_S = 5.0  # a port that is away for longer is told of
+MISSED_S = 2.0  # a port that is away for longer, while the simulation runs, is told of
 ANSWER_S = 0.1  # a poll without an answer for so long is given up
+SILENT_S = 0.02  # an answer that breaks off for so long, 19 bytes at 9600 bits/s, is over
 
 
 class SerialBoardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ class SerialBoard(Node):
         self._port: Any = None
         self._reader = stream_reader()
         self._polls = self._opened = self._number = 0
-        self._next_poll = self._next_try = self._polled_at = self._away_since = -math.inf
+        self._next_poll = self._next_try = self._polled_at = self._away_since = self._heard_at = -math.inf
         self._answered = True
         self._stopped = False
         return self.on_reset(0.0)
@@ -125,10 +126,13 @@ class SerialBoard(Node):
             return
         try:
             data = self._port.read(MOST_BYTES)
+            if data:
+                self._heard_at = now
             seen = self._reader.frames + self._reader.bad
             frames = self._reader.feed(data)
             came = self._reader.frames + self._reader.bad > seen
-            self._answered = self._answered or came or now - self._polled_at > ANSWER_S
+            torn = self._heard_at > self._polled_at and now - self._heard_at > SILENT_S
+            self._answered = self._answered or came or torn or now - self._polled_at > ANSWER_S
             if now >= self._next_poll and self._answered:
                 self._next_poll = max(self._next_poll + 1.0 / self._params.poll_hz, now)
                 self._polled_at, self._answered = now, False
@@ -147,7 +151,7 @@ class SerialBoard(Node):
         if now < self._next_try:
             return False
         self._next_try = now + AGAIN_S
-        if self._away_since == -math.inf:
+        if self._away_since == -math.inf or not (self._opened or self._time > 0.0):
             self._away_since = now
         try:
             self._port = Serial(self._path, self._params.baud, timeout=0, write_timeout=0, exclusive=True)
@@ -209,6 +213,23 @@ class SerialBoard(Node):
     def on_stop(self) -> Outgoing:
         self._close()
         return None
+
+    @property
+    def waits_for(self) -> str:
+        """The port, while it is not open."""
+        return self._path if self._port is None else ""
+
+    @property
+    def verdict(self) -> str:
+        """What came through the line; a port that was never open has failed."""
+        if not self._opened:
+            return f"failed: the port {self._path} was never open"
+        lost = 0 if self._odometry is None else self._odometry.lost
+        came = f"{self._reader.frames} frames for {self._polls} polls"
+        bad = f"{self._reader.bad} torn or wrong ones skipped, {lost} missing by their numbers"
+        if not self._reader.frames:
+            return f"failed: no frame came through {self._path} for {self._polls} polls, {self._reader.bad} were bad"
+        return f"passed: {came}, {bad}"
 
     @property
     def counters(self) -> Mapping[str, int]:
