@@ -265,7 +265,8 @@ class Runner:
         self._place.status.figures = dict(self._hosted.node.figures)
         self._place.status.verdict = self._hosted.node.verdict
         waits_for = self._hosted.node.waits_for
-        self._place.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else ""
+        if self._place.status.state in ("ready", "running"):
+            self._place.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else ""
 
     def _say_status(self) -> None:
         self._measure()

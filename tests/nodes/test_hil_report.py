@@ -15,10 +15,14 @@ from nodes.hil.comparison import compare
 from nodes.hil.diagnosis import diagnose
 from nodes.hil.hints import Hint, Hints
 from nodes.hil.limits import Limits
+from nodes.hil.reading import COMPARER
+from nodes.hil.run_notes import run_notes
 from nodes.hil.streams import Stream
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.plan import NodePlan, Plan, SimPlan, load_plan
+from nodes.wire.messages import RobotState, Status
+from nodes.wire.recording import RecordingWriter, read_recording
 from robots import registry
 from sim_core.mechanism import Mechanism
 
@@ -169,6 +173,26 @@ def test_coarse_encoders_lost_samples_and_a_gap_are_no_error(
     assert gap["start_s"] <= 1.2 + 1e-9
     assert gap["end_s"] >= 1.5 - 1e-9
     assert max(joint["max"] for joint in verdict["joints"]) <= math.tau / 2**15 * 1.01  # half a step of the encoder
+
+
+def test_the_report_tells_how_the_run_went(tmp_path: Path) -> None:
+    said = [
+        Status(timestamp=1.0, node="sim", counters={"skipped": 3, "lost": 0}),
+        Status(timestamp=1.0, node="compare", counters={"lost": 849, "unpaired": 45}, verdict="passed: a"),
+        Status(timestamp=1.0, node="board", counters={"lost": 0, "frames": 9}, verdict="passed: 9 frames"),
+    ]
+    with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
+        for k in range(11):
+            writer.write("arm/state", RobotState(timestamp=0.1 * k, sent_ns=10**9 + 200_000_000 * k), 0.1 * k)
+        for status in said:
+            writer.write("status", status, 1.0)
+    plan = {"sim": {"mode": "realtime"}, "nodes": [{"name": "compare", "run": "nodes/hil_compare.py:HilCompare"}]}
+    notes = list(run_notes(read_recording(tmp_path / "run.mcap"), "arm/state", plan, COMPARER))
+    assert notes[0].endswith("real-time factor 0.500, the deadlines of 3 steps were given up")
+    assert notes[1] == "messages were lost on the way to compare 849"
+    assert notes[2] == "compare said at the end of the recording: passed: a"
+    assert "so that the counts differ" in notes[3]
+    assert notes[4:] == ["board said at the end of the recording: passed: 9 frames"]
 
 
 def test_a_limit_of_the_command_line_holds(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,7 +117,9 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         delay = "-" if joint.delay_s is None else f"{round(1e3 * joint.delay_s, 2) + 0.0:.2f} ms"
         rows.append((joint.name, *figures, delay, "dead" if joint.dead else "alive"))
     say_table(("joint", "bias", "RMS", "maximum", "delay", "encoder"), rows)
-    say()
+    say(f"\n{verdict.paired} instants compared, {verdict.unpaired} without a partner")
+    for line in verdict.run:
+        say(line)
     for source in (verdict.measured, verdict.predicted):
         if source.clock is not None:
             say(f"{source.topic}: {source.clock.text}")
