@@ -118,13 +118,13 @@ def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
     said = f"{limits.parameter_percent:g} %"
     causes = [hint for hint in hints.causes if hint.kind in MODEL]
     if hints.residual is not None and hints.explained is not None and hints.explained < EXPLAINS:
-        best = max(causes, key=lambda hint: hint.explains, default=None)
+        if not causes:
+            return
+        best = max(causes, key=lambda hint: hint.explains)
         failed = 100.0 * hints.residual > limits.parameter_percent
         text = f"the efforts differ from the model's by {hints.residual:.2%} of them, and no single cause explains it"
-        if best is not None:
-            text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})"
-        if failed or best is not None:
-            yield Finding(kind="efforts", of="", value=hints.residual, unit="", text=text, failed=failed, limit=said)
+        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})"
+        yield Finding(kind="efforts", of="", value=hints.residual, unit="", text=text, failed=failed, limit=said)
         return
     for hint in causes:
         size = abs(hint.value) if hint.unit == "relative" else hint.share

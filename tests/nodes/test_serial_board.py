@@ -205,6 +205,23 @@ def test_a_driven_base_is_measured_through_the_line(
     assert near.counters["frames_bad"] == near.counters["bytes_skipped"] == 0
 
 
+def test_what_the_board_took_is_said_at_the_instant_of_its_answer(
+    line: Callable[..., tuple[EmulatedBoard, SerialBoard]],
+) -> None:
+    far, near = line(torn=0.2)
+    held = {"mode": "position", "name": ["lift", "neck_pan"], "value": [0.0433, 0.1]}
+    said = together(far, near, 1, 60, **held) + together(far, near, 60, 300, **DRIVE)
+    taken = [message for message in said if isinstance(message, JointCommand)]
+    measured = [message.timestamp for message in said if isinstance(message, RobotState)]
+    stamps = [each.timestamp for each in taken]
+    assert stamps == sorted(stamps)
+    assert 0.0 < stamps[0] < 1e-5  # the brakes hold from the start
+    assert len(set(measured[5:]) - set(stamps)) <= 2  # an answer that came late has no poll of its own
+    last_drive, last_goals = taken[-2], taken[-1]
+    assert last_drive.value[1] == pytest.approx(0.25)
+    assert dict(zip(last_goals.name, last_goals.value, strict=True)) == {"neck_pan": 0.1, "lift": 0.043}
+
+
 def test_a_speed_between_two_steps_is_right_in_the_mean(
     line: Callable[..., tuple[EmulatedBoard, SerialBoard]],
 ) -> None:
