@@ -219,7 +219,8 @@ def test_what_the_board_took_is_said_at_the_instant_of_its_answer(
     assert len(set(measured[5:]) - set(stamps)) <= 2  # an answer that came late has no poll of its own
     last_drive, last_goals = taken[-2], taken[-1]
     assert last_drive.value[1] == pytest.approx(0.25)
-    assert dict(zip(last_goals.name, last_goals.value, strict=True)) == {"neck_pan": 0.1, "lift": 0.043}
+    goals = dict(zip(last_goals.name, last_goals.value, strict=True))
+    assert goals == pytest.approx({"neck_pan": 0.1, "lift": 0.043})
 
 
 def test_a_speed_between_two_steps_is_right_in_the_mean(
