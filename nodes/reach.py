@@ -11,6 +11,7 @@ from nodes.profiles import Curve
 from nodes.via_points import UNITS, ViaPoints
 
 SAMPLES = 32  # of a curve between two via points
+MEANT = "(beyond_limits = true if this is meant)"
 SLACK = 1e-6  # rad or m, rad/s or m/s: rounding
 
 
@@ -45,7 +46,7 @@ def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], act
             if rate > limits[name] + SLACK and rate / limits[name] > worst:
                 worst, unit = rate / limits[name], f"{units[name]}/s"
                 asked = f"segment {start:g} to {end:g} s asks {name} for {rate:.3g} {unit}"
-                line = f"{via.whole}: {asked}; its limit is {limits[name]:.3g} {unit}"
+                line = f"{via.whole}: {asked}; its limit is {limits[name]:.3g} {unit} {MEANT}"
     return line
 
 
@@ -68,7 +69,7 @@ def _beyond(
     what = (
         f"{where}: {via.joints[i]} is {value:.4g} {unit}; of {robot!r} it goes from {lower:.4g} to {upper:.4g} {unit}"
     )
-    return f"{what} (beyond_limits = true if this is meant)"
+    return f"{what} {MEANT}"
 
 
 OPEN = -math.inf, math.inf

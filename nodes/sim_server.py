@@ -321,6 +321,7 @@ class SimServer:
             "tick": self.tick,
             "mode": self.plan.sim.mode,
             "state": self.state,
+            "configuration": self.simulation.configuration if len(self.simulation.system.configurations) > 1 else None,
             "speed": self.speed,
             "real_time_factor": self.pace.factor(self.time),
             "processor_share": self.pace.processor_share,

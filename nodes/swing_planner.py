@@ -16,7 +16,7 @@ import numpy as np
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import Message, RobotState, SwingPlan, SwingProgress
 from robots.gibbon.beliefs import beliefs_of, limit_of
-from robots.gibbon.limits import check_gait, check_hanging, check_limit, end_of_line
+from robots.gibbon.limits import check_gait, check_hanging, check_limit, check_line, end_of_line
 from robots.gibbon.pilot import HANDS, Gait, Hand, Measured, Pilot, Swing, elbow_of_robot
 from robots.registry import build
 from sim_core.mechanism import Mechanism
@@ -32,11 +32,12 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
 
     robot       the model's name, empty for the robot of the plan
     parameters  of its model, over those that the plan gives the robot
+    step        m from hand to hand; None: the spacing of its model, of the bars or of the hands on a cable
     """
 
     robot: str = ""
     parameters: dict[str, float | str] = {}
-    step: float = 0.34  # m from hand to hand
+    step: float | None = None
     closing: float = 0.2  # m/s at which a hand comes up to the line
     above_mm: float = 0.0  # above the line, where its path ends: it grips as it crosses the line
     torque_limit: float = 14.0  # N m, of the plans; less than the motor's, for the controller needs some too
@@ -53,7 +54,7 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if name in ("robot", "parameters"):
+            if name in ("robot", "parameters") or value is None:
                 continue
             if not (math.isfinite(value) and (value > 0.0 or (value == 0.0 and name in MAY_BE_ZERO))):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
@@ -69,14 +70,14 @@ class SwingPlanner(Node):
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
         mechanism = believed(params, plan, plan["sim"]["robot"])
+        robot = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
+        check_line(mechanism, robot)
         period = 1e-3 * params.rollout_step_ms
         check_limit(mechanism, params.torque_limit, limit_of(mechanism, "elbow"))
-        check_gait(mechanism, params.step, params.closing, period)
+        check_gait(mechanism, step_of(params, mechanism), params.closing, period)
         check_hanging(mechanism, params.trunk_stiffness, params.trunk_damping, period)
-        if "trunk" in joints_of(mechanism):
-            robot = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
-            if "trunk" not in joints_of(robot):
-                raise ValueError(f"the model has a trunk, and the robot's joints are {', '.join(joints_of(robot))}")
+        if "trunk" in joints_of(mechanism) and "trunk" not in joints_of(robot):
+            raise ValueError(f"the model has a trunk, and the robot's joints are {', '.join(joints_of(robot))}")
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
@@ -86,13 +87,13 @@ class SwingPlanner(Node):
         self._params = params
         mechanism = believed(params, self._context.plan, self._context.robot)
         self._beliefs = beliefs_of(mechanism, params.trunk_stiffness, params.trunk_damping)
-        self._end = end_of_line(mechanism)
+        self._end, self._step = end_of_line(mechanism), step_of(params, mechanism)
         return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
         params = self._params
         gait = Gait(
-            step=params.step,
+            step=self._step,
             end=self._end,
             torque_limit=params.torque_limit,
             closing=params.closing,
@@ -134,10 +135,11 @@ class SwingPlanner(Node):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        line = self._pilot.line
+        line, none = self._pilot.line, self._pilot.none_good
         return {
             "plans": float(self._plans),
             "rollouts_per_plan": self._rollouts / max(self._plans, 1),
+            **({"times_without_a_plan": float(none), "nearest_miss_mm": 1e3 * self._pilot.nearest} if none else {}),
             **({} if line is None else {"tension_over_believed": line.tension_scale}),
         }
 
@@ -150,6 +152,11 @@ def believed(params: SwingPlannerParams, plan: Mapping[str, Any], robot: str) ->
     if missing := [body for body in BODIES if body not in names]:
         raise ValueError(f"the model {mechanism.name!r} is no gibbon: it has no body {missing[0]!r}")
     return mechanism
+
+
+def step_of(params: SwingPlannerParams, mechanism: Mechanism) -> float:
+    """m from hand to hand: what the parameters say, or else the spacing of the model."""
+    return mechanism.parameters["spacing"] if params.step is None else params.step
 
 
 def joints_of(mechanism: Mechanism) -> list[str]:

@@ -40,7 +40,8 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     file           a via-point file (nodes/via_points.py says how it is written) in place of joints and waypoints;
                    looked for in the launch file's project folder, then where the launch was started
     relative       values count from where the joints are in the first state; limits of joints are then not checked
-    beyond_limits  true: it is meant that joints leave their limits; else that is refused before the start
+    beyond_limits  true: it is meant that joints leave their limits, or are faster than theirs; else the former is
+                   refused before the start, and the latter warned of
     """
 
     joints: list[str] = []
@@ -249,7 +250,7 @@ class Trajectory(Node):
     ) -> None:
         """Refuse what the robot cannot do, and warn of what its actuators are too slow for."""
         _check(params, via, ways, of.joints, of.robot)
-        if line := too_fast(via, ways, of.joints, of.actuators):
+        if not params.beyond_limits and (line := too_fast(via, ways, of.joints, of.actuators)):
             self._context.warn(line)
 
     def on_reset(self, time: float) -> Outgoing:

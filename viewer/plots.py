@@ -15,7 +15,7 @@ from viewer.axes import PlainAxis, PowerAxis
 from viewer.panels import Field, Panel, arrange
 from viewer.series import Floats, Series, decimated
 from viewer.signals import SCALARS, Signals
-from viewer.titles import Title, compose, table
+from viewer.titles import Curve, Title, compose, table
 
 WIDE_COLUMNS = 4
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
@@ -33,7 +33,7 @@ class FieldPlot:
         self.field = panel.field
         self.plot = plot
         self.title = title
-        self.unnamed: list[tuple[str, str]] = []  # curves by label and colour that its title has no room for
+        self.unnamed: list[Curve] = []  # those that its title has no room for
         self._curves: dict[tuple[str, str], Any] = {}
         self._still = False
         self._sane_until = math.inf
@@ -94,7 +94,9 @@ class FieldPlot:
     def show_title(self, signals: Signals) -> None:
         """Title, unit and legend above the plot, for the width it has now."""
         known = self._places(signals)
-        curves = [(label, theme.curve_color(i)) for label, i in known.items() if self.panel.takes(label)]
+        curves = [
+            (label, theme.curve_color(i), self._dash(i)[0]) for label, i in known.items() if self.panel.takes(label)
+        ]
         named = self.field.name not in SCALARS  # a scalar's title says it all
         text, lines, all_named = compose(
             self.field.title,
@@ -156,9 +158,16 @@ class FieldPlot:
     def _pen(self, role: str, place: int) -> Any:
         if role:
             pen = pg.mkPen(theme.INK, width=1.2 if self._still else 1)
-            pen.setDashPattern([4, 6])  # wide gaps: the measurement stays visible below
+            pen.setDashPattern([1.5, 6])  # wide gaps: the measurement stays visible below
             return pen
-        return pg.mkPen(theme.curve_color(place), width=1.6 if self._still else 1)
+        pen = pg.mkPen(theme.curve_color(place), width=1.6 if self._still else 1)
+        if pattern := self._dash(place)[1]:
+            pen.setDashPattern(pattern)
+        return pen
+
+    def _dash(self, place: int) -> tuple[str, list[float]]:
+        """Mark and pattern of a curve; live all are solid, as dashes cost too much."""
+        return theme.curve_dash(place if self._still else 0)
 
     def _set_y_range(self, bounds: list[tuple[float, float]]) -> None:
         if not bounds:

@@ -14,6 +14,7 @@ from viewer.axes import nice_step
 from viewer.projection import View
 from viewer.series import Floats
 
+TRIAD_AT = np.array([0.2, -0.5])  # of a square of the floor, from the left lower corner of what the bodies take
 AXIS_COLORS = ("#b3261e", "#1b7a3d", "#0b62a8")  # x, y, z as in every robot's manual
 
 
@@ -48,11 +49,10 @@ class Surroundings:
         size = float(np.ptp(cloud, axis=0).max())
         step = nice_step(size / 8.0)
         height = below * (float((below * cloud[:, vertical]).max()) + 0.04 * size)
-        lines, corner = floor_lines(cloud, vertical, height, step)
-        flat = view.project(lines)[..., :2]
-        self._add_segments(flat, theme.FAINT)
-        self._draw_triad(view, corner, step)
-        self._fit(np.concatenate([flat.reshape(-1, 2), view.project(cloud)[:, :2]]))
+        self._add_segments(view.project(floor_lines(cloud, vertical, height, step))[..., :2], theme.FAINT)
+        bodies = view.project(cloud)[:, :2]
+        triad = self._draw_triad(view, bodies.min(axis=0) + TRIAD_AT * step, step)
+        self._fit(np.concatenate([bodies, triad]))  # the floor goes on beyond the picture: the bodies are what counts
         return f"seen from above and aside; one square of the ground is {step:g} m"
 
     def _add_segments(self, segments: Floats, color: str) -> None:
@@ -63,16 +63,20 @@ class Surroundings:
         self.plot.addItem(item, ignoreBounds=True)
         self._items.append(item)
 
-    def _draw_triad(self, view: View, origin: Floats, length: float) -> None:
+    def _draw_triad(self, view: View, origin: Floats, length: float) -> Floats:
+        """The world's directions from a place (2,) on the paper; what they take there, (k, 2)."""
+        taken = []
         for axis, (letter, color) in enumerate(zip("xyz", AXIS_COLORS, strict=True)):
-            along = np.eye(3)[axis] * length
-            ends = view.project(np.stack([origin, origin + along, origin + 1.3 * along]))[:, :2]
+            along = view.project(np.eye(3)[axis] * length)[:2]
+            ends = origin + np.stack([0.0 * along, along, 1.3 * along])
             self._add_segments(ends[None, :2], color)
             text = pg.TextItem(letter, color=color, anchor=(0.5, 0.5))
             text.setFont(theme.font(9.0, bold=True))
             text.setPos(*ends[2])
             self.plot.addItem(text, ignoreBounds=True)
             self._items.append(text)
+            taken.append(ends)
+        return np.concatenate(taken)
 
     def _fit(self, points: Floats) -> None:
         (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
@@ -81,8 +85,8 @@ class Surroundings:
         self.plot.setRange(QtCore.QRectF(left - margin, bottom - margin, width, height), padding=0.0)
 
 
-def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> tuple[Floats, Floats]:
-    """The grid lines (k, 2, 3) of a floor under `cloud` at `height`, and the corner (3,) of least coordinates."""
+def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> Floats:
+    """The grid lines (k, 2, 3) of a floor under `cloud` at `height`."""
     a, b = (axis for axis in range(3) if axis != vertical)
     low = {axis: math.floor(float(cloud[:, axis].min()) / step) for axis in (a, b)}
     high = {axis: math.ceil(float(cloud[:, axis].max()) / step) for axis in (a, b)}
@@ -93,6 +97,4 @@ def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> tup
             ends[:, vertical], ends[:, across] = height, place * step
             ends[:, along] = low[along] * step, high[along] * step
             lines.append(ends)
-    corner = np.zeros(3)
-    corner[vertical], corner[a], corner[b] = height, low[a] * step, low[b] * step
-    return np.stack(lines), corner
+    return np.stack(lines)

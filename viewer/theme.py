@@ -22,6 +22,14 @@ CURVES = (
     *("#7a0033", "#5c6b10", "#005468", "#d92fd0", "#ff9a5c", "#7fb5ff", "#b49be0", "#0b3d24"),
     *("#2222e0", "#00c000", "#ff1199", "#bb00ff", "#bbaa77", "#00cc77", "#cc0000", "#0055ff"),
 )
+# beyond as many curves as are told apart by hue alone, pictures dash them: mark of the legend, pattern in widths
+HUES = 8
+DASHES: tuple[tuple[str, list[float]], ...] = (
+    ("━━", []),
+    ("━\u2004━", [5.0, 2.5]),
+    ("┉┉", [1.2, 1.8]),
+    ("━┉", [7.0, 2.0, 1.2, 2.0]),
+)
 LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1b7a3d", "#c4161c"  # beside the bodies
 BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
 
@@ -47,6 +55,11 @@ def curve_color(index: int) -> str:
         return CURVES[index]
     hue, light = (index * GOLDEN) % 1.0, 0.4 + 0.5 * ((index * GOLDEN**2) % 1.0)
     return str(QtGui.QColor.fromHsvF(hue, 0.85, light).name())
+
+
+def curve_dash(index: int) -> tuple[str, list[float]]:
+    """How the index-th curve of a picture is dashed: its mark in a legend, and the pattern, empty for none."""
+    return DASHES[index // HUES % len(DASHES)]
 
 
 def body_color(index: int, wanted: str = "") -> Any:

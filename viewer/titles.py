@@ -12,6 +12,7 @@ from viewer import theme
 
 LETTER_WIDTH = 7.6  # pixels, of the font above a plot
 Entry = tuple[int, str]  # letters, rich text
+Curve = tuple[str, str, str]  # label, colour, mark
 LEGEND_LINES = 2  # at most, below the title
 GAP = "&nbsp;&nbsp;"
 
@@ -35,19 +36,19 @@ class Title(pg.GraphicsWidget):
 
 
 def compose(
-    title: str, unit: str, curves: Sequence[tuple[str, str]], dashed: bool, remark: str, width: float
+    title: str, unit: str, curves: Sequence[Curve], dashed: bool, remark: str, width: float
 ) -> tuple[str, int, bool]:
     """The rich text and its number of lines, for `width` pixels, and whether it names all curves.
 
-    curves  (label, colour), all named in order, or where they do not fit only counted: the table below names them
+    curves  all named in order, or where they do not fit only counted: the table below names them
     dashed  whether references are drawn
     remark  said where there is no curve to name
     """
     head = f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(title)}</span>"
     head += f"{GAP}<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>"
-    behind = [(len("reference") + 3, _key(theme.INK, "╍", "reference"))] if dashed else []
+    behind = [(len("reference") + 3, _key(theme.INK, "┉", "reference"))] if dashed else []
     behind += [(len(remark), _muted(remark))] if remark else []
-    keys = [(len(label) + 3, _key(color, "━", label)) for label, color in curves]
+    keys = [(len(label) + 4, _key(color, mark, label)) for label, color, mark in curves]
     length = sum(entry[0] for entry in (*keys, *behind))
     if length == 0:
         return head, 1, True
@@ -60,14 +61,14 @@ def compose(
     return "<br>".join([head, *(_joined(row) for row in rows)]), 1 + len(rows), True
 
 
-def table(curves: Sequence[tuple[str, str]], width: float) -> str:
-    """Names of curves (label, colour) in columns for `width` pixels, read down: rich text; nothing for none."""
+def table(curves: Sequence[Curve], width: float) -> str:
+    """Names of curves in columns for `width` pixels, read down: rich text; nothing for none."""
     if not curves:
         return ""
-    widest = LETTER_WIDTH * (max(len(label) for label, _ in curves) + 4)
+    widest = LETTER_WIDTH * (max(len(label) for label, *_ in curves) + 5)
     columns = max(1, min(len(curves), int(width / widest)))
     height = -(-len(curves) // columns)
-    rows = [[_key(color, "━", label) for label, color in curves[row::height]] for row in range(height)]
+    rows = [[_key(color, mark, label) for label, color, mark in curves[row::height]] for row in range(height)]
     cells = ["".join(f"<td style='padding-right:12px'>{entry}</td>" for entry in row) for row in rows]
     return "<table cellspacing='0'>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
 

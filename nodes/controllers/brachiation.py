@@ -22,6 +22,7 @@ from robots.registry import build
 HANDS = ("a", "b")
 ACTUATORS = ["elbow", "grip_a", "grip_b"]
 SAME_INSTANT = 1e-6  # s
+OVERDUE = 0.3  # s after the end of a swing, without a grip: the hand missed
 
 
 class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -81,7 +82,7 @@ class Brachiation(Node):
         self._waiting: list[SwingPlan] = []
         self._flying = False
         self._progress = SwingProgress()
-        self._falls = self._regrips = 0
+        self._falls = self._regrips = self._misses = self._missed = self._gripping = 0
         self._peak_torque = self._peak_force = self._peak_error = 0.0
         return None
 
@@ -106,6 +107,7 @@ class Brachiation(Node):
     def _answer(self, state: RobotState) -> Outgoing:
         self._now = state.timestamp
         grips = {hand: state.outputs[f"hand_{hand}_grips"] > 0.5 for hand in HANDS}
+        self._gripping = sum(grips.values())
         changed = self._begin_what_is_due()
         if all(grips.values()):
             if self._flying:
@@ -113,6 +115,7 @@ class Brachiation(Node):
                 self._gripped(state)
         elif self._current is not None:
             self._flying = True
+            self._note_miss(self._current)
         torque, closed = self._act(state)
         torque = self._taken_over(state, torque)
         self._measure(state, torque)
@@ -130,6 +133,12 @@ class Brachiation(Node):
         self._take_over.see(state)
         given = state.effort[state.name.index("elbow")] if state.effort else 0.0
         return float(self._take_over(state.timestamp, np.array([given]), np.array([torque]))[0])
+
+    def _note_miss(self, plan: SwingPlan) -> None:
+        """Count a swing, once, that is long over without a grip."""
+        if plan.number != self._missed and self._now > plan.start + plan.duration + OVERDUE:
+            self._missed = plan.number
+            self._misses += 1
 
     def _gripped(self, state: RobotState) -> None:
         """The swing is over; it was a hand-over where the hand that swung is now in front."""
@@ -185,6 +194,7 @@ class Brachiation(Node):
             "hand_overs": self._progress.hand_overs,
             "late_plans": self._progress.late,
             "regrips": self._regrips,
+            "misses": self._misses,
             "falls": self._falls,
         }
 
@@ -194,7 +204,9 @@ class Brachiation(Node):
             "hand_overs": float(self._progress.hand_overs),
             "late_plans": float(self._progress.late),
             "regrips": float(self._regrips),
+            "misses": float(self._misses),
             "falls": float(self._falls),
+            "hands_that_grip": float(self._gripping),
             "peak_torque_n_m": self._peak_torque,
             "peak_hand_force_n": self._peak_force,
             "peak_elbow_error_rad": self._peak_error,

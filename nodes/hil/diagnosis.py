@@ -138,9 +138,7 @@ def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
 def _amount(hint: Hint) -> str:
     what = KINDS[hint.kind][1].format(of=hint.of)
     if hint.kind == "backlash":
-        return (
-            f"{what}: after each change of sign its effort does not reach the joint for about {1e3 * hint.value:.3g} ms"
-        )
+        return f"{what}: it moves free for {1e3 * hint.value:.0f} ms after each change of sign of its effort"
     if hint.unit == "relative":
         return f"{what} is {hint.value:+.2%} against the model"
     return f"{what} is {hint.value:+.4g} {hint.unit} against the model, {hint.share:.2%} of its efforts"

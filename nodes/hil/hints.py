@@ -38,7 +38,7 @@ KINDS = {
     "friction": ("N m s/rad", "viscous friction of {of}"),
     "dry_friction": ("N m", "dry friction of {of}"),
     "encoder_zero": ("rad", "zero of the encoder of {of}"),
-    "backlash": ("s", "backlash of {of}"),
+    "backlash": ("s", "play in the gear of {of}"),
 }
 
 

@@ -194,7 +194,7 @@ class Loads:
             self._added = self.steps
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
-        """{actuator: peak and rms effort, its limit (None without one) and unit}."""
+        """{actuator: peak and rms effort, its limit (None without one) and unit}, without switches."""
         self._add_steps()
         rms = np.sqrt(self._squares / max(self.steps, 1))
         return {
@@ -205,4 +205,5 @@ class Loads:
                 "unit": actuator.unit,
             }
             for actuator, peak, mean in zip(self._actuators, np.sqrt(self._largest_square), rms, strict=True)
+            if actuator.joint
         }

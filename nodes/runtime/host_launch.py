@@ -5,35 +5,39 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from types import FrameType
 
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.far_nodes import difference, site_of
 from nodes.runtime.launch import node_programs, on_signals
 from nodes.runtime.observer import Observer
-from nodes.runtime.plan import PLAN_FILE, Plan, PlanError, save_plan
+from nodes.runtime.own_address import check_own_address
+from nodes.runtime.plan import PLAN_FILE, Plan, PlanError, near_word, save_plan
 from nodes.runtime.supervisor import Failure, Supervisor
+from nodes.runtime.waiting import Waiting
 from nodes.wire.registry import Hold
 from nodes.wire.site import forget_site, write_site
 from nodes.wire.sockets import sweep
 
 TICK_S = 0.05
-SILENCE_S = 3.0
 
 
 def launch_host(plan: Plan, host: str) -> int:
     """Run a host's nodes until the launch at the server ends, Ctrl-C or a failure; the exit code.
 
-    PlanError for a host that is not in the plan, KeysError without keys, RegistryError when the domain is live
-    already. Call from the main thread.
+    PlanError for a host that is not in the plan or not this computer, KeysError without keys, RegistryError when the
+    domain is live already. Call from the main thread.
     """
     if not plan.hosts:
         raise PlanError(f"--host {host}: plan {plan.name!r} has no table [hosts], so all of it runs on one computer")
     if host not in plan.hosts or host == plan.sim.host:
-        others = ", ".join(name for name in plan.hosts if name != plan.sim.host)
-        why = "has the server: launch without --host there" if host == plan.sim.host else "is not in [hosts]"
-        raise PlanError(f"--host {host}: {host!r} {why}; the other hosts are {others or 'none'}")
+        others = [name for name in plan.hosts if name != plan.sim.host]
+        why = f"has the server: launch without --host there; the other hosts are {', '.join(others) or 'none'}"
+        if host != plan.sim.host:
+            there = ", ".join([*others, f"{plan.sim.host} (the server's: without --host)"])
+            why = f"is not in [hosts], which are {there}{near_word(host, others)}"
+        raise PlanError(f"--host {host}: {host!r} {why}")
+    check_own_address(plan, host)
     site = site_of(plan, host)
     with contextlib.ExitStack() as stack:
         hold = Hold(plan.domain)
@@ -41,11 +45,17 @@ def launch_host(plan: Plan, host: str) -> int:
         sweep(hold.folder)
         write_site(plan.domain, site)
         stack.callback(forget_site, plan.domain)
+        display = stack.enter_context(Display(None))
+        waiting = Waiting(plan, host, site, display.say)
+        stack.enter_context(on_signals(waiting.asked))
+        if not waiting.run():
+            return 128 + waiting.signal
         observer = Observer(plan.domain)
         stack.callback(observer.close)
-        display = stack.enter_context(Display(None))
         launch = HostLaunch(plan, host, observer, display)
         stack.enter_context(on_signals(launch.asked))
+        if waiting.signal:  # it came between the two
+            launch.asked(waiting.signal, None)
         launch.run()
     return launch.exit_code
 
@@ -91,21 +101,13 @@ class HostLaunch:
         self._finish(failure)
 
     def _found(self) -> bool:
-        """Wait until the registry is heard; False when a signal came first."""
+        """Hear the registry, which is there; False when a signal came first."""
         server = self._plan.sim.host
-        address = self._plan.hosts[server]
-        said_at = time.monotonic()
         while not self._observer.registry_instance:
             if self._signal:
                 return False
             self._observer.hear(TICK_S)
-            if said_at and time.monotonic() - said_at > SILENCE_S:
-                said_at = 0.0
-                self._display.say(
-                    f"waits for host {server!r} at {address}: is the launch running there, and is the key of"
-                    f" {self._host!r} allowed there ('armswing keys allow {self._host} KEY')?"
-                )
-        self._display.say(f"joined host {server!r} at {address}")
+        self._display.say(f"joined host {server!r} at {self._plan.hosts[server]}")
         return True
 
     def _watch(self) -> Failure | None:

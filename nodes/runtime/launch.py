@@ -16,6 +16,7 @@ from typing import Any
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.far_nodes import FarNodes, digests, site_of
 from nodes.runtime.observer import Observer
+from nodes.runtime.own_address import check_own_address
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, load_node_class, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
@@ -48,10 +49,12 @@ def process_began() -> float:
 def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -> Summary:
     """Run a plan to its end, Ctrl-C or a failure, show it meanwhile, print and return the summary.
 
-    The exit code is in the summary. RegistryError when the domain is live already. Call from the main thread.
+    The exit code is in the summary. RegistryError when the domain is live already, PlanError where this computer is not
+    the server's host. Call from the main thread.
     `began` (time.monotonic) is what the time to the first state counts from, by default now.
     """
     began = time.monotonic() if began is None else began
+    check_own_address(plan, plan.sim.host)
     with Registry(plan.domain, site=site_of(plan, plan.sim.host)) as registry, contextlib.ExitStack() as stack:
         observer = Observer(plan.domain)
         stack.callback(observer.close)

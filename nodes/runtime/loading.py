@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import sysconfig
+import traceback
 import zlib
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +20,7 @@ import nodes
 from nodes.runtime.node import Node
 from nodes.runtime.plan import PlanError, suggestion
 
+PYTHON = sysconfig.get_paths()["stdlib"]
 PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
 
 
@@ -41,7 +44,7 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
     except PlanError:
         raise
     except Exception as error:
-        raise PlanError(f"run = {run!r}: importing {path} failed: {type(error).__name__}: {error}") from error
+        raise PlanError(f"run = {run!r}: {_failed(path, error)}") from error
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, Node)):
         classes = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Node)]
@@ -49,6 +52,24 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
         what = "is no subclass of Node" if found is not None else "does not exist"
         raise PlanError(f"run = {run!r}: class {name!r} {what}{suggestion(name, there) if there else ''}")
     return found
+
+
+def _failed(path: Path, error: Exception) -> str:
+    """What went wrong in importing a file, and on which line: of a syntax error its own, else the last one outside."""
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno
+    else:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_python(frame.filename)]
+        file, line = (frames[-1].filename, frames[-1].lineno) if frames else (str(path), None)
+    where = f"importing {path} failed" + ("" if file == str(path) else f", in {file}")
+    return f"{where}{'' if line is None else f', line {line}'}: {type(error).__name__}: {said}"
+
+
+def _is_of_python(file: str) -> bool:
+    """Whether a frame is not in a user's code: the import machinery, the standard library, packages, or here."""
+    parts = Path(file).parts
+    return file.startswith("<") or file == __file__ or "site-packages" in parts or file.startswith(PYTHON)
 
 
 def _module(path: Path) -> ModuleType:

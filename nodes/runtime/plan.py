@@ -349,6 +349,8 @@ def _override(document: dict[str, Any], override: str, where: str) -> None:
         document[owner] = value
         return
     if owner == "hosts" and isinstance(hosts := document.setdefault("hosts", {}), dict):
+        if hosts and key not in hosts:
+            raise PlanError(f"--set {override!r}: [hosts] has no {key!r}{suggestion(key, hosts)}")
         hosts[key] = value
         return
     table = _owner(document, owner, override, where)

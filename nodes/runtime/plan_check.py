@@ -96,7 +96,10 @@ def _check_hosts(plan: Plan, file: Path) -> None:
         try:
             ip_address(address)
         except ValueError:
-            raise PlanError(f"{where}: {address!r} is no address in numbers, as 192.168.1.20") from None
+            raise PlanError(
+                f"{where}: {address!r} is no address in numbers, as 192.168.1.20: all hosts must mean the same one, and"
+                f" a name may be another on each; 'getent ahosts {address}' shows what it is here"
+            ) from None
     named: list[tuple[str, SimPlan | NodePlan]] = [
         ("[sim]", plan.sim),
         *((f"node {node.name!r}", node) for node in plan.nodes),

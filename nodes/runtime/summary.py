@@ -14,7 +14,7 @@ REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
-    | {"peak_phi", "peak_phidot", "processor_share"}
+    | {"peak_phi", "peak_phidot", "processor_share", "configuration"}
     | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
 
@@ -49,12 +49,11 @@ class Load(msgspec.Struct, kw_only=True):
 
     def text(self) -> str:
         """ "peak 12.3 N m, rms 4.1 N m (25 %, 8 % of 50 N m)"."""
-        unit = "" if self.unit == "1" else f" {self.unit}"  # of a switch
-        text = f"peak {_plain(self.peak)}{unit}, rms {_plain(self.rms)}{unit}"
+        text = f"peak {_plain(self.peak)} {self.unit}, rms {_plain(self.rms)} {self.unit}"
         if self.limit is None:
             return text
         peak, rms = (100.0 * value / self.limit for value in (self.peak, self.rms))
-        return f"{text} ({peak:.0f} %, {rms:.0f} % of {self.limit:g}{unit})"
+        return f"{text} ({peak:.0f} %, {rms:.0f} % of {self.limit:g} {self.unit})"
 
 
 class Excursion(msgspec.Struct, kw_only=True):
@@ -77,7 +76,8 @@ class Summary(msgspec.Struct, kw_only=True):
     milestones      {name: simulation time it was reached at, None when it was not}
     missed          the required milestones that were not reached
     first_state_s   wall time from the start of the program to the first state after the simulation began
-    loads           {actuator: peak, rms, limit, unit of its effort}
+    loads           {actuator: peak, rms, limit, unit of its effort}, without switches
+    configuration   that the robot ended in, of one that changes it
     figures         {node: what it measured of its work, the unit in the name}
     verdicts        {node that judges the run: "passed ..." or "failed ..."}
     nodes           {listener: what it lost}
@@ -129,6 +129,7 @@ class Summary(msgspec.Struct, kw_only=True):
     jitter_max_s: float | None = None
     jitter_histogram: dict[str, int] = {}
     scheduling: str = ""
+    configuration: str = ""
     beyond_limits: dict[str, Excursion] = {}
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
@@ -181,6 +182,8 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "energy", f"{self.energy:.6f} J{change}"
         if self.beyond_limits:
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
+        if self.configuration:
+            yield "at the end", f"configuration {self.configuration}"
         for name, load in self.loads.items():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():

@@ -56,7 +56,8 @@ def sections(runs: Runs) -> tuple[Section, ...]:
     )
     damping = Plot(
         "damping",
-        "Hand-overs in a row over the cable's damping, with the errors of the launch file.",
+        "Hand-overs in a row over the cable's damping, with the errors of the launch file; with plans in flight and "
+        "with one plan per swing.",
         lambda results, figure: draw.damping(results, figure, runs),
         size=(7.5, 4.0),
     )

@@ -34,7 +34,7 @@ def count(results: Results, case: Any) -> int:
 def errors(results: Results, figure: Any, runs: Runs) -> None:
     """Hand-overs in a row over the errors of tension and of mass."""
     axis, spans = figure.subplots(), runs.spans
-    counts = np.array([min(count(results, case), spans.wanted) for case in runs.grid]).reshape(len(spans.tensions), -1)
+    counts = np.array([count(results, case) for case in runs.grid]).reshape(len(spans.tensions), -1)
     drawn = axis.imshow(counts.T, cmap="viridis", vmin=0, vmax=spans.wanted, origin="lower", aspect="auto")
     for (i, j), value in np.ndenumerate(counts):
         light = value > spans.wanted / 2
@@ -47,9 +47,19 @@ def errors(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def damping(results: Results, figure: Any, runs: Runs) -> None:
-    """Hand-overs in a row over the cable's damping."""
-    axis = figure.subplots()
-    labels = [f"{case.damping:g}" for case in runs.damped]
-    axis.bar(labels, [min(count(results, case), runs.spans.wanted) for case in runs.damped], color=BLUE, width=0.6)
-    axis.axhline(runs.spans.wanted, color=MUTED, lw=0.9, ls=(0, (4, 3)))
-    axis.set(xlabel="damping ratio of the cable, of that believed", ylabel="hand-overs in a row")
+    """Hand-overs in a row over the cable's damping, planned in flight and planned once."""
+    axis, wanted = figure.subplots(), runs.spans.wanted
+    places, width = np.arange(len(runs.damped)), 0.38
+    for cases, side, color, name in (
+        (runs.damped, -0.5, BLUE, "planned anew in flight"),
+        (runs.once, 0.5, VERMILION, "planned once per swing"),
+    ):
+        counts = [count(results, case) for case in cases]
+        axis.bar_label(axis.bar(places + side * width, counts, width, color=color, label=name))
+    axis.axhline(wanted, color=MUTED, lw=0.9, ls=(0, (4, 3)))
+    axis.grid(visible=False, axis="x")
+    axis.set_xticks(places, [f"{case.damping:g}" for case in runs.damped])
+    axis.set(
+        xlabel="damping ratio of the cable, of that believed", ylabel="hand-overs in a row", ylim=(0, 1.1 * wanted)
+    )
+    legend_below(figure, [axis])

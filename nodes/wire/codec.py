@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -25,6 +26,15 @@ MODES = ("effort", "velocity", "position")  # of a command
 M = TypeVar("M", bound=Message)
 
 _encoder = msgspec.msgpack.Encoder()
+
+
+class _Mode(msgspec.Struct):
+    """A command of which no more is looked at."""
+
+    mode: str = MODES[0]
+
+
+_mode_decoder = msgspec.msgpack.Decoder(_Mode)
 
 
 class WireError(ValueError):
@@ -72,7 +82,7 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
     try:
         message = _decoder(kind).decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise WireError(topic, f"not a {kind.__name__}: {error}") from None
+        raise WireError(topic, _why_none(kind, payload, error)) from None
     if not 0.0 <= message.timestamp <= LATEST_S:
         raise WireError(topic, f"timestamp is {message.timestamp}, it must be in 0 .. {LATEST_S:g} s")
     if not 0 <= message.seq <= LARGEST_SEQ:
@@ -83,11 +93,24 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
     return message
 
 
+def _no_mode(mode: object) -> str:
+    near = difflib.get_close_matches(str(mode), MODES, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"mode is {str(mode)[:64]!r}; it is one of {', '.join(MODES)}{hint}"
+
+
+def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
+    """Why a payload is no message of this kind, in our words where one of its fields has them."""
+    if kind is JointCommand:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            if (mode := _mode_decoder.decode(payload).mode) not in MODES:
+                return _no_mode(mode)
+    return f"not a {kind.__name__}: {error}"
+
+
 def _check_command(topic: str, command: JointCommand) -> None:
     if command.mode not in MODES:  # a decoded one is; what a node makes is not looked at by its type
-        near = difflib.get_close_matches(str(command.mode), MODES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise WireError(topic, f"mode is {command.mode!r}; it is one of {', '.join(MODES)}{hint}")
+        raise WireError(topic, _no_mode(command.mode))
     if len(command.name) != len(command.value):
         raise WireError(topic, f"{len(command.name)} names for {len(command.value)} values")
     # one value that is not finite makes the sum so; summing costs less than asking each

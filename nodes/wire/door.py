@@ -30,6 +30,7 @@ HANDSHAKE_MS = 2000  # a connection that says nothing is hung up after it
 LOOK_S = 0.5  # how often the allow-list is looked at for keys that were revoked
 FLOOD = 50  # strangers from one address between two looks: more than peers that try again make
 SHUT_S = 5.0
+LONGEST_QUIET_S = 320.0  # of strangers from an address that go on and on is said after 5, 10, 20 ... s
 PAUSE_S = 0.02  # between two looks at the connections: a flood is worked off in batches
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
@@ -46,12 +47,14 @@ class Watched:
 
     peers  {file descriptor: address and port} of the connections that are there
     fresh  descriptors that have not shaken hands, the oldest first
+    ended  descriptors that the door hung up on
     """
 
     monitor: zmq.Socket[bytes]
     listener: sockets.socket
     peers: dict[int, tuple[str, int] | None] = field(default_factory=dict)
     fresh: list[int] = field(default_factory=list)
+    ended: set[int] = field(default_factory=set)
     failed: str = ""
 
 
@@ -95,7 +98,7 @@ class Door:
     """Answers ZAP on a thread of its own and watches connections: ends those of revoked keys, shuts out floods."""
 
     def __init__(self, context: Context, owner: str) -> None:
-        self.refusals = Refusals(owner, "%s: turned %d away from %s: %s")
+        self.refusals = Refusals(owner, "%s: turned %d away from %s: %s", LONGEST_QUIET_S)
         self._context = context
         self._zap = context.socket(zmq.REP)
         self._zap.setsockopt(zmq.LINGER, 0)
@@ -104,6 +107,7 @@ class Door:
         self._new: list[Watched] = []
         self._watched: dict[zmq.Socket[bytes], Watched] = {}
         self._guests: dict[str, set[str]] = {}  # {key: the addresses that came with it}
+        self._known: set[str] = set()  # addresses that ever came with an allowed key
         self._allowed = _allowed()
         self._tally: dict[str, int] = {}  # {address: strangers since the last look}
         self._shut_until: dict[str, float] = {}
@@ -190,6 +194,7 @@ class Door:
             return
         if len(self._guests) < 4096:
             self._guests.setdefault(key, set()).add(peer)
+            self._known.add(peer)
         self._zap.send_multipart([version, number, b"200", b"", known.encode(), b""])
 
     def _follow(self, watched: Watched) -> bool:
@@ -220,13 +225,18 @@ class Door:
                 )
 
     def _gone(self, watched: Watched, descriptor: int) -> None:
-        """A connection ended: that of a stranger unless hands were shaken."""
+        """A connection ended: that of a stranger unless hands were shaken, or it was ended here."""
         peer = watched.peers.pop(descriptor, None)
         failed, watched.failed = watched.failed, ""
-        if descriptor in watched.fresh:
+        is_fresh = descriptor in watched.fresh
+        if is_fresh:
             watched.fresh.remove(descriptor)
-            failed = failed or "not our protocol"
-        elif not failed:
+        if descriptor in watched.ended:
+            watched.ended.remove(descriptor)
+            return
+        if is_fresh and not failed and not (peer is not None and peer[0] in self._known):
+            failed = "not our protocol"  # one that is known has shaken hands: the next in `fresh` was taken for it
+        if not failed:
             return
         if failed != "told already":
             self._turn_away(UNKNOWN if peer is None else peer[0], failed)
@@ -274,6 +284,7 @@ class Door:
         for each in watched:
             for descriptor, peer in each.peers.items():
                 if peer is not None and peer[0] in addresses:
+                    each.ended.add(descriptor)
                     _hang_up(descriptor, peer)
 
 

@@ -27,6 +27,7 @@ HEARTBEAT_TIMEOUT_MS = 300
 FAR_HEARTBEAT_TIMEOUT_MS = 1000  # on a real network a lost segment comes again after some 200 ms, or 600
 CONNECT_TIMEOUT_MS = 1000  # then a new attempt: the system's own pauses get longer and longer while a link is down
 RECONNECT_MS = 20
+FAR_RECONNECT_MS = 100  # whoever is turned away there comes again, and is counted and looked at each time
 LARGEST_PORT = 65535
 QUEUE = 10_000
 FAR_QUEUE = 200  # on a link that is too slow for its stream, what waits is late: better lost and counted
@@ -108,6 +109,7 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
     check_address(endpoint)
     address, _, key = endpoint.partition("#") if endpoint.startswith("tcp://") else (endpoint, "", "")
     _tcp_options(socket, address, far=bool(key))
+    socket.setsockopt(zmq.RECONNECT_IVL, FAR_RECONNECT_MS if key else RECONNECT_MS)
     try:
         if key:
             keys.be_client(socket, key)

@@ -79,6 +79,25 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
             )
 
 
+def check_line(believed: Mechanism, there: Mechanism) -> None:
+    """Refuse, by a ValueError, a model with another line than the robot's; where its bars are, a robot sees.
+
+    Of a cable, the tension and what else cannot be seen may differ.
+    """
+    lines = ["a cable" if mechanism.beams else "bars" for mechanism in (believed, there)]
+    if lines[0] != lines[1]:
+        raise ValueError(f"the model swings along {lines[0]}, and the robot along {lines[1]}")
+    if believed.beams:
+        return
+    for name in ("spacing", "bars"):
+        asked, found = believed.parameters[name], there.parameters[name]
+        if asked != found:
+            raise ValueError(
+                f"the model's {name} is {asked:g}, and the robot's {found:g}; a robot sees its bars: set "
+                f"sim.parameters.{name}, and leave it out here"
+            )
+
+
 def check_room(mechanism: Mechanism, step: float) -> None:
     """Refuse, by a ValueError, a line that ends before the first step."""
     given, end = mechanism.parameters, end_of_line(mechanism)

@@ -114,7 +114,10 @@ class Swing:
 
 
 class Pilot:
-    """Sees measurements in their order, and gives a plan whenever one is due."""
+    """Sees measurements in their order, and gives a plan whenever one is due.
+
+    none_good  how often no plan was good enough to swing; nearest  m by which the best of those misses its target
+    """
 
     def __init__(self, beliefs: Beliefs, gait: Gait) -> None:
         self.gait, self._beliefs = gait, beliefs
@@ -129,6 +132,7 @@ class Pilot:
         self._made = 0
         self._begin = -np.inf if beliefs.cable is None else beliefs.cable.origin[0]
         self._first_lead = 3.0 * gait.lead
+        self.none_good, self.nearest = 0, np.inf
 
     @property
     def line(self) -> LineEstimate | None:
@@ -186,6 +190,7 @@ class Pilot:
         waited = (measured.time - self._gripped_since - self.gait.settle) / self.gait.patience
         if plan.cost > (START_COST if waited < 1.0 else MOST_COST * waited):
             self._next_plan = measured.time + ASKED_AGAIN
+            self._count_without(plan, target)
             return None
         return self._swing(hand, start, True, target, plan)
 
@@ -235,7 +240,15 @@ class Pilot:
         held = float(roller.q[ELBOW])
         roller.roll(np.array([held, *[0.0] * (N_POWERS - 1)]), lead, 1.0, self.gait.rollout_step)
         plan = self._fan(roller, (held, 0.0, 0.0), target, sense)
-        return self._swing(hand, measured.time + lead, False, target, plan) if plan.cost < FAIR_COST else None
+        if plan.cost >= FAIR_COST:
+            self._count_without(plan, target)
+            return None
+        return self._swing(hand, measured.time + lead, False, target, plan)
+
+    def _count_without(self, best: Plan, target: float) -> None:
+        """No plan was good enough: count that, and how far from the line at the target the best one arrives."""
+        self.none_good += 1
+        self.nearest = min(self.nearest, math.hypot(best.arrival.gap - self.gait.above, best.arrival.way - target))
 
     def _replanned(
         self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task, enough: float

@@ -50,23 +50,24 @@ def test_a_robot_like_its_model_passes_and_its_clock_is_found(hosts: Any) -> Non
     printed = hosts.desk.run("hil", "report", "hil_two_computers.mcap")  # as the README has it
     assert "the clock of hardware: 5" in printed
     assert "by the model with the commands as the robot took them, " in printed
-    assert "measured and predicted agree: nothing is beyond its limit" in printed
+    assert "beyond limits" not in printed
 
 
 @pytest.mark.parametrize(
-    ("differences", "kinds", "value", "tolerance"),
+    ("difference", "kind", "least", "most"),
     [
-        (["mass.link_10=0.05"], [("mass", "link_10")], 0.05, 0.02),
-        (["command_delay_ms=12"], [("delay", "")], 0.012, 1e-3),
-        (["encoder_zero.joint_2=0.0087266"], [("bias", "joint_2")], 0.0087266, 1e-3),
-        (["encoder_dead.joint_3=1.0"], [("dead_encoder", "joint_3")], 2.2, 0.3),
+        ("mass.link_10=0.05", ("mass", "link_10"), 0.03, 0.07),
+        ("command_delay_ms=12", ("delay", ""), 0.011, 0.013),
+        ("encoder_zero.joint_2=0.0087266", ("bias", "joint_2"), 0.0077, 0.0097),
+        # s: what falls into a gap of the samples is not counted, nor what lies between two of them for less than 0.25 s
+        ("encoder_dead.joint_3=1.0", ("dead_encoder", "joint_3"), 0.25, 2.3),
     ],
     ids=["mass", "delay", "bias", "dead"],
 )
 def test_what_was_planted_in_a_robot_on_another_computer_is_named_alone(
-    differences: list[str], kinds: list[tuple[str, str]], value: float, tolerance: float, hosts: Any
+    difference: str, kind: tuple[str, str], least: float, most: float, hosts: Any
 ) -> None:
-    _, report = ran(hosts, *(f"hardware.{each}" for each in differences))
+    _, report = ran(hosts, f"hardware.{difference}")
     failed = [finding for finding in report.findings if finding.failed]
-    assert [(finding.kind, finding.of) for finding in failed] == kinds, report.findings
-    assert failed[0].value == pytest.approx(value, abs=tolerance)
+    assert [(finding.kind, finding.of) for finding in failed] == [kind], report.findings
+    assert least < failed[0].value < most

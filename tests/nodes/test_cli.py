@@ -149,7 +149,12 @@ BAD_INPUT = {
     ("line", "text"),
     [
         ("hil_controller.toml --host desk", "has the server: launch without --host there"),
-        ("hil_controller.toml --host elsewhere", "is not in [hosts]; the other hosts are robot"),
+        (
+            "hil_controller.toml --host elsewhere",
+            "is not in [hosts], which are robot, desk (the server's: without --host)",
+        ),
+        ("hil_controller.toml --host robbot", "did you mean 'robot'?"),
+        ("hil_controller.toml --set hosts.desc=10.0.0.1", "[hosts] has no 'desc'; did you mean 'desk'?"),
         ("rotary_pendulum.toml --host robot", "has no table [hosts]"),
         ("hil_controller.toml --host robot --view", "--view is for the launch at the server"),
         ("hil_controller.toml --host robot", "no key in"),
@@ -327,9 +332,8 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
 
 def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["message", "list"]) == 0
-    assert re.search(
-        r"^JointCommand +<robot>/command, <robot>/taken +What the actuators", capsys.readouterr().out, re.MULTILINE
-    )
+    listed = capsys.readouterr().out
+    assert re.search(r"^JointCommand +<robot>/command, <robot>/taken +What the actuators", listed, re.MULTILINE)
     assert run(["message", "show", "JointCommand"]) == 0
     shown = capsys.readouterr().out
     for line in (

@@ -87,6 +87,20 @@ def test_eight_hand_overs_in_a_row_along_a_cable_that_is_damped_a_fifth_as_much_
     assert (controller["regrips"], controller["falls"]) == (0, 0)
 
 
+@pytest.mark.parametrize("spacing", [0.3, 0.45])
+def test_on_bars_the_step_is_their_spacing(spacing: float) -> None:
+    controller, _, outputs = run("gibbon_bars", 10.0, f"sim.parameters.spacing={spacing}")
+    assert controller["hand_overs"] == 8
+    assert (controller["regrips"], controller["falls"]) == (0, 0)
+    assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 9 * spacing
+
+
+def test_a_step_over_two_bars_is_said() -> None:
+    plan_of("gibbon_bars", "sim.parameters.spacing=0.2", "planner.step=0.4")
+    with pytest.raises(PlanError, match=r"the bars are 0\.2 m apart, so a step is one of 0\.2, 0\.4, 0\.6 m"):
+        plan_of("gibbon_bars", "sim.parameters.spacing=0.2", "planner.step=0.3")
+
+
 def test_a_plan_in_flight_carries_on_from_the_plan_that_is_followed_when_it_starts() -> None:
     plans: list[SwingPlan] = []
 
@@ -118,7 +132,13 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
         ("cable", "planner.step=1.3", r"step is 1\.3 m; the arms reach from 0\.12 to 1\.18 m"),
         ("cable", "planner.step=0.01", r"step is 0\.01 m; the arms reach from 0\.12 to 1\.18 m"),
         ("bars", "planner.step=0.5", r"step is 0\.5 m; the bars are 0\.34 m apart, so a step is one of 0\.34 m"),
-        ("bars", "sim.parameters.spacing=0.2", r"the bars are 0\.2 m apart, so a step is one of 0\.2, 0\.4, 0\.6 m"),
+        (
+            "bars",
+            "planner.parameters.spacing=0.45",
+            r"the model's spacing is 0\.45, and the robot's 0\.34; a robot sees",
+        ),
+        ("bars", "planner.parameters.bars=10", r"the model's bars is 10, and the robot's 24; a robot sees its bars"),
+        ("bars", "planner.parameters.line=cable", "'planner'.* the model swings along a cable, and the robot along ba"),
         ("bars", "planner.closing=5", r"closing is 5 m/s; a gripper catches a hand at up to 1\.5 m/s"),
         ("bars", "sim.parameters.bars=3", r"starts at 0\.68 m and hands grip up to 0\.85 m: no step of 0\.34 m fits"),
         (
@@ -264,3 +284,31 @@ def test_a_plans_path_and_torque_end_at_rest_and_at_the_last_torque() -> None:
     assert path_at(plan, 0.5) == (pytest.approx(0.75), pytest.approx(-1.0))
     assert path_at(plan, 2.0) == (pytest.approx(0.0), 0.0)
     assert [torque_at(plan, elapsed) for elapsed in (-1.0, 0.0, 0.25, 1.0, 2.0)] == [2.0, 2.0, 2.5, 4.0, 4.0]
+
+
+def test_a_swing_that_is_long_over_without_a_grip_is_a_miss_once() -> None:
+    node = controller()
+    said(node, "plan", swing(1, start=0.0))
+    misses = []
+    for time in (0.0, 0.5, 1.2, 1.4, 2.0):
+        said(node, "state", state(time, "ab" if time == 0.0 else "b"))
+        misses.append(node.counters["misses"])
+    assert misses == [0, 0, 0, 1, 1]
+    assert node.figures["hands_that_grip"] == 1.0
+    said(node, "plan", swing(2, start=2.1, release=False))
+    for time in (2.1, 3.5):
+        said(node, "state", state(time, "b"))
+    assert node.counters["misses"] == 2
+
+
+def test_a_planner_counts_how_often_no_plan_was_good_and_a_controller_the_misses_of_an_elbow_too_weak() -> None:
+    plan = plan_of("gibbon_bars")
+    planner = plan.nodes[0]
+    planner.params = {**planner.params, "torque_limit": 0.05}  # no launch file can ask for it
+    with compose(plan) as composed:
+        composed.step(3000)
+        figures = composed.nodes["planner"].node.figures
+        counters = composed.nodes["controller"].node.counters
+    assert counters["hand_overs"] == 0
+    assert figures["times_without_a_plan"] > 0
+    assert figures["nearest_miss_mm"] > 10.0

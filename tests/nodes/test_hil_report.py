@@ -280,3 +280,18 @@ def test_efforts_that_no_cause_explains_name_none() -> None:
     (finding,) = found.findings
     assert (finding.kind, finding.failed, finding.limit) == ("efforts", True, "3 %")
     assert finding.text.endswith("no single cause explains it (best: viscous friction of b, 20%)")
+
+
+@pytest.mark.parametrize(("play", "failed"), [(0.05, True), (0.0, False)])
+def test_play_in_a_gear_is_named_by_how_long_the_joint_is_free(
+    play: float, failed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["sim.step_ms=2", "trajectory.every=5", "hardware.sample_hz=250", f"hardware.backlash.joint_2={play}"]
+    hil = load_plan(ROOT / "launch/hil_robot.toml", settings)
+    with compose(hil) as composition:
+        composition.run()
+    code, verdict = report(capsys, "hil_robot.mcap")
+    assert (code, named(verdict)) == ((1, [("backlash", "joint_2")]) if failed else (0, []))
+    if failed:  # at 1 rad/s it takes 50 ms to cross all of it
+        assert 0.035 < verdict["findings"][0]["value"] < 0.055
+        assert "play in the gear of joint_2: it moves free for " in verdict["findings"][0]["text"]

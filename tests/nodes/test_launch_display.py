@@ -75,7 +75,7 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     measured = {"time": 20.0, "tick": 20_000, "overruns": 2, "step_p50_s": 85e-6, "step_p99_s": 0.0011}
     measured["loads"] = {"arm": {"peak": 0.05, "rms": 0.01, "limit": 0.1, "unit": "N m"}, "rail": {"peak": 2, "rms": 1}}
     measured["loads"]["lift"] = {"peak": 1000.0, "rms": 1e-14, "limit": 1000.0, "unit": "N"}
-    measured["loads"]["grip"] = {"peak": 1.0, "rms": 0.8, "limit": 1.0, "unit": "1"}
+    measured["configuration"] = "upright"
     behind = {"real_time_factor": 0.79, "watchdog_trips": 3}
     summary.take_simulation({**measured, **behind, "round_trip_p50_s": 0.0, "round_trip_p99_s": 0.0, "unknown": 1})
     summary.milestones = {"upright": 2.796, "level": None}
@@ -87,7 +87,7 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert lines["load of rail"] == "peak 2 N m, rms 1 N m"
     assert lines["load of lift"] == "peak 1000 N, rms 0 N (100 %, 0 % of 1000 N)"
     assert lines["damper"] == "peak error 0.0123 rad, wheels that slip 2, speed 0.5"
-    assert lines["load of grip"] == "peak 1, rms 0.8 (100 %, 80 % of 1)"
+    assert lines["at the end"] == "configuration upright"
     assert figure_text("peak_torque_n_m", 12.34) == "peak torque 12.3 N m"
     assert figure_text("peak_hand_force_N", 405.2) == "peak hand force 405 N"
     assert lines["robot"] == "rotary_pendulum, realtime, 20.000 s in 20000 steps"

@@ -230,7 +230,12 @@ def test_a_relative_path_and_a_stand_in_by_name_are_found(tmp_path: Path) -> Non
 
 BAD = {
     "none.mcap --node small.py:Filter": "no recording 'none.mcap'",
-    "FILE --node small.py:Nobody": "the recorded plan has no node of a class 'Nobody'; say which one it stands in for",
+    "FILE --node small.py:Nobody": "run = 'small.py:Nobody': class 'Nobody' does not exist; known are ",
+    "FILE --node small.py:Filtr": "class 'Filtr' does not exist; did you mean 'Filter'?",
+    "FILE --node small.py:Mute": "the recorded plan has no node of a class 'Mute'; say which one it stands in for",
+    "FILE --node small.py:Filter --tolerance valu=1e-9": "--tolerance valu: Filter says no such field; its fields are",
+    "FILE --node small.py:Filter --tolerance seq=1": "--tolerance seq: Filter says no such field",
+    "FILE --node small.py:Filter --tolerance vale=1 --tolerance 0": "did you mean 'value'?",
     "FILE --node small.py:Nobody --as filter": "class 'Nobody' does not exist",
     "FILE --node small.py:Filter --as filer": "has no node 'filer'; its nodes are ['wave', 'filter', 'recorder']",
     "FILE --node small.py:Mute --as filter": "speaks on no topic, so there is nothing to compare",

@@ -43,7 +43,7 @@ def test_the_launched_case_is_that_of_the_launch_file() -> None:
 
 
 def test_a_case_ends_with_enough_hand_overs_and_says_where_the_hands_were() -> None:
-    found = brachiate(LAUNCHED, replace(SPANS["tiny"], compared=2, seconds=8.0))
+    found = brachiate(LAUNCHED, replace(SPANS["tiny"], wanted=2, seconds=8.0))
     assert found["hand_overs"] == 2
     assert 1.5 < found["seconds"] < 8.0
     times, *places = zip(*found["places"], strict=True)

@@ -255,6 +255,9 @@ def test_the_segment_that_is_most_too_fast_for_its_actuator_is_said_in_one_line(
     actuator = ActuatorDescription(name="arm", joint="arm", velocity_limit=2.0)
     node.on_message("description", Description(robot="it", joints=[joint], actuators=[actuator]))
     line = "waypoints: segment 1 to 1.1 s asks arm for 14.7 rad/s; its limit is 2 rad/s"
-    assert list(node._context.log) == [("warning", line)]
+    assert list(node._context.log) == [("warning", f"{line} (beyond_limits = true if this is meant)")]
+    meant = started(kind="minimum_jerk", waypoints=waypoints, beyond_limits=True)
+    meant.on_message("description", Description(robot="it", joints=[joint], actuators=[actuator]))
+    assert not meant._context.log
     with pytest.raises(ValueError, match="waypoint 2: arm is 120 deg"):
         node.on_parameters(msgspec.structs.replace(node._params, waypoints=[[0.0, 0.0], [1.0, 120.0]]))

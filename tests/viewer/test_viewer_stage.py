@@ -213,6 +213,8 @@ def test_no_two_curves_share_a_colour() -> None:
     rgb = np.array([[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in colors[:32]])
     apart = np.linalg.norm(rgb[:, None] - rgb[None], axis=2) + 1e3 * np.eye(32)
     assert apart.min() > 40.0
+    dashed = [theme.curve_dash(index) for index in range(32)]
+    assert len({str(each) for each in dashed}) == 4  # in pictures; eight hues each
 
 
 def test_paths_of_the_tips_are_lines_and_not_filled_with_the_colour_of_what_stands_still(

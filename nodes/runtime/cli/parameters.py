@@ -52,8 +52,17 @@ def _known(key: str, parameters: dict[str, Any], node: str) -> None:
 
 
 @app.command("list", epilog="Example: armswing param list swing_up")
-def list_parameters(node: NodeName, domain: Domain = None, as_json: AsJson = False) -> None:
-    """All parameters of a node and their values."""
+def list_parameters(
+    node: Annotated[
+        str | None, typer.Argument(help="One of `armswing node list`; without it, all.", show_default=False)
+    ] = None,
+    domain: Domain = None,
+    as_json: AsJson = False,
+) -> None:
+    """All parameters and their values, of one node or of all."""
+    if node is None:
+        _list_all(domain, as_json)
+        return
     parameters = _parameters(domain, node)
     if as_json:
         say_json(parameters)
@@ -63,6 +72,28 @@ def list_parameters(node: NodeName, domain: Domain = None, as_json: AsJson = Fal
     else:
         for key, value in parameters.items():
             say(f"{key} = {_toml(value)}")
+
+
+def _list_all(domain: int | None, as_json: bool) -> None:
+    """`NODE KEY = VALUE` of every live node, as `param set` takes them."""
+    import contextlib
+
+    from nodes.client import Client
+    from nodes.wire.service import ServiceError
+
+    found: dict[str, dict[str, Any]] = {}
+    with Client(domain) as client:
+        for entry in client.nodes():
+            with contextlib.suppress(ServiceError):  # a program that is not ours may have none
+                found[entry.name] = client.call(entry.name, "get_parameters")
+    if as_json:
+        say_json(found)
+        return
+    for name, parameters in found.items():
+        for key, value in parameters.items():
+            say(f"{name} {key} = {_toml(value)}")
+    if not any(found.values()):
+        say(f"no node has parameters; live are {', '.join(found) or 'none'}")
 
 
 @app.command("get", epilog="Example: armswing param get swing_up torque_limit")

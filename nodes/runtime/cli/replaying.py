@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, InputError, parse_assignments, say, say_json
+from nodes.runtime.cli.terminal import AsJson, InputError, nearest, parse_assignments, say, say_json
+
+if TYPE_CHECKING:
+    from nodes.runtime.node import Node
 
 EPILOG = "Example: armswing replay demo.mcap --node nodes/controllers/swing_up.py:SwingUp --tolerance value=1e-9"
 SHOWN = 8  # fields of the first difference
@@ -44,10 +48,13 @@ def replay(
     A lockstep run is repeated turn by turn, any other in the order of the file.
     """
     from nodes.runtime import replay as replays
+    from nodes.runtime.loading import load_class
 
     if not recording.is_file():
         raise InputError(f"no recording {str(recording)!r}")
     tolerances = _tolerances(tolerance or [])
+    cls = load_class(node, Path.cwd())
+    _check_fields(tolerances.fields, cls)
     lines, metadata = replays.read_lines(recording)
     plan = replays.plan_of(metadata, recording)
     node_plan = replays.node_of(plan, node, name, parse_assignments(param or [], "--param"))
@@ -76,6 +83,18 @@ def _tolerances(texts: list[str]) -> Any:
         else:
             default = value
     return Tolerances(default, fields)
+
+
+def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
+    """Refuse a tolerance of what no message of the node has."""
+    from nodes.runtime.replay_comparison import NOT_COMPARED
+
+    said = {field for message in cls.speaks.values() for field in message.__struct_fields__} - NOT_COMPARED
+    for name in names:
+        if said and name.partition(".")[0] not in said:
+            known = ", ".join(sorted(said))
+            hint = nearest(name.partition(".")[0], said)
+            raise InputError(f"--tolerance {name}: {cls.__name__} says no such field; its fields are {known}{hint}")
 
 
 def _plain(outcome: Any) -> dict[str, Any]:

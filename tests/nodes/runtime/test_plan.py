@@ -296,7 +296,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_a_node_that_cannot_be_imported_says_why(write: Path) -> None:
     (write / "tuned.py").write_text("import nothing_of_this_name")
-    with pytest.raises(PlanError, match=r"tuned\.py failed: ModuleNotFoundError.*nothing_of_this_name"):
+    with pytest.raises(PlanError, match=r"tuned\.py failed, line 1: ModuleNotFoundError.*nothing_of_this_name"):
         plan_of(write, TUNED_NODE.replace("tuned.py", "./tuned.py"))
 
 
@@ -323,6 +323,28 @@ def test_a_users_own_nodes_folder_never_shadows_ours(tmp_path: Path) -> None:
     code = "from nodes.runtime.loading import load_class\nprint(load_class('nodes/own.py:Own', '.').word)"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "mine", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("class Own(Node)\n    pass\n", ", line 2: SyntaxError: expected ':'"),
+        ("\nimport numpyy\n", ", line 3: ModuleNotFoundError: No module named 'numpyy'"),
+        ("import faulty\n", ", in {folder}/faulty.py, line 1: NameError: name 'undefined' is not defined"),
+        ("import json\njson.loads('{')\n", ", line 3: JSONDecodeError: Expecting property name"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_told_with_its_line(
+    text: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / "own.py"
+    file.write_text(f"from nodes.runtime.node import Node\n{text}")
+    (tmp_path / "faulty.py").write_text("undefined\n")
+    with pytest.raises(PlanError) as refused:
+        load_class(f"{file}:Own")
+    assert f"importing {file} failed{says.format(folder=tmp_path)}" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_importing_the_runtime_brings_no_compiler() -> None:

@@ -103,12 +103,13 @@ def test_a_controller_that_was_stopped_answers_no_old_states(make_plan: MakePlan
     until(lambda: running.status()["tick"] > before["tick"] + 1500)
     os.kill(running.processes["damp"].pid, signal.SIGCONT)
     after = until(lambda: (found := running.status())["state"] == "running" and found)
-    assert "answers a state" in after["commands_refused"]["damp"]["reason"]
+    for refused in after["commands_refused"].values():  # what it answered before it saw how late it was
+        assert "answers a state" in refused["reason"]
 
     def left_out() -> int:
         """States that were not answered, and old answers that were not followed."""
         lost: int = running.call("damp", "status")["counters"]["lost"]
-        refused: int = running.status()["commands_refused"]["damp"]["count"]
+        refused: int = running.status()["commands_refused"].get("damp", {"count": 0})["count"]
         return lost and lost + refused
 
     until(lambda: left_out() > 1000)

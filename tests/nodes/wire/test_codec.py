@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 
 import msgpack
@@ -61,6 +62,21 @@ def test_a_foreign_writer_is_understood_and_its_unknown_fields_are_left_aside() 
     payload = msgpack.packb({"timestamp": 1, "seq": 2, "value": [1.5], "name": ["arm"], "colour": "red"})
     command = decode("robot/command", payload)
     assert command == JointCommand(timestamp=1.0, seq=2, value=[1.5], name=["arm"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "says"),
+    [
+        ("efort", "mode is 'efort'; it is one of effort, velocity, position; did you mean 'effort'?"),
+        ("x" * 1000, f"mode is '{'x' * 64}'; it is one of effort, velocity, position"),
+        (7, "not a JointCommand"),
+    ],
+)
+def test_a_foreign_writers_mode_that_is_none_is_refused_in_our_words(mode: object, says: str) -> None:
+    payload = msgpack.packb({"mode": mode, "value": [1.5], "name": ["arm"], "more": {"deep": [1]}})
+    with pytest.raises(WireError, match=re.escape(says)) as refused:
+        decode("robot/command", payload)
+    assert ("did you mean" in str(refused.value)) == ("did you mean" in says)
 
 
 @pytest.mark.parametrize("topic", TOPICS)

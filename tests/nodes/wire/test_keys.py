@@ -19,6 +19,7 @@ from nodes.wire import door, keys
 from nodes.wire.bus import Context, Publisher, Subscriber
 from nodes.wire.domain import ipc_endpoint
 from nodes.wire.messages import Status
+from nodes.wire.probe import probe
 from nodes.wire.registry import Registry, RegistryError
 from nodes.wire.service import ServiceClient, ServiceServer
 from nodes.wire.site import Site, read_site
@@ -219,7 +220,7 @@ def test_another_key_hears_nothing_until_it_is_allowed(
     caller.close()
 
 
-def test_a_revoked_key_is_hung_up_on(shop: Shop, until: Callable[..., Any]) -> None:
+def test_a_revoked_key_is_hung_up_on(shop: Shop, until: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
     client = ServiceClient(shop.service.far)
     caller = client._socket  # the call would wait for the server, which is this thread
     caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
@@ -237,12 +238,27 @@ def test_a_revoked_key_is_hung_up_on(shop: Shop, until: Callable[..., Any]) -> N
         return door.strangers(shop.context) >= 1
 
     until(deaf)  # it came back, and was turned away
+    assert "not our protocol" not in caplog.text
     caller.send(msgspec.msgpack.encode({"id": 2, "call": "status"}))
     shop.serve()
     assert not caller.poll(100)
     client.close()
     with pytest.raises(AddressError, match="is not allowed"):
         ServiceClient(shop.service.far)
+
+
+def test_who_was_let_in_beside_a_stranger_is_not_taken_for_it(
+    shop: Shop, until: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    host, _, port = shop.publisher.far.partition("#")[0].removeprefix("tcp://").rpartition(":")
+    watched = door._doors[shop.context]._watched[shop.publisher.socket]
+    with socket.create_connection((host, int(port)), timeout=5.0):
+        until(lambda: watched.fresh)
+        assert probe(shop.publisher.far).result == "open"  # and hangs up
+        until(lambda: len(watched.peers) == 1)
+    until(lambda: not watched.peers)
+    assert door.strangers(shop.context) == 1
+    assert "turned 1 away from '127.0.0.1': it said nothing" in caplog.text
 
 
 @pytest.mark.parametrize(

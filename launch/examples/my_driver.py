@@ -1,0 +1,55 @@
+"""A driver of a robot that takes commands and tells its joints in JSON, one UDP datagram each: a start for your own.
+
+In a launch file such as launch/hil_two_computers.toml it stands in the place of the node `hardware`.
+"""
+
+import contextlib
+import json
+import socket
+
+import msgspec
+
+from armswing import Node, messages
+
+
+class Driver(Node):
+    listens = {"command": messages.JointCommand}
+    speaks = {"measured": messages.RobotState, "taken": messages.JointCommand}
+    rate_hz = 200.0  # how often the robot is asked
+    has_own_clock = True  # on_tick is told the time of this computer's clock, and stamps are of it
+
+    class Params(msgspec.Struct, forbid_unknown_fields=True):
+        host: str = "127.0.0.1"  # of the motor controllers
+        port: int = 5005
+
+    def on_start(self, context):
+        self.clock = context.clock
+        self.robot = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.robot.setblocking(False)
+        self.robot.connect((context.params.host, context.params.port))
+        self.waiting = []
+
+    def on_message(self, name, command):
+        self.waiting.append(command)
+
+    def on_tick(self, now):
+        for command in self.waiting:  # from now on the robot has it
+            self.send({"mode": command.mode, "name": command.name, "value": command.value})
+            yield "taken", msgspec.structs.replace(command, timestamp=now, clock=self.clock)
+        self.waiting = []
+        self.send({"mode": "ask"})
+        while joints := self.answer():  # {"name": [...], "position": [...], "velocity": [...], "effort": [...]}
+            yield "measured", messages.RobotState(timestamp=now, clock=self.clock, **joints)
+
+    def on_stop(self):
+        self.robot.close()
+
+    def send(self, message):
+        with contextlib.suppress(OSError):  # nobody there yet, or no room: the next tick asks again
+            self.robot.send(json.dumps(message).encode())
+
+    def answer(self):
+        try:
+            return json.loads(self.robot.recv(65536))
+        except OSError:
+            return None

@@ -1,0 +1,63 @@
+"""Whether this computer is the host that it is started as: its address in [hosts] must be one of this computer."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import socket
+import struct
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+
+from nodes.runtime.plan import Plan, PlanError
+from nodes.wire import keys
+
+SIOCGIFADDR = 0x8915  # the IPv4 address of an interface
+GLOBAL_SCOPE = "00"
+
+
+def check_own_address(plan: Plan, host: str) -> None:
+    """Raise PlanError where the address of `host` in the plan is another computer's, KeysError without a key here."""
+    if not plan.hosts:
+        return
+    keys.own_key()
+    address = plan.hosts[host]
+    if is_own(address):
+        return
+    line = f"you start as {host!r}, whose address {address} is not of this computer"
+    for other, theirs in plan.hosts.items():
+        if is_own(theirs):
+            meant = "to leave out --host" if other == plan.sim.host else f"--host {other}"
+            raise PlanError(f"{line}, but that of {other!r} is, {theirs}; did you mean {meant}?")
+    raise PlanError(
+        f"{line}; this computer has {', '.join(own_addresses()) or 'none but loopback'}: give all hosts"
+        f" --set hosts.{host}=ADDRESS"
+    )
+
+
+def is_own(address: str) -> bool:
+    """Whether a socket here can have this address, in numbers."""
+    family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as tried:
+            tried.bind((address, 0))
+    except OSError as error:
+        return error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+    return True
+
+
+def own_addresses() -> list[str]:
+    """This computer's addresses that others may reach it at, IPv4 before IPv6."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # an interface without one
+                answer = fcntl.ioctl(asked, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                found.append(socket.inet_ntoa(answer[20:24]))
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/if_inet6").read_text().splitlines():
+            digits, _, _, scope, *_ = line.split()
+            if scope == GLOBAL_SCOPE:
+                found.append(str(IPv6Address(int(digits, 16))))
+    return [address for address in found if not ip_address(address).is_loopback]

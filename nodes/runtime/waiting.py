@@ -1,0 +1,104 @@
+"""A further host of a launch waits for the registry: what keeps the two apart is said, and tried ever more seldom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from nodes.runtime.far_nodes import site_of
+from nodes.runtime.plan import Plan
+from nodes.wire import keys
+from nodes.wire.probe import Answer, probe
+from nodes.wire.site import Site, registry_ports, write_site
+
+PATIENCE_S = 3.0  # with a launch that is not there yet, before a word is said
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0
+TICK_S = 0.05
+SHOWN_DIGITS = 12  # of a key, enough to compare two
+CERTAIN = ("wrong_key", "not_allowed")  # what does not pass by itself
+
+
+class Waiting:
+    """Asks at the server's registry until hands are shaken with it; `run` it once.
+
+    site  where the registry is, as of the last attempt: keys may be changed meanwhile
+    """
+
+    def __init__(self, plan: Plan, host: str, site: Site, say: Callable[[str], None]) -> None:
+        self.site = site
+        self.signal = 0
+        self._plan = plan
+        self._host = host
+        self._say = say
+        self._said = ""
+        self._began = time.monotonic()
+
+    def asked(self, number: int, _frame: FrameType | None) -> None:
+        """A signal came: wait no longer."""
+        self.signal = self.signal or number
+
+    def run(self) -> bool:
+        """Wait; False when a signal came first."""
+        pause_s = FIRST_PAUSE_S
+        while not self.signal:
+            answer = self._attempt()
+            if answer is not None and answer.result == "open":
+                return True
+            if answer is None or answer.result in ("refused", "unreachable"):
+                pause_s = FIRST_PAUSE_S  # it costs nobody there anything
+            until = time.monotonic() + pause_s
+            while not self.signal and time.monotonic() < until:
+                time.sleep(TICK_S)
+            pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
+        return False
+
+    def _attempt(self) -> Answer | None:
+        """Try once, and say what came of it where that is another thing than before; None without the keys for it."""
+        try:
+            site = site_of(self._plan, self._host)
+            if site != self.site:
+                self.site = site
+                write_site(self._plan.domain, site)
+            answer = probe(site.news)
+        except keys.KeysError as error:
+            self._tell("keys", f"waits: {error}")
+            return None
+        late = time.monotonic() - self._began > PATIENCE_S
+        if answer.result != "open" and (late or answer.result in CERTAIN):
+            self._tell(answer.result, self._line(answer))
+        return answer
+
+    def _tell(self, kind: str, line: str) -> None:
+        if kind != self._said:
+            self._said = kind
+            self._say(line)
+
+    def _line(self, answer: Answer) -> str:
+        """What a person can do about it."""
+        server = self._plan.sim.host
+        at = f"host {server!r} at {self._plan.hosts[server]}"
+        if answer.result == "unreachable":
+            return (
+                f"waits for {at}, which cannot be reached: {answer.detail}; is it on, and is that its address"
+                f" ('--set hosts.{server}=ADDRESS' gives another)?"
+            )
+        port = registry_ports(self._plan.domain)[1]
+        if answer.result == "refused":
+            domain = self._plan.domain
+            return f"waits for {at}: the computer is there, no launch is; is it started there, in domain {domain}?"
+        if answer.result == "silent":
+            return f"waits for {at}: what answers on port {port} there is no launch of armswing"
+        if answer.result == "wrong_key":
+            held = self.site.news.partition("#")[2][:SHOWN_DIGITS]
+            return (
+                f"waits for {at}: a launch is there, but its key is not {held}..., the one allowed here as {server!r};"
+                f" 'armswing keys list' there shows its own, 'armswing keys revoke {server}' and 'armswing keys allow"
+                f" {server} KEY' here take it"
+            )
+        own = keys.own_key().public
+        return (
+            f"waits for {at}: it does not let this computer's key in, {own[:SHOWN_DIGITS]}...; there,"
+            f" 'armswing keys allow {self._host} {own}' does ('armswing keys revoke {self._host}' first, where it has"
+            " another)"
+        )
