@@ -178,7 +178,7 @@ class HilCompare(Node):
             return f"failed: {beyond[0]}{more}; {counted}"
         worst = max(self._sums, key=lambda joint: self._sums[joint].rms / self._limit("rms", joint))
         rms = angle_text(self._sums[worst].rms, worst in self._sliding)
-        return f"passed: {worst} comes nearest to its limits, with an RMS of {rms}; {counted}"
+        return f"passed: by positions alone, {worst} comes nearest to its limits, with an RMS of {rms}; {counted}"
 
     def _by_clocks(self) -> str:
         """How well the clocks that stamped are known: "; stamps of hardware are known to 0.12 ms"."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.hil.board import torso_of
+from nodes.hil.board import tilt_of, torso_of
 from nodes.hil.odometry import JOINTS, BoardClock, Odometry
 from nodes.hil.serial_line import line_time
 from nodes.hil.serial_port import require_realtime, usual_port
@@ -31,8 +31,10 @@ from robots.charmie.serial_frames import (
 
 MOST_BYTES = 4096
 AGAIN_S = 0.5  # between two tries to open the port
-MISSED_S = 5.0  # a port that is away for longer is told of
+MISSED_S = 2.0  # a port that is away for longer, while the simulation runs, is told of
+START_S = 1e-6  # a stamp at the start of the run; one of 0 is none
 ANSWER_S = 0.1  # a poll without an answer for so long is given up
+SILENT_S = 0.02  # an answer that breaks off for so long, 19 bytes at 9600 bits/s, is over
 
 
 class SerialBoardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -61,10 +63,11 @@ class SerialBoard(Node):
 
     Commands are the model's: velocities of base_x, base_y and base_yaw, positions of lift and tilt. `measured` has
     these five joints, the base's by odometry of the wheels; its stamps are simulation time, from the board's clock.
+    `taken` has what the board was sent, in its whole steps, at the stamp of the answer, and what other joints were.
     """
 
     listens = {"state": RobotState, "command": JointCommand}
-    speaks = {"measured": RobotState, "measured_encoders": Encoders}
+    speaks = {"measured": RobotState, "measured_encoders": Encoders, "taken": JointCommand}
     Params = SerialBoardParams
     rate_hz = 200.0
 
@@ -84,7 +87,7 @@ class SerialBoard(Node):
         self._port: Any = None
         self._reader = stream_reader()
         self._polls = self._opened = self._number = 0
-        self._next_poll = self._next_try = self._polled_at = self._away_since = -math.inf
+        self._next_poll = self._next_try = self._polled_at = self._away_since = self._heard_at = -math.inf
         self._answered = True
         self._stopped = False
         return self.on_reset(0.0)
@@ -98,6 +101,9 @@ class SerialBoard(Node):
         self._rates, self._driven_at = np.zeros(3), -math.inf  # of the base, in the world
         self._goals: dict[str, float] = {}  # of lift and tilt
         self._owed = np.zeros(3)  # steps of speed
+        self._others: dict[str, float] = {}  # positions of joints that are not the board's
+        self._sent: list[JointCommand] = []  # by the poll that has no answer yet
+        self._is_first, self._taken_at = True, START_S
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
@@ -116,6 +122,8 @@ class SerialBoard(Node):
                 self._driven_at = command.timestamp
             elif joint in JOINTS[3:] and command.mode == "position":
                 self._goals[joint] = value
+            elif command.mode == "position":
+                self._others[joint] = value
             elif joint in JOINTS:
                 takes = "velocities" if joint in JOINTS[:3] else "positions"
                 self._context.warn(f"the board takes {takes} of {joint}, and no {command.mode}; it is not sent")
@@ -125,21 +133,26 @@ class SerialBoard(Node):
             return
         try:
             data = self._port.read(MOST_BYTES)
+            if data:
+                self._heard_at = now
             seen = self._reader.frames + self._reader.bad
             frames = self._reader.feed(data)
+            said = [each for frame in frames for each in self._take(frame)]  # before the next poll is on its way
             came = self._reader.frames + self._reader.bad > seen
-            self._answered = self._answered or came or now - self._polled_at > ANSWER_S
+            torn = self._heard_at > self._polled_at and now - self._heard_at > SILENT_S
+            self._answered = self._answered or came or torn or now - self._polled_at > ANSWER_S
             if now >= self._next_poll and self._answered:
                 self._next_poll = max(self._next_poll + 1.0 / self._params.poll_hz, now)
                 self._polled_at, self._answered = now, False
-                self._port.write(self._command().encode())
+                command = self._command()
+                self._port.write(command.encode())
                 self._polls += 1
+                self._sent += self._as_taken(command)
         except OSError:
             self._close()
             self._next_try, self._away_since, self._answered = now + AGAIN_S, now, True
             return
-        for frame in frames:
-            yield from self._take(frame)
+        yield from said
 
     def _open(self, now: float) -> bool:
         from serial import Serial
@@ -147,7 +160,7 @@ class SerialBoard(Node):
         if now < self._next_try:
             return False
         self._next_try = now + AGAIN_S
-        if self._away_since == -math.inf:
+        if self._away_since == -math.inf or not (self._opened or self._time > 0.0):
             self._away_since = now
         try:
             self._port = Serial(self._path, self._params.baud, timeout=0, write_timeout=0, exclusive=True)
@@ -188,6 +201,38 @@ class SerialBoard(Node):
             None if torso is None else _within(torso_of(torso, float(self._robot.tilt.lower)), TORSO),
         )
 
+    def _as_taken(self, command: Command) -> list[JointCommand]:
+        """What the board is told, as the model's commands, stamped with the time of the poll.
+
+        Until the first its brakes hold everything, so that one holds from the start.
+        """
+        full = self._robot.base
+        steps = np.array([command.right, command.forward, command.turn], dtype=float) / SPEED_STEPS - 1.0
+        place = self._place if self._odometry is None else self._odometry.position
+        rates = base.to_world(float(place[2]), steps * [full.speed_limit, full.speed_limit, full.turn_limit])
+        goals = dict(self._others)
+        if command.legs is not None:
+            goals["lift"] = 1e-3 * command.legs
+        if command.torso is not None:
+            goals["tilt"] = tilt_of(command.torso, float(self._robot.tilt.lower))
+        if not goals or self._time <= 0.0:  # nobody has commanded yet
+            return []
+        at = START_S if self._is_first else self._time
+        self._is_first = False
+        return [
+            JointCommand(timestamp=at, mode="velocity", name=list(JOINTS[:3]), value=rates.tolist()),
+            JointCommand(timestamp=at, mode="position", name=list(goals), value=list(goals.values())),
+        ]
+
+    def _taken(self, stamp: float) -> Iterator[tuple[str, Message]]:
+        """What was sent since the last answer, the latest at the stamp of this one."""
+        for each in self._sent:
+            if each.timestamp > START_S:
+                earlier = self._sent[-1].timestamp - each.timestamp
+                self._taken_at = max(self._taken_at, stamp - earlier)
+            yield "taken", msgspec.structs.replace(each, timestamp=self._taken_at)
+        self._sent = []
+
     def _take(self, frame: Stream) -> Iterator[tuple[str, Message]]:
         if frame.status & STOPPED and not self._stopped:
             self._context.warn("the board has stopped the base: no command came in time")
@@ -200,6 +245,7 @@ class SerialBoard(Node):
         if stamp < 0.0 or self._time <= self._told:  # before the run, or while it is paused
             return
         self._told = self._time
+        yield from self._taken(stamp)
         q, v = found.position.tolist(), found.velocity.tolist()
         yield "measured", RobotState(timestamp=stamp, name=list(JOINTS), position=q, velocity=v)
         names = [f"wheel_{k}" for k in range(1, len(found.counts) + 1)]
@@ -209,6 +255,23 @@ class SerialBoard(Node):
     def on_stop(self) -> Outgoing:
         self._close()
         return None
+
+    @property
+    def waits_for(self) -> str:
+        """The port, while it is not open."""
+        return self._path if self._port is None else ""
+
+    @property
+    def verdict(self) -> str:
+        """What came through the line; a port that was never open has failed."""
+        if not self._opened:
+            return f"failed: the port {self._path} was never open"
+        lost = 0 if self._odometry is None else self._odometry.lost
+        came = f"{self._reader.frames} frames for {self._polls} polls"
+        bad = f"{self._reader.bad} torn or wrong ones skipped, {lost} missing by their numbers"
+        if not self._reader.frames:
+            return f"failed: no frame came through {self._path} for {self._polls} polls, {self._reader.bad} were bad"
+        return f"passed: {came}, {bad}"
 
     @property
     def counters(self) -> Mapping[str, int]:

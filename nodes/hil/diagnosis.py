@@ -12,6 +12,7 @@ from nodes.hil.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # a shorter one is not worth a line
 EVEN = 0.5  # a bias explains a position error when what varies around it is less than this share of it
+EXPLAINS = 0.5  # share of the effort residual's power that causes must explain together to be called the causes
 MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
 
 
@@ -27,10 +28,12 @@ class Excess(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is wrong, or different, in one line.
 
-    kind    dead_encoder, delay, bias, mass, gain, friction, dry_friction, backlash or position_error
+    kind    dead_encoder, delay, bias, mass, gain, friction, dry_friction, backlash, efforts (they differ, for no single
+            cause that is known) or position_error
     of      the joint or body; "" where it concerns all
     value   in `unit`
     failed  it is beyond its limit
+    limit   in words: "3 %"; "" where there is none
     """
 
     kind: str
@@ -39,6 +42,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     text: str
     failed: bool
+    limit: str = ""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,14 +96,14 @@ def _dead(comparison: Comparison) -> Iterator[Finding]:
 
 def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s: float) -> Iterator[Finding]:
     """The common delay, and those of single joints that no friction or gain of theirs makes lag behind."""
-    limit = limits.delay_ms * 1e-3
-    lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain")}
+    limit, said = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
+    lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
     common = comparison.delay_s
     if abs(common) >= max(SMALLEST_DELAY_S, 2.0 * clock_sigma_s):
         way = "late" if common > 0.0 else "early"
         known = f" (its clock is known to {clock_sigma_s * 1e3:.2g} ms)" if clock_sigma_s else ""
         text = f"the measurement is {abs(common) * 1e3:.2f} ms {way}{known}"
-        yield Finding(kind="delay", of="", value=common, unit="s", text=text, failed=abs(common) > limit)
+        yield Finding(kind="delay", of="", value=common, unit="s", text=text, failed=abs(common) > limit, limit=said)
     for joint in comparison.joints:
         if joint.delay_s is None or joint.delay_sigma_s is None or joint.name in lag:
             continue
@@ -107,25 +111,37 @@ def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s:
         if abs(own) > limit and abs(own) > 3.0 * joint.delay_sigma_s:
             way = "later" if own > 0.0 else "earlier"
             text = f"the measurement of {joint.name} is {abs(own) * 1e3:.2f} ms {way} than the others"
-            yield Finding(kind="delay", of=joint.name, value=own, unit="s", text=text, failed=True)
+            yield Finding(kind="delay", of=joint.name, value=own, unit="s", text=text, failed=True, limit=said)
 
 
 def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
-    for hint in hints.causes:
-        if hint.kind not in MODEL:
-            continue
+    said = f"{limits.parameter_percent:g} %"
+    causes = [hint for hint in hints.causes if hint.kind in MODEL]
+    if hints.residual is not None and hints.explained is not None and hints.explained < EXPLAINS:
+        if not causes:
+            return
+        best = max(causes, key=lambda hint: hint.explains)
+        failed = 100.0 * hints.residual > limits.parameter_percent
+        text = f"the efforts differ from the model's by {hints.residual:.2%} of them, and no single cause explains it"
+        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})"
+        yield Finding(kind="efforts", of="", value=hints.residual, unit="", text=text, failed=failed, limit=said)
+        return
+    for hint in causes:
         size = abs(hint.value) if hint.unit == "relative" else hint.share
-        text = f"{_cause_text(hint)}{_alike(hint)}"
+        text, limit = f"{_amount(hint)}{_alike(hint)}", said if hint.unit == "relative" else f"{said} of its efforts"
         failed = 100.0 * size > limits.parameter_percent
-        yield Finding(kind=hint.kind, of=hint.of, value=hint.value, unit=hint.unit, text=text, failed=failed)
+        yield Finding(
+            kind=hint.kind, of=hint.of, value=hint.value, unit=hint.unit, text=text, failed=failed, limit=limit
+        )
 
 
-def _cause_text(hint: Hint) -> str:
+def _amount(hint: Hint) -> str:
     what = KINDS[hint.kind][1].format(of=hint.of)
     if hint.kind == "backlash":
         return f"{what}: it moves free for {1e3 * hint.value:.0f} ms after each change of sign of its effort"
-    amount = f"{hint.value:+.2%}" if hint.unit == "relative" else f"{hint.value:+.4g} {hint.unit}"
-    return f"{what} is {amount} against the model"
+    if hint.unit == "relative":
+        return f"{what} is {hint.value:+.2%} against the model"
+    return f"{what} is {hint.value:+.4g} {hint.unit} against the model, {hint.share:.2%} of its efforts"
 
 
 def _alike(hint: Hint) -> str:
@@ -146,15 +162,15 @@ def _biases(
         text = f"the encoder of {joint.name} reads {angle_text(joint.bias, joint.name in slides)} too much"
         if joint.bias < 0.0:
             text = f"the encoder of {joint.name} reads {angle_text(-joint.bias, joint.name in slides)} too little"
-        unit = "m" if joint.name in slides else "rad"
-        yield Finding(kind="bias", of=joint.name, value=joint.bias, unit=unit, text=text, failed=True)
+        unit, said = ("m", angle_text(limit, True)) if joint.name in slides else ("rad", angle_text(limit, False))
+        yield Finding(kind="bias", of=joint.name, value=joint.bias, unit=unit, text=text, failed=True, limit=said)
 
 
 def _unexplained(name: str, exceeded: list[Excess], slides: bool) -> Finding:
     worst = max((each for each in exceeded if each.joint == name), key=lambda each: each.value / each.limit)
     text = (
-        f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}, "
-        f"at most {angle_text(worst.limit, slides)}; no single cause explains it"
+        f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}; no single cause explains it"
     )
     unit = "m" if slides else "rad"
-    return Finding(kind="position_error", of=name, value=worst.value, unit=unit, text=text, failed=True)
+    limit = angle_text(worst.limit, slides)
+    return Finding(kind="position_error", of=name, value=worst.value, unit=unit, text=text, failed=True, limit=limit)

@@ -4,8 +4,8 @@ The measured motion goes through the model's inverse dynamics. What is left agai
 
     r = tau_model(q, v, a) - tau  =  sum over causes of (d r / d cause) * cause
 
-and each cause (a mass, a friction, an actuator's gain, an encoder's zero, play in a gear) is fitted, first alone, then
-beside those that were already accepted. Causes are of the real robot against the model: +0.05 is a mass 5 % above it.
+and each cause (a mass, a friction, an actuator's gain, an encoder's zero) is fitted, first alone, then beside those
+that were already accepted. Causes are of the real robot against the model: +0.05 is a mass 5 % above the model's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from nodes.hil import play
 from nodes.hil.model import Efforts, NoModelError, actuated
-from nodes.hil.play import play_columns
 from nodes.hil.streams import Floats, Stream, at_times, segments
+from sim_core.quantities import value_of
 
 CUTOFF_HZ = 10.0  # residual and motion are low-passed: differentiated positions are noise above
 KEPT_HZ = 100.0  # of the low-passed samples
@@ -44,8 +45,8 @@ KINDS = {
 class Hint(msgspec.Struct, frozen=True, kw_only=True):
     """One cause and how much of it there is.
 
-    kind      "mass", "gain" (relative), "friction" (N m s/rad), "dry_friction" (N m), "encoder_zero" (rad), per m for
-              sliding joints, or "backlash" (s that the joint is free after each change of sign of its effort)
+    kind      "mass", "gain" (relative), "friction" (N m s/rad), "dry_friction" (N m), "encoder_zero" (rad); per m for
+              sliding joints; or "backlash" (s in which the joint is free after each change of sign of its effort)
     of        the body or joint
     value     of the real robot less the model's; `sigma` its standard deviation, 20 independent samples a second
     share     rms of the efforts that it makes up / rms of the measured efforts, in the joint where that is largest
@@ -195,10 +196,8 @@ def explain(efforts: Efforts, measured: Stream, applied: Applied | None = None) 
         weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
         columns = dict(_regressors(efforts, [band(each) for each in (motion.q, motion.v, motion.a)], effort))
         _drop_noisy_gains(columns, residual, effort)
-        driven = actuated(efforts.mechanism, efforts.names)
-        for joint, column in play_columns(motion.time, motion.effort, driven, residual, band):
-            columns["backlash", efforts.names[joint]] = column
-        search = _Search(residual, columns, weights, motion.independent * residual.shape[1])
+        columns |= _plays(efforts, motion, band, residual)
+        search = _Search(residual, columns, weights, motion.independent * residual.shape[1], _possible(efforts))
         causes, explained = search.causes(sizes)
         for cause in causes:
             left = left - cause.value * columns[cause.kind, cause.of]
@@ -259,6 +258,30 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
         yield ("encoder_zero", name), efforts.per_position(joint, q, v, a)
 
 
+def _plays(efforts: Efforts, motion: Motion, band: _Band, residual: Floats) -> dict[Key, Floats]:
+    """d r / d time to cross the play, of each joint with an actuator whose residual looks like play."""
+    found: dict[Key, Floats] = {}
+    short = play.missing(motion.effort, motion.time, motion.parts)
+    banded = np.stack([band(each) for each in short])
+    for joint in actuated(efforts.mechanism, efforts.names):
+        best = play.best_crossing(banded[:, :, joint], residual[:, joint])
+        if best is not None:
+            found["backlash", efforts.names[joint]] = _alone(banded[best], joint) / play.CROSSINGS_S[best]
+    return found
+
+
+def _possible(efforts: Efforts) -> Callable[[Key, float], bool]:
+    """Whether a robot can be so: no mass and no friction of it is negative."""
+    damping = {joint.name: float(value_of(joint.damping)) for joint in efforts.mechanism.moving_joints}
+
+    def possible(key: Key, value: float) -> bool:
+        kind, of = key
+        least = {"mass": -1.0, "gain": -1.0, "friction": -damping.get(of, 0.0), "dry_friction": 0.0, "backlash": 0.0}
+        return value >= least.get(kind, -math.inf)
+
+    return possible
+
+
 def _drop_noisy_gains(columns: dict[Key, Floats], residual: Floats, effort: Floats) -> None:
     """Take out gains that only the noise of the measured effort makes up.
 
@@ -292,9 +315,18 @@ class _Search:
     columns      {cause: (n, k)}
     weights      (k,) one over the noise of each joint's efforts
     independent  how many of the n k samples count as independent
+    possible     whether a cause can have this value; one that cannot is none
     """
 
-    def __init__(self, residual: Floats, columns: dict[Key, Floats], weights: Floats, independent: float) -> None:
+    def __init__(
+        self,
+        residual: Floats,
+        columns: dict[Key, Floats],
+        weights: Floats,
+        independent: float,
+        possible: Callable[[Key, float], bool],
+    ) -> None:
+        self._possible = possible
         self._residual = (residual * weights).ravel()
         self._power = float(self._residual @ self._residual)
         self._plain = columns
@@ -308,7 +340,8 @@ class _Search:
         alike: dict[Key, list[str]] = {}
         left = 1.0  # share of the power
         while len(chosen) < MOST_CAUSES and left > ENOUGH:
-            rest = {key: self._left([*chosen, key]) for key in self._columns if key not in chosen}
+            tried = [[*chosen, key] for key in self._columns if key not in chosen]
+            rest = {keys[-1]: self._left(keys) for keys in tried if self._can_be(keys)}
             best = min(rest, key=lambda key: rest[key], default=None)
             if best is None or left - rest[best] < MATTERS * left or self._evidence(left, rest[best]) < CLEAR:
                 break
@@ -323,12 +356,19 @@ class _Search:
         """Twice the logarithm of the likelihood ratio of two fits that leave these shares of the power."""
         return self._independent * math.log(max(worse, 1e-300) / max(better, 1e-300))
 
+    def _fit(self, keys: list[Key]) -> tuple[Floats, Floats]:
+        """Values of these causes, and what they leave of the residual."""
+        A = np.stack([self._columns[key] for key in keys], axis=1)
+        sizes = np.sqrt((A * A).sum(axis=0))
+        values, *_ = np.linalg.lstsq(A / sizes, self._residual, rcond=None)
+        return values / sizes, self._residual - A @ (values / sizes)
+
+    def _can_be(self, keys: list[Key]) -> bool:
+        return all(self._possible(key, value) for key, value in zip(keys, self._fit(keys)[0].tolist(), strict=True))
+
     def _left(self, keys: list[Key]) -> float:
         """Share of the power that these causes leave unexplained."""
-        A = np.stack([self._columns[key] for key in keys], axis=1)
-        A = A / np.sqrt((A * A).sum(axis=0))
-        values, *_ = np.linalg.lstsq(A, self._residual, rcond=None)
-        left = self._residual - A @ values
+        left = self._fit(keys)[1]
         return float(left @ left) / self._power
 
     def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], sizes: Floats) -> list[Hint]:

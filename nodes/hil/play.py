@@ -1,53 +1,40 @@
-"""What play in a gear does to efforts: after each change of sign of its effort a joint is free for a while."""
+"""Which part of a measured effort never reached its joint, if the gear of its actuator has play."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from nodes.hil.imperfections import take_up
 from nodes.hil.streams import Floats
 
-TIMES_S = (0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08)  # for which a joint may be free
-SMALL = 0.02  # share of a joint's rms effort within which its sign counts as the one before
-CHANGES = 3  # of sign, that it takes to see play
-WHOLE = (0.6, 1.5)  # share of the effort that is lost meanwhile: with play it is all of it
+CROSSINGS_S = tuple(2e-3 * 1.35**k for k in range(18))  # 2 ms to 0.33 s: times to cross the play that are tried
+LIKE = 0.4  # the effort that is missing is all of it: a fit is of backlash when its share is 1 within this
 
 
-def since_change(time: Floats, effort: Floats) -> Floats:
-    """(n,) s since the effort (n,) last changed its sign; infinite before the first change."""
-    sign = np.where(np.abs(effort) > SMALL * np.sqrt(np.mean(effort * effort)), np.sign(effort), 0.0)
-    latest = np.maximum.accumulate(np.where(sign != 0.0, np.arange(len(sign)), 0))
-    held = sign[latest]
-    changed = np.r_[False, held[1:] * held[:-1] < 0.0]
-    at = np.maximum.accumulate(np.where(changed, time, -np.inf))
-    found: Floats = time - at
+def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
+    """Of efforts (n, k) at stamps (n,): what is passed on less what was measured (c, n, k), for each of CROSSINGS_S.
+
+    After each change of sign the joint is free until the drive has crossed the play, as in `imperfections.take_up`.
+    """
+    crossings = np.array(CROSSINGS_S)[:, None] * np.ones(effort.shape[1])
+    found = np.zeros((len(CROSSINGS_S), *effort.shape))
+    for part in parts:
+        stamps = time[part]
+        steps = np.diff(stamps, prepend=2.0 * stamps[0] - stamps[1])
+        place = np.sign(effort[part.start]) * crossings / 2.0
+        for index, step in zip(range(part.start, part.stop), steps.tolist(), strict=True):
+            told = np.broadcast_to(effort[index], crossings.shape)
+            place, passed = take_up(place, told, 1.0, crossings, step)
+            found[:, index] = passed - told
     return found
 
 
-def play_columns(
-    time: Floats, effort: Floats, joints: Sequence[int], residual: Floats, band: Callable[[Floats], Floats]
-) -> Iterator[tuple[int, Floats]]:
-    """(joint, what of the residual (n, k) a second of freedom after each change of sign makes) of those that fit.
-
-    time (m,), effort (m, k) of all samples; `band` makes (n, k) of them. A fit is one in which about the whole effort
-    is lost while the joint is free: the best of `TIMES_S`, each column over its time, so that its amount is that time.
-    """
-    for joint in joints:
-        passed = since_change(time, effort[:, joint])
-        if np.count_nonzero(passed == 0.0) < CHANGES:
-            continue
-        best: tuple[float, float, Floats] | None = None
-        for free_s in TIMES_S:
-            lost = np.zeros_like(effort)
-            lost[:, joint] = -np.where(passed < free_s, effort[:, joint], 0.0)
-            column = band(lost)
-            c, r = column[:, joint], residual[:, joint]
-            power = float(c @ c)
-            if power <= 0.0:
-                continue
-            share, explained = float(c @ r) / power, float(c @ r) ** 2 / power
-            if WHOLE[0] <= share <= WHOLE[1] and (best is None or explained > best[0]):
-                best = explained, free_s, column
-        if best is not None:
-            yield joint, best[2] / best[1]
+def best_crossing(columns: Floats, residual: Floats) -> int | None:
+    """Which of the columns (c, n) fits a joint's residual (n,) best, as it is; None where none does."""
+    power = (columns * columns).sum(axis=1)
+    fits = np.divide(columns @ residual, power, out=np.zeros_like(power), where=power > 0.0)
+    gained = np.where(abs(fits - 1.0) < LIKE, fits * fits * power, 0.0)
+    best = int(np.argmax(gained))
+    return best if gained[best] > 0.0 else None

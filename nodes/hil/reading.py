@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nodes.hil.limits import Limits
 from nodes.hil.recorded_clock import ClockNote, simulation_time
 from nodes.hil.recorded_commands import prediction
+from nodes.hil.run_notes import run_notes
 from nodes.hil.streams import Floats, Stream, StreamError, stream_of
 from nodes.wire.recording import Recording, read_recording
 
@@ -46,6 +47,7 @@ class Case:
     same_efforts       both streams are of one run whose commands were efforts: what acted on one acted on the other
     hold_s             how long an effort is held, the step of the measured run; infinite where it is not known
     limits             what the launch file's hil_compare node was given, as far as it says
+    run                what bears on the comparison in how the run went, one line each
     """
 
     measured: Source
@@ -56,6 +58,7 @@ class Case:
     same_efforts: bool
     hold_s: float
     limits: Mapping[str, Any]
+    run: tuple[str, ...] = ()
 
 
 def read_case(
@@ -95,6 +98,7 @@ def read_case(
         other is first and _commands_are_efforts(first, predicted),
         (first.description.step_s if first.description is not None else 0.0) or math.inf,
         {key: value for key, value in compared.items() if key in Limits.__struct_fields__},
+        tuple(run_notes(first, predicted, _plan(first), COMPARER)),
     )
 
 

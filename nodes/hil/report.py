@@ -48,6 +48,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     delay_s   common delay of the measurement, taken out of the joints' figures; 0 where none is certain
     unpaired  instants of the slower stream without a partner
     left_out  joints that only one of the two has
+    run       what bears on the comparison in how the run went, one line each
     """
 
     kind: str = KIND
@@ -63,6 +64,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     paired: int
     unpaired: int
     left_out: list[str]
+    run: list[str] = []
 
 
 class Compared:
@@ -87,6 +89,7 @@ class Compared:
             paired=len(self.comparison.pairs.time),
             unpaired=self.comparison.unpaired,
             left_out=self.comparison.left_out,
+            run=list(case.run),
         )
 
 

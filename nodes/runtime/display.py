@@ -14,6 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from nodes.runtime.node import WAITS_FOR
+
 REFRESH_S = 0.25
 PLAIN_PERIOD_S = 5.0
 UNCHANGED_PERIOD_S = 60.0  # of a line that says what the last one said
@@ -98,15 +100,22 @@ class Display:
         return Group(table, self._progress)
 
     def _plain(self, time_s: float, nodes: Sequence[NodeLine]) -> None:
-        states = tuple((line.name, line.state) for line in nodes)
+        states = tuple((line.name, _state(line)) for line in nodes)
         now = time.monotonic()
         starting = any(line.state == "starting" for line in nodes)
         if now < self._next_plain and (starting or states == self._last_states):
             return
         self._last_states, self._next_plain = states, now + PLAIN_PERIOD_S
-        shown = ", ".join(f"{line.name} {line.state}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes)
+        shown = ", ".join(
+            f"{line.name} {_state(line)}" + (f" (lost {line.lost})" if line.lost else "") for line in nodes
+        )
         text = f"t = {time_s:.1f} s: {shown}"
         last, said_at = self._last_plain
         if text != last or now >= said_at + UNCHANGED_PERIOD_S:
             self._last_plain = text, now
             self.say(text)
+
+
+def _state(line: NodeLine) -> str:
+    """Its state, or what it waits for."""
+    return line.detail if line.detail.startswith(WAITS_FOR) and line.state in ("ready", "running") else line.state

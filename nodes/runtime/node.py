@@ -15,6 +15,7 @@ import numpy as np
 
 from nodes.wire.messages import Message, PeerClock
 
+WAITS_FOR = "waits for"  # begins the status's detail of a node that lacks something
 Outgoing = Iterable[tuple[str, Message]] | None
 
 
@@ -92,6 +93,11 @@ class Node:
     @property
     def verdict(self) -> str:
         """One line that begins with "passed" or "failed", of a node that judges the run: a launch fails with it."""
+        return ""
+
+    @property
+    def waits_for(self) -> str:
+        """What it cannot do its work without and does not have, such as a port; "" where it has all. In its status."""
         return ""
 
     @property

@@ -16,7 +16,7 @@ from nodes.runtime.clock_asker import ClockAsker
 from nodes.runtime.garbage import Collector
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.links import Heard, Links
-from nodes.runtime.node import Node
+from nodes.runtime.node import WAITS_FOR, Node
 from nodes.runtime.place import Place, poller_of
 from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.scheduling import arrange
@@ -264,6 +264,9 @@ class Runner:
         }
         self._place.status.figures = dict(self._hosted.node.figures)
         self._place.status.verdict = self._hosted.node.verdict
+        waits_for = self._hosted.node.waits_for
+        if self._place.status.state in ("ready", "running"):
+            self._place.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else ""
 
     def _say_status(self) -> None:
         self._measure()

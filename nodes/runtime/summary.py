@@ -193,7 +193,7 @@ class Summary(msgspec.Struct, kw_only=True):
         for file in self.files:
             yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"
         if self.look:
-            yield "in detail", self.look
+            yield "in detail", f"{self.look}    it names causes, and judges masses, gains, friction and backlash too"
         if self.ended:
             yield "ended", f"{self.ended}, exit code {self.exit_code}"
 

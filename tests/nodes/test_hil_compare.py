@@ -97,7 +97,8 @@ def test_the_verdict_names_the_first_joint_beyond_its_limit() -> None:
         said(node, "state", state(0.01 * k, 0.0, 0.0))
         said(node, "measured", state(0.01 * k, math.radians(0.5), 0.0))
     assert node.verdict == (
-        "passed: a comes nearest to its limits, with an RMS of 0.5 deg; 5 states compared, 0 without a partner"
+        "passed: by positions alone, a comes nearest to its limits, with an RMS of 0.5 deg; "
+        "5 states compared, 0 without a partner"
     )
     said(node, "state", state(0.1, 0.0, 0.0))
     said(node, "measured", state(0.1, math.radians(0.5), math.radians(4.0)))

@@ -8,11 +8,21 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from nodes.hil.comparison import compare
+from nodes.hil.diagnosis import diagnose
+from nodes.hil.hints import Hint, Hints
+from nodes.hil.limits import Limits
+from nodes.hil.reading import COMPARER
+from nodes.hil.run_notes import run_notes
+from nodes.hil.streams import Stream
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.plan import NodePlan, Plan, SimPlan, load_plan
+from nodes.wire.messages import RobotState, Status
+from nodes.wire.recording import RecordingWriter, read_recording
 from robots import registry
 from sim_core.mechanism import Mechanism
 
@@ -166,6 +176,26 @@ def test_coarse_encoders_lost_samples_and_a_gap_are_no_error(
     assert max(joint["max"] for joint in verdict["joints"]) <= math.tau / 2**15 * 1.01  # half a step of the encoder
 
 
+def test_the_report_tells_how_the_run_went(tmp_path: Path) -> None:
+    said = [
+        Status(timestamp=1.0, node="sim", counters={"skipped": 3, "lost": 0}),
+        Status(timestamp=1.0, node="compare", counters={"lost": 849, "unpaired": 45}, verdict="passed: a"),
+        Status(timestamp=1.0, node="board", counters={"lost": 0, "frames": 9}, verdict="passed: 9 frames"),
+    ]
+    with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
+        for k in range(11):
+            writer.write("arm/state", RobotState(timestamp=0.1 * k, sent_ns=10**9 + 200_000_000 * k), 0.1 * k)
+        for status in said:
+            writer.write("status", status, 1.0)
+    plan = {"sim": {"mode": "realtime"}, "nodes": [{"name": "compare", "run": "nodes/hil_compare.py:HilCompare"}]}
+    notes = list(run_notes(read_recording(tmp_path / "run.mcap"), "arm/state", plan, COMPARER))
+    assert notes[0].endswith("real-time factor 0.500, the deadlines of 3 steps were given up")
+    assert notes[1] == "messages were lost on the way to compare 849"
+    assert notes[2] == "compare said at the end of the recording: passed: a"
+    assert "so that the counts differ" in notes[3]
+    assert notes[4:] == ["board said at the end of the recording: passed: 9 frames"]
+
+
 def test_a_limit_of_the_command_line_holds(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     late = (recordings / "model.mcap", "--measured", "late/measured")
     code, verdict = report(capsys, *late, "--limit", "delay_ms=15")
@@ -228,6 +258,29 @@ def test_of_mass_friction_and_gain_the_one_that_a_robot_has_is_named_alone(
     code, verdict = report(capsys, "hil_robot.mcap")
     assert (code, named(verdict)) == (1, [(kind, "joint_2")])
     assert verdict["findings"][0]["value"] == pytest.approx(value, rel=0.05)
+
+
+def test_backlash_is_named_and_is_no_negative_friction(capsys: pytest.CaptureFixture[str]) -> None:
+    hil = load_plan(ROOT / "launch/hil_robot.toml", ["hardware.backlash.joint_3=0.1", "hardware.backlash.joint_2=0.1"])
+    hil.duration_s = 4.0
+    with compose(hil) as composition:
+        composition.run()
+    code, verdict = report(capsys, "hil_robot.mcap")
+    assert (code, sorted(named(verdict))) == (1, [("backlash", "joint_2"), ("backlash", "joint_3")])
+    for finding in verdict["findings"]:  # 0.1 rad at take_up_rate, 1 rad/s
+        assert finding["value"] == pytest.approx(0.1, rel=0.2)
+        assert finding["limit"] == "3 % of its efforts"
+
+
+def test_efforts_that_no_cause_explains_name_none() -> None:
+    friction = Hint(
+        kind="friction", of="b", value=0.5, sigma=0.01, unit="N m s/rad", share=0.1, explains=0.2, alike=["mass of c"]
+    )
+    same = Stream(np.arange(0.0, 2.0, 0.01), ("b",), np.sin(np.arange(0.0, 2.0, 0.01))[:, None])
+    found = diagnose(compare(same, same), Hints(causes=[friction], residual=0.3, explained=0.2), Limits())
+    (finding,) = found.findings
+    assert (finding.kind, finding.failed, finding.limit) == ("efforts", True, "3 %")
+    assert finding.text.endswith("no single cause explains it (best: viscous friction of b, 20%)")
 
 
 @pytest.mark.parametrize(("play", "failed"), [(0.05, True), (0.0, False)])

@@ -205,6 +205,24 @@ def test_a_driven_base_is_measured_through_the_line(
     assert near.counters["frames_bad"] == near.counters["bytes_skipped"] == 0
 
 
+def test_what_the_board_took_is_said_at_the_instant_of_its_answer(
+    line: Callable[..., tuple[EmulatedBoard, SerialBoard]],
+) -> None:
+    far, near = line(torn=0.2)
+    held = {"mode": "position", "name": ["lift", "neck_pan"], "value": [0.0433, 0.1]}
+    said = together(far, near, 1, 60, **held) + together(far, near, 60, 300, **DRIVE)
+    taken = [message for message in said if isinstance(message, JointCommand)]
+    measured = [message.timestamp for message in said if isinstance(message, RobotState)]
+    stamps = [each.timestamp for each in taken]
+    assert stamps == sorted(stamps)
+    assert 0.0 < stamps[0] < 1e-5  # the brakes hold from the start
+    assert len(set(measured[5:]) - set(stamps)) <= 2  # an answer that came late has no poll of its own
+    last_drive, last_goals = taken[-2], taken[-1]
+    assert last_drive.value[1] == pytest.approx(0.25)
+    goals = dict(zip(last_goals.name, last_goals.value, strict=True))
+    assert goals == pytest.approx({"neck_pan": 0.1, "lift": 0.043})
+
+
 def test_a_speed_between_two_steps_is_right_in_the_mean(
     line: Callable[..., tuple[EmulatedBoard, SerialBoard]],
 ) -> None:
@@ -236,7 +254,40 @@ def test_torn_and_wrong_frames_are_counted_and_skipped(
     assert near.counters["bytes_skipped"] > 0
     assert near.counters["frames_lost"] >= 5
     assert len(states) >= 10
+    assert f"{near.counters['frames_bad']} torn or wrong ones skipped" in near.verdict
     assert states[-1].velocity[1] == pytest.approx(0.25, abs=0.05)  # nothing wrong came through
+
+
+def test_an_answer_that_breaks_off_is_not_waited_for(tmp_path: Path) -> None:
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    near = SerialBoard()
+    near.on_start(context(SerialBoard.Params(port=os.ttyname(slave)), "board"))
+    list(near.on_tick(0.0))
+    assert len(os.read(master, 100)) == 9
+    os.write(master, b"##torn")
+    for k in range(1, 20):
+        select.select([near._port.fileno()], [], [], 0.01)
+        list(near.on_tick(5e-3 * k))
+        if near.counters["polls"] > 1:
+            break
+    assert 0.02 < 5e-3 * k < 0.09  # what has no answer at all is given up after 100 ms
+    assert near.verdict.startswith(f"failed: no frame came through {os.ttyname(slave)} for 2 polls")
+    near.on_stop()
+    os.close(slave)
+    os.close(master)
+
+
+def test_a_port_that_is_missing_is_told_of_once_the_simulation_runs(tmp_path: Path) -> None:
+    near = SerialBoard()
+    near.on_start(context(SerialBoard.Params(port=str(tmp_path / "port")), "board"))
+    for k in range(20):
+        list(near.on_tick(1.0 * k))  # the emulated board may be longer in starting
+    assert near._context.log == []
+    near.on_message("state", RobotState(timestamp=0.1))
+    for k in range(20, 25):
+        list(near.on_tick(1.0 * k))
+    assert "cannot be opened: No such file or directory" in near._context.log[0][1]
 
 
 def test_what_the_board_does_not_take_is_said(line: Callable[..., tuple[EmulatedBoard, SerialBoard]]) -> None:
@@ -257,9 +308,12 @@ def test_a_port_that_goes_away_is_opened_again(tmp_path: Path) -> None:
     near.on_start(context(SerialBoard.Params(port=str(tmp_path / "port")), "board"))
     assert list(near.on_tick(0.0)) == []  # there is none yet
     master, slave = terminal()
+    assert near.waits_for == str(tmp_path / "port")
+    assert near.verdict == f"failed: the port {tmp_path / 'port'} was never open"
     list(near.on_tick(1.0))
     list(near.on_tick(1.1))
     assert near.counters["ports_opened"] == 1
+    assert near.waits_for == ""
     assert os.read(master, 100)[:2] == b">>"
     os.close(slave)
     os.close(master)

@@ -124,14 +124,17 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         delay = "-" if joint.delay_s is None else f"{round(1e3 * joint.delay_s, 2) + 0.0:.2f} ms"
         rows.append((joint.name, *figures, delay, "dead" if joint.dead else "alive"))
     say_table(("joint", "bias", "RMS", "maximum", "delay", "encoder"), rows)
-    say()
+    say(f"\n{verdict.paired} instants compared, {verdict.unpaired} without a partner")
+    for line in verdict.run:
+        say(line)
     for source in (verdict.measured, verdict.predicted):
         if source.clock is not None:
             say(f"{source.topic}: {source.clock.text}")
         if source.driven:
             say(f"{source.topic}: by the model with the {source.driven}")
     for finding in verdict.findings:
-        say(f"{'beyond' if finding.failed else 'within'} limits: {finding.text}")
+        limit = f"; limit {finding.limit}" if finding.limit else ""
+        say(f"{'beyond' if finding.failed else 'within'} limits: {finding.text}{limit}")
     for each in verdict.exceeded:
         value, limit = (reports.angle_text(number, each.joint in sliding) for number in (each.value, each.limit))
         say(f"beyond limits: {each.figure} of {each.joint} is {value}, at most {limit}")

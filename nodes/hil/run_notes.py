@@ -1,0 +1,61 @@
+"""What a recording says of the run that made it, where that bears on a comparison: real time, losses, verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nodes.wire.recording import Recording
+from nodes.wire.recording_columns import Columns
+
+HELD = 0.98  # of real time: a run below it fell behind
+
+
+def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], comparer: str) -> Iterator[str]:
+    """One line each. `state` is the topic of the simulated states, `comparer` the end of the comparing node's `run`."""
+    sim = plan.get("sim", {})
+    last = _last(recording["status"]) if "status" in recording.topics else {}
+    if sim.get("mode") == "realtime":
+        yield from _real_time(recording, state, float(sim.get("speed", 1.0)), last.get("sim", {}))
+    lost = {name: int(said["counters.lost"]) for name, said in last.items() if said.get("counters.lost", 0.0) > 0.0}
+    if lost:
+        yield f"messages were lost on the way to {', '.join(f'{name} {count}' for name, count in lost.items())}"
+    judges = [str(node["name"]) for node in plan.get("nodes", []) if str(node.get("run", "")).endswith(comparer)]
+    for name, said in last.items():
+        if not said.get("verdict"):
+            continue
+        yield f"{name} said at the end of the recording: {said['verdict']}"
+        if name in judges and (name in lost or said.get("counters.unpaired", 0.0) > 0.0):
+            yield (
+                f"{name} compared the states that reached it in time; this report compares those that were recorded, "
+                "at the instants of the slower stream, so that the counts differ"
+            )
+
+
+def _last(columns: Columns) -> dict[str, dict[str, Any]]:
+    """{node: {field: value}} of what each node said last; fields that it does not have are left out."""
+    rows = {str(name): index for index, name in enumerate(columns["node"].tolist())}
+    found: dict[str, dict[str, Any]] = {}
+    for name, index in rows.items():
+        said = {field: column[index] for field, column in columns.items() if column.ndim == 1}
+        found[name] = {
+            field: value for field, value in said.items() if isinstance(value, str) or not math.isnan(float(value))
+        }
+    return found
+
+
+def _real_time(recording: Recording, state: str, speed: float, sim: Mapping[str, Any]) -> Iterator[str]:
+    """Where the simulation fell behind the clock."""
+    if state not in recording.topics or "sent_ns" not in recording[state]:
+        return
+    time, sent = recording[state]["timestamp"], 1e-9 * recording[state]["sent_ns"]
+    forward = (np.diff(time) > 0.0) & (np.diff(sent) > 0.0)
+    passed = float(np.diff(sent)[forward].sum())
+    factor = float(np.diff(time)[forward].sum()) / passed if passed > 0.0 else math.inf
+    skipped = int(sim.get("counters.skipped", 0.0))
+    if factor < HELD * speed or skipped:
+        left_out = f", the deadlines of {skipped} steps were given up" if skipped else ""
+        yield f"the simulation fell behind the clock: real-time factor {factor:.3f}{left_out}"
