@@ -5,6 +5,7 @@ PYTHON ?= $(firstword $(foreach python,python3.11 python3.12 python3.13 python3,
 PINS ?= --constraint constraints.txt
 DURATION ?= 20
 BIN := .venv/bin
+RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
 
 .PHONY: demo picture test check fuzz bench install clean
@@ -50,5 +51,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 clean:                            # everything that make and the tools have made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
-	rm -f demo.mcap demo.png gibbon_bars.mcap gibbon_cable.mcap gibbon_trunk.mcap lockstep.mcap charmie_pick.mcap charmie_squat.mcap charmie_drive.mcap charmie_validation.mcap hil_robot.mcap charmie_hil.mcap *.sidecar.json .*.mcap.part
+	rm -f demo.png $(RECORDINGS) *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
