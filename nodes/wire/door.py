@@ -48,6 +48,7 @@ class Watched:
     peers  {file descriptor: address and port} of the connections that are there
     fresh  descriptors that have not shaken hands, the oldest first
     ended  descriptors that the door hung up on
+    mixed  how many shook hands while more than one was fresh: the oldest was taken for it, and may have been another
     """
 
     monitor: zmq.Socket[bytes]
@@ -55,6 +56,7 @@ class Watched:
     peers: dict[int, tuple[str, int] | None] = field(default_factory=dict)
     fresh: list[int] = field(default_factory=list)
     ended: set[int] = field(default_factory=set)
+    mixed: int = 0
     failed: str = ""
 
 
@@ -213,8 +215,8 @@ class Door:
                 watched.peers[value] = _peer(value)
                 watched.fresh.append(value)
             elif kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                if watched.fresh:
-                    watched.fresh.pop(0)
+                watched.mixed += len(watched.fresh) > 1
+                del watched.fresh[:1]
             elif kind == zmq.EVENT_DISCONNECTED:
                 self._gone(watched, value)
             elif kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
@@ -234,8 +236,11 @@ class Door:
         if descriptor in watched.ended:
             watched.ended.remove(descriptor)
             return
-        if is_fresh and not failed and not (peer is not None and peer[0] in self._known):
-            failed = "not our protocol"  # one that is known has shaken hands: the next in `fresh` was taken for it
+        if is_fresh and not failed:
+            if watched.mixed and peer is not None and peer[0] in self._known:
+                watched.mixed -= 1  # this one may have shaken hands
+                return
+            failed = "not our protocol"
         if not failed:
             return
         if failed != "told already":
