@@ -123,7 +123,7 @@ def plan_of(case: Case, seconds: float) -> Any:
         name="gibbon",
         folder=str(Path(nodes.__file__).parents[1]),
         duration_s=seconds,
-        sim=SimPlan(robot="gibbon", parameters=there, mode="lockstep", step_ms=1.0, rate_hz=500.0),
+        sim=SimPlan(robot="gibbon", parameters=there, mode="lockstep", step_ms=1.0, rate_hz=250.0),
         nodes=[
             NodePlan(name="planner", run="nodes/swing_planner.py:SwingPlanner", params=planner),
             NodePlan(name="controller", run="nodes/controllers/brachiation.py:Brachiation", params=CONTROLLER),

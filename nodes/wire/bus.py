@@ -22,6 +22,7 @@ Context = zmq.Context[zmq.Socket[bytes]]
 
 PROBE = b"~"  # after every robot name: a fresh connection sends its subscriptions in this order
 BATCH = 256
+LAST_WORDS_MS = 100  # a closing publisher still hands over what it said
 SUBSCRIPTIONS = (b"\x01", b"\x00")  # how a subscription begins, and how its end does
 
 
@@ -91,8 +92,8 @@ class Publisher:
                     self.socket.send_multipart([topic, payload])
 
     def close(self) -> None:
-        """Stop saying; what is not sent yet is dropped."""
-        self.socket.close()
+        """Stop saying; what is not sent yet has LAST_WORDS_MS."""
+        self.socket.close(linger=LAST_WORDS_MS)
         self._claim.release()
 
 
