@@ -22,7 +22,9 @@ class TakeOver:
 
         c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
 
-    so two commands a time dt apart differ by what it wants to change, and by |c0 - w(t0)| dt / fade_s at most.
+    so two commands a time dt apart differ by what it wants to change, and by |c0 - w(t0)| dt / fade_s at most. After
+    actuators were safe for less than fade_s it fades over that time alone: who is late often and shortly would else
+    add what the safe mode does, which brakes, to most of what it commands.
     """
 
     def __init__(self, context: Context, fade_s: float = FADE_S) -> None:
@@ -31,15 +33,17 @@ class TakeOver:
         self._name, self._fade_s = context.name, fade_s
         self._heard_at: float | None = None  # the latest state; None before the first
         self._due, self._learnt = False, False
-        self._since, self._off = -np.inf, np.zeros(0)
+        self._safe_from = -np.inf  # when the actuators were made safe, s; long ago is as good as unknown
+        self._since, self._fades_in, self._off = -np.inf, fade_s, np.zeros(0)
 
     def restart(self, time: float) -> None:
         """Time was put to `time`, seconds: whoever is there then begins with the run."""
-        self._heard_at, self._due, self._since = time, False, -np.inf
+        self._heard_at, self._due, self._since, self._safe_from = time, False, -np.inf, -np.inf
 
     def hear(self, event: Event) -> None:
         """Note when the actuators were made safe."""
-        self._due |= event.kind == "safe" and event.node == self._name
+        if event.kind == "safe" and event.node == self._name:
+            self._due, self._safe_from = True, event.timestamp
 
     def learn(self, new: bool = False) -> None:
         """A reference came: the first since it took over, or a `new` one, may be far from what was known then."""
@@ -51,8 +55,8 @@ class TakeOver:
         now, before = state.timestamp, self._heard_at
         if before is None:
             self._due |= now > BEGINNING_S
-        elif self._watchdog_s is not None:
-            self._due |= now - before > self._watchdog_s
+        elif self._watchdog_s is not None and now - before > self._watchdog_s:
+            self._due, self._safe_from = True, before + self._watchdog_s
         self._heard_at = now
         return self._due
 
@@ -66,5 +70,6 @@ class TakeOver:
             if now - self._since > self._fade_s:
                 self._learnt = False
             self._due, self._since, self._off = False, now, given - wanted
-        left = 1.0 - (now - self._since) / self._fade_s
-        return wanted + left * self._off if left > 0.0 else wanted
+            self._fades_in, self._safe_from = min(self._fade_s, now - self._safe_from), -np.inf
+        gone = now - self._since
+        return wanted + (1.0 - gone / self._fades_in) * self._off if gone < self._fades_in else wanted

@@ -174,6 +174,27 @@ def test_a_silence_that_the_watchdog_noticed_is_one_of_ours() -> None:
     assert answer(over, 0.02, 1.0) == 0.0
 
 
+def test_after_a_short_silence_it_fades_no_longer_than_that_lasted() -> None:
+    over = TakeOver(context(mode="realtime", watchdog_ms=50.0))
+    assert answer(over, 1.99, 10.0, given=10.0) == 10.0
+    over.hear(Event(timestamp=2.0, kind="safe", node="pd"))
+    assert answer(over, 2.02, 10.0, given=2.0) == 2.0
+    assert answer(over, 2.03, 10.0) == pytest.approx(6.0)
+    assert answer(over, 2.04, 10.0) == 10.0
+    assert answer(over, 2.12, 10.0, given=2.0) == 2.0  # unheard for 80 ms, safe for the last 30 of them
+    assert answer(over, 2.135, 10.0) == pytest.approx(6.0)
+    over.hear(Event(timestamp=3.0, kind="safe", node="pd"))
+    assert answer(over, 3.5, 10.0, given=2.0) == 2.0
+    assert answer(over, 3.5 + FADE_S / 5, 10.0) == pytest.approx(3.6)
+
+
+def test_made_safe_at_the_very_step_that_it_answers_it_goes_on() -> None:
+    over = TakeOver(context(mode="realtime"))
+    assert answer(over, 0.0, 1.0) == 1.0
+    over.hear(Event(timestamp=0.02, kind="safe", node="pd"))
+    assert answer(over, 0.02, 1.0) == 1.0
+
+
 def test_the_first_reference_after_it_begins_anew_and_later_ones_do_not() -> None:
     over = TakeOver(context())
     over.learn()
