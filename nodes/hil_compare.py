@@ -13,7 +13,7 @@ from nodes.hil.live import JointSums
 from nodes.hil.predicting import Judged, LivePrediction
 from nodes.runtime.loading import load_class
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.runtime.plan import PlanError
+from nodes.runtime.plan_tables import PlanError
 from nodes.wire.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState
 
 

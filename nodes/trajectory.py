@@ -14,7 +14,7 @@ import msgspec
 from nodes.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.reach import check_reach, too_fast
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.runtime.plan import suggestion
+from nodes.runtime.plan_tables import suggestion
 from nodes.via_points import ANGLES, UNITS, ViaPoints, read_via_points
 from nodes.wire.messages import Description, Message, Reference, RobotState
 

@@ -17,12 +17,13 @@ import psutil
 import pytest
 
 from nodes.client import read_recording
-from nodes.runtime.plan import load_plan
+from nodes.runtime.plan_file import load_plan
 from robots.registry import build
 
 ROOT = Path(__file__).resolve().parent.parent
 # those that span computers run in tests/network, on two
 LAUNCH_FILES = [file for file in sorted((ROOT / "launch").rglob("*.toml")) if not load_plan(file).hosts]
+ATTEMPTS = 3
 DURATION_S = 7.0  # the pendulum is up after 3; a busy machine may need another swing
 
 
@@ -34,18 +35,24 @@ def runtime_folder() -> Iterator[Path]:
 
 
 def run(file: Path, folder: Path, runtime_folder: Path, *options: str) -> dict[str, Any]:
-    """The summary of a run of the launch file, started from `folder`; the test fails on another exit code than 0."""
+    """The summary of a run of the launch file, started from `folder`; the test fails on another exit code than 0.
+
+    A run in realtime that fails while the computer falls behind tells of the computer: it is repeated.
+    """
     plan = load_plan(file)
     duration_s = min(DURATION_S, plan.duration_s or DURATION_S)
     command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", str(file), "--json", "summary.json"]
-    done = subprocess.run(
-        [*command, "--duration", str(duration_s), *options],
-        cwd=folder,
-        env=os.environ | {"XDG_RUNTIME_DIR": str(runtime_folder)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(
+            [*command, "--duration", str(duration_s), *options],
+            cwd=folder,
+            env=os.environ | {"XDG_RUNTIME_DIR": str(runtime_folder)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        if done.returncode == 0 or "this computer fell behind" not in done.stdout:
+            break
     assert done.returncode == 0, done.stdout + done.stderr
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     assert summary["time"] == pytest.approx(duration_s)

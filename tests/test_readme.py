@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
-from nodes.runtime.plan import load_plan
+from nodes.runtime.plan_file import load_plan
 from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
 from sim_core.comparison import every_stabilizer

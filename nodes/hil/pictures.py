@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nodes.hil.comparison import JointComparison
 from nodes.hil.hints import QUIET
 from nodes.hil.limits import angle_text
+from nodes.hil.verdict import Compared
 from nodes.studies.style import BLUE, GREEN, INK, MUTED, VERMILION, settings
-
-if TYPE_CHECKING:
-    from nodes.hil.report import Compared
 
 MOST_POINTS = 3000
 MOST_EFFORTS = 4

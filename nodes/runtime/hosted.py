@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.runtime.plan import NodePlan, Plan, PlanError, convert
+from nodes.runtime.plan import NodePlan, Plan
+from nodes.runtime.plan_tables import PlanError, convert
 from nodes.wire.codec import WireError, decode, encode
 from nodes.wire.messages import Event, Message, PeerClock, RobotState
 from nodes.wire.refusals import Refusals

@@ -15,9 +15,10 @@ from typing import Any
 
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.far_nodes import FarNodes, digests, site_of
+from nodes.runtime.loading import load_class
 from nodes.runtime.observer import Observer
 from nodes.runtime.own_address import check_own_address
-from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, load_node_class, save_plan
+from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.wire.domain import domain_folder
@@ -84,7 +85,7 @@ class Launch:
         self._failure: Failure | None = None
         self._unshown: list[str] = []
         self._signal = 0
-        classes = {node.name: load_node_class(node.run, plan.folder) for node in plan.nodes}
+        classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}
         self._speakers = {name for name, cls in classes.items() if cls.speaks}
         self._commanders = {name for name, cls in classes.items() if "command" in cls.speaks}
         self._taken: dict[str, int] = {}
@@ -335,7 +336,7 @@ def _detail(status: Status | None) -> str:
 def _file_of(node: NodePlan, folder: str) -> Path | None:
     """The file a recorder writes: a node that hears everything and has a parameter `file`."""
     file = node.params.get("file")
-    hears_all = "*" in load_node_class(node.run, folder).listens
+    hears_all = "*" in load_class(node.run, folder).listens
     return Path(file) if hears_all and isinstance(file, str) else None
 
 

@@ -18,7 +18,7 @@ from types import ModuleType
 
 import nodes
 from nodes.runtime.node import Node
-from nodes.runtime.plan import PlanError, suggestion
+from nodes.runtime.plan_tables import PlanError, suggestion
 
 PYTHON = sysconfig.get_paths()["stdlib"]
 PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent

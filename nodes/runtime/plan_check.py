@@ -13,21 +13,8 @@ import msgspec
 from nodes.runtime.handlers import uncalled
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
-from nodes.runtime.plan import (
-    LOCAL,
-    NAME,
-    SPEED_MAX,
-    SPEED_MIN,
-    Milestone,
-    NodePlan,
-    Plan,
-    PlanError,
-    SimPlan,
-    convert,
-    positive,
-    suggestion,
-    worded,
-)
+from nodes.runtime.plan import LOCAL, NAME, SPEED_MAX, SPEED_MIN, Milestone, NodePlan, Plan, SimPlan
+from nodes.runtime.plan_tables import PlanError, convert, positive, suggestion, worded
 from nodes.wire.messages import Message
 from nodes.wire.topics import ROBOT_TOPICS, lookup, resolve
 

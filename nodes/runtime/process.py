@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nodes.runtime.plan import Plan, PlanError, read_plan
+from nodes.runtime.plan import Plan, read_plan
+from nodes.runtime.plan_tables import PlanError
 from nodes.wire.domain import DomainError
 from nodes.wire.registry import RegistryError
 from nodes.wire.sockets import AddressError

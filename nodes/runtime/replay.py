@@ -18,7 +18,8 @@ from nodes.runtime.hosted import Envelope, HostedNode, Out
 from nodes.runtime.loading import load_class
 from nodes.runtime.lockstep import LocalPort, Port, Scheduler
 from nodes.runtime.node import Node
-from nodes.runtime.plan import NodePlan, Plan, PlanError, SimPlan, convert, suggestion
+from nodes.runtime.plan import NodePlan, Plan, SimPlan
+from nodes.runtime.plan_tables import PlanError, convert, suggestion
 from nodes.runtime.replay_comparison import Line, Outcome, Tolerances, compare, differences
 from nodes.runtime.replay_stream import Stream
 from nodes.wire.codec import decode, encode

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import zmq
 
-from nodes.runtime.plan import Plan, load_plan, save_plan
+from nodes.runtime.plan import Plan, save_plan
+from nodes.runtime.plan_file import load_plan
 from nodes.sim_server import SimServer
 from nodes.wire.codec import decode
 from nodes.wire.domain import domain_folder

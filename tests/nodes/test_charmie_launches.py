@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nodes.runtime.compose import Composition, compose
-from nodes.runtime.plan import Plan, load_plan
+from nodes.runtime.plan import Plan
+from nodes.runtime.plan_file import load_plan
 from nodes.wire.messages import Reference, Twist
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,9 @@ import pytest
 from nodes.controllers.brachiation import Brachiation, BrachiationParams, path_at, torque_at
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
-from nodes.runtime.plan import Plan, PlanError, load_plan
+from nodes.runtime.plan import Plan
+from nodes.runtime.plan_file import load_plan
+from nodes.runtime.plan_tables import PlanError
 from nodes.wire.codec import decode
 from nodes.wire.messages import JointCommand, RobotState, SwingPlan, SwingProgress
 from robots.gibbon.limits import least_torque

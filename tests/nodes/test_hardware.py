@@ -15,7 +15,9 @@ from nodes.hardware import Hardware
 from nodes.hil.plant import Plant
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
-from nodes.runtime.plan import NodePlan, Plan, PlanError, SimPlan, load_plan
+from nodes.runtime.plan import NodePlan, Plan, SimPlan
+from nodes.runtime.plan_file import load_plan
+from nodes.runtime.plan_tables import PlanError
 from nodes.wire.codec import decode
 from nodes.wire.messages import JointCommand, RobotState
 from robots import registry

@@ -13,7 +13,9 @@ from nodes.hil.reading import read_case
 from nodes.hil_compare import HilCompare
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
-from nodes.runtime.plan import NodePlan, Plan, PlanError, SimPlan, load_plan
+from nodes.runtime.plan import NodePlan, Plan, SimPlan
+from nodes.runtime.plan_file import load_plan
+from nodes.runtime.plan_tables import PlanError
 from nodes.wire.messages import Description, JointDescription, Residual, RobotState
 from nodes.wire.recording import read_recording
 

@@ -20,7 +20,8 @@ from nodes.hil.run_notes import run_notes
 from nodes.hil.streams import Stream
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
-from nodes.runtime.plan import NodePlan, Plan, SimPlan, load_plan
+from nodes.runtime.plan import NodePlan, Plan, SimPlan
+from nodes.runtime.plan_file import load_plan
 from nodes.wire.messages import RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from robots import registry

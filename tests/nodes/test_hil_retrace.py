@@ -9,10 +9,11 @@ import pytest
 
 from nodes.hil.predicting import LivePrediction
 from nodes.hil.reading import read_case
-from nodes.hil.report import Compared, Verdict, limits_of
+from nodes.hil.verdict import Compared, Verdict, limits_of
 from nodes.hil_compare import HilCompare
 from nodes.runtime.compose import compose
-from nodes.runtime.plan import Plan, load_plan
+from nodes.runtime.plan import Plan
+from nodes.runtime.plan_file import load_plan
 from nodes.wire.messages import Event, JointCommand, RobotState
 
 ROOT = Path(__file__).resolve().parents[2]

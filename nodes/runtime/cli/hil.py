@@ -72,14 +72,14 @@ def report(
     if missing:
         raise UnavailableError(f"a report draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
     # By name: reports share the look of studies, which stand above the runtime.
-    reports, reading, streams = (
-        importlib.import_module(f"nodes.hil.{name}") for name in ("report", "reading", "streams")
+    reports, verdicts, reading, streams = (
+        importlib.import_module(f"nodes.hil.{name}") for name in ("report", "verdict", "reading", "streams")
     )
     output = Path(f"{recording.stem}_report") if output is None else output
     _refuse_foreign(output, reports.foreign_file(output))
     try:
         case = reading.read_case(recording, second, measured, predicted)
-        compared = reports.Compared(case, _limits(reports, case, limit or []))
+        compared = verdicts.Compared(case, _limits(verdicts, case, limit or []))
     except streams.StreamError as error:
         raise InputError(str(error)) from None
     reports.write(compared, output)
@@ -91,14 +91,14 @@ def report(
     raise typer.Exit(0 if compared.verdict.passed else 1)
 
 
-def _limits(reports: Any, case: Any, texts: list[str]) -> Any:
+def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
     overrides = parse_assignments(texts, "--limit")
-    known = reports.Limits.__struct_fields__
+    known = verdicts.Limits.__struct_fields__
     for name in overrides:
         if name not in known:
             raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{nearest(name, known)}")
     try:
-        return reports.limits_of(case, overrides)
+        return verdicts.limits_of(case, overrides)
     except ValueError as error:
         raise InputError(f"--limit: {error}") from None
 

@@ -74,7 +74,7 @@ def launch(
         raise InputError(f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}")
 
     from nodes.runtime.launch import launch_plan, process_began
-    from nodes.runtime.plan import load_plan
+    from nodes.runtime.plan_file import load_plan
 
     plan = load_plan(file, set_ or [])
     if domain is not None:

@@ -15,7 +15,7 @@ import zmq
 
 from nodes.client import Client, NotLiveError
 from nodes.runtime.cli.terminal import InputError, UnavailableError, nearest
-from nodes.runtime.plan import choices
+from nodes.runtime.plan_tables import choices
 from nodes.wire.bus import Publisher, Subscriber
 from nodes.wire.codec import WireError, encode
 from nodes.wire.domain import ipc_endpoint

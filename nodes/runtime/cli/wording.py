@@ -53,7 +53,7 @@ def show_message(
     """Fields, types and defaults of a message; units in words. As JSON, its JSON Schema."""
     import msgspec
 
-    from nodes.runtime.plan import type_text
+    from nodes.runtime.plan_tables import type_text
     from nodes.wire.messages import Message
 
     known = _messages()

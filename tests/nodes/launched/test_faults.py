@@ -46,7 +46,7 @@ run = "nodes/controllers/gravity_pd.py:GravityPD"
 restart = "on-failure"
 params = { stiffness = [30.0], damping = [2.0] }
 """
-SETTLED_S = 2.0
+STEP_S, SETTLED_S = 2e-3, 2.0
 ROBOT = "rotary_pendulum"
 
 
@@ -181,6 +181,8 @@ def test_a_controller_that_is_killed_takes_over_without_a_jump(ground: Any, unti
     commanded = found["arm_4dof/command"]["timestamp"]
     gap = int(np.diff(commanded).argmax())
     assert commanded[gap] < made_safe[0] < commanded[gap + 1]
-    effort = state["effort"][state["timestamp"] > commanded[gap + 1] - 0.1]
+    late = state["timestamp"] > commanded[gap + 1] - 0.1
+    effort, tick = state["effort"][late], np.rint(state["timestamp"][late] / STEP_S)
     assert np.abs(effort).max() > 1.0  # N m: it carries its weight
-    assert np.abs(np.diff(effort, axis=0)).max() < 0.1  # from the servos that held it to the controller that goes on
+    per_step = np.abs(np.diff(effort, axis=0)) / np.diff(tick)[:, None]  # the recorder of a busy computer may miss some
+    assert per_step.max() < 0.2  # from the servos that held it to the controller that goes on

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nodes.hil.reading import read_case
-from nodes.hil.report import Compared, Verdict, limits_of
+from nodes.hil.verdict import Compared, Verdict, limits_of
 
 ROOT = Path(__file__).resolve().parents[3]
 

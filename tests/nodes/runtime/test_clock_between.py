@@ -11,10 +11,11 @@ import pytest
 
 from nodes.client import Client
 from nodes.hil.reading import read_case
-from nodes.hil.report import Compared, limits_of
+from nodes.hil.verdict import Compared, limits_of
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.node import Context, Node
-from nodes.runtime.plan import NodePlan, Plan, SimPlan, load_plan
+from nodes.runtime.plan import NodePlan, Plan, SimPlan
+from nodes.runtime.plan_file import load_plan
 from nodes.wire.messages import PeerClock, RobotState
 from nodes.wire.recording import read_recording
 

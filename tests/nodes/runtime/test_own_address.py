@@ -9,7 +9,8 @@ import pytest
 from nodes.runtime import own_address
 from nodes.runtime.cli.application import run
 from nodes.runtime.own_address import check_own_address, is_own, own_addresses
-from nodes.runtime.plan import PlanError, load_plan
+from nodes.runtime.plan_file import load_plan
+from nodes.runtime.plan_tables import PlanError
 from nodes.wire import keys
 
 LAUNCH_FILE = Path(__file__).resolve().parents[3] / "launch/hil_controller.toml"

@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from nodes.runtime.loading import load_class
-from nodes.runtime.plan import Plan, PlanError, convert, load_node_class, load_plan, read_plan, save_plan
+from nodes.runtime.plan import Plan, read_plan, save_plan
+from nodes.runtime.plan_file import load_plan
+from nodes.runtime.plan_tables import PlanError, convert
 from sim_core.integrators.steppers import STEPPERS
 
 NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'
@@ -117,7 +119,7 @@ def test_a_plan_survives_being_saved(write: Path) -> None:
     assert plan.name == "plan"
     assert plan.sim.step_s == 1e-3
     assert plan.node("damp").run == "small_nodes.py:Damp"
-    assert load_node_class(plan.node("damp").run, plan.folder).__name__ == "Damp"
+    assert load_class(plan.node("damp").run, plan.folder).__name__ == "Damp"
 
 
 ROTARY = 'robot = "rotary_pendulum"\n'

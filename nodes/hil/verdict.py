@@ -1,0 +1,134 @@
+"""The verdict on a case: what was found, as data, and what the pictures draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from nodes.hil.comparison import Comparison, JointComparison, compare
+from nodes.hil.diagnosis import Diagnosis, Excess, Finding, diagnose
+from nodes.hil.hints import Applied, Explanation, Hints, explain
+from nodes.hil.limits import Limits
+from nodes.hil.model import Efforts, NoModelError, model_of
+from nodes.hil.reading import Case, Source
+from nodes.hil.recorded_clock import ClockNote
+from nodes.hil.streams import Gap
+
+KIND = "armswing hil report"
+
+
+class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two streams: where it was read, and what was missing in it. Seconds of its stamps.
+
+    clock   that stamped it, and how its stamps became simulation time; None where they are that
+    driven  which commands the model had that predicts anew, in words; "" for states as they were recorded
+    """
+
+    file: str
+    topic: str
+    samples: int
+    start_s: float
+    end_s: float
+    period_s: float
+    truncated: bool
+    gaps: list[Gap]
+    notes: list[str]
+    clock: ClockNote | None = None
+    driven: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole report as data; rad, m, s, N m.
+
+    delay_s   common delay of the measurement, taken out of the joints' figures; 0 where none is certain
+    unpaired  instants of the slower stream without a partner
+    left_out  joints that only one of the two has
+    run       what bears on the comparison in how the run went, one line each
+    """
+
+    kind: str = KIND
+    passed: bool
+    findings: list[Finding]
+    exceeded: list[Excess]
+    delay_s: float
+    joints: list[JointComparison]
+    hints: Hints
+    limits: Limits
+    measured: SourceNote
+    predicted: SourceNote
+    paired: int
+    unpaired: int
+    left_out: list[str]
+    run: list[str] = []
+
+
+class Compared:
+    """A case, computed: the verdict and what the pictures draw."""
+
+    def __init__(self, case: Case, limits: Limits) -> None:
+        self.case = case
+        self.comparison: Comparison = compare(case.measured.stream, case.predicted.stream)
+        self.explanation = _explanation(case, self.comparison)
+        sigma = math.hypot(*(each.clock.uncertainty_s for each in (case.measured, case.predicted) if each.clock))
+        found: Diagnosis = diagnose(self.comparison, self.explanation.hints, limits, case.sliding, sigma)
+        self.verdict = Verdict(
+            passed=found.passed,
+            findings=found.findings,
+            exceeded=found.exceeded,
+            delay_s=self.comparison.delay_s,
+            joints=self.comparison.joints,
+            hints=self.explanation.hints,
+            limits=limits,
+            measured=_note(case.measured, self.comparison.measured_gaps),
+            predicted=_note(case.predicted, self.comparison.predicted_gaps),
+            paired=len(self.comparison.pairs.time),
+            unpaired=self.comparison.unpaired,
+            left_out=self.comparison.left_out,
+            run=list(case.run),
+        )
+
+
+def _note(source: Source, found: list[Gap]) -> SourceNote:
+    stream = source.stream
+    told = [] if source.clock is None else [f"{source.topic}: {source.clock.text}"]
+    if source.driven:
+        told.append(f"{source.topic}: by the model with the {source.driven}")
+    return SourceNote(
+        file=source.file,
+        topic=source.topic,
+        samples=len(stream.time),
+        start_s=float(stream.time[0]),
+        end_s=float(stream.time[-1]),
+        period_s=stream.period_s,
+        truncated=source.truncated,
+        gaps=found,
+        notes=[*stream.notes, *told],
+        clock=source.clock,
+        driven=source.driven,
+    )
+
+
+def _explanation(case: Case, comparison: Comparison) -> Explanation:
+    dead = [joint.name for joint in comparison.joints if joint.dead]
+    if dead:
+        return _silent(f"the encoder of {dead[0]} is dead, and the model's efforts need every joint")
+    if not case.robot:
+        return _silent("the predicted recording holds no plan, so its model is not known")
+    predicted = case.predicted.stream
+    applied = Applied(case.hold_s, predicted if case.same_efforts else None, comparison.delay_s)
+    try:
+        return explain(Efforts(model_of(case.robot, case.parameters)), case.measured.stream, applied)
+    except NoModelError as error:
+        return _silent(str(error))
+
+
+def _silent(why: str) -> Explanation:
+    return Explanation(Hints(why_not=why))
+
+
+def limits_of(case: Case, overrides: Mapping[str, Any]) -> Limits:
+    """The launch file's limits with overrides; ValueError names what is wrong."""
+    return msgspec.convert({**case.limits, **overrides}, Limits)

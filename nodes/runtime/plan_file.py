@@ -1,0 +1,131 @@
+"""A launch file and what the command line changes in it, read and checked before any process starts."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nodes.runtime.plan import PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan
+from nodes.runtime.plan_check import check_plan
+from nodes.runtime.plan_tables import PlanError, convert, near_word, suggestion
+
+
+def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
+    """The checked plan of a launch file, with "node.key=value" and "sim.key=value" overrides applied."""
+    file = Path(path)
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PlanError(f"{file}: no such launch file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{file}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{file}: not valid TOML: {error}") from None
+    for override in overrides:
+        _override(document, override, str(file))
+    plan = _plan(document, file)
+    check_plan(plan, file)
+    return plan
+
+
+def project_folder(file: Path) -> Path:
+    """The folder that holds launch/, for a file in launch/ or below it; otherwise the file's own."""
+    for parent in file.resolve().parents:
+        if parent.name == "launch":
+            return parent.parent
+    return file.resolve().parent
+
+
+def _plan(document: dict[str, Any], file: Path) -> Plan:
+    top = {"sim", "nodes", "milestones", "hosts", *PLAIN_KEYS}
+    for key in document:
+        if key not in top:
+            raise PlanError(f"{file}: unknown key {key!r}{suggestion(key, top)}")
+    sim = document.get("sim")
+    if not isinstance(sim, dict):
+        raise PlanError(f'{file}: a table [sim] with robot = "..." is missing')
+    nodes = [
+        convert(table, NodePlan, f"{file}: node {table.get('name', f'number {index}')!r}")
+        for index, table in enumerate(_tables(document, "nodes", file), 1)
+    ]
+    milestones = [
+        convert(table, Milestone, f"{file}: milestone {table.get('name', f'number {index}')!r}")
+        for index, table in enumerate(_tables(document, "milestones", file), 1)
+    ]
+    rest: dict[str, Any] = {key: document[key] for key in ("seed", "domain", "duration_s", "hosts") if key in document}
+    plan = convert(
+        {
+            "name": document.get("name", file.stem),
+            "sim": {"robot": ""},
+            "folder": str(project_folder(file)),
+            **rest,
+        },
+        Plan,
+        str(file),
+    )
+    plan.sim = convert(sim, SimPlan, f"{file}: [sim]")
+    plan.nodes, plan.milestones = nodes, milestones
+    return plan
+
+
+def _tables(document: dict[str, Any], key: str, file: Path) -> list[dict[str, Any]]:
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise PlanError(f"{file}: {key!r} is a list of tables, written [[{key}]]")
+    return tables
+
+
+def _override(document: dict[str, Any], override: str, where: str) -> None:
+    """Apply one "owner.key=value"; a key that no node table has is one of the node's params."""
+    target, equals, text = override.partition("=")
+    owner, dot, key = target.strip().partition(".")
+    if not equals or not owner or (dot and not key):
+        raise PlanError(f"--set {override!r}: write node.key=value, sim.key=value or seed=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string: the shell eats the quotes
+    if not dot:
+        if owner not in PLAIN_KEYS:
+            names = ", ".join(["sim", *(str(table.get("name")) for table in _node_tables(document))])
+            raise PlanError(f"--set {override!r}: write node.key=value; {owner!r} alone is no key; nodes are {names}")
+        document[owner] = value
+        return
+    if owner == "hosts" and isinstance(hosts := document.setdefault("hosts", {}), dict):
+        if hosts and key not in hosts:
+            raise PlanError(f"--set {override!r}: [hosts] has no {key!r}{suggestion(key, hosts)}")
+        hosts[key] = value
+        return
+    table = _owner(document, owner, override, where)
+    if owner == "sim" and (first := key.partition(".")[0]) not in SimPlan.__struct_fields__:
+        hint = near_word(first, SimPlan.__struct_fields__)
+        raise PlanError(
+            f"--set {override!r}: [sim] has no key {first!r}{hint}; one of the robot is sim.parameters.{first}=value"
+        )
+    if owner != "sim" and key not in NodePlan.__struct_fields__ and not key.startswith("params."):
+        key = f"params.{key}"
+    *path, last = key.split(".")
+    for part in path:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise PlanError(f"--set {override!r}: {part!r} is no table")
+    table[last] = value
+
+
+def _owner(document: dict[str, Any], owner: str, override: str, where: str) -> dict[str, Any]:
+    if owner == "sim":
+        table: dict[str, Any] = document.setdefault("sim", {})
+        return table
+    tables = _node_tables(document)
+    for table in tables:
+        if table.get("name") == owner:
+            return table
+    names = ["sim", *(str(table.get("name")) for table in tables)]
+    raise PlanError(f"{where}: --set {override!r}: no node {owner!r}{suggestion(owner, names)}")
+
+
+def _node_tables(document: dict[str, Any]) -> list[dict[str, Any]]:
+    tables = document.get("nodes", [])
+    return [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []

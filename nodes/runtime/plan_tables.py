@@ -1,0 +1,112 @@
+"""Tables of a launch file as structs, and the words for what is wrong with one: the key, and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+
+from sim_core.tables import misfit
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class PlanError(ValueError):
+    """A plan that cannot run; the only argument is one line for a person."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean 'step_ms'?" or, when nothing is near, the list of what there is."""
+    names = sorted(known)
+    return near_word(word, names) or f"; known are {', '.join(names)}"
+
+
+def near_word(word: str, known: Sequence[str]) -> str:
+    """ "; did you mean 'step_ms'?" or, when nothing is near, nothing."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
+    """`value` as a `kind` struct; PlanError names `where`, the key and the nearest known key.
+
+    Numbers are finite, except in a field whose default is not; a table of anything is checked where it is used.
+    """
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    value = worded(value, kind)
+    for key, item in value.items():
+        if key not in fields:
+            raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
+        if not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
+            raise PlanError(f"{where}: key {key!r}: {item} is not finite")
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        text, _, key = str(error).partition(" - at `$")
+        key = key.rstrip("`").lstrip(".")
+        field, part = _key_and_rest(key)
+        allowed = choices(fields[field].type) if field in fields else []
+        if allowed and not part:
+            text = f"{value[field]!r} is none of {', '.join(allowed)}{near_word(str(value[field]), allowed)}"
+        elif line := misfit(value, kind):
+            found, _, rest = line.partition(" is ")
+            raise PlanError(f"{where}: key {found!r} is {rest}" if rest else f"{where}: {line}") from None
+        raise PlanError(f"{where}: {f'key {key!r}: ' if key else ''}{text}") from None
+
+
+def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The values with TOML's nan and inf as the words that they are where `kind` asks for a word."""
+    words = {field.encode_name for field in msgspec.structs.fields(kind) if field.type is str}
+    return {
+        key: str(item) if key in words and isinstance(item, float) and not math.isfinite(item) else item
+        for key, item in value.items()
+    }
+
+
+def _key_and_rest(path: str) -> tuple[str, str]:
+    """ "modes[0]" as ("modes", "[0]"), "mode" as ("mode", "")."""
+    key = re.split(r"[.\[]", path, maxsplit=1)[0]
+    return key, path[len(key) :]
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether every number in a value as TOML and JSON know them is finite."""
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def choices(kind: Any) -> list[str]:
+    """The values of a Literal or an enumeration, also of one that may be None or in a list; none for any other type."""
+    if get_origin(kind) is Literal:
+        return [str(choice) for choice in get_args(kind)]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return [str(member.value) for member in kind]
+    return [choice for part in get_args(kind) for choice in choices(part)]
+
+
+def type_text(kind: Any) -> str:
+    """A type as a person would write it: "number", "realtime | fast | lockstep", "list of number"."""
+    if words := choices(kind):
+        return " | ".join(words)
+    name = getattr(kind, "__name__", str(kind))
+    inner = [part for part in get_args(kind) if part is not type(None)]
+    if name == "dict" or not inner:
+        return {"float": "number", "int": "whole number", "str": "text", "bool": "true | false", "dict": "table"}.get(
+            name, name
+        )
+    if name == "list":
+        return f"list of {type_text(inner[0])}"
+    return " or ".join(dict.fromkeys(map(type_text, inner)))
+
+
+def positive(value: float | None) -> bool:
+    """Whether a number is finite and above zero; None (not asked for) is."""
+    return value is None or (math.isfinite(value) and value > 0)
