@@ -9,6 +9,7 @@ on a beam of the same numbers, started in the same shape.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import itertools
 import json
@@ -145,9 +146,7 @@ def measure() -> dict[str, Any]:
         sim.step(10)
     costs: dict[str, list[float]] = {name: [] for name in sims}
     contact: dict[str, float] = {}
-    exu = None
-    if importlib.util.find_spec("exudyn"):
-        import exudyn as exu
+    exu: Any = importlib.import_module("exudyn") if importlib.util.find_spec("exudyn") else None
     peer = "Exudyn, sliding joint on 50 ANCF cables"
     for repeat in range(REPEATS):
         for name, sim in sims.items():

@@ -79,7 +79,7 @@ class NativeLoop:
         outputs = [np.zeros(system.n_q), np.zeros(1)]
         inputs = [pointer_table([t, *arguments, p]) for arguments in rows]
         self._keep = rows, t, p, outputs, inputs
-        self._address = (system.addresses | system.configurations[0].addresses)[name]
+        self._address = system.addresses[name]
         self._tables = np.array([table.ctypes.data for table in inputs])
         self._outputs = pointer_table(outputs)
         self._run(STATES)

@@ -203,7 +203,7 @@ def stream_echo(folder: Path) -> None:
 
 
 def _streams(folder: Path, publish: str, subscribe: str) -> tuple[Any, Any]:
-    context = zmq.Context.instance()
+    context: Any = zmq.Context.instance()
     out, back = context.socket(zmq.PUB), context.socket(zmq.SUB)
     back.setsockopt(zmq.SUBSCRIBE, b"")
     out.bind(f"ipc://{folder}/{publish}")
@@ -213,7 +213,7 @@ def _streams(folder: Path, publish: str, subscribe: str) -> tuple[Any, Any]:
 
 def turn_ping(folder: Path) -> float:
     """DEALER/ROUTER ping-pong: round trips per second."""
-    socket = zmq.Context.instance().socket(zmq.DEALER)
+    socket: Any = zmq.Context.instance().socket(zmq.DEALER)
     socket.connect(f"ipc://{folder}/turns")
     state = sample_state()
 
@@ -232,7 +232,7 @@ def turn_ping(folder: Path) -> float:
 
 def turn_echo(folder: Path) -> None:
     """Answer each turn with a command."""
-    socket = zmq.Context.instance().socket(zmq.ROUTER)
+    socket: Any = zmq.Context.instance().socket(zmq.ROUTER)
     socket.bind(f"ipc://{folder}/turns")
     while True:
         route, head, _, payload = socket.recv_multipart()

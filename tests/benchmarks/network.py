@@ -80,7 +80,7 @@ def bare(hosts: Any, with_keys: bool) -> list[float]:
 
 def sockets(publish: str, subscribe: str, other: str, with_keys: bool) -> tuple[Any, Any]:
     """A bound PUB and a SUB connected to the other host's, by CURVE with the key of host `other`."""
-    context = zmq.Context.instance()
+    context: Any = zmq.Context.instance()
     out, back = context.socket(zmq.PUB), context.socket(zmq.SUB)
     if with_keys:
         keys.be_server(out)
@@ -96,7 +96,7 @@ def ping(desk: str, robot: str, with_keys: bool) -> list[float]:
     out, back = sockets(f"{desk}:{PORTS[0]}", f"{robot}:{PORTS[1]}", "robot", with_keys)
     numbers = [0.123456789, -1.987654321]
     tip = {"tip_x": 0.0847467, "tip_y": 0.0176927, "tip_z": -0.1279490}
-    joints = {"position": numbers, "velocity": numbers, "effort": numbers}
+    joints: dict[str, Any] = {"position": numbers, "velocity": numbers, "effort": numbers}
     state = RobotState(name=["arm", "pendulum"], **joints, energy=0.0123, outputs=tip)
     while not back.poll(10):
         out.send_multipart([STATE.encode(), encode(state)])
