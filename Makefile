@@ -8,7 +8,7 @@ BIN := .venv/bin
 RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
 
-.PHONY: demo picture test check fuzz bench install clean
+.PHONY: demo picture test check fuzz aarch64 bench install clean
 
 demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/gibbon_cable.toml --duration $(DURATION)
@@ -38,6 +38,9 @@ check: $(INSTALLED)               # formatting, lint, types, import contracts
 fuzz: $(INSTALLED)                # a million mutated frames at every kind of socket, SEED=1
 	$(BIN)/python tests/fuzz/sockets.py --mutations 1000000 --seed $(or $(SEED),1)
 
+aarch64: $(INSTALLED)             # armswing on the robot's processor, emulated: fetches 200 MB into build/ once
+	$(BIN)/pytest -v -p no:pytest-qt tests/aarch64/robots_computer.py
+
 bench: $(INSTALLED)               # ours beside the peers that are installed; writes bench.json
 	$(BIN)/python tests/benchmarks/run.py --json bench.json
 
@@ -50,6 +53,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 clean:                            # everything that make and the tools have made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
 	rm -f demo.png $(RECORDINGS) *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
