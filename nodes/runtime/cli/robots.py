@@ -126,6 +126,8 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
 
     if output is None:
         raise InputError(f"--format {form} writes several files; name their folder with --output")
+    if output.exists() and not output.is_dir():
+        raise InputError(f"--output {output}: that is a file, and --format {form} writes into a folder; name another")
     try:
         with working(f"deriving the equations of {mechanism.name!r} and writing its kernels, a few seconds"):
             files = export_files(mechanism, form, target)
@@ -251,7 +253,7 @@ def _print(robot: dict[str, Any]) -> None:
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in robot["tunables"].items()])
     fixed = {key: value for key, value in robot["parameters"].items() if key not in robot["choices"]}
     if fixed:
-        say("\nnumbers of the description")
+        say("\nnumbers of the description, in m, kg, s, N and rad")
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
 
 
