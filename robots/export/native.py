@@ -143,8 +143,8 @@ COMMENTS = {
     "   q: origin and axes of each, seen from the world.",
 }
 WITH_ROWS = {
-    "inverse_dynamics": "\n   Of the tree alone: its loops do not act. What the actuators give is tau + J' lam, with the Jacobian J\n"
-    "   of the loops' rows and their multipliers lam.",
+    "inverse_dynamics": "\n   Of the tree alone: its loops do not act. What the actuators give is tau + J' lam,"
+    "\n   with J the Jacobian of the loops' rows and lam their multipliers.",
     "forward_dynamics": "\n   lam [N_ROWS]: the multipliers of the constraints' rows.",
 }
 

@@ -54,7 +54,7 @@ def _row(name: str) -> tuple[str, str, str, str, str]:
 
 
 BEAM = ("name", "length", "elements", "modes", "bending_stiffness", "mass_per_length", "tension", "supports")
-SPRING = ("stiffness", "rest_length", "damping")
+SPRING = ("stiffness", "rest_length", "damping", "pretension")
 
 
 @app.command("show", epilog="Example: armswing robot show rotary_pendulum")
@@ -235,11 +235,11 @@ def _print(robot: dict[str, Any]) -> None:
     if robot["springs"]:
         say("\nsprings")
         say_table(
-            ("  name", "from", "to", "stiffness", "rest length", "damping"),
+            ("  name", "from", "to", "stiffness", "rest length", "damping", "pretension"),
             [
-                (f"  {s['name']}", s["from"], s["to"], f"{k:g} N/m", f"{rest:g} m", f"{damping:g} N s/m")
+                (f"  {s['name']}", s["from"], s["to"], f"{k:g} N/m", f"{rest:g} m", f"{damping:g} N s/m", f"{pull:g} N")
                 for s in robot["springs"]
-                for k, rest, damping in [[s[key] for key in SPRING]]
+                for k, rest, damping, pull in [[s[key] for key in SPRING]]
             ],
         )
     _print_beams(robot)
