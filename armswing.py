@@ -32,6 +32,11 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
+def __dir__() -> list[str]:
+    """What completion shows: the public names."""
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"armswing has no {name!r}; it has {', '.join(__all__)}")

@@ -220,8 +220,9 @@ class Actuator:
 class Spring:
     """A linear spring and damper on the line between a point of a and a point of b (bodies or ground).
 
-    `stiffness` N/m, `rest_length` m, `damping` N s/m. With l their distance it pulls with k (l - l0) + c dl/dt and
-    stores k (l - l0)^2 / 2. Where the points meet the line has no direction: they may only with l0 and c zero.
+    `stiffness` N/m, `rest_length` m, `damping` N s/m, `pretension` N. With l their distance it pulls with
+    F0 + k (l - l0) + c dl/dt and stores F0 l + k (l - l0)^2 / 2. Where the points meet the line has no direction: they
+    may only with F0, l0 and c zero.
     """
 
     name: str
@@ -232,6 +233,7 @@ class Spring:
     stiffness: Number
     rest_length: Number = 0.0
     damping: Number = 0.0
+    pretension: Number = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

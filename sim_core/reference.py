@@ -347,7 +347,8 @@ def _spring_force(spring: Spring, axes: list[dict[str, MovingFrame]], along: dic
     apart = _gap(spring, along)
     length = np.linalg.norm(apart.x)
     line = apart.x / length
-    pull = _number(spring.stiffness) * (length - _number(spring.rest_length)) + _number(spring.damping) * line @ apart.d
+    pull = _number(spring.pretension) + _number(spring.stiffness) * (length - _number(spring.rest_length))
+    pull += _number(spring.damping) * line @ apart.d
     return np.array([-pull * line @ _gap(spring, frames).d for frames in axes])
 
 

@@ -43,7 +43,7 @@ def validate(mechanism: Mechanism) -> None:
     for joint in mechanism.joints:
         _check_joint(joint, f"{owner}: joint {joint.name!r}")
     for spring in mechanism.springs:
-        _check_not_negative(spring, ("stiffness", "rest_length"), f"{owner}: spring {spring.name!r}")
+        _check_not_negative(spring, ("stiffness", "rest_length", "pretension"), f"{owner}: spring {spring.name!r}")
     _check_inert(mechanism, owner)
     for actuator in mechanism.actuators:
         _check_actuator(actuator, f"{owner}: actuator {actuator.name!r}")

@@ -163,3 +163,10 @@ def test_a_skip_that_no_list_allows_fails_the_check(tmp_path: Path) -> None:
     assert check("tests.a.test_b[x]: the peer has no wheel here\n").returncode == 0
     assert check("tests.a.*: the peer has no wheel here\n").returncode == 0
     assert check("tests.a.test_b[x]\n").returncode == 2
+
+
+def test_completion_shows_the_public_names_alone() -> None:
+    import armswing
+
+    assert dir(armswing) == armswing.__all__
+    assert {"Node", "Simulation", "inverse_dynamics"} <= set(dir(armswing))

@@ -178,8 +178,8 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.energy is not None:
             # A controller puts energy in, so the change says what happened, not how exact it was.
             drift = self.energy_drift
-            change = f", at most {drift:.3e} J away from the start" if drift is not None else ""
-            yield "energy", f"{self.energy:.6f} J{change}"
+            change = f", at most {drift:.4g} J away from the start" if drift is not None else ""
+            yield "energy", f"{self.energy:.7g} J{change}"
         if self.beyond_limits:
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
         if self.configuration:

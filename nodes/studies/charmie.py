@@ -98,14 +98,14 @@ def sections() -> tuple[Section, ...]:
         Section(
             "robot",
             "The 40 bodies",
-            "Boxes around every body from the point clouds: main chains black, linear actuators red, springs and the "
-            "balancing mechanism green, counterpart fingers pink. The dot is the hand of the left arm.",
+            "Boxes around every body, from the point clouds: main chains black, linear actuators orange, springs and "
+            "balancing mechanism green, counterpart fingers pink. The blue dot is the hand of the left arm.",
             (
                 Plot(
                     "poses",
                     "The validation motion at its start, at 1.3 s (as in figure 11b) and at its end.",
                     figures.poses,
-                    size=(12.5, 4.8),
+                    size=(12.5, 4.4),
                 ),
             ),
         ),
@@ -176,7 +176,7 @@ def springs_section() -> Section:
         "The balancing springs",
         "Stiffness and pretension of the springs that ask least of the actuators (RMS force) while the robot squats "
         "and leans; where they are fixed stays as it is. Actuator forces are linear in both numbers, so that the "
-        "optimum within the bounds is exact.",
+        "optimum within the bounds (0 to 20 kN/m, 0 to 500 N) is exact. A number that a bound holds is named.",
         (
             Plot(
                 "springs",
@@ -201,8 +201,8 @@ TIMES = {
     "model": Column("model"),
     "bodies": Column("bodies"),
     "way": Column("way"),
-    "kinematics_s": Column("kinematics alone (s)"),
-    "with_dynamics_s": Column("with dynamics (s)"),
+    "kinematics_s": Column("kinematics alone (ms)", 1e3),
+    "with_dynamics_s": Column("with dynamics (ms)", 1e3),
     "saved_without_dynamics": Column("saved without dynamics (%)", 100.0),
 }
 LOADS = {
@@ -221,6 +221,7 @@ SPRINGS = {
     "state": Column("numbers"),
     "stiffness_N_per_m": Column("stiffness (N/m)"),
     "pretension_N": Column("pretension (N)"),
+    "at_its_bound": Column("held by a bound"),
     "actuator": Column("actuator beside it"),
     "actuator_rms_N": Column("RMS force of the actuator (N)"),
 }
@@ -260,6 +261,7 @@ def springs_rows(results: Results) -> list[dict[str, Any]]:
             "state": state,
             "stiffness_N_per_m": spring.stiffness,
             "pretension_N": spring.pretension,
+            "at_its_bound": ", ".join(tuned.at_bound) if state == "after" else "",
             "actuator": tuned.actuator,
             "actuator_rms_N": rms,
         }

@@ -15,12 +15,12 @@ from robots.charmie.actuator_loads import Efforts
 from robots.charmie.spring_study import SpringStudy
 
 AXES = ("x", "y", "z")
-COLORS = (BLUE, VERMILION, GREEN)
 DOTS = 40
+TICKS = (-0.6, 0.0, 0.6)  # m; nearer to each other their labels overlap
 
 
 def poses(results: Any, figure: Any) -> None:
-    """All bodies at some moments: main chains filled in grey, auxiliary ones in colour."""
+    """All bodies at some moments: main chains black, auxiliary ones in colour."""
     found = results.parts["clouds"]
     for place, (t, clouds) in enumerate(found.items()):
         axis = figure.add_subplot(1, len(found), place + 1, projection="3d")
@@ -29,10 +29,13 @@ def poses(results: Any, figure: Any) -> None:
             for one, other in _edges(cloud.shape):
                 axis.plot(*zip(one, other, strict=True), color=color, lw=width)
         claw = clouds["link_12a"].C
-        axis.plot(*claw[:, None], "o", color=VERMILION, ms=4)
+        axis.plot(*claw[:, None], "o", color=BLUE, ms=6, zorder=9)
         axis.set(xlim=(-0.75, 0.75), ylim=(-0.75, 0.75), zlim=(0, 1.5), title=f"t = {t:g} s")
         axis.set(xlabel="x (m)", ylabel="y (m)", zlabel="z (m)")
-        axis.set_box_aspect((1, 1, 1), zoom=0.86)
+        axis.set_xticks(TICKS)
+        axis.set_yticks(TICKS)
+        axis.computed_zorder = False
+        axis.set_box_aspect((1, 1, 1), zoom=1.05)
         axis.view_init(elev=18, azim=122)
 
 
@@ -72,7 +75,7 @@ def floor(results: Any, figure: Any) -> None:
 def _compared(figure: Any, t: np.ndarray, ours: np.ndarray, others: dict[str, np.ndarray], unit: str) -> None:
     axes = figure.subplots(1, 3, sharex=True)
     for column, axis in enumerate(axes):
-        axis.plot(t, ours[:, column], color=COLORS[column], lw=2.2, label="this program")
+        axis.plot(t, ours[:, column], color=BLUE, lw=2.2, label="this program")
         for marker, (name, other) in zip(("o", "x", "+"), others.items(), strict=False):
             there = np.flatnonzero(np.isfinite(other[:, column]))
             step = max(1, len(there) // DOTS)

@@ -147,7 +147,7 @@ def closures(p: Parameters) -> tuple[Slider, ...]:
 
 
 def springs(p: Parameters) -> tuple[Spring, ...]:
-    """5s, and 4slb and 4srb from the bars to link 3; their pretension is part of the rest length."""
+    """5s, and 4slb and 4srb from the bars to link 3; with the law of `loads.tension`."""
     tilt = p.tilt_spring
     found = [
         Spring(
@@ -157,7 +157,8 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
             body_b="link_5",
             point_b=tilt.body_point,
             stiffness=tilt.stiffness,
-            rest_length=tilt.rest_length,
+            rest_length=tilt.free_length,
+            pretension=tilt.pretension,
         )
     ]
     for half, side in HALVES.items():
@@ -169,7 +170,8 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
                 body_b="link_3",
                 point_b=mirrored(p.balance.spring_anchor, side),
                 stiffness=p.balance.spring.stiffness,
-                rest_length=p.balance.spring.rest_length,
+                rest_length=p.balance.spring.free_length,
+                pretension=p.balance.spring.pretension,
             )
         )
     return tuple(found)

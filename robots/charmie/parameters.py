@@ -175,11 +175,6 @@ class ExtensionSpring(_Table, frozen=True):
     free_length: Positive
     pretension: NotNegative
 
-    @property
-    def rest_length(self) -> float:
-        """The length, m, at which the line of its force passes zero; it may be negative."""
-        return self.free_length - self.pretension / self.stiffness if self.stiffness else 0.0
-
 
 class TiltSpring(ExtensionSpring, frozen=True):
     """Spring 5s with its points on links 4 and 5."""

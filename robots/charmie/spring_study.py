@@ -23,7 +23,10 @@ ACTUATORS = {"balance": "lift_rod", "tilt_spring": "tilt_rod"}
 
 @dataclass(frozen=True)
 class Tuned:
-    """A spring before and after, and the RMS force of the actuator it relieves, N."""
+    """A spring before and after, and the RMS force of the actuator it relieves, N.
+
+    at_bound  its numbers that a bound holds: beyond it they would ask less of the actuator
+    """
 
     spring: str
     actuator: str
@@ -31,6 +34,7 @@ class Tuned:
     after: ExtensionSpring
     rms_before: float
     rms_after: float
+    at_bound: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -64,17 +68,23 @@ def tune_springs(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed],
         return efforts_over(trial, mechanism, instants, times).of(actuator)
 
     best, before = p, efforts_over(p, mechanism, instants, times)
+    bound: dict[str, tuple[str, ...]] = {}
     for name, actuator in ACTUATORS.items():
         bare = forces(with_spring(p, name, 0.0, 0.0), actuator)
         columns = [forces(with_spring(p, name, *unit), actuator) - bare for unit in ((1e3, 0.0), (0.0, 1.0))]
         found: Any = lsq_linear(
-            np.stack(columns, axis=1), -bare, bounds=([0, 0], [MOST_STIFFNESS / 1e3, MOST_PRETENSION])
+            np.stack(columns, axis=1),
+            -bare,
+            bounds=([0, 0], [MOST_STIFFNESS / 1e3, MOST_PRETENSION]),
+            method="bvls",  # an active set: what ends at a bound is at it
         )
         best = with_spring(best, name, 1e3 * float(found.x[0]), float(found.x[1]))
+        bound[name] = tuple(np.array(["stiffness", "pretension"])[found.active_mask != 0].tolist())
     after = efforts_over(best, mechanism, instants, times)
     tuned = tuple(
-        Tuned(name, actuator, spring_of(p, name), spring_of(best, name), _rms(before, actuator), _rms(after, actuator))
+        Tuned(name, actuator, spring_of(p, name), spring_of(best, name), *rms, bound[name])
         for name, actuator in ACTUATORS.items()
+        for rms in [(_rms(before, actuator), _rms(after, actuator))]
     )
     return SpringStudy(best, tuned, before, after)
 

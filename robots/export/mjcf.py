@@ -242,9 +242,16 @@ def _add_line(root: Element, name: str, ends: Sequence[str]) -> Element:
 def _add_springs(root: Element, elements: dict[str, Element], mechanism: Mechanism) -> None:
     for spring in mechanism.springs:
         line = _add_line(root, spring.name, _add_sites(elements, spring))
-        line.set("springlength", numbers([value(spring.rest_length)]))
+        length = _zero_length(spring)
+        line.set("springlength", numbers([value(spring.rest_length) if length is None else length]))
         line.set("stiffness", numbers([value(spring.stiffness)]))
         line.set("damping", numbers([value(spring.damping)]))
+
+
+def _zero_length(spring: Spring) -> float | None:
+    """The length, m, at which a spring with pretension stops pulling; None where it never does: MuJoCo has no such."""
+    stiffness, pull, length = value(spring.stiffness), value(spring.pretension), value(spring.rest_length)
+    return length if pull == 0.0 else length - pull / stiffness if pull <= stiffness * length else None
 
 
 def _add_equalities(
@@ -271,10 +278,11 @@ def _add_equalities(
 
 
 def _add_actuators(root: Element, mechanism: Mechanism) -> None:
-    """Motors, with their limits; a constant load is a motor that listens to nobody."""
+    """Motors, with their limits; a constant load or pull is a motor that listens to nobody."""
+    pulls = [spring for spring in mechanism.springs if _zero_length(spring) is None]
     loads = [joint for joint in mechanism.joints if value(joint.load) != 0.0]
     motors = [actuator for actuator in mechanism.actuators if actuator.joint]  # a switch drives nothing
-    if not motors and not loads:
+    if not motors and not loads and not pulls:
         return
     section = SubElement(root, "actuator")
     for actuator in motors:
@@ -282,10 +290,13 @@ def _add_actuators(root: Element, mechanism: Mechanism) -> None:
         if actuator.effort_limit is not None:
             motor.set("ctrllimited", "true")
             motor.set("ctrlrange", numbers([-actuator.effort_limit, actuator.effort_limit]))
-    for joint in loads:
-        general = SubElement(section, "general", name=f"{joint.name}.load", joint=_acted_on(joint), gainprm="0.0")
+    constant: list[tuple[str, dict[str, str], float]]
+    constant = [(f"{joint.name}.load", {"joint": _acted_on(joint)}, value(joint.load)) for joint in loads]
+    constant += [(f"{spring.name}.pull", {"tendon": spring.name}, -value(spring.pretension)) for spring in pulls]
+    for name, on, effort in constant:
+        general = SubElement(section, "general", {"name": name, **on, "gainprm": "0.0"})
         general.set("biastype", "affine")
-        general.set("biasprm", numbers([value(joint.load), 0.0, 0.0]))
+        general.set("biasprm", numbers([effort, 0.0, 0.0]))
 
 
 def _acted_on(joint: Joint) -> str:

@@ -142,7 +142,11 @@ COMMENTS = {
     "forward_kinematics": "positions [N_BODIES][3], m, and rotations [N_BODIES][3][3], row by row, of the bodies at\n"
     "   q: origin and axes of each, seen from the world.",
 }
-WITH_ROWS = "\n   lam [N_ROWS]: the multipliers of the constraints' rows."
+WITH_ROWS = {
+    "inverse_dynamics": "\n   Of the tree alone: its loops do not act. What the actuators give is tau + J' lam,"
+    "\n   with J the Jacobian of the loops' rows and lam their multipliers.",
+    "forward_dynamics": "\n   lam [N_ROWS]: the multipliers of the constraints' rows.",
+}
 
 
 def header(interface: Interface) -> str:
@@ -158,7 +162,7 @@ def header(interface: Interface) -> str:
     lines += [f"    {N}_{identifier(name).upper()} = {k}," for k, name in enumerate(interface.coordinates)]
     lines += ["};", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
     for name, signature in interface.signatures.items():
-        rows = WITH_ROWS if name == "forward_dynamics" and interface.n_rows else ""
+        rows = WITH_ROWS.get(name, "") if interface.n_rows else ""
         lines += [f"/* {COMMENTS[name]}{rows} */", f"{signature.prototype()};", ""]
     return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 

@@ -76,7 +76,7 @@ def _without_mass(branches: Sequence[Branch]) -> Iterator[str]:
     links += [branch.body.name for branch in branches if branch.motions and is_massless(branch.body)]
     if links:
         names = ", ".join(map(repr, links))
-        yield f"moving links without mass: {names}; pinocchio takes them, MuJoCo does not; for it use --format mjcf"
+        yield f"moving links without mass: {names}; pinocchio takes them, MuJoCo does not; for it take the format mjcf"
 
 
 def _unsaid(mechanism: Mechanism) -> Iterator[str]:

@@ -13,11 +13,12 @@ def _gap(spring: Spring, frames: Frames) -> ca.SX:
 
 
 def _stored(spring: Spring, frames: Frames, symbols: Symbols) -> ca.SX:
-    """k (l - l0)^2 / 2, J; without a rest length k l^2 / 2, which is smooth where the ends meet."""
+    """F0 l + k (l - l0)^2 / 2, J; without F0 and l0 k l^2 / 2, which is smooth where the ends meet."""
     gap, k = _gap(spring, frames), symbols.number(spring.stiffness)
-    if spring.rest_length == 0.0:
+    if spring.rest_length == 0.0 and spring.pretension == 0.0:
         return 0.5 * k * ca.dot(gap, gap)
-    return 0.5 * k * (ca.norm_2(gap) - symbols.number(spring.rest_length)) ** 2
+    length = ca.norm_2(gap)
+    return symbols.number(spring.pretension) * length + 0.5 * k * (length - symbols.number(spring.rest_length)) ** 2
 
 
 def spring_energy(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:

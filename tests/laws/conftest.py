@@ -220,6 +220,7 @@ def sprung_pendulum() -> Mechanism:
                 point_b=(1.5, 0.2, 0.0),
                 stiffness=40.0,
                 rest_length=0.3,
+                pretension=Tunable("pretension", 6.0),
             ),
         ),
         outputs=(JointOutput(name="pin", joint="pin"),),

@@ -113,3 +113,18 @@ def test_what_an_exported_robot_lacks_is_said_line_by_line(capsys: pytest.Captur
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "gravity is 0.0 -9.81 0.0 m/s^2; URDF cannot say it, give it to the reader"
     assert [line.split()[1] for line in lines[1:]] == ["'bar_1'", "'bar_2'", "'bar_3'"]
+
+
+def test_kernels_are_not_written_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "arm.c").write_text("mine")
+    assert run(["robot", "export", "arm_2dof", "--format", "c", "--output", "arm.c"]) == 2
+    refused = capsys.readouterr().err
+    assert "--output arm.c: that is a file, and --format c writes into a folder" in refused
+    assert (tmp_path / "arm.c").read_text() == "mine"
+
+
+@pytest.mark.parametrize("group", ["", "robot"])
+def test_a_command_that_is_left_out_is_asked_for(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(group.split()) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last == f"armswing: which command?; see '{' '.join(['armswing', *group.split()])} --help'"

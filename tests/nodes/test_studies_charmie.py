@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.studies import charmie, crew, report, tables
+from nodes.studies import charmie, charmie_figures, crew, report, tables
 from nodes.studies.charmie_runs import MODELS, NUMPY
 from nodes.studies.study import Results, Study
 from robots.charmie.actuator_loads import efforts_over, load_report, posed
@@ -138,6 +138,29 @@ def test_no_spring_nearby_asks_less_of_its_actuator_than_the_tuned_one() -> None
     assert study.tuned[0].rms_after < 0.5 * study.tuned[0].rms_before
 
 
+def test_a_number_that_a_bound_holds_is_at_it_exactly_and_named() -> None:
+    times = np.linspace(0.0, 6.0, 61)
+    balance, tilt = tune_springs(P, TREE, posed(TREE, squat_and_lean(P, NAMES), times), times).tuned
+    assert (tilt.at_bound, tilt.after.pretension) == (("pretension",), 0.0)
+    assert balance.at_bound == ()
+    assert min(balance.after.stiffness, balance.after.pretension) > 1.0
+
+
+def test_a_curve_of_this_program_looks_on_every_axis_as_the_legend_has_it(
+    carried_out: tuple[Study, Results],
+) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    charmie_figures.claw(carried_out[1], figure)
+    (legend,) = figure.legends
+    shown = {text.get_text(): handle for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True)}
+    assert len(figure.axes) == 3
+    for axis in figure.axes:
+        for curve in axis.get_lines():
+            assert curve.get_color() == shown[str(curve.get_label())].get_color()
+
+
 def test_times_are_of_every_model_and_way(carried_out: tuple[Study, Results]) -> None:
     _, results = carried_out
     rows = charmie.table5(results)
@@ -167,7 +190,13 @@ def test_the_folder_holds_what_it_says_and_every_link_on_the_page_leads_somewher
         as_json = json.loads((folder / f"tables/{name}.json").read_text())
         assert len(as_csv) == len(as_json) > 0
     headings = set(re.findall(r"<th[^>]*>([^<]*)</th>", page))
-    assert {"largest, of the limit (%)", "largest power (W)", "with dynamics (s)", "pretension (N)"} <= headings
+    assert {
+        "largest, of the limit (%)",
+        "largest power (W)",
+        "with dynamics (ms)",
+        "held by a bound",
+        "pretension (N)",
+    } <= headings
     assert not [heading for heading in headings if "_" in heading]
 
 

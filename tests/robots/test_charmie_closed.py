@@ -12,6 +12,7 @@ from robots.charmie import closed, geometry
 from robots.charmie.loads import charmie_loads
 from robots.charmie.mechanism import with_loops
 from robots.charmie.parameters import Parameters, read_parameters
+from robots.charmie.spring_study import with_spring
 from robots.registry import build
 from sim_core.errors import InvalidRequest
 from sim_core.inverse import inverse_dynamics
@@ -151,10 +152,17 @@ def test_multipliers_and_efforts_are_those_of_the_inverse_dynamics_of_the_same_m
         sim.step()
 
 
-def test_with_light_bodies_in_the_loops_the_simulated_forces_are_those_of_the_paper() -> None:
-    """Multipliers at the rods' ends beside eqs. 35 to 43, for the accelerations that the simulation has."""
+@pytest.mark.parametrize("spring", [None, (80.0, 180.0), (0.0, 180.0)], ids=["as it is", "soft", "a constant pull"])
+def test_with_light_bodies_in_the_loops_the_simulated_forces_are_those_of_the_paper(
+    spring: tuple[float, float] | None,
+) -> None:
+    """Multipliers at the rods' ends beside eqs. 35 to 43, for the accelerations that the simulation has.
+
+    spring  stiffness and pretension of the balancing springs
+    """
     parts = {name: 1e-4 * value for name, value in msgspec.to_builtins(P.auxiliary).items() if name != "width"}
     p = msgspec.structs.replace(P, auxiliary=msgspec.structs.replace(P.auxiliary, **parts))
+    p = with_spring(p, "balance", *spring) if spring else p
     system = assemble(with_loops(TREE, p))
     servo, sim = Servo(p, system), Simulation(system, step_s=STEP)
     rows = {
@@ -166,7 +174,7 @@ def test_with_light_bodies_in_the_loops_the_simulated_forces_are_those_of_the_pa
         sim.set_effort(servo.effort(servo.required(*wanted)[0], wanted, state.q, state.v))
         if tick % 200 == 199:
             a, lam, _ = system.acceleration(sim.time, state.q, state.v, sim.state.u)
-            ours = charmie_loads(P, TREE, state.q[:N], state.v[:N], a[:N])
+            ours = charmie_loads(p, TREE, state.q[:N], state.v[:N], a[:N])
             effort = dict(zip((actuator.name for actuator in system.mechanism.actuators), sim.state.u, strict=True))
             for name in ("lift", "tilt"):
                 push = np.linalg.norm(lam[rows[f"{name}_rod"]])

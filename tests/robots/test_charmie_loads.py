@@ -91,7 +91,8 @@ def test_actuator_forces_are_those_of_virtual_work(tree: System) -> None:
         lengths = [(np.linalg.norm(at["anchor"] - at["B4slb"]), spring) for at, spring in ends]
         base, body = spring_5s(P, tilt)
         lengths.append((np.linalg.norm(body - base), P.tilt_spring))
-        return float(sum(s.stiffness * (length - s.rest_length) ** 2 / 2 for length, s in lengths))
+        stretched = [(length, length - spring.free_length, spring) for length, spring in lengths]
+        return float(sum(s.pretension * length + s.stiffness * more**2 / 2 for length, more, s in stretched))
 
     h = 1e-6
     for q, v, a in states():

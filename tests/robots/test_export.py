@@ -172,7 +172,8 @@ def test_the_start_is_in_mujocos_order(random_tree: Callable[[int], Mechanism]) 
     assert model.key("start").qvel[at].tolist() == list(system.mechanism.initial_v)
 
 
-def test_springs_pull_in_mujoco_and_are_named_as_missing_in_urdf() -> None:
+@pytest.mark.parametrize("pretension", [0.0, 6.0, 40.0], ids=["none", "less than k l0", "more than k l0"])
+def test_springs_pull_in_mujoco_and_are_named_as_missing_in_urdf(pretension: float) -> None:
     mujoco = pytest.importorskip("mujoco")
     pull = Spring(
         name="pull",
@@ -183,6 +184,7 @@ def test_springs_pull_in_mujoco_and_are_named_as_missing_in_urdf() -> None:
         stiffness=90.0,
         rest_length=0.1,
         damping=3.0,
+        pretension=pretension,
     )
     loaded = dataclasses.replace(arm().joints[1], load=1.5)
     sprung = arm(springs=(pull,), joints=(arm().joints[0], loaded))

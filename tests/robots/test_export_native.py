@@ -152,3 +152,9 @@ def test_a_captured_number_is_a_parameter_of_the_functions_too() -> None:
     assert "0 oil = 0.5" in text
     assert "1 place = 0.25" in text
     assert "p[RAIL_N_P] = {0.5, 0.25}" in files["rail_example.c"].decode()
+
+
+@pytest.mark.parametrize("loops", ["open", "closed"])
+def test_the_header_says_of_loops_that_inverse_dynamics_is_without_them(loops: str) -> None:
+    header = export_files(build("charmie", loops=loops), "c")["charmie.h"].decode()
+    assert ("What the actuators give is tau + J' lam" in header) == (loops == "closed")

@@ -50,7 +50,7 @@ def test_parameters_masses_and_springs_of_every_robot_are_numbers_of_its_table(r
     for variant in VARIANTS.get(robot, [{}]):
         mechanism = registry.build(robot, **variant)
         numbers = [body.mass for body in mechanism.bodies]
-        numbers += [number for spring in mechanism.springs for number in (spring.stiffness, spring.rest_length)]
+        numbers += [n for s in mechanism.springs for n in (s.stiffness, s.rest_length, s.pretension) if n]
         numbers += [joint.load for joint in mechanism.joints if joint.load]
         listed = [value for _, values, _, _ in rows for value in values]
         for number in [*numbers, *mechanism.parameters.values()]:

@@ -54,6 +54,18 @@ def test_a_mass_on_a_damped_spring_follows_the_closed_form() -> None:
         assert sim.outputs()["x"] == pytest.approx(REST + STRETCH * math.exp(-decay * t) * swing, abs=1e-10)
 
 
+def test_a_mass_on_a_spring_with_pretension_swings_about_where_the_spring_stops_pulling() -> None:
+    mechanism, pull = slider(), 0.25 * STIFFNESS * REST
+    wound = dataclasses.replace(mechanism.springs[0], pretension=pull)
+    sim = Simulation(assemble(dataclasses.replace(mechanism, springs=(wound,))), step_s=1e-3)
+    start, middle, rate = REST + STRETCH, 0.75 * REST, math.sqrt(STIFFNESS / MASS)
+    assert sim.energy() == pytest.approx(pull * start + 0.5 * STIFFNESS * STRETCH**2, rel=1e-14)
+    for _ in range(10):
+        sim.advance(0.1)
+        expected = middle + (start - middle) * math.cos(rate * sim.time)
+        assert sim.outputs()["x"] == pytest.approx(expected, abs=1e-9)
+
+
 def test_what_a_damper_takes_is_what_the_energy_loses() -> None:
     """dE/dt = -c (dl/dt)^2, here by the trapezoidal rule over each step."""
     damping = 3.0

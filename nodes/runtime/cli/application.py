@@ -125,5 +125,6 @@ def _line_of(error: Exception) -> str:
         return str(error).replace("\n", " ")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "armswing"
-    message = " ".join(str(error.format_message()).split())
+    # without a command the library shows the help and has nothing to say
+    message = " ".join(str(error.format_message()).split()) or "which command?"
     return f"{message.rstrip('.')}; see '{command} --help'"

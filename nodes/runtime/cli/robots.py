@@ -54,7 +54,7 @@ def _row(name: str) -> tuple[str, str, str, str, str]:
 
 
 BEAM = ("name", "length", "elements", "modes", "bending_stiffness", "mass_per_length", "tension", "supports")
-SPRING = ("stiffness", "rest_length", "damping")
+SPRING = ("stiffness", "rest_length", "damping", "pretension")
 
 
 @app.command("show", epilog="Example: armswing robot show rotary_pendulum")
@@ -126,6 +126,8 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
 
     if output is None:
         raise InputError(f"--format {form} writes several files; name their folder with --output")
+    if output.exists() and not output.is_dir():
+        raise InputError(f"--output {output}: that is a file, and --format {form} writes into a folder; name another")
     try:
         with working(f"deriving the equations of {mechanism.name!r} and writing its kernels, a few seconds"):
             files = export_files(mechanism, form, target)
@@ -233,11 +235,11 @@ def _print(robot: dict[str, Any]) -> None:
     if robot["springs"]:
         say("\nsprings")
         say_table(
-            ("  name", "from", "to", "stiffness", "rest length", "damping"),
+            ("  name", "from", "to", "stiffness", "rest length", "damping", "pretension"),
             [
-                (f"  {s['name']}", s["from"], s["to"], f"{k:g} N/m", f"{rest:g} m", f"{damping:g} N s/m")
+                (f"  {s['name']}", s["from"], s["to"], f"{k:g} N/m", f"{rest:g} m", f"{damping:g} N s/m", f"{pull:g} N")
                 for s in robot["springs"]
-                for k, rest, damping in [[s[key] for key in SPRING]]
+                for k, rest, damping, pull in [[s[key] for key in SPRING]]
             ],
         )
     _print_beams(robot)
@@ -251,7 +253,7 @@ def _print(robot: dict[str, Any]) -> None:
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in robot["tunables"].items()])
     fixed = {key: value for key, value in robot["parameters"].items() if key not in robot["choices"]}
     if fixed:
-        say("\nnumbers of the description")
+        say("\nnumbers of the description, in m, kg, s, N and rad")
         say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
 
 
