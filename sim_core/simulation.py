@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.divergence import WHAT_ENDED, divergence
+from sim_core.divergence import WHAT_ENDED, divergence, too_fast
 from sim_core.errors import (
     InvalidRequest,
     StabilityWarning,
@@ -54,7 +54,8 @@ class Simulation:
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name
     readings    what it tells of the joints, and all at once, for less than one by one
-    Warns: StabilityWarning when the gains cannot be stable at this step, StartWarning when the start is off the rows
+    Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StartWarning when
+    the start is off the rows
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class Simulation:
             )
         if unstable := instability(self.stabilizer, self.stepper, self.step_s):
             warnings.warn(unstable, StabilityWarning, stacklevel=2)
+        if fast := too_fast(system.mechanism.beams, self.stepper, self.step_s):
+            warnings.warn(f"{fast}; the step asked for is {1e3 * self.step_s:.3g} ms", StabilityWarning, stacklevel=2)
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
