@@ -42,7 +42,7 @@ from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
 from sim_core.transitions import capture, impact
-from sim_core.validation import tuned, validate
+from sim_core.validation import check_bounds, tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
 
@@ -329,7 +329,9 @@ class Simulation:
             if name not in names:
                 raise UnknownName(f"robot {self.system.mechanism.name!r}", "tunable parameter", name, names)
             require_finite(self.system.mechanism.name, name, [value])
-            values[names.index(name)] = value
+            place = names.index(name)
+            check_bounds(f"robot {self.system.mechanism.name!r}", self.system.mechanism.tunables[place], value)
+            values[place] = value
         validate(tuned(self.system.mechanism, dict(zip(names, values.tolist(), strict=True))))
         return values
 
