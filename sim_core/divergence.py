@@ -21,7 +21,6 @@ from sim_core.system import System
 PREFIX, SUFFIX = "armswing-diverged-", ".npz"
 KEPT = 5
 GROWS = 1e-3  # per step: a mode that grows by less is not what made a run diverge
-LEAP = 0.05  # of a beam's length: more in a step is no motion but divergence
 WHAT_ENDED = {  # the reason, and the same in words
     DIVERGED: ("not finite", "a state is no longer finite"),
     STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
@@ -44,7 +43,7 @@ def divergence(
     how = f"{stepper.name} and {law} at {step_s * 1e3:.4g} ms"
     reason, words = WHAT_ENDED[status]
     words = explained(system, configuration, history) or words
-    words += too_fast(system.mechanism.beams, stepper, step_s)
+    words = "; ".join(filter(None, (words, too_fast(system.mechanism.beams, stepper, step_s))))
     file = write_history(history, system.coordinate_names)
     line = f"{system.mechanism.name!r} diverged at t = {time:.6g} s with {how}: {words}"
     return SimulationDiverged(line, time, history, file, reason)
@@ -60,7 +59,7 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
 
 
 def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
-    """That a beam's fastest mode, taken alone, grows under the stepper at that step (s), as "; ..."; "" otherwise."""
+    """That a beam's fastest mode, taken alone, grows under the stepper at that step (s); "" otherwise."""
     found = [(_fastest(beam_model(beam)), beam.name) for beam in beams]
     if not found or not (fastest := max(found))[0] > 0.0:
         return ""
@@ -72,7 +71,7 @@ def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
     if growth(step_s) <= 1.0:
         return ""
     return (
-        f"; the fastest mode of beam {name!r}, {omega:.4g} rad/s, needs steps below "
+        f"the fastest mode of beam {name!r}, {omega:.4g} rad/s, needs steps below "
         f"{largest_step(growth) * 1e3:.3g} ms with {stepper.name}; "
         "implicit_midpoint and generalized_alpha have no limit"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 Vector3 = tuple[float, float, float]
@@ -9,10 +10,16 @@ Vector3 = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Tunable:
-    """A number that stays an input of the kernels, so that it can change while a simulation runs."""
+    """A number that stays an input of the kernels, so that it can change while a simulation runs.
+
+    least, most  what it may be set to, both included; `unit` of all three
+    """
 
     name: str
     value: float
+    least: float = -math.inf
+    most: float = math.inf
+    unit: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.divergence import WHAT_ENDED, divergence
+from sim_core.divergence import WHAT_ENDED, divergence, too_fast
 from sim_core.errors import (
     InvalidRequest,
     StabilityWarning,
@@ -42,7 +42,7 @@ from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
 from sim_core.transitions import capture, impact
-from sim_core.validation import tuned, validate
+from sim_core.validation import check_bounds, tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
 
@@ -54,7 +54,8 @@ class Simulation:
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name
     readings    what it tells of the joints, and all at once, for less than one by one
-    Warns: StabilityWarning when the gains cannot be stable at this step, StartWarning when the start is off the rows
+    Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StartWarning when
+    the start is off the rows
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class Simulation:
             )
         if unstable := instability(self.stabilizer, self.stepper, self.step_s):
             warnings.warn(unstable, StabilityWarning, stacklevel=2)
+        if fast := too_fast(system.mechanism.beams, self.stepper, self.step_s):
+            warnings.warn(f"{fast}; the step asked for is {1e3 * self.step_s:.3g} ms", StabilityWarning, stacklevel=2)
         length = system.mechanism.characteristic_length
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
@@ -326,7 +329,9 @@ class Simulation:
             if name not in names:
                 raise UnknownName(f"robot {self.system.mechanism.name!r}", "tunable parameter", name, names)
             require_finite(self.system.mechanism.name, name, [value])
-            values[names.index(name)] = value
+            place = names.index(name)
+            check_bounds(f"robot {self.system.mechanism.name!r}", self.system.mechanism.tunables[place], value)
+            values[place] = value
         validate(tuned(self.system.mechanism, dict(zip(names, values.tolist(), strict=True))))
         return values
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from sim_core.changes import check_changes
-from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
 from sim_core.flexible.validation import check_beams
 from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation
 from sim_core.outputs import names_of
@@ -256,6 +256,19 @@ def _check_start(mechanism: Mechanism, owner: str) -> None:
             raise InvalidMechanism(f"{owner}: {name} is {given}; numbers must be finite")
 
 
+def check_bounds(owner: str, tunable: Tunable, value: float) -> None:
+    """Refuse, by an InvalidRequest that names what may be, a tunable's value outside of its bounds."""
+    if tunable.least <= value <= tunable.most:
+        return
+    unit = f" {tunable.unit}" if tunable.unit not in ("", "1") else ""
+    upto = f" to {tunable.most:.6g}{unit}" if math.isfinite(tunable.most) else f"{unit} on"
+    raise InvalidRequest(
+        f"{owner}: {tunable.name} is {value:g}{unit}; while it runs, "
+        + (f"from {tunable.least:.6g}{upto}" if math.isfinite(tunable.least) else f"up to {tunable.most:.6g}{unit}")
+        + " is feasible"
+    )
+
+
 def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:
     """The mechanism with these values of tunables, by name; the others keep theirs."""
     holders = ("bodies", "joints", "springs", "beams", "constraints", "guards")
@@ -265,7 +278,7 @@ def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:
 
 def _tuned(value: Any, values: Mapping[str, float]) -> Any:
     if isinstance(value, Tunable):
-        return Tunable(value.name, values.get(value.name, value.value))
+        return dataclasses.replace(value, value=values.get(value.name, value.value))
     if isinstance(value, tuple):
         return tuple(_tuned(item, values) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

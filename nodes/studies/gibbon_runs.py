@@ -13,7 +13,6 @@ BELIEVED = {"tension": 5000.0, "mass_scale": 1.0, "modes": 12.0}  # N, 1, 1
 DAMPING = 0.01  # the cable's damping ratio, as believed
 PLANNER: dict[str, Any] = {
     "parameters": BELIEVED,
-    "step": 0.9,
     "torque_limit": 27.0,
     "tolerance_mm": 30.0,
     "above_mm": 15.0,

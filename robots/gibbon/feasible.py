@@ -58,6 +58,12 @@ def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
         )
 
 
+def tension_to_hold(robot: Robot) -> float:
+    """N below which the cable hangs too deep: sag in its middle under its weight and the robot's, as a string."""
+    weight, l = GRAVITY * robot.mass, numbers.CABLE_LENGTH
+    return (numbers.CABLE_MASS * GRAVITY * l**2 / 8 + weight * l / 4) / numbers.DEEPEST
+
+
 def check_cable(robot: Robot, cable: Beam, width: float, start_x: float, spacing: float, start: str) -> None:
     """Refuse tension, damping and modes that the cable does not take, hands too wide, and a start beyond its ends."""
     tension, (lowest, highest) = value_of(cable.tension), numbers.TENSIONS
@@ -66,10 +72,7 @@ def check_cable(robot: Robot, cable: Beam, width: float, start_x: float, spacing
             f"{WHO}: tension is {tension:g} N; from {lowest:g} N, below which the cable sags too steeply for small "
             f"slopes, to {highest:g} N are feasible"
         )
-    # the sag in the middle under the cable's weight and the robot's, as a string
-    weight, l = GRAVITY * robot.mass, cable.length
-    needed = (cable.mass_per_length * GRAVITY * l**2 / 8 + weight * l / 4) / numbers.DEEPEST
-    if tension < needed:
+    if tension < (needed := tension_to_hold(robot)):
         raise InvalidRequest(
             f"{WHO}: tension is {tension:g} N; with a robot of {robot.mass:.3g} kg it takes {rounded_up(needed)} N, or "
             f"the cable hangs deeper than {numbers.DEEPEST:g} m"

@@ -138,5 +138,5 @@ def _changes(line: Line, hand: str, state: str) -> list[tuple[str, tuple[Conditi
 
 
 def _window(*aims: Aim) -> Window:
-    gap, speed = Tunable("reach", REACH), Tunable("closing_speed", CLOSING_SPEED)
+    gap, speed = Tunable("reach", REACH, unit="m"), Tunable("closing_speed", CLOSING_SPEED, unit="m/s")
     return Window(aims=aims, gap=gap, speed=speed, margin=MARGIN)

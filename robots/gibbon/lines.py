@@ -38,18 +38,22 @@ class Strung:
     shapes: tuple[Shape, ...] = ()
 
 
-def cable(tension: float, modes: int, damping_ratio: float) -> Beam:
-    """The cable from x = 0 on, at height 0 at its ends; tension and damping ratio can be tuned as a simulation runs."""
+def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) -> Beam:
+    """The cable from x = 0 on, at height 0 at its ends; tension and damping ratio can be tuned as a simulation runs.
+
+    least  N below which a robot has it hang too deep
+    """
+    lowest, highest = numbers.TENSIONS
     return Beam(
         name="cable",
         length=numbers.CABLE_LENGTH,
         elements=numbers.CABLE_ELEMENTS,
         mass_per_length=numbers.CABLE_MASS,
         bending_stiffness=numbers.CABLE_BENDING,
-        tension=Tunable("tension", tension),
+        tension=Tunable("tension", tension, max(lowest, least), highest, "N"),
         supports="simple",
         modes=modes,
-        damping_ratio=Tunable("cable_damping", damping_ratio),
+        damping_ratio=Tunable("cable_damping", damping_ratio, 0.0, numbers.MOST_DAMPED, "1"),
         direction=DOWN,
     )
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from robots.gibbon import grips
 from robots.gibbon import parameters as numbers
-from robots.gibbon.feasible import check_feasible
+from robots.gibbon.feasible import check_feasible, tension_to_hold
 from robots.gibbon.lines import DOWN, Strung, cable, on_bars, on_cable
 from robots.gibbon.parameters import GRAVITY, ROBOTS, Link, Robot
 from robots.parameters import About, require_choice, require_not_negative, require_positive, require_whole
@@ -90,7 +90,7 @@ def gibbon(
     else:
         place = numbers.CABLE_START if start_x is None else start_x
         width = _checked(cable_numbers)
-        strung = on_cable(robot, start, place, step, cable(**cable_numbers), width)
+        strung = on_cable(robot, start, place, step, cable(**cable_numbers, least=tension_to_hold(robot)), width)
         chosen |= {"start_x": place, **cable_numbers, "clamp_width": width}
     hands = grips.Line(strung.aims, _length(strung), strung.sag + robot.arm_a.length, hook)
     motors = ("elbow", "trunk") if links == 3 and trunk == "actuated" else ("elbow",)
@@ -156,7 +156,7 @@ class _Body:
 
     def parts(self) -> dict[str, Any]:
         """The parts of a mechanism that are about the robot."""
-        robot, damping = self.robot, Tunable("elbow_damping", self.damping)
+        robot, damping = self.robot, Tunable("elbow_damping", self.damping, unit="N m s")
         bodies = [
             Body(name="trolley", mass=0.0, inertia=_across(0.0)),
             _hand("hand_a", robot.hand_a, -robot.hand_a.centre),
@@ -183,8 +183,8 @@ class _Body:
 def _arm(name: str, link: Link) -> Body:
     return Body(
         name=name,
-        mass=Tunable(f"{name}_mass", link.mass),
-        inertia=_across(Tunable(f"{name}_inertia", link.inertia)),
+        mass=Tunable(f"{name}_mass", link.mass, numbers.LIGHTEST * link.mass, unit="kg"),
+        inertia=_across(Tunable(f"{name}_inertia", link.inertia, numbers.LIGHTEST * link.inertia, unit="kg m2")),
         center_of_mass=(0.0, 0.0, -link.centre),
         shapes=(Shape(kind="line", points=(0.0, 0.0, 0.0, 0.0, 0.0, -link.length)),),
     )

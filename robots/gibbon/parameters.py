@@ -92,4 +92,6 @@ CABLE_ELEMENTS = 50
 CABLE_START = 5.0  # m along the cable
 CLAMP_WIDTH = 0.05
 TENSIONS = (2e3, 20e3)
+MOST_DAMPED = 0.999  # damping ratio that a running cable takes: from 1 on it does not vibrate
+LIGHTEST = 0.01  # of its mass and inertia that a part of a running robot may have
 DEEPEST = 1.0  # m that a cable hangs below its ends, more than it does with a robot on it

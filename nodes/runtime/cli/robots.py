@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -192,9 +193,24 @@ def _plain(mechanism: Any) -> dict[str, Any]:
         ],
         "outputs": dict(zip(names := output_names(mechanism), output_units(mechanism, names), strict=True)),
         "tunables": {tunable.name: float(tunable.value) for tunable in mechanism.tunables},
+        "tunable_ranges": {
+            one.name: {"unit": one.unit, "least": _finite(one.least), "most": _finite(one.most)}
+            for one in mechanism.tunables
+        },
         "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
         "gravity": [float(component) for component in mechanism.gravity],
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _tunable(name: str, robot: dict[str, Any]) -> tuple[str, str, str, str]:
+    told = robot["tunable_ranges"][name]
+    least, most = (None if told[end] is None else f"{told[end]:.6g}" for end in ("least", "most"))
+    span = " ".join(part for part in (least and f"from {least}", most and f"to {most}") if part)
+    return f"  {name}", f"{robot['tunables'][name]:g}", told["unit"], span
 
 
 def _beam(beam: Any) -> dict[str, Any]:
@@ -250,7 +266,7 @@ def _print(robot: dict[str, Any]) -> None:
     say_table(("  name", "default", "unit", "what it is"), [_parameter(each) for each in robot["takes"]])
     if robot["tunables"]:
         say("\ntunables, which change while it runs")
-        say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in robot["tunables"].items()])
+        say_table(("  name", "value", "unit", "range"), [_tunable(key, robot) for key in robot["tunables"]])
     fixed = {key: value for key, value in robot["parameters"].items() if key not in robot["choices"]}
     if fixed:
         say("\nnumbers of the description, in m, kg, s, N and rad")

@@ -166,6 +166,35 @@ def test_a_gripper_that_could_catch_nothing_is_refused_while_it_runs(hang: Hang,
             sim.set_parameters({name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("tension", 100.0, r"tension is 100 N; while it runs, from 2000 to 20000 N is feasible"),
+        ("tension", 1e9, r"from 2000 to 20000 N is feasible"),
+        ("cable_damping", 3.0, r"cable_damping is 3; while it runs, from 0 to 0\.999 is feasible"),
+        ("arm_a_mass", 0.0, r"arm_a_mass is 0 kg; while it runs, from 0\.05 kg on is feasible"),
+        ("trunk_inertia", 0.0, r"while it runs, from 0\.00104\d+ kg m2 on is feasible"),
+    ],
+)
+def test_what_cannot_be_is_refused_while_it_runs_as_well(hang: Hang, name: str, value: float, says: str) -> None:
+    sim = hang(links=3)
+    before = sim.parameters
+    with pytest.raises(InvalidRequest, match=says):
+        sim.set_parameters({name: value})
+    assert sim.parameters == before
+    sim.set_parameters({"tension": 2000.0, "cable_damping": 0.0, "arm_a_mass": 0.05})
+
+
+def test_a_heavy_robots_cable_is_slackened_no_further_than_one_it_is_built_with(hang: Hang) -> None:
+    sim = hang(mass_scale=5.0, torque_limit=100.0)
+    with pytest.raises(InvalidRequest, match=r"from [\d.]+ to 20000 N") as caught:
+        sim.set_parameters({"tension": 2500.0})
+    least = float(str(caught.value).split("from ")[1].split()[0])
+    assert least > 2600.0
+    with pytest.raises(InvalidRequest, match="tension"):
+        build("gibbon", mass_scale=5.0, torque_limit=100.0, tension=0.999 * least)
+
+
 @pytest.mark.parametrize("stepper", ["rk4", "implicit_midpoint"])
 def test_steppers_agree_on_a_swing_along_the_cable(hang: Hang, stepper: str) -> None:
     """Half a second at 1 ms beside RK4 at 0.1 ms."""
