@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from nodes.hil.causes import KINDS, Hint, Hints
 from nodes.hil.comparison import Comparison, JointComparison
-from nodes.hil.hints import KINDS, Hint, Hints
 from nodes.hil.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # a shorter one is not worth a line

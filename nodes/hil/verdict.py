@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
+from nodes.hil.causes import Hints
 from nodes.hil.comparison import Comparison, JointComparison, compare
 from nodes.hil.diagnosis import Diagnosis, Excess, Finding, diagnose
-from nodes.hil.hints import Applied, Explanation, Hints, explain
+from nodes.hil.hints import Explanation, explain
 from nodes.hil.limits import Limits
 from nodes.hil.model import Efforts, NoModelError, model_of
+from nodes.hil.motion import Applied
 from nodes.hil.reading import Case, Source
 from nodes.hil.recorded_clock import ClockNote
 from nodes.hil.streams import Gap

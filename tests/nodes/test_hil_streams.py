@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.hil.causes import Hints
 from nodes.hil.comparison import compare, dead_stretches
 from nodes.hil.diagnosis import diagnose
-from nodes.hil.hints import Applied, Hints, explain
+from nodes.hil.hints import explain
 from nodes.hil.limits import Limits
 from nodes.hil.model import Efforts, NoModelError, model_of
+from nodes.hil.motion import Applied
 from nodes.hil.streams import Gap, Pairing, Pairs, Resampled, Stream, StreamError, gaps, segments, stream_of
 
 
