@@ -36,6 +36,7 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
               sliding joints; or "backlash" (s in which the joint is free after each change of sign of its effort)
     of        the body or joint
     value     of the real robot less the model's; `sigma` its standard deviation, 20 independent samples a second
+    certain   it is CERTAIN times its sigma away from none; only the uncertainty of the stamps' time makes it less
     share     rms of the efforts that it makes up / rms of the measured efforts, in the joint where that is largest
     explains  share of the residual's power, each joint's against its noise, this cause alone
     alike     other causes that explain it as well: this motion does not tell them apart
@@ -49,6 +50,7 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     explains: float
     alike: list[str] = []
+    certain: bool = True
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +58,15 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
 
     residual   rms of the residual / rms of the measured efforts below 10 Hz, in the joint where that is largest
     explained  share of the residual's power that `causes` explain together, each joint's against its noise
+    timing     power of what the time of the stamps put into the efforts, as measured rates tell, and was taken out of
+               the residual, as a share of what is left of its power; None where stamps are simulation time itself
     why_not    one line where no hint can be had, else ""
     """
 
     causes: list[Hint] = []
     residual: float | None = None
     explained: float | None = None
+    timing: float | None = None
     why_not: str = ""
 
 
@@ -73,6 +78,7 @@ class Search:
     weights      (k,) one over the noise of each joint's efforts
     independent  how many of the n k samples count as independent
     possible     whether a cause can have this value; one that cannot is none
+    timing       (n, k) what the time of the stamps may still have put into the residual
     """
 
     def __init__(
@@ -82,10 +88,12 @@ class Search:
         weights: Floats,
         independent: float,
         possible: Callable[[Key, float], bool],
+        timing: Floats | None = None,
     ) -> None:
         self._possible = possible
         self._residual = (residual * weights).ravel()
         self._power = float(self._residual @ self._residual)
+        self._timing = None if timing is None else (timing * weights).ravel()
         self._plain = columns
         weighted = {key: (each * weights).ravel() for key, each in columns.items()}
         self._columns = {key: each for key, each in weighted.items() if float(each @ each) > 1e-24 * self._power}
@@ -106,8 +114,14 @@ class Search:
             alike[best] = [KINDS[kind][1].format(of=of) for kind, of in near]
             chosen.append(best)
             left = rest[best]
-        found = self._fitted(chosen, alike, sizes) if chosen else []
-        return [hint for hint in found if abs(hint.value) > CERTAIN * hint.sigma], 1.0 - left
+        return self._fitted(chosen, alike, sizes) if chosen else [], 1.0 - left
+
+    @property
+    def timing(self) -> float | None:
+        """See Hints."""
+        if self._timing is None or self._power == 0.0:
+            return None
+        return float(self._timing @ self._timing) / self._power
 
     def _evidence(self, worse: float, better: float) -> float:
         """Twice the logarithm of the likelihood ratio of two fits that leave these shares of the power."""
@@ -129,21 +143,31 @@ class Search:
         return float(left @ left) / self._power
 
     def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], sizes: Floats) -> list[Hint]:
+        """What is not certain by the noise alone is left out."""
         A = np.stack([self._columns[key] for key in keys], axis=1)
-        values, *_ = np.linalg.lstsq(A, self._residual, rcond=None)
-        left = self._residual - A @ values
-        spread = float(left @ left) / self._independent
-        sigmas = np.sqrt(np.maximum(np.diag(np.linalg.pinv(A.T @ A)) * spread, 0.0))
+        values, sigmas = self._estimates(A, self._residual)
+        doubts = np.zeros(len(keys)) if self._timing is None else np.hypot(*self._estimates(A, self._timing))
+        totals = np.hypot(sigmas, doubts)
         return [
             Hint(
                 kind=kind,
                 of=of,
                 value=float(value),
-                sigma=float(sigma),
+                sigma=float(total),
                 unit=KINDS[kind][0],
                 share=float((abs(value) * rms(self._plain[kind, of]) / sizes).max()),
                 explains=1.0 - self._left([(kind, of)]),
                 alike=alike[kind, of],
+                certain=bool(abs(value) > CERTAIN * total),
             )
-            for (kind, of), value, sigma in zip(keys, values, sigmas, strict=True)
+            for (kind, of), value, sigma, total in zip(keys, values, sigmas, totals, strict=True)
+            if abs(value) > CERTAIN * sigma
         ]
+
+    def _estimates(self, A: Floats, b: Floats) -> tuple[Floats, Floats]:
+        """Least-squares x of A x = b, and its standard deviations by what is left."""
+        values, *_ = np.linalg.lstsq(A, b, rcond=None)
+        left = b - A @ values
+        spread = float(left @ left) / self._independent
+        sigmas: Floats = np.sqrt(np.maximum(np.diag(np.linalg.pinv(A.T @ A)) * spread, 0.0))
+        return np.asarray(values, dtype=float), sigmas

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from nodes.hil import play
 from nodes.hil.causes import Hint, Hints, Key, Search
 from nodes.hil.model import Efforts, NoModelError, actuated
-from nodes.hil.motion import Applied, Band, Motion, motion_of, rms
+from nodes.hil.motion import Applied, Band, Motion, motion_of, passed, rms
 from nodes.hil.streams import Floats, Stream
 from sim_core.quantities import value_of
 
 QUIET = 0.001  # share of the measured efforts: a residual below it needs no explanation
+ROUNDS = 4  # in which the zeros of encoders, in which efforts are not linear, are found more closely
+LINEAR = 1e-3  # rad or m: a zero that changes by less is found
 FLOOR = 1e-3  # share of a joint's efforts below which nothing counts as noise
 
 
@@ -43,33 +45,69 @@ class Explanation:
     left: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
-def explain(efforts: Efforts, measured: Stream, applied: Applied | None = None) -> Explanation:
-    """The causes that explain the effort residual, the strongest first; `hints.why_not` where none can be had."""
+def explain(
+    efforts: Efforts, measured: Stream, applied: Applied | None = None, *, is_timed: bool = False
+) -> Explanation:
+    """The causes that explain the effort residual, the strongest first; `hints.why_not` where none can be had.
+
+    is_timed  the stamps' simulation time was found by clocks: where it goes unevenly, the accelerations between them
+              are wrong. Measured velocities and positions tell by how much; that is taken out, and makes causes less
+              certain
+    """
     try:
         motion = motion_of(measured, efforts.names, applied or Applied())
     except NoModelError as error:
         return Explanation(Hints(why_not=str(error)))
     band = Band(motion)
+    if not rms(band(motion.effort)).any():
+        return Explanation(Hints(why_not="no effort was measured, so there is nothing to explain"))
+    timing = None
+    if is_timed:
+        even = replace(motion, a=motion.a / passed(motion, band)[:, None])
+        timing = band(_asked(efforts, motion) - _asked(efforts, even))
+        motion = even
+    zeros = np.zeros(len(efforts.names))
+    found = _explained(efforts, motion, band, timing, zeros)
+    for _ in range(ROUNDS):
+        said = {hint.of: hint.value for hint in found.hints.causes if hint.kind == "encoder_zero"}
+        before, zeros = zeros, np.array([said.get(name, 0.0) for name in efforts.names])
+        if not said or np.abs(zeros - before).max() < LINEAR:
+            break
+        closer = _explained(efforts, motion, band, timing, zeros)
+        if (closer.hints.explained or 0.0) < (found.hints.explained or 0.0):
+            break
+        found = closer
+    return found
+
+
+def _asked(efforts: Efforts, motion: Motion) -> Floats:
+    return efforts.along(motion.q, motion.v, motion.a)
+
+
+def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | None, zeros: Floats) -> Explanation:
+    """The causes, linear around these zeros of the encoders (k,)."""
     effort = band(motion.effort)
-    off = efforts.along(motion.q, motion.v, motion.a) - motion.effort
+    there = replace(motion, q=motion.q - zeros)
+    off = _asked(efforts, there) - motion.effort
+    for joint in np.flatnonzero(zeros):
+        off = off + zeros[joint] * efforts.per_position(int(joint), there.q, there.v, there.a)
     residual = band(off)
     sizes = rms(effort)
-    if sizes.max() == 0.0:
-        return Explanation(Hints(why_not="no effort was measured, so there is nothing to explain"))
     sizes = np.maximum(sizes, 0.01 * sizes.max())  # a joint without an actuator has no efforts of its own
     share = float((rms(residual) / sizes).max())
     causes: list[Hint] = []
-    explained, left = None, residual
+    explained, left, timed = None, residual, None
     if share >= QUIET:
         weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
-        columns = dict(_regressors(efforts, [band(each) for each in (motion.q, motion.v, motion.a)], effort))
+        columns = dict(_regressors(efforts, [band(each) for each in (there.q, there.v, there.a)], effort))
         _drop_noisy_gains(columns, residual, effort)
         columns |= _plays(efforts, motion, band, residual)
-        search = Search(residual, columns, weights, motion.independent * residual.shape[1], _possible(efforts))
-        causes, explained = search.causes(sizes)
+        independent = motion.independent * residual.shape[1]
+        search = Search(residual, columns, weights, independent, _possible(efforts), timing)
+        (causes, explained), timed = search.causes(sizes), search.timing
         for cause in causes:
             left = left - cause.value * columns[cause.kind, cause.of]
-    found = Hints(causes=causes, residual=share, explained=explained)
+    found = Hints(causes=causes, residual=share, explained=explained, timing=timed)
     return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, left)
 
 

@@ -13,11 +13,16 @@ from nodes.hil.streams import Floats, Stream, at_times, segments
 
 CUTOFF_HZ = 10.0  # residual and motion are low-passed: differentiated positions are noise above
 KEPT_HZ = 100.0  # of the low-passed samples
+AT_REST = 0.01  # share of the mean square of the rates below which they do not tell how much time passed
+MOST_UNEVEN = 5.0  # times as fast, or as slow, as the stamps say
 
 
 @dataclass(frozen=True)
 class Motion:
-    """A measured motion between its stamps: time (n,), q, v, a, effort (n, k), and where stretches are cut."""
+    """A measured motion between its stamps: time (n,), q, v, a, effort (n, k), and where stretches are cut.
+
+    v     as measured; `rate` (n, k) by which the positions change between the stamps
+    """
 
     time: Floats
     q: Floats
@@ -26,6 +31,7 @@ class Motion:
     effort: Floats
     parts: list[slice]
     rate_hz: float
+    rate: Floats
 
     @property
     def independent(self) -> float:
@@ -77,7 +83,7 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
     if stream.velocity is None:
         raise NoModelError("the measurement says no velocities, from which accelerations are taken")
     mean_effort = applied.between(stream)
-    time, q, v, a, effort, parts, start = [], [], [], [], [], [], 0
+    time, q, v, a, effort, rate, parts, start = [], [], [], [], [], [], [], 0
     for part in segments(stream.time):
         steps = np.diff(stream.time[part])[:, None]
         if len(steps) < 32:
@@ -88,12 +94,13 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
         v.append((velocity[1:] + velocity[:-1]) / 2.0)
         a.append(np.diff(velocity, axis=0) / steps)
         effort.append(mean_effort(stream.time[part]))
+        rate.append(np.diff(position, axis=0) / steps)
         parts.append(slice(start, start + len(steps)))
         start += len(steps)
     if not q:
         raise NoModelError("the measurement has no stretch of 33 samples without a gap")
-    joined = [np.concatenate(each) for each in (q, v, a, effort)]
-    return Motion(np.concatenate(time), joined[0], joined[1], joined[2], joined[3], parts, 1.0 / stream.period_s)
+    joined = [np.concatenate(each) for each in (time, q, v, a, effort, rate)]
+    return Motion(joined[0], joined[1], joined[2], joined[3], joined[4], parts, 1.0 / stream.period_s, joined[5])
 
 
 def rms(values: Floats) -> Floats:
@@ -114,13 +121,14 @@ class Band:
         self._every = max(1, int(motion.rate_hz / KEPT_HZ)) if self._filter is not None else 1
 
     def __call__(self, values: Floats) -> Floats:
-        return self.thinned(self._smooth(values))
+        return self.thinned(self.smooth(values))
 
     def noise(self, values: Floats) -> Floats:
         """RMS (k,) of what is above the band: what is noise there is noise in the band too."""
-        return rms(values - self._smooth(values))
+        return rms(values - self.smooth(values))
 
-    def _smooth(self, values: Floats) -> Floats:
+    def smooth(self, values: Floats) -> Floats:
+        """The values below the cutoff, none left out."""
         from scipy import signal
 
         if self._filter is None:
@@ -130,3 +138,16 @@ class Band:
     def thinned(self, values: Floats) -> Floats:
         """The samples that are kept."""
         return values[:: self._every]
+
+
+def passed(motion: Motion, band: Band) -> Floats:
+    """How much time passed at the robot in a second of the stamps (n,): 1 where these are right, or it is at rest.
+
+    What the positions change by is what the measured velocities say, times this, in all joints alike.
+    """
+    change, square = motion.rate * motion.v, motion.v * motion.v
+    product, size = (band.smooth(each.sum(axis=1)) for each in (change, square))
+    least = AT_REST * float(size.mean())
+    moves = size > max(least, 1e-12)
+    found: Floats = np.where(moves, product / np.where(moves, size, 1.0), 1.0)
+    return np.clip(found, 1.0 / MOST_UNEVEN, MOST_UNEVEN)

@@ -122,7 +122,8 @@ def _explanation(case: Case, comparison: Comparison) -> Explanation:
     predicted = case.predicted.stream
     applied = Applied(case.hold_s, predicted if case.same_efforts else None, comparison.delay_s)
     try:
-        return explain(Efforts(model_of(case.robot, case.parameters)), case.measured.stream, applied)
+        model = Efforts(model_of(case.robot, case.parameters))
+        return explain(model, case.measured.stream, applied, is_timed=case.is_timed)
     except NoModelError as error:
         return _silent(str(error))
 
