@@ -234,7 +234,8 @@ class SerialBoard(Node):
         self._sent = []
 
     def _take(self, frame: Stream) -> Iterator[tuple[str, Message]]:
-        if frame.status & STOPPED and not self._stopped:
+        is_first = self._odometry is None  # what was before the port was open concerns nobody
+        if frame.status & STOPPED and not (self._stopped or is_first):
             self._context.warn("the board has stopped the base: no command came in time")
         self._stopped = bool(frame.status & STOPPED)
         if self._odometry is None:
@@ -268,18 +269,19 @@ class SerialBoard(Node):
             return f"failed: the port {self._path} was never open"
         lost = 0 if self._odometry is None else self._odometry.lost
         came = f"{self._reader.frames} frames for {self._polls} polls"
-        bad = f"{self._reader.bad} torn or wrong ones skipped, {lost} missing by their numbers"
+        bad = f"{self._reader.torn} torn and {self._reader.wrong} wrong ones skipped, {lost} missing by their numbers"
         if not self._reader.frames:
-            return f"failed: no frame came through {self._path} for {self._polls} polls, {self._reader.bad} were bad"
+            return f"failed: no frame came through {self._path} for {self._polls} polls, {bad}"
         return f"passed: {came}, {bad}"
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Polls, frames that came, were bad or were missing by their numbers; bytes of no frame; ports opened."""
+        """Polls, frames that came, were torn, wrong or missing by their numbers; bytes of no frame; ports opened."""
         return {
             "polls": self._polls,
             "frames": self._reader.frames,
-            "frames_bad": self._reader.bad,
+            "frames_torn": self._reader.torn,
+            "frames_wrong": self._reader.wrong,
             "frames_lost": 0 if self._odometry is None else self._odometry.lost,
             "bytes_skipped": self._reader.skipped,
             "ports_opened": self._opened,

@@ -102,13 +102,13 @@ class Board:
         for at, byte in self._to_board.through(t):
             for command in self.reader.feed(bytes([byte])):
                 self._advance(at)
+                self._answer(at)  # says what was until then, a stop among it
                 self._follow(command)
-                self._answer(at)
         self._advance(t)
         return bytes(byte for _, byte in self._from_board.through(t))
 
     def _follow(self, command: Command) -> None:
-        self._heard_at, self._status = self._t, self._status & ~STOPPED
+        self._heard_at = self._t
         steps = np.array([command.right, command.forward, command.turn], dtype=float) / SPEED_STEPS - 1.0
         full = self._robot.base
         self._twist = steps * [full.speed_limit, full.speed_limit, full.turn_limit]
@@ -131,7 +131,7 @@ class Board:
             torso=min(max(torso_of(float(position[self._tilt]), self._lowest), TORSO[0]), TORSO[1]),
             status=self._status,
         )
-        self._number, self._status = (self._number + 1) % 256, self._status & ~REFUSED
+        self._number, self._status = (self._number + 1) % 256, 0
         self.frames += 1
         self._from_board.send(self._damaged(frame.encode()), t)
 

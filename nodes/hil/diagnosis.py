@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import msgspec
+import numpy as np
 
+from nodes.hil.causes import KINDS, Hint, Hints
 from nodes.hil.comparison import Comparison, JointComparison
-from nodes.hil.hints import KINDS, Hint, Hints
 from nodes.hil.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # a shorter one is not worth a line
@@ -33,6 +34,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     of      the joint or body; "" where it concerns all
     value   in `unit`
     failed  it is beyond its limit
+    certain  False where the uncertainty of the stamps' time may be all that it is; it is not judged then
     limit   in words: "3 %"; "" where there is none
     """
 
@@ -43,6 +45,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     failed: bool
     limit: str = ""
+    certain: bool = True
+
+    @property
+    def judged(self) -> str:
+        """In one word or two."""
+        return "not judged" if not self.certain else "beyond" if self.failed else "within"
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,10 +73,11 @@ def diagnose(
     findings = [*_dead(comparison), *_delays(comparison, hints, limits, clock_sigma_s), *_causes(hints, limits)]
     findings += _biases(comparison, hints, findings, limits, slides)
     explained = {finding.of for finding in findings if finding.failed and finding.kind in ("dead_encoder", "bias")}
-    model = any(finding.kind in MODEL for finding in findings)
+    model = any(finding.kind in MODEL and finding.certain for finding in findings)
+    late = _late_by(comparison, clock_sigma_s)
     for name in dict.fromkeys(each.joint for each in exceeded):
         if name not in explained and not model:
-            findings.append(_unexplained(name, exceeded, name in slides))
+            findings.append(_unexplained(name, exceeded, name in slides, late.get(name, 0.0), clock_sigma_s))
     failed = bool(exceeded) or any(finding.failed for finding in findings)
     return Diagnosis(passed=not failed, findings=findings, exceeded=exceeded)
 
@@ -118,21 +127,46 @@ def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
     said = f"{limits.parameter_percent:g} %"
     causes = [hint for hint in hints.causes if hint.kind in MODEL]
     if hints.residual is not None and hints.explained is not None and hints.explained < EXPLAINS:
-        if not causes:
-            return
-        best = max(causes, key=lambda hint: hint.explains)
-        failed = 100.0 * hints.residual > limits.parameter_percent
-        text = f"the efforts differ from the model's by {hints.residual:.2%} of them, and no single cause explains it"
-        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})"
-        yield Finding(kind="efforts", of="", value=hints.residual, unit="", text=text, failed=failed, limit=said)
+        yield from _unexplained_efforts(hints, causes, limits, said)
         return
     for hint in causes:
         size = abs(hint.value) if hint.unit == "relative" else hint.share
         text, limit = f"{_amount(hint)}{_alike(hint)}", said if hint.unit == "relative" else f"{said} of its efforts"
         failed = 100.0 * size > limits.parameter_percent
+        if not hint.certain:
+            text, failed = f"{text} (not certain: ± {_spread(hint)}, as the time of the stamps goes unevenly)", False
         yield Finding(
-            kind=hint.kind, of=hint.of, value=hint.value, unit=hint.unit, text=text, failed=failed, limit=limit
+            kind=hint.kind,
+            of=hint.of,
+            value=hint.value,
+            unit=hint.unit,
+            text=text,
+            failed=failed,
+            limit=limit,
+            certain=hint.certain,
         )
+
+
+def _unexplained_efforts(hints: Hints, causes: list[Hint], limits: Limits, said: str) -> Iterator[Finding]:
+    """Efforts that differ though no cause, or none that is certain, explains it."""
+    residual = hints.residual or 0.0
+    failed = 100.0 * residual > limits.parameter_percent
+    text = f"the efforts differ from the model's by {residual:.2%} of them"
+    if hints.timing is not None and hints.timing > EXPLAINS:
+        if failed:
+            text += ", which the time of the stamps may explain, as it goes unevenly"
+            yield Finding(
+                kind="efforts", of="", value=residual, unit="", text=text, failed=False, limit=said, certain=False
+            )
+    elif causes:
+        best = max(causes, key=lambda hint: hint.explains)
+        text += ", and no single cause explains it"
+        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})"
+        yield Finding(kind="efforts", of="", value=residual, unit="", text=text, failed=failed, limit=said)
+
+
+def _spread(hint: Hint) -> str:
+    return f"{hint.sigma:.2%}" if hint.unit == "relative" else f"{hint.sigma:.2g} {hint.unit}"
 
 
 def _amount(hint: Hint) -> str:
@@ -153,7 +187,7 @@ def _biases(
 ) -> Iterator[Finding]:
     """Constant position errors. One that a model's fault brings about is that fault's, unless efforts say otherwise."""
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
-    model = any(finding.kind in MODEL for finding in found)
+    model = any(finding.kind in MODEL and finding.certain for finding in found)
     for joint in comparison.joints:
         limit = limits.of("bias", joint.name in slides)
         even = joint.rms_around_bias < EVEN * abs(joint.bias)
@@ -166,11 +200,19 @@ def _biases(
         yield Finding(kind="bias", of=joint.name, value=joint.bias, unit=unit, text=text, failed=True, limit=said)
 
 
-def _unexplained(name: str, exceeded: list[Excess], slides: bool) -> Finding:
+def _late_by(comparison: Comparison, clock_sigma_s: float) -> dict[str, float]:
+    """By how much each joint's position may be off, as time is not known better: largest rate, two sigmas."""
+    pairs = comparison.pairs
+    rates = np.abs(np.gradient(pairs.predicted, pairs.time, axis=0)).max(axis=0)
+    return dict(zip(comparison.names, (2.0 * clock_sigma_s * rates).tolist(), strict=True))
+
+
+def _unexplained(name: str, exceeded: list[Excess], slides: bool, late_by: float, clock_sigma_s: float) -> Finding:
     worst = max((each for each in exceeded if each.joint == name), key=lambda each: each.value / each.limit)
-    text = (
-        f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}; no single cause explains it"
-    )
+    why = "no single cause explains it"
+    if worst.value <= late_by:
+        why = f"that its clock is known to {clock_sigma_s * 1e3:.2g} ms only may explain it"
+    text = f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}; {why}"
     unit = "m" if slides else "rad"
     limit = angle_text(worst.limit, slides)
     return Finding(kind="position_error", of=name, value=worst.value, unit=unit, text=text, failed=True, limit=limit)

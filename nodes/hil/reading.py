@@ -45,6 +45,7 @@ class Case:
     robot, parameters  of the model that predicted, from its plan; robot is "" where none was recorded
     sliding            joints whose positions are metres
     same_efforts       both streams are of one run whose commands were efforts: what acted on one acted on the other
+    is_timed           the measurement's simulation time was found while time ran, in real time or by clocks
     hold_s             how long an effort is held, the step of the measured run; infinite where it is not known
     limits             what the launch file's hil_compare node was given, as far as it says
     run                what bears on the comparison in how the run went, one line each
@@ -56,6 +57,7 @@ class Case:
     parameters: Mapping[str, Any]
     sliding: frozenset[str]
     same_efforts: bool
+    is_timed: bool
     hold_s: float
     limits: Mapping[str, Any]
     run: tuple[str, ...] = ()
@@ -89,13 +91,15 @@ def read_case(
     said = _source(other, predicted)
     if other is first and predicted_topic is None:
         said = _driven(first, f"{measured.rpartition('/')[0]}/taken", said, sim)
+    source = _source(first, measured)
     return Case(
-        _since(_source(first, measured), settle_s),
+        _since(source, settle_s),
         _since(said, settle_s),
         str(sim.get("robot", "")),
         sim.get("parameters", {}),
         frozenset(sliding),
         other is first and _commands_are_efforts(first, predicted),
+        source.clock is not None or _plan(first).get("sim", {}).get("mode") == "realtime",
         (first.description.step_s if first.description is not None else 0.0) or math.inf,
         {key: value for key, value in compared.items() if key in Limits.__struct_fields__},
         tuple(run_notes(first, predicted, _plan(first), COMPARER)),

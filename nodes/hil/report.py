@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.hil.hints import Hints
+from nodes.hil.causes import Hints
 from nodes.hil.limits import Limits, angle_text
 from nodes.hil.pictures import draw_all, draw_efforts
 from nodes.hil.verdict import KIND, Compared, Verdict

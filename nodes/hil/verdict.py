@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
+from nodes.hil.causes import Hints
 from nodes.hil.comparison import Comparison, JointComparison, compare
 from nodes.hil.diagnosis import Diagnosis, Excess, Finding, diagnose
-from nodes.hil.hints import Applied, Explanation, Hints, explain
+from nodes.hil.hints import Explanation, explain
 from nodes.hil.limits import Limits
 from nodes.hil.model import Efforts, NoModelError, model_of
+from nodes.hil.motion import Applied
 from nodes.hil.reading import Case, Source
 from nodes.hil.recorded_clock import ClockNote
 from nodes.hil.streams import Gap
@@ -120,7 +122,8 @@ def _explanation(case: Case, comparison: Comparison) -> Explanation:
     predicted = case.predicted.stream
     applied = Applied(case.hold_s, predicted if case.same_efforts else None, comparison.delay_s)
     try:
-        return explain(Efforts(model_of(case.robot, case.parameters)), case.measured.stream, applied)
+        model = Efforts(model_of(case.robot, case.parameters))
+        return explain(model, case.measured.stream, applied, is_timed=case.is_timed)
     except NoModelError as error:
         return _silent(str(error))
 

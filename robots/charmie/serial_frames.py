@@ -54,7 +54,7 @@ class Stream:
     millis   of the board's own clock since it was switched on, to 2**32 and round again
     counts   pulses of the four wheels' encoders, signed 32 bits and round again
     legs     mm, 0 .. 140; torso 8 .. 170; both in tenths on the line
-    status   bits: 1 stopped, as no command came in time; 2 a command was refused since the last frame
+    status   bits, of what was since the last frame: 1 stopped, as no command came in time; 2 a command was refused
     """
 
     number: int
@@ -120,15 +120,21 @@ class FrameReader(Generic[F]):
     What is no frame is skipped from its first byte on, so that one that begins inside it is found.
 
     frames   that were whole and right
-    bad      heads of a frame with a wrong checksum, or with values out of their range: torn frames among them
+    torn     frames that end too early: the head of another stands where they should go on
+    wrong    others with a wrong checksum, or with values out of their range
     skipped  bytes that belong to no frame
     """
 
     def __init__(self, head: bytes, size: int, parse: Callable[[bytes], F | None]) -> None:
-        self.frames = self.bad = self.skipped = 0
+        self.frames = self.torn = self.wrong = self.skipped = 0
         self._head, self._size = head, size
         self._parse: Callable[[bytes], F | None] = parse
         self._buffer = bytearray()
+
+    @property
+    def bad(self) -> int:
+        """Heads of a frame that was none."""
+        return self.torn + self.wrong
 
     @property
     def waiting(self) -> int:
@@ -150,12 +156,20 @@ class FrameReader(Generic[F]):
             right = checksum(bytes(buffer[2 : size - 1])) == buffer[size - 1]
             frame = self._parse(bytes(buffer[:size])) if right else None
             if frame is None:
-                self.bad += 1
+                if self._ends_early():
+                    self.torn += 1
+                else:
+                    self.wrong += 1
                 self._skip(1)
             else:
                 self.frames += 1
                 found.append(frame)
                 del buffer[:size]
+
+    def _ends_early(self) -> bool:
+        """Whether the head of another frame stands inside the one that the buffer begins with."""
+        size, first = self._size, self._head[:1]
+        return self._head in self._buffer[1 : size + 1] or (len(self._buffer) == size and self._buffer.endswith(first))
 
     def _skip(self, count: int) -> None:
         self.skipped += count

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.hil.causes import Hint, Hints
 from nodes.hil.comparison import compare
 from nodes.hil.diagnosis import diagnose
-from nodes.hil.hints import Hint, Hints
 from nodes.hil.limits import Limits
 from nodes.hil.reading import COMPARER
 from nodes.hil.run_notes import run_notes

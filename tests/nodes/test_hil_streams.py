@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import cache
 
@@ -10,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.hil.causes import Hint, Hints
 from nodes.hil.comparison import compare, dead_stretches
 from nodes.hil.diagnosis import diagnose
-from nodes.hil.hints import Applied, Hints, explain
+from nodes.hil.hints import explain
 from nodes.hil.limits import Limits
 from nodes.hil.model import Efforts, NoModelError, model_of
+from nodes.hil.motion import Applied
 from nodes.hil.streams import Gap, Pairing, Pairs, Resampled, Stream, StreamError, gaps, segments, stream_of
 
 
@@ -179,6 +182,63 @@ def test_no_cause_is_named_where_the_model_is_right() -> None:
     assert found.causes == []
     assert found.residual is not None
     assert found.residual < 1e-3
+
+
+def unevenly_stamped(kind: str, off_s: float) -> Stream:
+    """The same motion, its stamps up to `off_s` early or late: 1.1 times a second, back and forth."""
+    said = moving(kind)
+    return dataclasses.replace(said, time=said.time + off_s * np.sin(math.tau * 1.1 * said.time))
+
+
+def test_what_uneven_stamps_make_of_the_efforts_is_no_cause() -> None:
+    said = unevenly_stamped("none", 0.02)
+    assert explain(arm(), said, Applied(hold_s=0.0)).hints.causes  # what they look like where stamps are believed
+    found = explain(arm(), said, Applied(hold_s=0.0), is_timed=True).hints
+    assert found.causes == []
+    assert found.residual is not None
+    assert found.residual < 1e-3
+
+
+@pytest.mark.parametrize(("timing", "judged"), [(0.8, "not judged"), (0.01, "beyond")])
+def test_efforts_that_the_time_of_the_stamps_may_explain_are_not_judged(timing: float, judged: str) -> None:
+    t = np.arange(0.0, 8.0, 0.01)
+    same = compare(stream(t, wave(t)), stream(t, wave(t)))
+    cause = Hint(kind="mass", of="x", value=0.1, sigma=0.01, unit="relative", share=0.1, explains=0.2)
+    hints = Hints(causes=[cause], residual=0.1, explained=0.2, timing=timing)
+    (finding,) = diagnose(same, hints, Limits()).findings
+    assert (finding.kind, finding.judged) == ("efforts", judged)
+
+
+@pytest.mark.parametrize(("off_s", "certain"), [(0.0, True), (0.0002, True), (0.03, False)])
+def test_a_mass_is_certain_as_far_as_the_time_of_the_stamps_is(off_s: float, certain: bool) -> None:
+    said = unevenly_stamped("mass", off_s)
+    (cause,) = explain(arm(), said, Applied(hold_s=0.0), is_timed=True).hints.causes
+    assert (cause.kind, cause.of, cause.certain) == ("mass", "link_10", certain)
+    assert abs(cause.value - 0.05) < max(cause.sigma, 1e-3)
+    same = compare(said, said)
+    (finding,) = diagnose(same, Hints(causes=[cause], residual=0.05, explained=0.9), Limits()).findings
+    assert (finding.failed, finding.certain) == (certain, certain)
+    assert ("not certain: ± " in finding.text) != certain
+
+
+@pytest.mark.parametrize("zero", [0.05, 0.5, -0.8])
+def test_a_large_zero_of_an_encoder_is_no_mass(zero: float) -> None:
+    said = moving("none")
+    turned = dataclasses.replace(said, position=said.position + np.array([0.0, zero]))
+    found = explain(arm(), turned, Applied(hold_s=0.0)).hints
+    assert [(cause.kind, cause.of) for cause in found.causes] == [("encoder_zero", "joint_4")]
+    assert found.causes[0].value == pytest.approx(zero, rel=1e-3)
+
+
+def test_a_position_error_that_the_clock_may_explain_says_so() -> None:
+    t = np.arange(0.0, 8.0, 0.01)
+    off = wave(t) + np.stack([0.0 * t, 0.05 * np.sin(17.0 * t)], axis=1)
+    compared = compare(stream(t, off), stream(t, wave(t)))
+    (found,) = diagnose(compared, Hints(), Limits(), clock_sigma_s=0.02).findings
+    assert found.failed
+    assert found.text.endswith("; that its clock is known to 20 ms only may explain it")
+    (found,) = diagnose(compared, Hints(), Limits(), clock_sigma_s=0.001).findings
+    assert found.text.endswith("; no single cause explains it")
 
 
 def test_a_model_without_efforts_of_its_own_says_why() -> None:

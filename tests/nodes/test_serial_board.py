@@ -97,8 +97,9 @@ def test_without_commands_the_board_stops_the_base_and_says_so() -> None:
     polled(on, Command(1, right=200), 0.0, 1.0)
     on.transmit(2.5)
     assert on.stops == 1
-    first, *_, last = polled(on, Command(2), 2.5, 2.8)
-    assert first.status & STOPPED == 0  # the command that it answers ended the stop
+    first, second, *_, last = polled(on, Command(2), 2.5, 2.8)
+    assert first.status & STOPPED  # it says what was until the command that it answers
+    assert second.status & STOPPED == 0
     assert last.counts == pytest.approx(first.counts, abs=2)
 
 
@@ -204,7 +205,7 @@ def test_a_driven_base_is_measured_through_the_line(
     assert states[-1].velocity[1] == pytest.approx(0.25, abs=0.02)
     assert encoders[-1].pulses_per_turn == 2250
     assert near.counters["frames"] == len(states)
-    assert near.counters["frames_bad"] == near.counters["bytes_skipped"] == 0
+    assert near.counters["frames_torn"] == near.counters["frames_wrong"] == near.counters["bytes_skipped"] == 0
 
 
 def test_what_the_board_took_is_said_at_the_instant_of_its_answer(
@@ -252,11 +253,12 @@ def test_torn_and_wrong_frames_are_counted_and_skipped(
     far, near = line(torn=0.3, wrong=0.3)
     said = together(far, near, 1, 600, **DRIVE)
     states = [message for message in said if isinstance(message, RobotState)]
-    assert near.counters["frames_bad"] >= 5
+    torn, wrong = near.counters["frames_torn"], near.counters["frames_wrong"]
+    assert min(torn, wrong) >= 3
     assert near.counters["bytes_skipped"] > 0
     assert near.counters["frames_lost"] >= 5
     assert len(states) >= 10
-    assert f"{near.counters['frames_bad']} torn or wrong ones skipped" in near.verdict
+    assert f"{torn} torn and {wrong} wrong ones skipped" in near.verdict
     assert states[-1].velocity[1] == pytest.approx(0.25, abs=0.05)  # nothing wrong came through
 
 

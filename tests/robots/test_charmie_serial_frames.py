@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,7 +98,7 @@ def test_after_a_torn_frame_the_next_is_found_and_the_torn_one_counted(torn: Str
     found = reader.feed(left + whole.encode())
     if whole in found:
         assert found == [whole]
-        assert reader.bad >= (left != HEAD[:1])
+        assert reader.torn >= (left != HEAD[:1])
         assert reader.skipped == cut
     else:  # the torn head made a frame that happens to be right out of bytes of both: one in 256 at most
         assert reader.frames == 1
@@ -111,6 +112,17 @@ def test_a_frame_with_a_wrong_byte_is_never_taken(frame: Stream, place: int, fli
     reader = stream_reader()
     assert reader.feed(bytes(data)) == []
     assert reader.bad >= 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+@pytest.mark.parametrize("cut", [3, 10, 28])
+def test_torn_frames_and_wrong_ones_are_counted_apart(cut: int, size: int) -> None:
+    good = Stream(7, 1000, (1, -1, 2250, -2250), 140.0, 8.0).encode()
+    flipped = good[:9] + bytes([good[9] ^ 4]) + good[10:]
+    data, reader = good + good[:cut] + good + flipped + good[:cut] + good + flipped, stream_reader()
+    found = [frame for start in range(0, len(data), size) for frame in reader.feed(data[start : start + size])]
+    assert len(found) == 3
+    assert (reader.torn, reader.wrong, reader.bad) == (2, 2, 4)
 
 
 def test_values_out_of_range_are_no_frame_even_with_a_right_checksum() -> None:

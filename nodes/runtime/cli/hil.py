@@ -134,7 +134,7 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
             say(f"{source.topic}: by the model with the {source.driven}")
     for finding in verdict.findings:
         limit = f"; limit {finding.limit}" if finding.limit else ""
-        say(f"{'beyond' if finding.failed else 'within'} limits: {finding.text}{limit}")
+        say(f"{finding.judged if not finding.certain else finding.judged + ' limits'}: {finding.text}{limit}")
     for each in verdict.exceeded:
         value, limit = (reports.angle_text(number, each.joint in sliding) for number in (each.value, each.limit))
         say(f"beyond limits: {each.figure} of {each.joint} is {value}, at most {limit}")
