@@ -20,14 +20,16 @@ from nodes.runtime.description import describe
 from nodes.runtime.hosted import Out, changes
 from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
+from nodes.runtime.state_payload import StatePayload
 from nodes.runtime.watch import MilestoneWatch, Pace, RoundTrips, too_old
 from nodes.wire.codec import WireError, encode
-from nodes.wire.messages import BodyPoses, Event, JointCommand, Lines, Message, RobotState
+from nodes.wire.messages import BodyPoses, Event, JointCommand, Lines, Message
 from nodes.wire.refusals import Refusals
 from nodes.wire.stamp import Stamper
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.flexible.lines import BeamLines
+from sim_core.kernels.bound import BoundKernel
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import assemble
@@ -63,12 +65,15 @@ class SimServer:
         self._realtime = sim.mode == "realtime"
         self._stamper = Stamper(sim.mode != "lockstep" if wall_clock is None else wall_clock)
         self._topics = {name: f"{self.robot}/{name}" for name in SPEAKS}
-        self._names = list(system.joint_names)
         self._state_every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
         self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
         self._step_s, self._watchdog_s = sim.step_s, sim.watchdog_s
-        self.actuation = Actuation(system.mechanism, sim.step_s, self._watchdog_s, hold=sim.safe_mode == "hold")
+        self.actuation = Actuation(self.simulation, self._watchdog_s, hold=sim.safe_mode == "hold")
+        readings, joints = self.simulation.readings, list(system.joint_names)
+        self._stamp = Message()
+        self._payload = StatePayload(joints, system.output_names, readings.told, self._topics["state"])
+        self._tell = BoundKernel.in_turn([readings.read, self.actuation.joints.see, self._payload.write])
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._news = CommandNews(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
         self._clock = 0.0  # the watchdog's: simulated seconds, seconds of the clock where time goes faster
@@ -80,7 +85,7 @@ class SimServer:
         self.refusals = Refusals(self.name)
         self.step_times = Durations()
         self.round_trips = RoundTrips()
-        self.milestones = MilestoneWatch(plan.milestones, self._names)
+        self.milestones = MilestoneWatch(plan.milestones, joints)
         self.pace = Pace()
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
@@ -182,9 +187,7 @@ class SimServer:
                 self.tell([news.silent(source, self.time)])
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
-        efforts = actuation.efforts(joints)
-        if efforts is not None:
-            self.simulation.drive(efforts)
+        actuation.drive(joints)
 
     def _joints(self) -> tuple[Any, Any]:
         """Positions and velocities of the joints now: computed once per tick."""
@@ -361,19 +364,19 @@ class SimServer:
             self._say("event", event)
 
     def _say_state(self) -> None:
-        told, now = self.simulation.readings.all(), self.simulation.time
-        self.actuation.joints.see(told.position)
-        drift = abs(told.energy - self._energy_at_start)
+        self._tell()
+        simulation, stamp, topic = self.simulation, self._stamp, self._topics["state"]
+        readings = simulation.readings
+        drift = abs(readings.sums.item(2) - self._energy_at_start)
         if drift > self._energy_drift:
             self._energy_drift = drift
-        state = RobotState(timestamp=now, name=self._names, **told._asdict())
-        topic = self._topics["state"]
-        seq = self._stamper.stamp(topic, state)
-        payload = encode(state, topic)
+        stamp.timestamp = simulation.time
+        seq = self._stamper.stamp(topic, stamp)
+        payload = self._payload.stamped(stamp)
         self.round_trips.sent(seq)
         self.out(topic, payload)
         if self.milestones.pending:
-            self.milestones.see(now, told.position.__getitem__)
+            self.milestones.see(stamp.timestamp, readings.moves[0].item)
 
     def _say_poses(self) -> None:
         p, quaternion = self.simulation.poses()

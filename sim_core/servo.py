@@ -74,7 +74,8 @@ class Servos:
         where = [np.array([n, step_s], dtype=float), self._joint.astype(float), self._position, self._velocity]
         bounds = [effort_limit, velocity_limit, lower, upper, np.array(slack)]
         told = [self._mode, self._value, self._target, self._effort]
-        self._step = BoundKernel(servo_efforts.address, [*where, self._stiffness, damping, *bounds], told)
+        self._given, self._told = [*where, self._stiffness, damping, *bounds], told
+        self._step = BoundKernel(servo_efforts.address, self._given, told)
         self._known: dict[tuple[str, ...], Known] = {}
         self.busy = False
 
@@ -186,6 +187,11 @@ class Servos:
         self._position[:], self._velocity[:] = position, velocity
         self._step()
         return self._effort.copy()
+
+    def bind(self, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray) -> BoundKernel:
+        """`efforts` as a kernel: from these positions and velocities of the joints, into this array (n_u,)."""
+        given, told = [*self._given[:2], position, velocity, *self._given[4:]], [*self._told[:3], effort]
+        return BoundKernel(servo_efforts.address, given, told)
 
     def commanded(self) -> np.ndarray:
         """The same while no servo is busy: efforts (n_u,) as they were commanded, wherever the joints are."""

@@ -42,12 +42,17 @@ def servo_efforts(given, told):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def add_loads(given, sums):  # type: ignore[no-untyped-def]
-    """So many more steps with an effort: given [n, steps], effort; sums: largest square, sum of squares of each."""
+    """So many more steps with an effort, and then another one: given [n, steps], the effort that follows.
+
+    sums  largest square, sum of squares of each, effort until now, which becomes the one that follows
+    """
     steps = given[0][1]
     for k in range(int(given[0][0])):
-        square = given[1][k] * given[1][k]
-        sums[0][k] = max(sums[0][k], square)
-        sums[1][k] += steps * square
+        if steps > 0.0:
+            square = sums[2][k] * sums[2][k]
+            sums[0][k] = max(sums[0][k], square)
+            sums[1][k] += steps * square
+        sums[2][k] = given[1][k]
 
 
 @native_function(SIGNATURE)

@@ -307,6 +307,11 @@ class Simulation:
         """`set_effort` for less: an array (n_u,) of finite efforts within the limits, as servos give them."""
         self._change(self._w.u, effort)
 
+    @property
+    def driven(self) -> np.ndarray | None:
+        """The efforts themselves, for a kernel that does what `drive` does; None where the stepper has to be told."""
+        return None if self.stepper.looks_ahead else self._w.u
+
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
         self._parameters = self._with_parameters(parameters)

@@ -16,23 +16,26 @@ from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
 from sim_core.servo import Known, Servos
 from sim_core.servo_kernels import add_loads
+from sim_core.simulation import Simulation
 
 Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints
 
 
 class Actuation:
-    """The actuators of one robot, each with at most one commanding node at a time.
+    """The actuators of one simulation, each with at most one commanding node at a time.
 
     servos   what they were told last
     changed  whether efforts may differ from those of the last step
     safe     the actuators that were made safe because their node was silent
     trips    how often that happened
-    joints   how far the joints went, where it is told of them
+    joints   how far the joints went, at the times when it was told to look
     cut      (node, line) the first time that a node commands a position beyond a joint's limits
     """
 
-    def __init__(self, mechanism: Mechanism, step_s: float, watchdog_s: float | None, hold: bool) -> None:
-        self.servos = Servos(mechanism, step_s)
+    def __init__(self, simulation: Simulation, watchdog_s: float | None, hold: bool) -> None:
+        mechanism, readings = simulation.system.mechanism, simulation.readings
+        self._simulation = simulation
+        self.servos = Servos(mechanism, simulation.step_s)
         self.robot = mechanism.name
         self.changed = False
         self.safe: set[str] = set()
@@ -47,7 +50,11 @@ class Actuation:
         self._taken: dict[str, int] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._loads = Loads(mechanism)
-        self.joints = Excursions(mechanism)
+        self._turn: BoundKernel | None = None
+        if (effort := simulation.driven) is not None:
+            servos = self.servos.bind(*readings.moves, effort)
+            self._turn = BoundKernel.in_turn([readings.read_joints, servos, self._loads.bind(effort)])
+        self.joints = Excursions(mechanism, readings.moves[0])
         self.cut: deque[tuple[str, str]] = deque(maxlen=64)
         self._told_cut: set[str] = set()
 
@@ -127,15 +134,18 @@ class Actuation:
         self._heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
         return found
 
-    def efforts(self, joints: Joints) -> np.ndarray | None:
-        """The efforts of the step that comes now, None for those of the last; call it once per step."""
-        efforts = None
-        if self.changed or self.servos.busy:
+    def drive(self, joints: Joints) -> None:
+        """Give the simulation the efforts of the step that comes now; call it once per step."""
+        if self.servos.busy and self._turn is not None:
+            self._loads.count()
+            self._turn()  # joints read, servos moved on, loads added up: every step of a busy robot
+            self.changed = False
+        elif self.changed or self.servos.busy:
             efforts = self.servos.efforts(*joints()) if self.servos.busy else self.servos.commanded()
             self._loads.change(efforts)
+            self._simulation.drive(efforts)
             self.changed = False
         self._loads.steps += 1
-        return efforts
 
     def moved(self, effort: np.ndarray, servos: dict[str, Any] | None = None) -> None:
         """Time was put elsewhere, where the actuators gave this effort: nobody commands, no one is silent."""
@@ -172,8 +182,8 @@ class Loads:
         self._actuators = mechanism.actuators
         n = len(self._actuators)
         self._effort, self._largest_square, self._squares = np.zeros((3, n))
-        self._given = np.array([n, 0.0])
-        self._add = BoundKernel(add_loads.address, [self._given, self._effort], [self._largest_square, self._squares])
+        self._given, self._since = np.array([n, 0.0]), 0
+        self._add = self.bind(self._effort)
         self.clear(self._effort)
 
     def clear(self, effort: np.ndarray) -> None:
@@ -186,12 +196,22 @@ class Loads:
         self._add_steps()
         self._effort[:] = effort
 
+    def bind(self, effort: np.ndarray) -> BoundKernel:
+        """`change` to what this array has, as a kernel; `count` comes before it."""
+        sums = [self._largest_square, self._squares, self._effort]
+        return BoundKernel(add_loads.address, [self._given, effort], sums)
+
+    def count(self) -> None:
+        """Take note of the steps since the effort changed."""
+        since, self._added = self.steps - self._added, self.steps
+        if since != self._since:
+            self._given[1] = self._since = since
+
     def _add_steps(self) -> None:
         """Add up the steps since the effort changed."""
         if self.steps > self._added:
-            self._given[1] = self.steps - self._added
+            self.count()
             self._add()
-            self._added = self.steps
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
         """{actuator: peak and rms effort, its limit (None without one) and unit}, without switches."""

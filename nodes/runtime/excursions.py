@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,24 +14,22 @@ TOLERANCE = 0.01  # of a joint's range: a servo that holds a joint at its limit 
 
 
 class Excursions:
-    """Lowest and highest position of each joint, rad or m, over the states since the last reset or restore."""
+    """Lowest and highest position of each joint, rad or m, over the states since the last reset or restore.
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    see  kernel that looks at the positions of the joints: those of the array given
+    """
+
+    def __init__(self, mechanism: Mechanism, position: np.ndarray) -> None:
         self._joints = mechanism.moving_joints
         n = len(self._joints)
-        self._position, self._lowest, self._highest = np.zeros((3, n))
-        given = [np.array([n], dtype=float), self._position]
-        self._widen = BoundKernel(widen.address, given, [self._lowest, self._highest])
+        self._lowest, self._highest = np.zeros((2, n))
+        given = [np.array([n], dtype=float), position]
+        self.see = BoundKernel(widen.address, given, [self._lowest, self._highest])
         self.clear()
 
     def clear(self) -> None:
         """Count from here."""
         self._lowest[:], self._highest[:] = np.inf, -np.inf
-
-    def see(self, position: Sequence[float]) -> None:
-        """Positions of the joints now, n_joints of them."""
-        self._position[:] = position
-        self._widen()
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
         """{joint that left its limits: its farthest position, lower and upper (None without one), unit}."""

@@ -124,9 +124,10 @@ def test_a_position_beyond_a_joints_limits_is_cut_and_said_once() -> None:
 
 def test_a_joint_that_left_its_limits_is_named_with_its_farthest_position() -> None:
     joints = [Joint("lift", "m", 0.0, 0.14), Joint("tilt", "rad", -0.5, None), Joint("yaw", "rad", None, None)]
-    seen = Excursions(SimpleNamespace(moving_joints=joints))
-    for position in ([0.4, -0.5, 1e3], [-0.2, -0.509, 0.0], [0.1, 9.0, 0.0]):
-        seen.see(np.array(position))
+    position = np.zeros(3)
+    seen = Excursions(SimpleNamespace(moving_joints=joints), position)
+    for position[:] in ([0.4, -0.5, 1e3], [-0.2, -0.509, 0.0], [0.1, 9.0, 0.0]):
+        seen.see()
     assert seen.to_plain() == {"lift": {"position": 0.4, "lower": 0.0, "upper": 0.14, "unit": "m"}}
     summary = Summary(plan="p", robot="it", mode="fast")
     summary.take_simulation({"beyond_limits": seen.to_plain()})

@@ -1,0 +1,47 @@
+"""The payload of a state is, byte for byte, what the codec makes of the message."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodes.runtime.state_payload import StatePayload
+from nodes.wire.codec import encode
+from nodes.wire.messages import Message, RobotState
+
+TOPIC = "arm/state"
+
+
+@settings(deadline=None)  # the first one compiles
+@given(st.data())
+@pytest.mark.parametrize(("joints", "outputs"), [(0, 0), (1, 0), (4, 3), (21, 1), (40, 20)])
+def test_a_payload_has_the_bytes_of_the_encoded_message(joints: int, outputs: int, data: st.DataObject) -> None:
+    names, said = [f"joint_{k}é" for k in range(joints)], [f"out_{k}" for k in range(outputs)]
+    told = np.zeros(3 * joints + 3 + outputs)
+    payload = StatePayload(names, said, told, TOPIC)
+    for _ in range(2):  # nothing of the one before stays
+        told[:] = data.draw(st.lists(st.floats(), min_size=len(told), max_size=len(told)))
+        numbers = told.tolist()
+        stamp = Message(
+            timestamp=data.draw(st.floats(0.0, 1e9)),
+            seq=data.draw(st.integers(0, 2**53)),
+            sent_ns=data.draw(st.integers(0, 2**63 - 1)),
+        )
+        phi, phidot, energy = numbers[3 * joints : 3 * joints + 3]
+        state = RobotState(
+            timestamp=stamp.timestamp,
+            seq=stamp.seq,
+            sent_ns=stamp.sent_ns,
+            name=names,
+            position=numbers[:joints],
+            velocity=numbers[joints : 2 * joints],
+            effort=numbers[2 * joints : 3 * joints],
+            phi=phi,
+            phidot=phidot,
+            energy=energy,
+            outputs=dict(zip(said, numbers[3 * joints + 3 :], strict=True)),
+        )
+        payload.write()
+        assert payload.stamped(stamp) == encode(state, TOPIC)
