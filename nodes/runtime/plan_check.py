@@ -61,7 +61,10 @@ def _check_commands(
     if names is None:
         if commanders:
             other = next(iter(commanders.values()))
-            raise PlanError(f"{where}: commands the actuators that node {other!r} commands; one must go")
+            raise PlanError(
+                f"{where}: commands the actuators that node {other!r} commands, for its classmethod commands() does "
+                "not name its own; one must go"
+            )
         names = actuators or [""]  # a robot without actuators has one commander all the same
     else:
         for name in names:
@@ -70,7 +73,10 @@ def _check_commands(
     for name in names:
         if name in commanders:
             what = f"actuator {name!r}, which" if len(names) < len(actuators) else "the actuators that"
-            raise PlanError(f"{where}: commands {what} node {commanders[name]!r} commands; one must go")
+            other = commanders[name]
+            every = len(actuators) > 1 and list(commanders.values()).count(other) == len(actuators)
+            fewer = "; those are all that there are, unless its classmethod commands() names fewer" if every else ""
+            raise PlanError(f"{where}: commands {what} node {other!r} commands{fewer}; one must go")
         commanders[name] = node
 
 

@@ -18,7 +18,7 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise PlanError(f"{file}: no such launch file") from None
+        raise PlanError(f"{file}: no such launch file{_meant(file)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"{file}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
@@ -28,6 +28,13 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     plan = _plan(document, file)
     check_plan(plan, file)
     return plan
+
+
+def _meant(file: Path) -> str:
+    """The launch file of that name with its ending, or in launch/, where there is one."""
+    named = file.with_suffix(".toml")
+    there = [other for other in (named, file.parent / "launch" / named.name) if other.is_file()]
+    return f"; did you mean {str(there[0])!r}?" if there else ""
 
 
 def project_folder(file: Path) -> Path:

@@ -64,7 +64,8 @@ def encode(message: Message, topic: str = "") -> bytes:
     try:
         payload = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError) as error:
-        raise WireError(topic, f"cannot be encoded: {error}") from None
+        plain = "; numpy's array.tolist() gives plain ones" if "numpy" in str(error) else ""
+        raise WireError(topic, f"cannot be encoded: {error}{plain}") from None
     if len(payload) > MAX_BYTES:
         raise WireError(topic, f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
     return payload

@@ -19,9 +19,12 @@ from nodes.runtime.cli import parameters
 from nodes.runtime.cli.application import app, run
 from nodes.runtime.cli.speaking import parse_message
 from nodes.runtime.cli.terminal import InputError
+from nodes.runtime.plan_file import load_plan
 from nodes.runtime.plan_keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
+from nodes.runtime.plan_tables import PlanError
 from nodes.wire.recording import RecordingWriter
 from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from robots.registry import build
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.stabilizers import stabilizers_by_name
 from sim_core.typed import choices_of
@@ -285,6 +288,31 @@ def test_a_new_controller_is_written_once(tmp_path: Path, capsys: pytest.Capture
     assert "armswing view my_damper.mcap" in capsys.readouterr().out
     assert run(["new", "controller", "my_damper"]) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_a_new_controller_of_one_joint_leaves_the_others_to_their_servos(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["new", "controller", "one", "--robot", "charmie", "--joint", "left_arm_4"]) == 0
+    plan = load_plan(tmp_path / "one.toml")
+    (rest,) = [node for node in plan.nodes if node.name == "rest"]
+    assert sorted([*rest.params["joints"], "left_arm_4"]) == sorted(a.name for a in build("charmie").actuators)
+    assert run(["new", "controller", "two", "--robot", "charmie", "--joint", "left_arm_9"]) == 2
+    assert "did you mean 'left_arm_" in capsys.readouterr().err
+    assert run(["new", "controller", "two", "--robot", "charmy"]) == 2
+    assert "did you mean 'charmie'?" in capsys.readouterr().err
+    assert run(["new", "controller", "two", "--robot", "triple_pendulum"]) == 2
+    assert "no actuator" in capsys.readouterr().err
+
+
+def test_a_launch_file_is_looked_for_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "launch").mkdir()
+    (tmp_path / "launch" / "squat.toml").write_text("")
+    for name in ("squat", "launch/squat", "squat.toml"):
+        with pytest.raises(PlanError, match=r"no such launch file; did you mean 'launch/squat.toml'\?"):
+            load_plan(name)
+    with pytest.raises(PlanError, match=r"no such launch file$"):
+        load_plan("walk")
 
 
 @pytest.mark.parametrize("start", [["armswing"], [sys.executable, "-P", "-m", "nodes.runtime.cli"]])

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import InputError, say
+from nodes.runtime.cli.terminal import InputError, nearest, say
 
 app = typer.Typer(
     help="Start something of your own.", epilog="Example: armswing new controller my_damper", no_args_is_help=True
 )
 
 CONTROLLER = '''\
-"""Damps the arm of the rotary pendulum."""
+"""Damps {joint!r} of the robot {robot}."""
 
 import msgspec
 
@@ -26,8 +27,12 @@ class {class_name}(Node):
     speaks = {{"command": messages.JointCommand}}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
-        joint: str = "arm"
-        damping: float = 1e-3  # N m s/rad
+        joint: str = "{joint}"
+        damping: float = {damping:g}  # {unit}
+
+    @classmethod
+    def commands(cls, params, plan):
+        return [params.joint]  # its actuators; other nodes may command the others
 
     def on_start(self, context):
         self.context = context  # its params change with `armswing param set`
@@ -35,13 +40,13 @@ class {class_name}(Node):
     def on_message(self, name, state):
         params = self.context.params
         effort = -params.damping * state.velocity[state.name.index(params.joint)]
-        yield "command", messages.JointCommand(name=[params.joint], value=[effort], answers=state.seq)
+        yield "command", messages.JointCommand(name=[params.joint], value=[float(effort)], answers=state.seq)
 '''
 
 LAUNCH = """\
 # armswing launch {file} --duration 5
 [sim]
-robot = "rotary_pendulum"
+robot = "{robot}"
 mode = "realtime"            # realtime | fast | lockstep
 step_ms = 1.0
 watchdog_ms = 100            # without a command for so long the actuators are made safe; 0: never
@@ -51,12 +56,23 @@ safe_mode = "zero_effort"    # zero_effort | hold
 name = "{name}"
 run = "{name}.py:{class_name}"
 restart = "never"            # never | on-failure | always
-params = {{ damping = 1e-3 }}
-
+params = {{ damping = {damping:g} }}
+{rest}
 [[nodes]]
 name = "recorder"
 run = "nodes/recorder.py:Recorder"
 params = {{ file = "{name}.mcap" }}
+"""
+
+REST = """
+[[nodes]]
+name = "rest"                # holds the other joints by their servos; what nobody commands falls
+run = "nodes/controllers/position.py:JointPosition"
+
+[nodes.params]
+joints = [
+{joints}
+]
 """
 
 
@@ -65,23 +81,25 @@ def _group() -> None:
     """Start something of your own."""
 
 
-@app.command("controller", epilog="Example: armswing new controller my_damper")
+@app.command("controller", epilog="Example: armswing new controller my_damper --robot charmie --joint left_arm_4")
 def new_controller(
     name: Annotated[str, typer.Argument(help="What to call it: small letters and _.", show_default=False)],
     folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path(),
+    robot: Annotated[str, typer.Option("--robot", help="One of `armswing robot list`.")] = "rotary_pendulum",
+    joint: Annotated[
+        str, typer.Option("--joint", help="The actuator that it commands.", show_default="the robot's first")
+    ] = "",
 ) -> None:
-    """Write a controller of 20 lines and a launch file that runs it."""
+    """Write a controller of 25 lines and a launch file that runs it."""
     import keyword
 
-    if not name.isidentifier() or name != name.lower() or keyword.iskeyword(name) or name == "sim":
+    if not name.isidentifier() or name != name.lower() or keyword.iskeyword(name) or name in ("sim", "rest"):
         raise InputError(f"{name!r} is no name for a node; use small letters, digits and _, like 'my_damper'")
     if not folder.is_dir():
         raise InputError(f"--folder {str(folder)!r}: there is no such folder")
     class_name = "".join(part.capitalize() for part in name.split("_"))
-    files = {
-        folder / f"{name}.py": CONTROLLER.format(class_name=class_name),
-        folder / f"{name}.toml": LAUNCH.format(name=name, class_name=class_name, file=folder / f"{name}.toml"),
-    }
+    words = _about(robot, joint) | {"name": name, "class_name": class_name, "file": folder / f"{name}.toml"}
+    files = {folder / f"{name}.py": CONTROLLER.format(**words), folder / f"{name}.toml": LAUNCH.format(**words)}
     for path in files:
         if path.exists():
             raise InputError(f"{str(path)!r} is there already; choose another name, or another --folder")
@@ -89,3 +107,29 @@ def new_controller(
         path.write_text(text)
         say(f"wrote {path}")
     say(f"try it: armswing launch {folder / name}.toml --duration 5 && armswing view {name}.mcap")
+
+
+def _about(robot: str, joint: str) -> dict[str, Any]:
+    """What the files say of the robot: the joint and its damping with unit, and a node that holds the others."""
+    from robots.registry import build, names
+
+    if robot not in names():
+        raise InputError(f"no robot {robot!r}; robots are {', '.join(sorted(names()))}{nearest(robot, names())}")
+    mechanism = build(robot)
+    driven = {actuator.name: actuator for actuator in mechanism.actuators if actuator.joint == actuator.name}
+    if not driven:
+        raise InputError(
+            f"robot {robot!r} has no actuator that is named as its joint; nothing to write a controller for"
+        )
+    if joint and joint not in driven:
+        raise InputError(f"--joint {joint!r}: {robot!r} has {', '.join(driven)}{nearest(joint, driven)}")
+    chosen = driven[joint] if joint else next(iter(driven.values()))
+    held = [f'"{actuator.name}"' for actuator in driven.values() if actuator.servo and actuator is not chosen]
+    rows = textwrap.fill(", ".join(held) + ",", 100, initial_indent="    ", subsequent_indent="    ")
+    return {
+        "robot": robot,
+        "joint": chosen.name,
+        "damping": chosen.servo.damping if chosen.servo else 1e-3,
+        "unit": "N s/m" if mechanism.joint(chosen.joint).kind == "prismatic" else "N m s/rad",
+        "rest": REST.format(joints=rows) if held else "",
+    }

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import msgpack
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -213,3 +214,10 @@ def test_a_topic_that_is_not_in_the_table_needs_its_type() -> None:
     with pytest.raises(WireError, match="table"):
         decode("robot/dream", payload)
     assert decode("robot/dream", payload, Description) == Description(robot="x")
+
+
+def test_numbers_of_numpy_are_refused_with_what_makes_them_plain() -> None:
+    efforts = np.array([1.0, 2.0])
+    with pytest.raises(WireError, match=r"numpy.float64.*; numpy's array.tolist\(\) gives plain ones$"):
+        encode(JointCommand(name=["a", "b"], value=list(efforts)), "command")
+    assert encode(JointCommand(name=["a", "b"], value=efforts.tolist()), "command")
