@@ -29,6 +29,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
             Assumption("believed damping ratio", f"{DAMPING:g}", "robots/gibbon/SOURCES.md"),
             Assumption("what is measured", "joints, hands, grips, without noise", "ours"),
         ),
+        own=True,
         runs=(),
         claims=claims(runs),
         sections=sections(runs),
@@ -44,9 +45,9 @@ def sections(runs: Runs) -> tuple[Section, ...]:
     """The page below its table of claims."""
     motion = Plot(
         "motion",
-        "Where the hands are, over time and along the line, until one is missed or enough are made.",
+        "The paths of the hands until one misses or enough hand-overs are made, and their places over time.",
         lambda results, figure: draw.motion(results, figure, runs),
-        size=(10.5, 5.6),
+        size=(10.5, 8.0),
     )
     errors = Plot(
         "errors",
@@ -81,8 +82,8 @@ def sections(runs: Runs) -> tuple[Section, ...]:
 COLUMNS = {
     "tension": Column("tension, more than believed (%)", 100.0),
     "mass": Column("mass of the arms, more than believed (%)", 100.0),
-    "damping": Column("damping of the cable, of the believed (1)"),
-    "modes": Column("modes of the cable, of the believed (1)"),
+    "damping": Column("damping of the cable over the believed (1)"),
+    "modes": Column("modes of the cable over the believed (1)"),
     "planned in flight": Column("planned anew in flight"),
     "hand-overs": Column("hand-overs in a row"),
     "seconds": Column("simulated time (s)"),

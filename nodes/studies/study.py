@@ -92,6 +92,7 @@ class Study:
     longest   the runs of the full study, which this one may cut short
     shortened what a quick study has less of than the full one besides time, and all verdicts with it
     compared  what of the paper's own numbers is compared, where that should be said first
+    own       it runs no paper's example: claims and numbers are all ours
     """
 
     name: str
@@ -108,6 +109,7 @@ class Study:
     parts: tuple[Part, ...] = ()
     shortened: str = ""
     compared: str = ""
+    own: bool = False
     quick: bool = False
     trial_s: float = 0.1
     dpi: int = 150

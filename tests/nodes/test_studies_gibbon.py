@@ -11,6 +11,7 @@ import pytest
 
 from nodes.runtime.plan_file import load_plan
 from nodes.studies import crew, gibbon, report
+from nodes.studies.gibbon_figures import overs
 from nodes.studies.gibbon_runs import BLIND, LAUNCHED, SPANS, Case, Runs, brachiate, plan_of
 from nodes.studies.study import Results, Study
 
@@ -88,8 +89,37 @@ def test_verdicts_follow_from_the_hand_overs_and_the_folder_holds_them(
     page = (tmp_path / "index.html").read_text()
     assert "tension, more than believed (%)</th>" in page
     assert "reproduced</span>" not in page
+    for word in ("paper says", "The paper", "not in a paper", 'id="readings"'):  # it is no paper's
+        assert word not in page
+    assert page.count('">picture: ') == 4
     with (tmp_path / "tables/hand_overs.csv").open() as file:
         table = list(csv.DictReader(file))
     assert [int(row["hand-overs"]) for row in table] == [results.parts[part.name]["hand_overs"] for part in study.parts]
     for picture in ("motion", "errors", "damping"):
         assert (tmp_path / f"plots/{picture}.png").stat().st_size > 2000
+
+
+def test_pictures_count_in_whole_hand_overs_and_line_up(carried_out: tuple[Study, Results]) -> None:
+    from matplotlib.figure import Figure
+
+    study, results = carried_out
+    drawn = {}
+    for plot in (plot for section in study.sections for plot in section.plots):
+        drawn[plot.file] = Figure(figsize=plot.size, layout="constrained")
+        plot.draw(results, drawn[plot.file])
+        drawn[plot.file].draw_without_rendering()
+    upper, lower = drawn["motion"].axes[:2]
+    assert upper.get_xlim() == lower.get_xlim()
+    assert upper.get_position().x0 == pytest.approx(lower.get_position().x0)
+    assert [label.get_text() for label in upper.get_xticklabels()] == [t.get_text() for t in lower.get_xticklabels()]
+    assert [overs(n) for n in (0, 1, 2)] == ["0 hand-overs", "1 hand-over", "2 hand-overs"]
+    for ticks in (drawn["errors"].axes[1].get_yticks(), drawn["damping"].axes[0].get_yticks()):
+        assert list(ticks) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("spans", "says"), [("full", "up to 20 % and of mass up to 10 %"), ("quick", "10 % and of mass up to 5 %")]
+)
+def test_a_claim_goes_as_far_as_its_runs(spans: str, says: str) -> None:
+    (claim,) = (claim for claim in gibbon.study(spans=spans).claims if claim.key == "errors")
+    assert says in claim.says
