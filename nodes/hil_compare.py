@@ -16,6 +16,8 @@ from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan_tables import PlanError
 from nodes.wire.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState
 
+NOTHING = "failed: nothing was measured, no node said `measured`"
+
 
 class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
     """The limits, and how the two streams meet."""
@@ -171,7 +173,7 @@ class HilCompare(Node):
             f"{self._prediction.pairs.paired} states compared, {alone} without a partner{self._by_clocks()}{driven}"
         )
         if not self._sums:
-            return f"failed: {counted}; is there a node that speaks `measured`?"
+            return f"failed: no measured state found a partner; {counted}" if alone else NOTHING
         beyond = [line for joint, sums in self._sums.items() for line in self._beyond(joint, sums)]
         if beyond:
             more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""

@@ -112,15 +112,13 @@ class ModelController(Node, ABC):
         """Know of no run yet."""
         self._take_over = TakeOver(self._context)
         self._given = np.zeros(0)  # efforts when it took over
-        self._expected = ExpectedJoints(self._context, self._model.names)
         self._begin()
 
     def _warm_up(self) -> None:
         """Answer the state that the model starts in, unheard: the first answer then takes no longer than the others."""
         names = self._model.names
         start = RobotState(name=names, position=list(self._model.mechanism.initial_q), velocity=[0.0] * len(names))
-        if self._expected.are_in(start):
-            self._answer(start)
+        self._answer(start, range(len(names)))
 
     def on_parameters(self, params: Any) -> Outgoing:
         self._prepare(params)
@@ -155,13 +153,14 @@ class ModelController(Node, ABC):
         if isinstance(message, Reference):
             self._take_over.learn(self._targets.hear(message))
         elif isinstance(message, RobotState) and self._expected.are_in(message):
-            return [("command", self._answer(message))]
+            return [("command", self._answer(message, self._expected.indices))]
         elif isinstance(message, Event):
             self._take_over.hear(message)
         return None
 
-    def _answer(self, state: RobotState) -> JointCommand:
-        model, order = self._model, self._expected.indices
+    def _answer(self, state: RobotState, order: Sequence[int]) -> JointCommand:
+        """`order` has the places of the model's joints in the state."""
+        model = self._model
         self._q[:] = [state.position[i] for i in order]
         self._v[:] = [state.velocity[i] for i in order]
         if not self._holds:
@@ -175,7 +174,7 @@ class ModelController(Node, ABC):
         effort = self._effort(*targets)[model.indices]
         effort = np.minimum(np.maximum(effort, -model.effort_limit), model.effort_limit)
         if self._take_over.see(state):
-            self._given = np.array(state.effort or np.zeros(len(state.name)))[order][model.indices]
+            self._given = np.array(state.effort or np.zeros(len(state.name)))[list(order)][model.indices]
         effort = self._take_over(state.timestamp, self._given, effort)
         return JointCommand(name=model.actuators, value=effort.tolist(), answers=state.seq)
 

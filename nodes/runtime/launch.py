@@ -29,6 +29,7 @@ from nodes.wire.sockets import sweep
 from nodes.wire.topics import resolve
 
 COMPARER = "hil_compare.py:HilCompare"
+UNMEASURED = "failed: nothing was measured"  # a comparer's verdict on a run that leaves nothing to report on
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
@@ -75,7 +76,7 @@ class Launch:
         self.plan = plan
         self._registry = registry
         registry.plan = digests(plan) if plan.hosts else {}
-        self._strangers: dict[str, int] = {}
+        self._strangers: dict[str, dict[str, int]] = {}
         self._far = FarNodes(plan, observer, display)
         self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode, method=plan.sim.method_text())
         self._observer = observer
@@ -211,8 +212,11 @@ class Launch:
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         failed = self._failure is not None and self._failure.name == name
         is_silent = name in self._speakers and counters.get("sent") == 0 and not failed
-        self._strangers[name] = counters.get("strangers", 0)
-        self.summary.strangers = sum(self._strangers.values()) + self._registry.strangers
+        mine = self._registry.strangers_by_kind
+        self._strangers[name] = {kind: counters.get(f"strangers_{kind}", 0) for kind in mine}
+        everywhere = [mine, *self._strangers.values()]
+        self.summary.strangers_by_kind = {kind: sum(each[kind] for each in everywhere) for kind in mine}
+        self.summary.strangers = sum(self.summary.strangers_by_kind.values())
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),
             refused=counters.get("refused", 0),
@@ -230,7 +234,8 @@ class Launch:
             if _identity(file) != before:  # what stood there untouched is of another run
                 summary.take_file(file)
         recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
-        if recorded and any(node.run.endswith(COMPARER) for node in self.plan.nodes):
+        comparers = [node.name for node in self.plan.nodes if node.run.endswith(COMPARER)]
+        if recorded and any(not summary.verdicts.get(name, "").startswith(UNMEASURED) for name in comparers):
             summary.look = f"armswing hil report {shlex.quote(recorded[0])}"
         if self._failure is not None:
             summary.exit_code = self._failure.exit_code
@@ -245,9 +250,9 @@ class Launch:
             name, reason = next(iter(summary.refused_commands.items()))
             summary.exit_code = ALL_REFUSED
             summary.ended = f"every command of {name!r} was refused: {reason}"
-        elif failed := [name for name, verdict in summary.verdicts.items() if verdict.startswith("failed")]:
+        elif failures := summary.failures:
             summary.exit_code = VERDICT_FAILED
-            summary.ended = f"beyond limits: {', '.join(failed)}"
+            summary.ended = "; ".join(f"{name} failed: {reason}" for name, reason in failures.items())
 
     def show_failure(self) -> None:
         """Say what failed, with its last lines."""

@@ -93,7 +93,10 @@ class Place:
     @property
     def counters(self) -> dict[str, int]:
         """What its sockets counted that are open to other hosts; empty where none is."""
-        return {"strangers": door.strangers(self.context)} if self.far else {}
+        if not self.far:
+            return {}
+        kinds = {f"strangers_{kind}": count for kind, count in door.strangers_by_kind(self.context).items()}
+        return {"strangers": door.strangers(self.context), **kinds}
 
     def set_state(self, state: str, detail: str = "") -> None:
         """Say how the node is, at the registry and with the next status."""

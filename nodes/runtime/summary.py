@@ -11,6 +11,8 @@ import msgspec
 JUDGED_S = 1.0  # a shorter run says nothing about the computer
 REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 
+STRANGERS = {"unknown_key": "with another key", "no_key": "with none", "no_zmtp": "that spoke no ZeroMQ"}
+
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
@@ -81,7 +83,7 @@ class Summary(msgspec.Struct, kw_only=True):
     figures         {node: what it measured of its work, the unit in the name}
     verdicts        {node that judges the run: "passed ..." or "failed ..."}
     nodes           {listener: what it lost}
-    strangers       how often somebody without an allowed key was turned away, over all sockets
+    strangers       how often somebody without an allowed key was turned away, over all sockets; by what they were
     method          stepper, stabilizer and step
     skipped         deadlines that were given up, of steps in realtime
     jitter_...      by how much the time between two steps in realtime differed from the period
@@ -119,6 +121,7 @@ class Summary(msgspec.Struct, kw_only=True):
     nodes: dict[str, ListenerLoss] = {}
     refused_commands: dict[str, str] = {}
     strangers: int = 0
+    strangers_by_kind: dict[str, int] = {}
     files: list[FileWritten] = []
     method: str = ""
     look: str = ""
@@ -145,6 +148,12 @@ class Summary(msgspec.Struct, kw_only=True):
         """Note a file that a node was to write, if it is there."""
         if path.is_file():
             self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size))
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """{node: why its verdict is "failed"}, without what it counted."""
+        failed = {name: verdict for name, verdict in self.verdicts.items() if verdict.startswith("failed")}
+        return {name: verdict.removeprefix("failed: ").partition(";")[0] for name, verdict in failed.items()}
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """(label, text) in reading order."""
@@ -208,7 +217,8 @@ class Summary(msgspec.Struct, kw_only=True):
                 last = f", the last on {loss.last_refusal}" if loss.last_refusal else ""
                 yield "messages refused", f"{name} {loss.refused}{last}"
         if self.strangers:
-            yield "strangers", f"{self.strangers} times one without an allowed key was turned away"
+            kinds = [f"{count} {STRANGERS.get(kind, kind)}" for kind, count in self.strangers_by_kind.items() if count]
+            yield "strangers", f"{self.strangers} times one without an allowed key was turned away: {', '.join(kinds)}"
         restarts = {name: loss.restarts for name, loss in self.nodes.items() if loss.restarts}
         if restarts:
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())

@@ -6,12 +6,14 @@ One door and one thread per ZeroMQ context that has sockets open to other comput
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import socket as sockets
 import struct
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -35,6 +37,12 @@ PAUSE_S = 0.02  # between two looks at the connections: a flood is worked off in
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 UNKNOWN = "an address that hung up at once"
+UNKNOWN_KEY, NO_KEY, NO_ZMTP = "unknown_key", "no_key", "no_zmtp"  # what strangers are counted as
+REASONS = {  # by what a monitor says of a failed handshake
+    errno.EPIPE: (NO_KEY, "no key"),  # it saw that one is wanted, and hung up
+    zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH: (NO_KEY, "no key"),
+    zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC: (UNKNOWN_KEY, "what it said is not for this host's key"),
+}
 
 _doors: dict[Context, Door] = {}
 _guard = threading.Lock()
@@ -48,6 +56,7 @@ class Watched:
     peers  {file descriptor: address and port} of the connections that are there
     fresh  descriptors that have not shaken hands, the oldest first
     ended  descriptors that the door hung up on
+    failed  kind and reason of handshakes that failed, whose connections have not ended yet
     mixed  how many shook hands while more than one was fresh: the oldest was taken for it, and may have been another
     """
 
@@ -57,7 +66,7 @@ class Watched:
     fresh: list[int] = field(default_factory=list)
     ended: set[int] = field(default_factory=set)
     mixed: int = 0
-    failed: str = ""
+    failed: deque[tuple[str, str]] = field(default_factory=deque)
 
 
 def enter(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
@@ -86,8 +95,13 @@ def leave(context: Context, socket: zmq.Socket[bytes]) -> None:
 
 def strangers(context: Context) -> int:
     """How often somebody without an allowed key was turned away from this context's sockets."""
+    return sum(strangers_by_kind(context).values())
+
+
+def strangers_by_kind(context: Context) -> dict[str, int]:
+    """The same by what they were: "unknown_key", "no_key" or "no_zmtp", no connection of ZeroMQ at all."""
     door = _doors.get(context)
-    return 0 if door is None else door.refusals.count
+    return dict.fromkeys((UNKNOWN_KEY, NO_KEY, NO_ZMTP), 0) if door is None else dict(door.kinds)
 
 
 def is_welcome(context: Context, key: str) -> bool:
@@ -101,6 +115,7 @@ class Door:
 
     def __init__(self, context: Context, owner: str) -> None:
         self.refusals = Refusals(owner, "%s: turned %d away from %s: %s", LONGEST_QUIET_S)
+        self.kinds = dict.fromkeys((UNKNOWN_KEY, NO_KEY, NO_ZMTP), 0)
         self._context = context
         self._zap = context.socket(zmq.REP)
         self._zap.setsockopt(zmq.LINGER, 0)
@@ -108,6 +123,7 @@ class Door:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._new: list[Watched] = []
         self._watched: dict[zmq.Socket[bytes], Watched] = {}
+        self._told: dict[str, int] = {}  # {address: keys refused, whose connections have not ended yet}
         self._guests: dict[str, set[str]] = {}  # {key: the addresses that came with it}
         self._known: set[str] = set()  # addresses that ever came with an allowed key
         self._allowed = _allowed()
@@ -187,10 +203,15 @@ class Door:
         version, number, domain, address, _, mechanism, *credentials = frames
         key = credentials[0].hex() if len(credentials) == 1 else ""
         self._allowed = _allowed()
-        peer = address.decode("ascii", "backslashreplace")
+        peer = address.decode("ascii", "backslashreplace").removeprefix("::ffff:")
         known = self._allowed.get(key) if mechanism == b"CURVE" and domain == ZAP_DOMAIN else None
         if known is None:
-            self._turn_away(peer, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in")
+            kind = UNKNOWN_KEY if key else NO_KEY
+            if len(self._told) < 4096:
+                self._told[peer] = self._told.get(peer, 0) + 1
+            self._turn_away(
+                peer, kind, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in"
+            )
             # "temporary": after "denied" a peer of ZeroMQ tries no more, and one that is allowed later must get in
             self._zap.send_multipart([version, number, b"300", b"not allowed", b"", b""])
             return
@@ -209,7 +230,7 @@ class Door:
             kind, value = struct.unpack("=Hi", event[:6])
             if kind == zmq.EVENT_MONITOR_STOPPED:
                 return False
-            if not endpoint.startswith(b"tcp"):
+            if kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH or not endpoint.startswith(b"tcp"):
                 continue
             if kind == zmq.EVENT_ACCEPTED:
                 watched.peers[value] = _peer(value)
@@ -219,34 +240,45 @@ class Door:
                 del watched.fresh[:1]
             elif kind == zmq.EVENT_DISCONNECTED:
                 self._gone(watched, value)
-            elif kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-                watched.failed = "told already"
-            elif not watched.failed:
-                watched.failed = (
-                    "no key, or not for this host" if kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL else "it said nothing"
-                )
+            elif kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                watched.failed.append(REASONS.get(value, (NO_ZMTP, "not our protocol")))
+            else:
+                watched.failed.append(REASONS.get(value, (NO_ZMTP, "it said nothing")))
 
     def _gone(self, watched: Watched, descriptor: int) -> None:
         """A connection ended: that of a stranger unless hands were shaken, or it was ended here."""
         peer = watched.peers.pop(descriptor, None)
-        failed, watched.failed = watched.failed, ""
         is_fresh = descriptor in watched.fresh
         if is_fresh:
             watched.fresh.remove(descriptor)
         if descriptor in watched.ended:
             watched.ended.remove(descriptor)
             return
-        if is_fresh and not failed:
+        if is_fresh and self._was_told(None if peer is None else peer[0]):
+            return
+        if not is_fresh and not watched.failed:
+            return
+        if watched.failed:
+            kind, reason = watched.failed.popleft()
+        else:
             if watched.mixed and peer is not None and peer[0] in self._known:
                 watched.mixed -= 1  # this one may have shaken hands
                 return
-            failed = "not our protocol"
-        if not failed:
-            return
-        if failed != "told already":
-            self._turn_away(UNKNOWN if peer is None else peer[0], failed)
+            kind, reason = NO_ZMTP, "not our protocol"
+        self._turn_away(UNKNOWN if peer is None else peer[0], kind, reason)
 
-    def _turn_away(self, address: str, reason: str) -> None:
+    def _was_told(self, address: str | None) -> bool:
+        """Whether the connection that ends is one whose key was refused; None: it hung up before it was asked for."""
+        known = address if address is not None else next(iter(self._told), "")
+        if not self._told.get(known):
+            return False
+        self._told[known] -= 1
+        if not self._told[known]:
+            del self._told[known]
+        return True
+
+    def _turn_away(self, address: str, kind: str, reason: str) -> None:
+        self.kinds[kind] += 1
         self.refusals.refuse(address, reason)
         self._tally[address] = self._tally.get(address, 0) + 1
 

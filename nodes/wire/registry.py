@@ -168,6 +168,11 @@ class Registry:
         """How often somebody without an allowed key was turned away."""
         return door.strangers(self._context)
 
+    @property
+    def strangers_by_kind(self) -> dict[str, int]:
+        """The same by what they were, see `door`."""
+        return door.strangers_by_kind(self._context)
+
     def __exit__(self, *_: object) -> None:
         self.close()
 

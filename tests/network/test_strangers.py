@@ -60,7 +60,11 @@ def test_a_stranger_gets_nothing_and_is_counted_and_named(live: Any, kind: str, 
         live.here.says(f"away from '{live.robot.address}'")
     assert live.desk.sim()["state"] == "running"
     assert live.here.stop() == 130
-    assert json.loads((live.desk.work / "summary.json").read_text())["strangers"] >= 4
+    summary = json.loads((live.desk.work / "summary.json").read_text())
+    assert summary["strangers"] >= 4
+    what = {"plain": "no_key", "other_key": "unknown_key", "raw": "no_zmtp"}[kind]
+    assert sum(summary["strangers_by_kind"].values()) == summary["strangers"]
+    assert summary["strangers_by_kind"][what] > 0.8 * summary["strangers"]  # some end before they say their key
     assert live.there.end() == 0
 
 

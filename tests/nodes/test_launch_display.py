@@ -105,6 +105,22 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert lines["watchdog"].startswith("3 times")
 
 
+def test_a_summary_says_what_failed_and_why_and_what_strangers_were() -> None:
+    summary = Summary(plan="p", robot="r", mode="realtime", strangers=5)
+    summary.strangers_by_kind = {"unknown_key": 3, "no_key": 0, "no_zmtp": 2}
+    summary.verdicts = {
+        "board": "failed: the port /dev/ttyUSB7 was never open",
+        "other": "passed: 3 of 3",
+        "compare": "failed: rms of b is 1.63 deg, at most 1 deg and 1 more; 6 states compared, 0 without a partner",
+    }
+    assert summary.failures == {
+        "board": "the port /dev/ttyUSB7 was never open",
+        "compare": "rms of b is 1.63 deg, at most 1 deg and 1 more",
+    }
+    strangers = dict(summary.lines())["strangers"]
+    assert strangers.endswith("was turned away: 3 with another key, 2 that spoke no ZeroMQ")
+
+
 def test_where_nothing_ran_there_are_no_loads() -> None:
     summary = Summary(plan="demo", robot="rotary_pendulum", mode="realtime", loads={"arm": Load(peak=0.0, rms=0.0)})
     assert "load of arm" not in dict(summary.lines())

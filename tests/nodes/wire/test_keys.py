@@ -287,6 +287,33 @@ def test_bytes_that_are_no_handshake_are_counted_and_reach_nobody(
     caller.close()
 
 
+def test_strangers_are_counted_by_what_they_were(shop: Shop, until: Callable[..., Any]) -> None:
+    address, _, key = shop.service.far.partition("#")
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+
+    def count(kind: str) -> int:
+        return door.strangers_by_kind(shop.context)[kind]
+
+    keyless = make_socket(zmq.Context.instance(), zmq.DEALER)
+    keyless.connect(address)
+    until(lambda: count("no_key") >= 1)
+    keyless.close()
+    assert count("unknown_key") == count("no_zmtp") == 0
+    with socket.create_connection((host, int(port)), timeout=5.0) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        until(lambda: count("no_zmtp") == 1)
+    assert count("unknown_key") == 0
+    unknown = stranger(zmq.DEALER, key)
+    misled = stranger(zmq.DEALER, "11" * 32)  # that takes this host for another
+    for each, least in ((unknown, 1), (misled, count("unknown_key") + 2)):
+        each.connect(address)
+        until(lambda least=least: count("unknown_key") >= least)
+    unknown.close()
+    misled.close()
+    assert count("no_zmtp") == 1
+    assert door.strangers(shop.context) >= 4
+
+
 def test_an_address_of_ipv6_is_as_good(folder: Path, context: Context, domain: int, until: Callable[..., Any]) -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("no IPv6 here")
