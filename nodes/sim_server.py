@@ -76,7 +76,8 @@ class SimServer:
         self._tell = BoundKernel.in_turn([readings.read, self.actuation.joints.see, self._payload.write])
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._news = CommandNews(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
-        self._clock = 0.0  # the watchdog's: simulated seconds, seconds of the clock where time goes faster
+        # the watchdog's: simulated seconds, seconds of the clock where time goes faster
+        self._clock, self._clock_step = 0.0, self._step_s / (max(sim.speed, 1.0) if self._realtime else 1.0)
 
         self.state = "paused"
         self._pause_asked = False
@@ -134,7 +135,7 @@ class SimServer:
             self._say("event", Event(kind="diverged", detail=error.line))
             raise
         self._measured = None
-        self._clock += self._step_s / (max(self.speed, 1.0) if self._realtime else 1.0)
+        self._clock += self._clock_step
         for change in sim.take_events():
             event = Event(kind=change.kind, energy=float(change.energy), part=change.part)
             event.source, event.target = change.source, change.target
@@ -172,9 +173,9 @@ class SimServer:
 
     def _actuate(self) -> None:
         """What the commands that came make of the efforts of this step."""
-        actuation, news, joints = self.actuation, self._news, self._joints
-        while self._inbox:
-            source, command = self._inbox.popleft()
+        actuation, news, joints, inbox = self.actuation, self._news, self._joints, self._inbox
+        while inbox:
+            source, command = inbox.popleft()
             if reason := actuation.take(source, command, joints, self._clock, self._too_old(command)):
                 self.refuse(f"{self.robot}/command", reason)
                 self.tell(news.refused(source, reason, self.time))
@@ -183,8 +184,9 @@ class SimServer:
         if news.gone or news.cut:
             self.tell(news.departures(self.time))
         if self._watchdog_s is not None:
-            for source in actuation.watch(joints, self._clock):
-                self.tell([news.silent(source, self.time)])
+            if self._clock - actuation.heard_at > self._watchdog_s:  # none can trip before: most steps pass by here
+                for source in actuation.watch(joints, self._clock):
+                    self.tell([news.silent(source, self.time)])
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
         actuation.drive(joints)
@@ -199,7 +201,7 @@ class SimServer:
         """Why a command answers a state of too long ago, "" when it does not."""
         if not command.answers or not self._realtime or self._watchdog_s is None:
             return ""
-        age_s = (self.round_trips.seq - command.answers) * self._state_every * self.plan.sim.step_s
+        age_s = (self.round_trips.seq - command.answers) * self._state_every * self._step_s
         return too_old(age_s, self._watchdog_s, self.speed)
 
     # -- services
@@ -244,6 +246,7 @@ class SimServer:
         if not self._realtime:
             raise ValueError(f"speed: mode {self.plan.sim.mode!r} keeps no pace; only realtime does")
         self.speed = float(x)
+        self._clock_step = self._step_s / max(self.speed, 1.0)
         self.pace.clear()
         if self.runs:
             self.pace.run(self.time)

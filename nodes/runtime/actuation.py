@@ -28,6 +28,7 @@ class Actuation:
     changed  whether efforts may differ from those of the last step
     safe     the actuators that were made safe because their node was silent
     trips    how often that happened
+    heard_at no watched node was last heard before this, on the watchdogs' clock
     joints   how far the joints went, at the times when it was told to look
     cut      (node, line) the first time that a node commands a position beyond a joint's limits
     """
@@ -46,7 +47,7 @@ class Actuation:
         self._granted: dict[str, tuple[str, list[str], Known]] = {}  # what a node last commanded, and still may
         self._watchdog_s, self._hold = watchdog_s, hold
         self._watchdogs: dict[str, Watchdog] = {}
-        self._heard_at = math.inf  # no watchdog has heard its node before this
+        self.heard_at = math.inf  # no watchdog has heard its node before this
         self._taken: dict[str, int] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._loads = Loads(mechanism)
@@ -83,7 +84,7 @@ class Actuation:
             watchdog = self._watchdogs.get(source)
             if watchdog is None:
                 watchdog = self._watchdogs[source] = Watchdog(self._watchdog_s, now)
-                self._heard_at = min(self._heard_at, now)
+                self.heard_at = min(self.heard_at, now)
             watchdog.hear(now)
         return ""
 
@@ -119,8 +120,6 @@ class Actuation:
     def watch(self, joints: Joints, now: float) -> list[str]:
         """Make the actuators of nodes that have been silent too long safe; those nodes."""
         found: list[str] = []
-        if self._watchdog_s is None or now - self._heard_at <= self._watchdog_s:  # none can trip: most steps end here
-            return found
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
         for source in silent:
             del self._watchdogs[source]
@@ -131,7 +130,7 @@ class Actuation:
                 self.trips += 1
                 self.changed = True
                 found.append(source)
-        self._heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
+        self.heard_at = min((watchdog.heard_at for watchdog in self._watchdogs.values()), default=math.inf)
         return found
 
     def drive(self, joints: Joints) -> None:
@@ -154,7 +153,7 @@ class Actuation:
         else:
             self.servos.from_plain(servos)
         self._watchdogs.clear()
-        self._heard_at = math.inf
+        self.heard_at = math.inf
         self.safe.clear()
         self._granted.clear()
         self._loads.clear(effort)

@@ -29,7 +29,8 @@ class Place:
     Its sockets are open to this host by ipc, and where the launch has others to them too, by tcp and with keys.
     Endpoints carry the process id, so that a restarted node is a new publisher and never a silent successor.
 
-    now_ns  the node's clock, in nanoseconds since the epoch
+    now_ns      the node's clock, in nanoseconds since the epoch
+    status_due  by time.monotonic(), when the status is next said even if nothing changed
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Place:
         self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.far)
         self._link: RegistryLink | None = None
         self._said: tuple[str, str] | None = None
-        self._status_due = 0.0
+        self.status_due = 0.0
 
     def endpoint(self, kind: str) -> str:
         """The address of one of this process's sockets."""
@@ -108,19 +109,19 @@ class Place:
     @property
     def status_is_due(self) -> bool:
         """Whether the status changed or half a second has passed."""
-        return (self.status.state, self.status.detail) != self._said or time.monotonic() >= self._status_due
+        return (self.status.state, self.status.detail) != self._said or time.monotonic() >= self.status_due
 
     def say_status(self, timestamp: float) -> None:
         """Publish the status with the simulation time it is of, seconds."""
         self._said = (self.status.state, self.status.detail)
-        self._status_due = time.monotonic() + STATUS_PERIOD_S
+        self.status_due = time.monotonic() + STATUS_PERIOD_S
         self.status.timestamp = timestamp
         self.publisher.publish(STATUS_TOPIC, self.status)
 
     @property
     def status_wait_s(self) -> float:
         """Seconds until the next status is due."""
-        return max(self._status_due - time.monotonic(), 0.0)
+        return max(self.status_due - time.monotonic(), 0.0)
 
     def close(self) -> None:
         """Leave the registry and free the sockets."""

@@ -68,7 +68,7 @@ class SimHost:
         self._cadence = Cadence(plan.sim.step_s, plan.sim.deadline)
         self._collector: Collector | None = None
         self._scheduling = ""
-        self._subscriptions_due = 0.0
+        self._subscriptions_due = self._chores_due = 0.0
         self._awaited: set[str] | None = None  # whose first commands the first step waits for, None before it is due
         self._await_until = 0.0
         self._stepping: Request | None = None
@@ -137,23 +137,33 @@ class SimHost:
                 break
 
     def _paced_steps(self, begins: bool) -> None:
-        """Wait for the next deadline and take the steps that are due at it."""
+        """Wait for each deadline and take the steps that are due at it, until there is something else to do."""
         server = self._server
         pacer = self._cadence.at(server.speed, begins)
         if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:
             self._rest(left_s - 1e-9 * LONGEST_SLEEP_NS)
             return
-        listens = server.tick % ROUND_TRIP_EVERY == 0 or pacer.period_ns > LONGEST_UNHEARD_NS
-        try:
-            pacer.wait(self._doze if listens else time.sleep)
-        except DeadlineMissedError as error:
-            line = f'at t = {server.time:g} s {error}; deadline = "stop" ends the run'
-            server.tell([Event(kind="late", detail=line)])
-            raise DeadlineMissedError(line) from None
-        self._links.take_new(self._take_command)
-        for _ in range(self._cadence.batch):
-            if server.runs:
-                server.step()
+        take_new, take, always = self._links.take_new, self._take_command, pacer.period_ns > LONGEST_UNHEARD_NS
+        while True:
+            try:
+                pacer.wait(self._doze if always or server.tick % ROUND_TRIP_EVERY == 0 else time.sleep)
+            except DeadlineMissedError as error:
+                line = f'at t = {server.time:g} s {error}; deadline = "stop" ends the run'
+                server.tell([Event(kind="late", detail=line)])
+                raise DeadlineMissedError(line) from None
+            take_new(take)
+            for _ in range(self._cadence.batch):
+                if server.runs:
+                    server.step()
+            if self._has_more_to_do or not server.runs:
+                return
+
+    @property
+    def _has_more_to_do(self) -> bool:
+        """Whether `_between_steps` would do something, or the end is asked for."""
+        if self._calls or self._nodes_changed or self._server.state != self._place.status.state:
+            return True
+        return time.monotonic() >= self._chores_due or self._place.stop.is_set()
 
     def _waits_for_commands(self) -> bool:
         """Say the state as time begins for the first time, and wait for those who command by it; whether to go on so.
@@ -202,6 +212,7 @@ class SimHost:
             place.publisher.serve_subscriptions()
         if place.status_is_due:
             self._say_status()
+        self._chores_due = min(self._subscriptions_due, place.status_due)
 
     def _doze(self, longest_s: float) -> None:
         """Wait for a command, and take it the moment it comes."""
