@@ -131,7 +131,10 @@ def build(name: str, **parameters: Any) -> Mechanism:
     known, hints = inspect.signature(function).parameters, _hints(function)
     for parameter in parameters:
         if parameter not in known:
-            raise UnknownName(f"robot {name!r}", "parameter", parameter, known)
+            error = UnknownName(f"robot {name!r}", "parameter", parameter, known)
+            if "file" in known and parameter in function().parameters:
+                raise InvalidRequest(f"{error}; this one is a number of the file: change it in a copy, and give that")
+            raise error
     try:
         mechanism = function(**{key: _counted(hints.get(key), value) for key, value in parameters.items()})
     except TypeError as error:

@@ -80,6 +80,18 @@ def test_the_load_report_shown_names_every_actuator_with_its_share(capsys: pytes
     assert re.match(r"tilt_rod +peak +\d+\.\d N +\d+ % +\d+\.\d W", tilt)
 
 
+def test_the_tools_shown_after_it_work_on_its_motion(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {}
+    exec(block("load_report("), namespace)
+    capsys.readouterr()
+    exec(block("tune_springs("), namespace)
+    balance, tilt, loads, _ = capsys.readouterr().out.splitlines()
+    assert re.match(r"balance .* RMS force 62 N -> 7 N$", balance)
+    assert re.match(r"tilt_spring .* RMS force 432 N -> 426 N$", tilt)
+    assert "'tilt_spring': " in loads
+    assert namespace["loads"].floor.force[2] == pytest.approx(454.0, abs=20.0)  # its weight, as it moves
+
+
 def test_the_linkage_shown_is_compared_under_every_stabilizer(capsys: pytest.CaptureFixture[str]) -> None:
     example = EXAMPLES / "my_linkage.py"
     lines = [line for line in example.read_text().splitlines() if line.strip()]

@@ -6,7 +6,7 @@ import math
 import tomllib
 import warnings
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -248,13 +248,22 @@ def read_parameters(file: str | Path = "") -> Parameters:
     return msgspec.convert(document, Parameters)
 
 
+TWO_TURNS = 4 * math.pi  # rad; no limit of a joint is beyond two turns; in degrees most are
+_said: dict[Any, Any] = {}  # what was warned of once is not said again
 FAR = 100.0  # times the number that ships, or its inverse: hardly meant so
 UNITS = {"length": "m", "width": "m", "size": "m", "radius": "m", "distance": "m", "center": "m", "mass": "kg"}
 SMALLER = {"m": "mm", "kg": "g"}
 
 
 def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
-    """One line on the number farthest from the one that ships, where one is far; a zero is meant."""
+    """One line on the number farthest from the one that ships, where one is far, or on a limit in degrees.
+
+    A zero is meant.
+    """
+    for key, x in numbers.items():
+        if key.endswith((".lower", ".upper")) and not key.startswith("lift.") and abs(x) > TWO_TURNS:
+            _warn(where, f"{key} is {x:g} rad, {abs(x) / (2 * math.pi):.1f} turns; degrees?")
+            return
     ships = _flattened("", tomllib.loads(OURS.read_text(encoding="utf-8")))
     ratios = {key: abs(x / ships[key]) for key, x in numbers.items() if x and ships.get(key)}
     far = {key: ratio for key, ratio in ratios.items() if not 1 / FAR <= ratio <= FAR}
@@ -267,7 +276,12 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
     more = f" ({len(far) - 1} more numbers are as far off)" if len(far) > 1 else ""
     share = f"{far[key]:.0f} times" if far[key] > 1.0 else f"1/{1 / far[key]:.0f} of"
     says = f"{key} is {f'{numbers[key]:g} {unit}'.strip()}, {share} what ships{smaller}{more}"
-    warnings.warn(f"{where}: {says}", ParameterWarning, stacklevel=3)
+    _warn(where, says)
+
+
+def _warn(where: str, says: str) -> None:
+    """Said once, whoever reads the file; of no line of a program, the file is what is wrong."""
+    warnings.warn_explicit(f"{where}: {says}", ParameterWarning, __file__, 1, registry=_said)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:

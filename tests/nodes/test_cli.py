@@ -115,6 +115,7 @@ BAD_INPUT = {
     "sim restore nothing.state": (2, "no snapshot 'nothing.state'"),
     "node list": (1, "no launch is live in domain 0"),
     "param set base.timeout_s 1": (2, "write `param set base timeout_s 1`, node and parameter apart"),
+    "param set base timeout_s=1": (2, "write `param set base timeout_s 1`, without the equals sign"),
     "param get base.timeout_s": (2, "write `param get base timeout_s`, node and parameter apart"),
     "param set swing_up gain 2": (1, "no launch is live in domain 0"),
     "topic echo x/state --domain 1000": (2, "domain 1000 is not in 0 .. 232"),

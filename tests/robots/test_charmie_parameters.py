@@ -61,6 +61,7 @@ def test_a_misspelt_robot_or_parameter_is_answered_with_the_nearest() -> None:
         ("mass = 20.0", "mass = 20000.0", "base.mass is 20000 kg, 1000 times what ships; g?"),
         ("length = 0.135", "length = 135.0", "length is 135 m, 1000 times what ships; mm?"),
         ("mass = 20.0", "mass = 0.1", "base.mass is 0.1 kg, 1/200 of what ships"),
+        ("lower = -2.05", "lower = -117.5", "arm.links.8.lower is -117.5 rad, 18.7 turns; degrees?"),
     ],
 )
 def test_a_number_far_from_what_ships_is_warned_of(right: str, wrong: str, says: str, tmp_path: Path) -> None:
@@ -73,6 +74,21 @@ def test_a_number_far_from_what_ships_is_warned_of(right: str, wrong: str, says:
     (line,) = [str(each.message) for each in warned]
     assert line.startswith(f"robot 'charmie': {file}: ")
     assert line.endswith(says)
+
+
+def test_what_is_warned_of_is_said_once_by_a_program_that_reads_and_builds(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(OURS.read_text().replace("mass = 20.0", "mass = 20000.0", 1))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        read_parameters(file)
+        build("charmie", file=str(file))
+    assert len(said) == 1
+
+
+def test_a_number_of_the_file_is_no_parameter_and_that_is_said() -> None:
+    with pytest.raises(InvalidRequest, match="this one is a number of the file: change it in a copy, and give that"):
+        build("charmie", **{"balance.spring.stiffness": 100.0})
 
 
 def test_numbers_near_what_ships_are_taken_in_silence(tmp_path: Path) -> None:
