@@ -57,7 +57,11 @@ def compose(
     rows = _rows([*keys, *behind], int(width / LETTER_WIDTH))
     if len(rows) > LEGEND_LINES:
         counted = f"{len(curves)} curves, named below"
-        return head + GAP + _joined([(len(counted) + 3, _muted(counted)), *behind]), 1, False
+        entries = [(len(counted) + 3, _muted(counted)), *behind]
+        if LETTER_WIDTH * (len(title) + len(unit) + 5 + sum(entry[0] for entry in entries)) <= width:
+            return head + GAP + _joined(entries), 1, False
+        rows = _rows(entries, int(width / LETTER_WIDTH))
+        return "<br>".join([head, *(_joined(row) for row in rows)]), 1 + len(rows), False
     return "<br>".join([head, *(_joined(row) for row in rows)]), 1 + len(rows), True
 
 

@@ -122,6 +122,8 @@ def test_a_long_legend_names_all_that_fit_or_the_table_below_does() -> None:
     assert (lines, whole) == (1, False)
     assert "21 curves, named below" in text
     assert "reference" in text
+    text, lines, whole = compose("Position", "rad", curves, dashed=True, remark="", width=350.0)
+    assert (lines, whole) == (2, False)  # one line would run into the plot beside it
     assert compose("Energy", "J", [], dashed=False, remark="", width=400.0)[1:] == (1, True)
     text, lines, whole = compose("Position", "rad", curves[:7], dashed=True, remark="", width=400.0)
     assert (lines, text.count("joint_"), whole) == (3, 7, True)
