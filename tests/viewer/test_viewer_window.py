@@ -118,7 +118,7 @@ def test_references_are_dashed_over_positions_and_undriven_joints_have_no_effort
 
 def test_a_long_legend_names_all_that_fit_or_the_table_below_does() -> None:
     curves = [(f"joint_{index}", "#000000", "━━") for index in range(21)]
-    text, lines, whole = compose("Position", "rad", curves, dashed=True, remark="", width=400.0)
+    text, lines, whole = compose("Position", "rad", curves, dashed=True, remark="", width=420.0)
     assert (lines, whole) == (1, False)
     assert "21 curves, named below" in text
     assert "reference" in text
