@@ -18,6 +18,7 @@ class PlainAxis(pg.AxisItem):
         self.setPen(theme.FAINT)
         self.setTextPen(theme.MUTED)
         self.setTickFont(theme.font(8.5))
+        self.setTickDensity(0.6)  # numbers, where nobody says how far they are apart
 
     def name(self, text: str) -> None:
         """Put a label with its unit on the axis."""

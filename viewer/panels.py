@@ -21,7 +21,10 @@ NO_VIOLATION = "exactly 0 in every state: no constraints"
 
 @dataclass(frozen=True)
 class Field:
-    """A field to plot. `over` names the field whose curves are drawn dashed over it, `curve` its only one that is."""
+    """A field to plot. `over` names the field whose curves are drawn dashed over it, `curve` its only one that is.
+
+    words  what its values 0, 1, 2 ... mean, written on the axis in their place
+    """
 
     name: str
     title: str
@@ -29,6 +32,7 @@ class Field:
     log: bool = False
     over: str = ""
     curve: str = ""
+    words: tuple[str, ...] = ()
 
 
 FIELDS = (
@@ -40,7 +44,7 @@ FIELDS = (
     Field("phidot", "Violation |dΦ/dt|", "constraints' units/s", log=True),
     Field("outputs", "Outputs", "{output}"),
     Field("force", "Force", "N"),
-    Field("hold", "Grippers", "0 open, 1 slides, 2 grips"),
+    Field("hold", "Grippers", "state", words=("open", "slides", "grips")),
 )
 COMMON = FIELDS[:6]
 
@@ -79,7 +83,10 @@ def choose_fields(wanted: Sequence[str]) -> tuple[Field, ...]:
         if name not in known:
             near = get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"no field {name!r} to plot{meant}; fields are {', '.join(known)}, or field.curve for one")
+            raise ValueError(
+                f"no field {name!r} to plot{meant}; fields are {', '.join(known)}, or field.curve for one, as "
+                f"outputs.{name}"
+            )
         found.append(replace(known[name], curve=curve))
     return tuple(found)
 

@@ -180,7 +180,10 @@ class BodyPicture:
         self._view = choose_view(plane, skeleton.gravity, skeleton.front(picked))
         cloud = skeleton.reach(spots)
         drawn = signals.lines.cloud(signals.sane_until, SURVEYED_LINES)
-        cloud = np.concatenate([cloud, around(cloud, np.concatenate([drawn, self._stage.ground_spots()]))])
+        beside = around(cloud, np.concatenate([drawn, self._stage.ground_spots()]))
+        planned = signals.overlay.at(signals.sane_until)
+        led = np.concatenate([np.zeros((0, 3)), *(planned.lines if planned is not None else ())])
+        cloud = np.concatenate([cloud, beside, around(cloud, led)])
         outputs = signals.series.get("outputs")
         if outputs is not None:
             sane = outputs.times <= signals.sane_until

@@ -49,6 +49,8 @@ class FieldPlot:
         plot.getAxis("left").setWidth(AXIS_WIDTH)
         if panel.remark:
             plot.getAxis("left").setTicks([])  # no numbers where nothing is measured
+        elif self.field.words:
+            plot.getAxis("left").setTicks([list(enumerate(self.field.words))])
         if last_row:
             plot.getAxis("bottom").name("time [s]")
         self.cursor = pg.InfiniteLine(angle=90, pen=pg.mkPen(theme.MUTED, width=1), movable=False)
@@ -132,6 +134,8 @@ class FieldPlot:
 
     def _places(self, signals: Signals) -> dict[str, int]:
         """The place of each label, by which it has its colour: a joint's is the same in all panels."""
+        if self.field.curve:  # alone it needs no dashes to be told apart
+            return {self.field.curve: 0}
         main = series_of(self.field, signals)
         return {label: place for place, label in enumerate(main.labels if main is not None else ())}
 
@@ -193,6 +197,8 @@ class FieldPlot:
     def _set_y_range(self, bounds: list[tuple[float, float]]) -> None:
         if not bounds:
             return
+        if self.field.words:
+            bounds = [(0.0, len(self.field.words) - 1.0)]
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
         largest = max(abs(low), abs(high))
         least = 1.2 if self.field.log else (0.01 * largest if largest > 1e-12 else 2.0)
@@ -203,7 +209,7 @@ class FieldPlot:
             return  # new numbers on the axis cost more than all curves, and hop about
         self._y_range = (low, high)
         self.plot.setYRange(low, high, padding=0.07)
-        if not self.field.log:
+        if not self.field.log and not self.field.words:
             self.plot.getAxis("left").space(high - low, 4)
 
 

@@ -56,7 +56,7 @@ class Stage:
     def __init__(self, description: Description) -> None:
         colored = [shape if shape.color else _in_gray(shape) for shape in description.ground]
         still = Description(bodies=[BodyDescription(name="ground", shapes=colored)])
-        self._ground = Skeleton(still)
+        self._ground, self._stands = Skeleton(still), bool(description.ground)
         places = {body.name: index for index, body in enumerate(description.bodies)}
 
         def end(body: str, point: Sequence[float]) -> _End:
@@ -73,7 +73,8 @@ class Stage:
     def keys(self) -> list[tuple[str, str, str]]:
         """(mark, name, colour) for a legend: the springs, each force."""
         springs = [("∿", "springs" if len(self._springs) > 1 else "spring", theme.SPRING)] if self._springs else []
-        return springs + [("➔", f"force on {words(name)}", self.colors[name]) for name, *_ in self._forces]
+        still = [("●", "stands still", theme.STILL)] if self._stands else []
+        return still + springs + [("➔", force_named(name), self.colors[name]) for name, *_ in self._forces]
 
     def ground(self, view: View) -> list[Outline]:
         """What stands still."""
@@ -189,6 +190,11 @@ def force_colors(description: Description) -> dict[str, str]:
         wanted = next((shape.color for shape in body.shapes if shape.color), "") if body is not None else ""
         found[force.name] = str(theme.body_color(index, wanted).darker(FORCE_DARKER).name())
     return found
+
+
+def force_named(name: str) -> str:
+    """What a legend calls a force: by its body, or by its own name if that says that it is one."""
+    return words(name) if name.endswith("force") else f"force on {words(name)}"
 
 
 def words(name: str) -> str:

@@ -158,7 +158,7 @@ class Window(QtWidgets.QMainWindow):
         bodies = [key for key in keys if key[0] == BODY]
         entries = [] if len(bodies) <= MOST_NAMED else [f"{len(bodies)} bodies"]
         entries += [_key(*key) for key in keys if not entries or key[0] != BODY]
-        self.legend.setText(" &nbsp;&nbsp;".join(entries))
+        self.legend.setText("&nbsp;&nbsp; ".join(entries))  # a line breaks behind the gap
         if signals.poses is None:
             self.caption.setText("no poses of the bodies here")
             return

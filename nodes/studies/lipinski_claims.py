@@ -6,6 +6,7 @@ import numpy as np
 
 from nodes.studies.claims import Claim, Finding, Verdict, sci, verdict_of
 from nodes.studies.lipinski_runs import ALPHA, FORMS, MIDPOINT, PARTITIONED, POSES, Runs, apart, drift, from_table
+from nodes.studies.lipinski_shapes import deep_claim, steep_claim
 from nodes.studies.study import Results
 
 AGREE = (1e-7, 1e-7, 1e-8, 1e-8, 0.5)  # m, m, rad, rad, N
@@ -26,9 +27,11 @@ def claims(runs: Runs) -> tuple[Claim, ...]:
         partition_claim(runs),
         energy_claim(runs),
         preload_claim(),
+        deep_claim(runs),
         contact_claim(runs),
         real_time_claim(runs),
         cost_claim(runs),
+        steep_claim(runs),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from nodes.studies import figures
 from nodes.studies.claims import at_common_times
 from nodes.studies.lipinski_runs import ALPHA, FIRST, FORMS, PARTITIONED, POSES, Runs, apart, drift
+from nodes.studies.lipinski_shapes import deflected, model_of
 from nodes.studies.runs import Run
 from nodes.studies.study import Results
 from nodes.studies.style import BLUE, INK, MUTED, VERMILION, legend_below, line
@@ -35,38 +37,39 @@ def motion(results: Results, figure: Any, runs: Runs) -> None:
     legend_below(figure, axes.flat)
 
 
-def poses(results: Results, figure: Any, run: Run) -> None:
-    """Beam and arms at six instants, those that the run reached."""
-    from robots.benchmarks.lipinski import LOWER_LENGTH, UPPER_LENGTH
-    from robots.registry import build
-    from sim_core.flexible.elements import beam_model
-
-    model = beam_model(build(run.robot, **dict(run.parameters)).beams[0])
-    x = np.linspace(0.0, model.beam.length, model.beam.elements + 1)
-    found = results[run]
-    axes = figure.subplots(2, 3, sharex=True, sharey=True)
-    for axis, time in zip(axes.flat, POSES, strict=True):
-        place = int(np.abs(found.t - time).argmin())
-        w = (model.basis @ found.watched["coordinates"][place][-model.n :])[::2]
-        slide, drop, q3, q4 = found.watched["joints"][place]
-        arms = np.cumsum(
-            [
-                (slide, -drop),
-                (-UPPER_LENGTH * np.sin(q3), -UPPER_LENGTH * np.cos(q3)),
-                (-LOWER_LENGTH * np.sin(q3 + q4), -LOWER_LENGTH * np.cos(q3 + q4)),
-            ],
-            axis=0,
-        )
-        axis.plot(x, 0 * x, color=MUTED, lw=0.8, ls=(0, (4, 3)))
-        axis.plot(x, -w, color=INK, lw=1.8)
-        axis.plot(arms[:2, 0], arms[:2, 1], color=BLUE, lw=3, solid_capstyle="round")
-        axis.plot(arms[1:, 0], arms[1:, 1], color=VERMILION, lw=3, solid_capstyle="round")
-        axis.plot(*arms[0], "o", color=INK, ms=4)
-        axis.set(title=f"t = {found.t[place]:g} s", aspect="equal")
+def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
+    """Beam and arms at six instants, those that the run reached; one row per kind of supports."""
+    axes = figure.subplots(len(supported), len(POSES), sharex=True, sharey=True)
+    for row, (supports, run) in zip(axes, supported.items(), strict=True):
+        found, model = results[run], model_of(run)
+        x = np.linspace(0.0, model.beam.length, model.beam.elements + 1)
+        deflection = deflected(found, run)[0]
+        for axis, time in zip(row, POSES, strict=True):
+            place = int(np.abs(found.t - time).argmin())
+            arms = _arms(found.watched["joints"][place])
+            axis.plot(x, 0 * x, color=MUTED, lw=0.8, ls=(0, (4, 3)))
+            axis.plot(x, -deflection[place], color=INK, lw=1.8, label="beam")
+            axis.plot(arms[:2, 0], arms[:2, 1], color=BLUE, lw=3, solid_capstyle="round", label="upper arm")
+            axis.plot(arms[1:, 0], arms[1:, 1], color=VERMILION, lw=3, solid_capstyle="round", label="lower arm")
+            axis.plot(*arms[0], "o", color=INK, ms=4)
+            axis.set(title=f"t = {found.t[place]:g} s", aspect="equal")
+        row[0].set_ylabel(f"{supports}\nz (m)")
     for axis in axes[-1]:
         axis.set_xlabel("x (m)")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("z (m)")
+    legend_below(figure, axes.flat)
+
+
+def _arms(joints: np.ndarray) -> np.ndarray:
+    """(3, 2): contact, joint between the arms and end of the lower arm, x and z, m."""
+    from robots.benchmarks.lipinski import LOWER_LENGTH, UPPER_LENGTH
+
+    slide, drop, q3, q4 = joints
+    parts = [
+        (slide, -drop),
+        (-UPPER_LENGTH * np.sin(q3), -UPPER_LENGTH * np.cos(q3)),
+        (-LOWER_LENGTH * np.sin(q3 + q4), -LOWER_LENGTH * np.cos(q3 + q4)),
+    ]
+    return np.asarray(np.cumsum(parts, axis=0))
 
 
 def energies(results: Results, figure: Any, runs: Runs) -> None:

@@ -72,9 +72,20 @@ class Runs:
         options: Options = (("formulation", formulation), ("supports", supports))
         return self._run(f"20 modes, {formulation}, {supports}", RK4, NONE, MODAL, options)
 
-    def real_time(self, stepping: Stepping = MIDPOINT, modes: int = 20, step: float = REAL_TIME) -> Run:
+    def real_time(
+        self, stepping: Stepping = MIDPOINT, modes: int = 20, step: float = REAL_TIME, supports: str = "clamped"
+    ) -> Run:
         """Modes in minimal coordinates under an implicit stepper."""
-        return self._run(f"{modes} modes, partitioned", stepping, NONE, step, (("modes", modes),))
+        options: Options = (("modes", modes),)
+        if supports == "clamped":
+            return self._run(f"{modes} modes, partitioned", stepping, NONE, step, options)
+        name = f"{modes} modes, partitioned, {supports}"
+        return self._run(name, stepping, NONE, step, (*options, ("supports", supports)))
+
+    @property
+    def supported(self) -> dict[str, Run]:
+        """The real-time form on either kind of supports."""
+        return {"clamped": self.real_time(), "simple supports": self.real_time(supports="simple")}
 
     @property
     def reference(self) -> Run:
@@ -97,6 +108,7 @@ class Runs:
         found = [*self.forms.values(), self.modal(), self.modal(supports="simple")]
         found.append(self.modal("partitioned_as_printed"))
         found += [self.real_time(modes=modes) for modes in (10, 30)]
+        found += self.supported.values()
         found += [run for runs in self.swept().values() for run in runs]
         return tuple(dict.fromkeys(found))
 

@@ -20,6 +20,7 @@ from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Number, Shape, Tunable, X, Y
 
 NAME = "gibbon"
+HAND_COLORS = {"hand_a": "#0072b2", "hand_b": "#d55e00"}  # those of the first two curves of a plot
 LINES, STARTS, TRUNKS = ("cable", "bars"), ("both", "a", "b"), ("passive", "actuated")
 
 CABLE = {"tension": 5e3, "modes": 30, "damping_ratio": 0.01, "clamp_width": numbers.CLAMP_WIDTH}
@@ -191,7 +192,7 @@ def _arm(name: str, link: Link) -> Body:
 
 
 def _hand(name: str, link: Link, centre: float) -> Body:
-    shapes = (Shape(kind="sphere", size=(0.025,)),)
+    shapes = (Shape(kind="sphere", size=(0.025,), color=HAND_COLORS[name]),)
     return Body(
         name=name, mass=link.mass, inertia=_across(link.inertia), center_of_mass=(0.0, 0.0, centre), shapes=shapes
     )

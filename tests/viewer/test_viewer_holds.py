@@ -10,10 +10,12 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 import robots
 from nodes.runtime.description import describe, output_names
 from nodes.wire.messages import BodyDescription, Description, HoldDescription, Shape
+from viewer import theme
 from viewer.bodies import Outline
 from viewer.holds import GRIPS, OPEN, SLIDES, Holds, marks
-from viewer.picture import _unstacked
+from viewer.picture import _unstacked, body_names
 from viewer.projection import choose_view
+from viewer.stage import FORCE_DARKER, Stage, force_colors, force_named
 
 PAW = Description(
     bodies=[BodyDescription(name="arm"), BodyDescription(name="paw", shapes=[Shape(kind="sphere", size=[0.02])])],
@@ -54,6 +56,27 @@ def test_both_hands_of_the_gibbon_take_hold_along_the_line_and_across_it(line: s
     ]
     pendulum = robots.build("rotary_pendulum")
     assert describe(pendulum, 1e-3, output_names(pendulum), "").holds == []
+
+
+def test_a_hand_has_one_colour_in_picture_and_plots() -> None:
+    """Each hand's body, its arrow (darker) and its curves of force and grip."""
+    mechanism = robots.build("gibbon")
+    description = describe(mechanism, 1e-3, output_names(mechanism), "")
+    colors, arrows = dict(body_names(description)), force_colors(description)
+    for place, hand in enumerate(("hand_a", "hand_b")):
+        assert [force.name for force in description.forces][place] == hand
+        assert colors[hand] == theme.curve_color(place)
+        assert arrows[hand] == theme.body_color(0, colors[hand]).darker(FORCE_DARKER).name()
+    assert len(set(colors.values())) == len(colors)
+
+
+def test_what_stands_still_is_in_the_legend_and_a_force_is_not_called_one_twice() -> None:
+    still = ("●", "stands still", theme.STILL)
+    for robot, named in (("gibbon", True), ("arm_2dof", False)):
+        mechanism = robots.build(robot)
+        keys = Stage(describe(mechanism, 1e-3, output_names(mechanism), "")).keys
+        assert (still in keys) is named
+    assert [force_named(name) for name in ("hand_a", "contact_force")] == ["force on hand a", "contact force"]
 
 
 def test_balls_of_earlier_poses_are_hollow_and_do_not_pile_up() -> None:

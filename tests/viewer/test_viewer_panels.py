@@ -178,6 +178,40 @@ def test_a_force_is_plotted_by_its_size_and_a_gripper_by_what_it_does() -> None:
     assert panel.remark == "this robot has no grippers"
 
 
+def test_what_a_gripper_does_is_written_on_its_axis_in_words(qtbot: Any) -> None:
+    pytest.importorskip("pyqtgraph", exc_type=ImportError)
+    from viewer.plots import PlotGrid
+
+    grid, signals = PlotGrid(choose_fields(["hold", "outputs.across"])), climber(0.0)
+    qtbot.addWidget(grid.widget)
+    grid.show(signals, 0.0, 0.15)  # while it slides and grips
+    hold, outputs = (plot.plot for plot in grid.plots)
+    assert hold.getAxis("left")._tickLevels == [[(0, "open"), (1, "slides"), (2, "grips")]]
+    low, high = hold.getViewBox().viewRange()[1]
+    assert low < 0.0
+    assert high > 2.0
+    assert outputs.getAxis("left")._tickLevels is None
+
+
+def test_one_curve_alone_has_the_first_colour_and_no_dashes(qtbot: Any) -> None:
+    pytest.importorskip("pyqtgraph", exc_type=ImportError)
+    from viewer import theme
+    from viewer.plots import PlotGrid
+
+    signals = Signals()
+    many = {f"output_{k}": float(k) for k in range(12)}
+    for tick in range(3):
+        signals.take("it/state", RobotState(timestamp=0.1 * tick, outputs=many))
+    grid = PlotGrid(choose_fields(["outputs.output_11"]), keep_empty=True)
+    qtbot.addWidget(grid.widget)
+    grid.set_still()
+    grid.show(signals, 0.0, 0.3)
+    (plot,) = grid.plots
+    ((_, label),) = plot._curves
+    pen = plot._curves["", label].opts["pen"]
+    assert (label, pen.color().name(), pen.dashPattern()) == ("output_11", theme.curve_color(0), [])
+
+
 def test_changes_of_configuration_stand_as_lines_in_every_plot(qtbot: Any) -> None:
     pytest.importorskip("pyqtgraph", exc_type=ImportError)
     from viewer.plots import PlotGrid
@@ -204,5 +238,7 @@ def test_one_curve_is_plotted_by_name_and_a_misspelt_one_is_told_what_was_meant(
     ]
     with pytest.raises(ValueError, match=r"no curve 'alon' in 'outputs' to plot; did you mean 'outputs.along'\?"):
         check_curves(choose_fields(["outputs.alon"]), signals)
+    with pytest.raises(ValueError, match=r"or field\.curve for one, as outputs\.along"):
+        choose_fields(["along"])
     with pytest.raises(ValueError, match=r"no field 'positon' to plot; did you mean 'position'\?"):
         choose_fields(["positon"])

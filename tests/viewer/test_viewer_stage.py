@@ -197,6 +197,9 @@ def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(a
     (left, right), _ = picture.plot.viewRange()
     assert left > -1.5
     assert right < 12.0
+    planned = signals.overlay.last
+    assert planned is not None
+    assert left < planned.lines[0][-1, 0] < right  # where the plan leads to
     behind, ((over, _),) = picture._bodies._around
     assert [len(outlines) for outlines, _ in behind] == [0, 1, 1]
     assert len(over) == 4  # a cross where the plan ends, shaft and head of a force: the rear hand bears nothing
