@@ -10,7 +10,7 @@ import msgspec
 
 from nodes.runtime.loading import PACKAGE_ROOT
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Message, RobotState
+from nodes.wire.messages import JointCommand, Message, RobotState
 from nodes.wire.recording_writer import RecordingWriter, keep_unfinished
 
 
@@ -96,11 +96,10 @@ class Recorder(Node):
             return None
         before = self._writer.messages
         time = message.timestamp
-        if type(message) is RobotState:
-            if message.clock:
-                time = self._time
-            else:
-                self._time = time
+        if isinstance(message, RobotState | JointCommand) and message.clock:
+            time = self._time
+        elif type(message) is RobotState:
+            self._time = time
         try:
             self._writer.write(name, message, time)
             if type(message) is RobotState and self._writer.is_aside and not self._is_worth_keeping:

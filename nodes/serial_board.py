@@ -166,7 +166,7 @@ class SerialBoard(Node):
             self._port = Serial(self._path, self._params.baud, timeout=0, write_timeout=0, exclusive=True)
         except OSError as error:
             if now - self._away_since > MISSED_S:
-                why = os.strerror(error.errno) if error.errno else str(error)
+                why = os.strerror(error.errno) if error.errno else "it is no serial port"
                 self._context.warn(f"the port {self._path} cannot be opened: {why}; it is tried again and again")
             return False
         if self._opened or now - self._away_since > MISSED_S:

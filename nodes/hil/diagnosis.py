@@ -70,7 +70,7 @@ def diagnose(
     """
     slides = set(sliding)
     exceeded = [each for joint in comparison.joints for each in _excess(joint, limits, joint.name in slides)]
-    findings = [*_dead(comparison), *_delays(comparison, hints, limits, clock_sigma_s), *_causes(hints, limits)]
+    findings = [*_dead(comparison, slides), *_delays(comparison, hints, limits, clock_sigma_s), *_causes(hints, limits)]
     findings += _biases(comparison, hints, findings, limits, slides)
     explained = {finding.of for finding in findings if finding.failed and finding.kind in ("dead_encoder", "bias")}
     model = any(finding.kind in MODEL and finding.certain for finding in findings)
@@ -90,14 +90,15 @@ def _excess(joint: JointComparison, limits: Limits, slides: bool) -> Iterator[Ex
             yield Excess(joint=joint.name, figure=figure, value=value, limit=limit)
 
 
-def _dead(comparison: Comparison) -> Iterator[Finding]:
+def _dead(comparison: Comparison, slides: set[str]) -> Iterator[Finding]:
     for joint in comparison.joints:
         if joint.dead:
             total = sum(each.end_s - each.start_s for each in joint.dead)
             first = joint.dead[0]
             times = "" if len(joint.dead) == 1 else f", {len(joint.dead)} times"
+            shown = angle_text(first.value, joint.name in slides)
             text = (
-                f"the encoder of {joint.name} is dead: it says {first.value:.6g} from t = {first.start_s:.3f} s "
+                f"the encoder of {joint.name} is dead: it says {shown} from t = {first.start_s:.3f} s "
                 f"to {first.end_s:.3f} s{times}"
             )
             yield Finding(kind="dead_encoder", of=joint.name, value=total, unit="s", text=text, failed=True)

@@ -64,9 +64,9 @@ def _effort_figure(compared: Compared, index: int) -> Any:
 
     line(upper, found.effort + found.residual, "by the model", color=BLUE, lw=2.4)
     line(upper, found.effort, "measured", color=VERMILION, lw=1.1)
-    line(lower, found.residual, "model less measured", color=INK, lw=1.1)
+    line(lower, -found.residual, "measured less model", color=INK, lw=1.1)
     if found.hints.causes:
-        line(lower, found.left, "with the changes", color=GREEN, lw=1.1, ls=(0, (5, 2)))
+        line(lower, -found.left, "with the changes", color=GREEN, lw=1.1, ls=(0, (5, 2)))
     upper.set_title(f"Effort of {name}")
     upper.set_ylabel(f"effort ({unit})")
     lower.set_ylabel(f"difference ({unit})")
@@ -96,14 +96,16 @@ def _joint_figure(compared: Compared, index: int, joint: JointComparison) -> Any
         (pairs.measured, "measured", VERMILION, 1.1),
     ):
         upper.plot(t, np.where(breaks, np.nan, factor * values[::every, index]), color=color, label=label, lw=width)
-    lower.plot(t, np.where(breaks, np.nan, factor * pairs.residual[::every, index]), color=INK, lw=1.1)
+    residual = np.where(breaks, np.nan, factor * pairs.residual[::every, index])
+    lower.plot(t, residual, color=INK, lw=1.1, label="measured less predicted")
     if not joint.dead:
         lower.axhline(factor * joint.bias, color=MUTED, ls=(0, (5, 2)), lw=1.0, label="bias")
         limit = factor * compared.verdict.limits.of("max", slides)
         reach = factor * max(joint.max, 1e-12)
         if reach > 0.3 * limit:
             for sign in (-1.0, 1.0):
-                lower.axhline(sign * limit, color=VERMILION, lw=0.9, ls=(0, (1.2, 1.6)))
+                told = "limit of the maximum" if sign > 0.0 else "_"  # once in the legend
+                lower.axhline(sign * limit, color=VERMILION, lw=0.9, ls=(0, (1.2, 1.6)), label=told)
     for axis in (upper, lower):
         _shade(axis, compared, joint)
     upper.set_title(joint.name)
@@ -111,6 +113,7 @@ def _joint_figure(compared: Compared, index: int, joint: JointComparison) -> Any
     lower.set_ylabel(f"difference ({unit})")
     lower.set_xlabel("time (s)")
     _legend(upper)
+    _legend(lower)
     return figure
 
 
@@ -129,7 +132,7 @@ def _shade(axis: Any, compared: Compared, joint: JointComparison) -> None:
     for gap in [*compared.comparison.measured_gaps, *compared.comparison.predicted_gaps]:
         axis.axvspan(gap.start_s, gap.end_s, color=MUTED, alpha=0.15, lw=0)
     for stretch in joint.dead:
-        axis.axvspan(stretch.start_s, stretch.end_s, color=VERMILION, alpha=0.10, lw=0, label="encoder dead")
+        axis.axvspan(stretch.start_s, stretch.end_s, color=VERMILION, alpha=0.10, lw=0)
 
 
 def _caption(joint: JointComparison, slides: bool) -> str:

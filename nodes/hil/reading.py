@@ -169,7 +169,9 @@ def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
             return found[0]
     wanted = " or ".join(f"'<robot>/{leaf}'" for leaf in leaves)
     there = ", ".join(recording.topics) or "none"
-    hint = "; give a second recording to compare with, or name the topic" if leaves == ("measured",) else ""
+    hint = ""
+    if leaves == ("measured",):
+        hint = ": nothing was measured in it; give a second recording to compare with, or name the topic (--measured)"
     raise StreamError(f"{recording.path} has no single topic {wanted}; its topics are {there}{hint}")
 
 

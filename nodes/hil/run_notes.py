@@ -11,12 +11,16 @@ import numpy as np
 from nodes.wire.recording import Recording
 from nodes.wire.recording_columns import Columns
 
+SHORT = 0.98  # of the launch file's duration: a recording that ends before was interrupted
 HELD = 0.98  # of real time: a run below it fell behind
 
 
 def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], comparer: str) -> Iterator[str]:
     """One line each. `state` is the topic of the simulated states, `comparer` the end of the comparing node's `run`."""
-    sim = plan.get("sim", {})
+    sim, whole_s = plan.get("sim", {}), plan.get("duration_s") or 0.0
+    end_s = float(recording[state]["timestamp"][-1]) if state in recording.topics else whole_s
+    if end_s < SHORT * whole_s:
+        yield f"the recording ends at t = {end_s:.3g} s of the {whole_s:g} s of its launch file"
     last = _last(recording["status"]) if "status" in recording.topics else {}
     if sim.get("mode") == "realtime":
         yield from _real_time(recording, state, float(sim.get("speed", 1.0)), last.get("sim", {}))

@@ -20,6 +20,7 @@ from nodes.hil.recorded_clock import ClockNote
 from nodes.hil.streams import Gap
 
 KIND = "armswing hil report"
+UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm, _ms or _percent says its own"
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +53,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str = KIND
+    units: str = UNITS
     passed: bool
     findings: list[Finding]
     exceeded: list[Excess]

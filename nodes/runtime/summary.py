@@ -165,12 +165,12 @@ class Summary(msgspec.Struct, kw_only=True):
             yield name, text + (" (required)" if name in self.missed else "")
         if self.first_state_s is not None:
             yield "start", f"first state after {self.first_state_s:.2f} s"
-        if self.real_time_factor is not None:
+        if self.real_time_factor is not None and self.tick:
             judged = self.mode == "realtime" and self.time >= JUDGED_S
             behind = judged and self.real_time_factor < REAL_TIME_HELD
             hint = "; this computer fell behind, `armswing doctor` may say why" if behind else ""
             yield "real-time factor", f"{self.real_time_factor:.3f}{hint}"
-        if self.overruns is not None and self.mode == "realtime":
+        if self.overruns is not None and self.tick and self.mode == "realtime":
             left_out = f", {self.skipped} left out" if self.skipped else ""
             yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}{left_out}"
         if self.processor_share is not None and self.mode == "realtime":
@@ -184,7 +184,7 @@ class Summary(msgspec.Struct, kw_only=True):
         yield from _percentiles("round trip", self.round_trip_p50_s, self.round_trip_p99_s)
         if self.peak_phi is not None and self.peak_phidot is not None:
             yield "peak violation", f"|Phi| {self.peak_phi:.2e}, |Phidot| {self.peak_phidot:.2e}"
-        if self.energy is not None:
+        if self.energy is not None and self.tick:
             # A controller puts energy in, so the change says what happened, not how exact it was.
             drift = self.energy_drift
             change = f", at most {drift:.4g} J away from the start" if drift is not None else ""

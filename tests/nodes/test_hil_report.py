@@ -156,6 +156,7 @@ def test_a_dead_encoder_is_named(recordings: Path, capsys: pytest.CaptureFixture
     (stretch,) = verdict["joints"][1]["dead"]
     assert (stretch["start_s"], stretch["end_s"]) == pytest.approx((1.0, 4.0), abs=2e-3)
     assert verdict["joints"][0]["dead"] == []
+    assert ": it says 14.3 deg from t = " in verdict["findings"][0]["text"].replace("is dead", "")
     assert not verdict["exceeded"]
 
 
@@ -188,8 +189,13 @@ def test_the_report_tells_how_the_run_went(tmp_path: Path) -> None:
             writer.write("arm/state", RobotState(timestamp=0.1 * k, sent_ns=10**9 + 200_000_000 * k), 0.1 * k)
         for status in said:
             writer.write("status", status, 1.0)
-    plan = {"sim": {"mode": "realtime"}, "nodes": [{"name": "compare", "run": "nodes/hil_compare.py:HilCompare"}]}
-    notes = list(run_notes(read_recording(tmp_path / "run.mcap"), "arm/state", plan, COMPARER))
+    plan = {
+        "duration_s": 6.0,
+        "sim": {"mode": "realtime"},
+        "nodes": [{"name": "compare", "run": "nodes/hil_compare.py:HilCompare"}],
+    }
+    (cut_off, *notes) = list(run_notes(read_recording(tmp_path / "run.mcap"), "arm/state", plan, COMPARER))
+    assert cut_off == "the recording ends at t = 1 s of the 6 s of its launch file"
     assert notes[0].endswith("real-time factor 0.500, the deadlines of 3 steps were given up")
     assert notes[1] == "messages were lost on the way to compare 849"
     assert notes[2] == "compare said at the end of the recording: passed: a"
@@ -208,6 +214,7 @@ def test_the_page_shows_each_joint_and_names_the_fault(recordings: Path, tmp_pat
     assert armswing(["hil", "report", str(recordings / "heavy.mcap"), str(recordings / "model.mcap"), "-o", "out"]) == 1
     page = (tmp_path / "out/index.html").read_text()
     assert f"mass of {HEAVY} is +5.00% against the model" in page
+    assert "<b>1</b> finding, <b>1</b> of them beyond its limit" in " ".join(page.split())
     for file in ("joint_01.png", "joint_02.png"):
         assert f"plots/{file}" in page
         assert (tmp_path / "out/plots" / file).read_bytes().startswith(b"\x89PNG")
@@ -216,11 +223,14 @@ def test_the_page_shows_each_joint_and_names_the_fault(recordings: Path, tmp_pat
 
 BAD = {
     "no.mcap": "no recording 'no.mcap'",
+    "hil_robto.mcap": "no recording 'hil_robto.mcap'; did you mean 'hil_robot.mcap'?",
     "MODEL --measured arm_2dof/state": "would be compared with itself",
     "MODEL --measured arm_2dof/stat": "has no topic 'arm_2dof/stat'",
     "MODEL --measured arm_2dof/command": "carries no joint states",
-    "HEAVY": "give a second recording to compare with",
+    "HEAVY": "nothing was measured in it; give a second recording to compare with",
     "MODEL --limit rms=1": "no such limit; limits are bias_deg",
+    "MODEL --limit rms_deg": "expected key=value, for example --limit rms_deg=0.3",
+    "MODEL --limit rms_deg=0.3deg": "rms_deg is '0.3deg'; it must be a number above 0, without a unit",
     "MODEL --limit rms_deg=-1": "rms_deg is -1.0; it must be a number above 0",
     "MODEL --output taken": "holds 'mine.txt', which no report wrote",
     "MODEL --output no/folder": "there is no folder",
@@ -231,6 +241,7 @@ BAD = {
 def test_bad_input_is_one_line(
     arguments: str, recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "hil_robot.mcap").touch()
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "mine.txt").touch()
     files = {"MODEL": str(recordings / "model.mcap"), "HEAVY": str(recordings / "heavy.mcap")}

@@ -213,10 +213,13 @@ def _clock() -> Iterator[Finding]:
 def _folder() -> Iterator[Finding]:
     import os
 
-    from nodes.wire.domain import domain_folder
+    from nodes.wire.domain import DomainError, default_domain, domain_folder
 
     try:
-        folder = domain_folder(0)
+        folder = domain_folder(default_domain())
+    except DomainError as error:
+        yield Finding("fault", "sockets", str(error))
+        return
     except OSError as error:
         yield Finding("fault", "sockets", f"no folder for them: {error}")
         return

@@ -67,7 +67,8 @@ def report(
 
     for file in (recording, second):
         if file is not None and not file.is_file():
-            raise InputError(f"no recording {str(file)!r}")
+            there = [str(each) for each in file.parent.glob("*.mcap")]
+            raise InputError(f"no recording {str(file)!r}{nearest(str(file), there)}")
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
         raise UnavailableError(f"a report draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
@@ -92,11 +93,13 @@ def report(
 
 
 def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
-    overrides = parse_assignments(texts, "--limit")
+    overrides = parse_assignments(texts, "--limit", "rms_deg=0.3")
     known = verdicts.Limits.__struct_fields__
     for name in overrides:
         if name not in known:
             raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{nearest(name, known)}")
+        if isinstance(overrides[name], bool | str | list | dict):
+            raise InputError(f"--limit {name} is {overrides[name]!r}; it must be a number above 0, without a unit")
     try:
         return verdicts.limits_of(case, overrides)
     except ValueError as error:

@@ -73,13 +73,13 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def parse_assignments(texts: Sequence[str], option: str) -> dict[str, Any]:
+def parse_assignments(texts: Sequence[str], option: str, example: str = "gain=2.5") -> dict[str, Any]:
     """{"key": value} of ["key=value", ...]; values as TOML, a bare word as a string."""
     assignments: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise InputError(f"{option} {text!r}: expected key=value, for example {option} gain=2.5")
+            raise InputError(f"{option} {text!r}: expected key=value, for example {option} {example}")
         assignments[key.strip()] = parse_value(value.strip())
     return assignments
 
