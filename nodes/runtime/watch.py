@@ -22,10 +22,6 @@ class Watchdog:
         self._limit_s = limit_s
         self.heard_at = now
 
-    def hear(self, now: float) -> None:
-        """A command came."""
-        self.heard_at = now
-
     def trips(self, now: float) -> bool:
         """Whether the silence has been too long."""
         return now - self.heard_at > self._limit_s
@@ -39,6 +35,11 @@ def too_old(age_s: float, limit_s: float, speed: float) -> str:
     if age_s <= limit_s * max(speed, 1.0):  # the limit is of wall time
         return ""
     return f"answers a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} allows no such age"
+
+
+def fresh_states(limit_s: float | None, every_s: float) -> float:
+    """How many states back, `every_s` apart, an answer is never too old."""
+    return math.inf if limit_s is None else int(limit_s / every_s) - 1
 
 
 class RoundTrips:
@@ -69,28 +70,30 @@ class MilestoneWatch:
     """Notes the simulation time at which each milestone was reached, None until then."""
 
     def __init__(self, milestones: Sequence[Milestone], joints: Sequence[str]) -> None:
-        self._milestones = [(m, joints.index(m.joint)) for m in milestones]
+        self._milestones = [
+            (m.name, m.after, joints.index(m.joint), m.target_deg, m.tolerance_deg, m.hold_s) for m in milestones
+        ]
         self.clear()
 
     def clear(self) -> None:
         """Forget what was reached."""
-        self.reached: dict[str, float | None] = {m.name: None for m, _ in self._milestones}
+        self.reached: dict[str, float | None] = {name: None for name, *_ in self._milestones}
         self._since: dict[str, float] = {}
         self.pending = list(self._milestones)
 
     def see(self, now: float, position: Callable[[int], float]) -> None:
         """The positions at simulation time `now`, rad, each by its joint's place."""
         for entry in self.pending[:]:
-            milestone, joint = entry
-            if milestone.after and self.reached[milestone.after] is None:
+            name, after, joint, target_deg, tolerance_deg, hold_s = entry
+            if after and self.reached[after] is None:
                 continue
-            off_deg = math.remainder(math.degrees(position(joint)) - milestone.target_deg, 360.0)
-            if abs(off_deg) > milestone.tolerance_deg:
-                self._since.pop(milestone.name, None)
+            off_deg = math.remainder(math.degrees(position(joint)) - target_deg, 360.0)
+            if abs(off_deg) > tolerance_deg:
+                self._since.pop(name, None)
                 continue
-            since = self._since.setdefault(milestone.name, now)
-            if now - since >= milestone.hold_s - 1e-9:
-                self.reached[milestone.name] = now
+            since = self._since.setdefault(name, now)
+            if now - since >= hold_s - 1e-9:
+                self.reached[name] = now
                 self.pending.remove(entry)
 
 
