@@ -167,6 +167,12 @@ def _libraries() -> Iterator[Finding]:
         yield Finding("note", "viewer", "not installed; pip install 'armswing[viewer]'")
 
 
+def _viewer_is_there() -> bool:
+    from importlib.util import find_spec
+
+    return all(find_spec(name) is not None for name in VIEWER_LIBRARIES)
+
+
 def _qt() -> Iterator[Finding]:
     import ctypes
 
@@ -179,7 +185,8 @@ def _qt() -> Iterator[Finding]:
     if missing:
         yield Finding("note", "Qt libraries", f"for the viewer: apt-get install -y {' '.join(missing)}")
     else:
-        yield Finding("ok", "Qt libraries", "all there")
+        there = "all there" if _viewer_is_there() else "those of the system are there; Qt itself comes with the viewer"
+        yield Finding("ok", "Qt libraries", there)
 
 
 def _cores() -> Iterator[Finding]:
@@ -213,11 +220,11 @@ def _clock() -> Iterator[Finding]:
 def _folder() -> Iterator[Finding]:
     import os
 
-    from nodes.wire.domain import domain_folder
+    from nodes.wire.domain import DomainError, default_domain, domain_folder
 
     try:
-        folder = domain_folder(0)
-    except OSError as error:
+        folder = domain_folder(default_domain())
+    except (DomainError, OSError) as error:
         yield Finding("fault", "sockets", f"no folder for them: {error}")
         return
     if len(str(folder)) > LONGEST_FOLDER:
