@@ -14,6 +14,7 @@ from nodes.runtime.cli.terminal import (
     UnavailableError,
     nearest,
     parse_assignments,
+    require_recording,
     say,
     say_json,
     say_table,
@@ -66,8 +67,8 @@ def report(
     import importlib.util
 
     for file in (recording, second):
-        if file is not None and not file.is_file():
-            raise InputError(f"no recording {str(file)!r}")
+        if file is not None:
+            require_recording(file)
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
         raise UnavailableError(f"a report draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
@@ -92,11 +93,15 @@ def report(
 
 
 def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
-    overrides = parse_assignments(texts, "--limit")
+    overrides = parse_assignments(texts, "--limit", "rms_deg=0.3")
     known = verdicts.Limits.__struct_fields__
-    for name in overrides:
+    for name, value in overrides.items():
         if name not in known:
-            raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{nearest(name, known)}")
+            within = [repr(each) for each in known if each.startswith(f"{name}_")]
+            hint = f"; did you mean {' or '.join(within)}?" if within else nearest(name, known)
+            raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{hint}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"--limit {name}={value}: expected a number, its unit is in the name: --limit {name}=0.3")
     try:
         return verdicts.limits_of(case, overrides)
     except ValueError as error:

@@ -27,7 +27,11 @@ def _node_alone(context: typer.Context, node: str) -> str:
 
 
 def _key_after_node(context: typer.Context, key: str) -> str:
-    _apart(context, context.params.get("node", ""), key)
+    node = context.params.get("node", "")
+    _apart(context, node, key)
+    name, equals, value = key.partition("=")
+    if equals:
+        raise InputError(f"{key!r}: write `param set {node} {name} {value}`, key and value apart")
     return key
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -73,13 +74,13 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def parse_assignments(texts: Sequence[str], option: str) -> dict[str, Any]:
+def parse_assignments(texts: Sequence[str], option: str, example: str = "gain=2.5") -> dict[str, Any]:
     """{"key": value} of ["key=value", ...]; values as TOML, a bare word as a string."""
     assignments: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise InputError(f"{option} {text!r}: expected key=value, for example {option} gain=2.5")
+            raise InputError(f"{option} {text!r}: expected key=value, for example {option} {example}")
         assignments[key.strip()] = parse_value(value.strip())
     return assignments
 
@@ -92,6 +93,14 @@ def parse_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def require_recording(file: Path) -> None:
+    """Refuse a recording that is not there; with the nearest of those in its folder."""
+    if not file.is_file():
+        there = {str(other): other for other in file.parent.glob("*.mcap")}
+        folder = " is a folder" if file.is_dir() else ""
+        raise InputError(f"no recording {str(file)!r}{folder}{nearest(str(file), there)}")
 
 
 def nearest(asked: str, known: Iterable[str]) -> str:
