@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sim_core.inverse import forward_dynamics as forward_dynamics
     from sim_core.inverse import forward_kinematics as forward_kinematics
     from sim_core.inverse import inverse_dynamics as inverse_dynamics
+    from sim_core.inverse import mass_matrix as mass_matrix
     from sim_core.simulation import Simulation as Simulation
     from sim_core.system import assemble as assemble
 
@@ -28,6 +29,7 @@ _HOMES = {
     "forward_dynamics": "sim_core.inverse",
     "forward_kinematics": "sim_core.inverse",
     "inverse_dynamics": "sim_core.inverse",
+    "mass_matrix": "sim_core.inverse",
 }
 __all__ = sorted(_HOMES)
 

@@ -32,6 +32,7 @@ from sim_core.mechanism import Mechanism
 from sim_core.validation import validate
 
 Builder = Callable[..., Mechanism]
+FILE = "file"  # the parameter of a robot whose numbers are in a file
 
 OURS: dict[str, Builder] = {
     "andrews_squeezer": squeezer.andrews_squeezer,
@@ -131,10 +132,12 @@ def build(name: str, **parameters: Any) -> Mechanism:
     known, hints = inspect.signature(function).parameters, _hints(function)
     for parameter in parameters:
         if parameter not in known:
-            error = UnknownName(f"robot {name!r}", "parameter", parameter, known)
-            if "file" in known and parameter in function().parameters:
-                raise InvalidRequest(f"{error}; this one is a number of the file: change it in a copy, and give that")
-            raise error
+            more = (
+                f"; a number of its file: change it in a copy, {FILE}=COPY"
+                if "." in parameter and FILE in known
+                else ""
+            )
+            raise UnknownName(f"robot {name!r}", "parameter", parameter, known, more)
     try:
         mechanism = function(**{key: _counted(hints.get(key), value) for key, value in parameters.items()})
     except TypeError as error:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sim_core.inverse import forward_dynamics as forward_dynamics
     from sim_core.inverse import forward_kinematics as forward_kinematics
     from sim_core.inverse import inverse_dynamics as inverse_dynamics
+    from sim_core.inverse import mass_matrix as mass_matrix
     from sim_core.simulation import Simulation as Simulation
     from sim_core.state import State as State
     from sim_core.system import System as System
@@ -22,6 +23,7 @@ _HOMES = {
     "forward_dynamics": "sim_core.inverse",
     "forward_kinematics": "sim_core.inverse",
     "inverse_dynamics": "sim_core.inverse",
+    "mass_matrix": "sim_core.inverse",
 }
 __all__ = sorted(_HOMES)
 
@@ -30,3 +32,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"sim_core has no {name!r}; it has {', '.join(__all__)}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -18,14 +18,14 @@ class InvalidRequest(ValueError):  # noqa: N818 - reads as what it is at the cal
 
 
 class UnknownName(InvalidRequest):
-    """A name that is not in its table: `name`, `kind` and `available` tell which."""
+    """A name that is not in its table: `name`, `kind` and `available` tell which; `more` ends the line."""
 
-    def __init__(self, owner: str, kind: str, name: str, available: Iterable[str]) -> None:
+    def __init__(self, owner: str, kind: str, name: str, available: Iterable[str], more: str = "") -> None:
         self.kind, self.name, self.available = kind, name, tuple(available)
         plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
         there = ", ".join(self.available) or "(none)"
         super().__init__(
-            f"{owner} has no {kind} {name!r}; its {plural} are {there}{did_you_mean(name, self.available)}"
+            f"{owner} has no {kind} {name!r}; its {plural} are {there}{did_you_mean(name, self.available)}{more}"
         )
 
 
@@ -85,6 +85,8 @@ def require_finite(owner: str, name: str, values: Sequence[float]) -> None:
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """ "; did you mean 'mass'?", or nothing where no known word is near."""
-    near = difflib.get_close_matches(str(word), [str(other) for other in known], n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    """ "; did you mean 'mass'?", or nothing where no known word is near, or has the word in it."""
+    asked, names = str(word), [str(other) for other in known]
+    within = [name for name in names if asked in name.split("_")]
+    near = difflib.get_close_matches(asked, names, n=1) or within[:3]
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

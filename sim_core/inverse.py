@@ -1,4 +1,4 @@
-"""Dynamics and kinematics of a system as functions of plain arrays: inverse, forward, poses.
+"""Dynamics and kinematics of a system as functions of plain arrays: inverse, forward, mass matrix, poses.
 
 Each call copies its arguments. For loops in Python there are `System.bind_*`, which work on the caller's arrays.
 """
@@ -45,6 +45,17 @@ def forward_dynamics(system: System, q: Any, v: Any, tau: Any, configuration: in
     a = np.zeros(system.n_q)
     system.bind_forward_dynamics(q, v, tau, a, configuration)()
     return a
+
+
+def mass_matrix(system: System, q: Any) -> np.ndarray:
+    """The mass matrix M (n_q, n_q) at q, of M a + J' lam = f: symmetric, with kinetic energy v' M v / 2 in J.
+
+    Entry i, j is the force along coordinate i per acceleration of coordinate j: kg, kg m or kg m2. Constraints are not
+    in it. ValueError for q of another size, InvalidRequest for entries that are not finite.
+    [Featherstone2008, ch. 6]
+    """
+    rest = np.zeros(system.n_q)
+    return system.terms(0.0, _column(system, "q", q), rest)[0]
 
 
 class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):

@@ -281,6 +281,11 @@ class Mechanism:
     ground: tuple[Shape, ...] = ()
     arrows: tuple[ForceArrow, ...] = ()
 
+    def __repr__(self) -> str:
+        kinds = ("bodies", "moving_joints", "constraints", "springs", "beams", "actuators")
+        counts = [f"{kind.removeprefix('moving_')} {len(parts)}" for kind in kinds if (parts := getattr(self, kind))]
+        return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(counts)}>"
+
     def body(self, name: str) -> Body:
         """The body of that name; UnknownName otherwise."""
         for body in self.bodies:

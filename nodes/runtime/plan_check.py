@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,6 +38,8 @@ def check_plan(plan: Plan, file: Path) -> None:
         _check_node(node, seen, where)
         cls = classes[node.name] = _node_class(node, plan, file, where)
         node.params = worded(node.params, cls.Params)  # as its process is told them
+        if isinstance(own := node.params.get("parameters"), dict):  # of a model of its own
+            _find_file(own, plan, file, f"{where}: params")
         params = convert(node.params, cls.Params, f"{where}: params")
         if wrong := uncalled(cls):
             raise PlanError(f"{where}: {wrong}")
@@ -151,6 +154,7 @@ def _check_robot(plan: Plan, file: Path) -> list[str]:
 
     where = f"{file}: [sim]"
     known = names()
+    _find_file(plan.sim.parameters, plan, file, where)
     if plan.sim.robot not in known:
         raise PlanError(f"{where}: key 'robot': no robot {plan.sim.robot!r}{suggestion(plan.sim.robot, known)}")
     try:
@@ -162,6 +166,20 @@ def _check_robot(plan: Plan, file: Path) -> list[str]:
         raise PlanError(f"{where}: key {key!r}: {error}") from None
     _check_milestones(plan.milestones, {joint.name: joint.unit for joint in mechanism.moving_joints}, file)
     return [actuator.name for actuator in mechanism.actuators]
+
+
+def _find_file(parameters: dict[str, Any], plan: Plan, file: Path, where: str) -> None:
+    """Make a robot's `file` absolute where it is not where the launch was started: looked for where a `run` is."""
+    asked = parameters.get("file")
+    if not isinstance(asked, str) or not asked:
+        return
+    places = [Path(folder).resolve() / asked for folder in (plan.folder, Path.cwd(), file.resolve().parent)]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        tried = ", ".join(dict.fromkeys(map(str, places)))
+        raise PlanError(f"{where}: key 'parameters.file': no such file {asked!r}; tried {tried}")
+    if found != Path.cwd() / asked:
+        parameters["file"] = str(found)
 
 
 def _named(refusal: str, sim: SimPlan) -> str:

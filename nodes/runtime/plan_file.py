@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from nodes.runtime.plan import PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan
 from nodes.runtime.plan_check import check_plan
 from nodes.runtime.plan_tables import PlanError, convert, near_word, suggestion
 
+MCAP = b"\x89MCAP"  # how a recording begins
+
 
 def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     """The checked plan of a launch file, with "node.key=value" and "sim.key=value" overrides applied."""
@@ -18,8 +21,10 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise PlanError(f"{file}: no such launch file{_meant(file)}") from None
-    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{file}: no such launch file{_launch_file_like(file)}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{file}: {_no_text(file)}") from None
+    except OSError as error:
         raise PlanError(f"{file}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{file}: not valid TOML: {error}") from None
@@ -30,11 +35,22 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     return plan
 
 
-def _meant(file: Path) -> str:
-    """The launch file of that name with its ending, or in launch/, where there is one."""
-    named = file.with_suffix(".toml")
-    there = [other for other in (named, file.parent / "launch" / named.name) if other.is_file()]
-    return f"; did you mean {str(there[0])!r}?" if there else ""
+def _launch_file_like(file: Path) -> str:
+    """ "; did you mean 'launch/charmie_pick.toml'?" where a launch file of that name, or nearly, is not far."""
+    folders = [file.parent, *(file.parent / each for each in ("launch", "launch/examples"))]
+    there = {each.stem: each for folder in reversed(folders) for each in sorted(folder.glob("*.toml"))}
+    name = file.name.removesuffix(".toml")
+    near = [name] if name in there else difflib.get_close_matches(name, there, n=1)
+    return f"; did you mean {str(there[near[0]])!r}?" if near else ""
+
+
+def _no_text(file: Path) -> str:
+    """What a file is that is no text, and what takes it."""
+    with file.open("rb") as opened:
+        recording = opened.read(len(MCAP)) == MCAP
+    if recording:
+        return f"a recording, no launch file; see it with 'armswing view {file}', or 'armswing info {file}'"
+    return "no launch file: it is no text; a launch file is TOML"
 
 
 def project_folder(file: Path) -> Path:
@@ -47,6 +63,9 @@ def project_folder(file: Path) -> Path:
 
 def _plan(document: dict[str, Any], file: Path) -> Plan:
     top = {"sim", "nodes", "milestones", "hosts", *PLAIN_KEYS}
+    if len(document) > 1 and not top & set(document):
+        told = f'in the launch file: [sim], parameters = {{ file = "{file.name}" }}'
+        raise PlanError(f"{file}: no launch file: it has no table [sim]; a robot's parameter file is named {told}")
     for key in document:
         if key not in top:
             raise PlanError(f"{file}: unknown key {key!r}{suggestion(key, top)}")
@@ -107,10 +126,13 @@ def _override(document: dict[str, Any], override: str, where: str) -> None:
         return
     table = _owner(document, owner, override, where)
     if owner == "sim" and (first := key.partition(".")[0]) not in SimPlan.__struct_fields__:
-        hint = near_word(first, SimPlan.__struct_fields__)
-        raise PlanError(
-            f"--set {override!r}: [sim] has no key {first!r}{hint}; one of the robot is sim.parameters.{first}=value"
-        )
+        near, rest = difflib.get_close_matches(first, SimPlan.__struct_fields__, n=1), key.partition(".")[2]
+        if rest and near:
+            meant = f"; did you mean sim.{near[0]}.{rest}={text}?"
+        else:
+            hint = near_word(first, SimPlan.__struct_fields__)
+            meant = f"{hint}; one of the robot is sim.parameters.{first}=value"
+        raise PlanError(f"--set {override!r}: [sim] has no key {first!r}{meant}")
     if owner != "sim" and key not in NodePlan.__struct_fields__ and not key.startswith("params."):
         key = f"params.{key}"
     *path, last = key.split(".")

@@ -25,7 +25,16 @@ MODES = ("effort", "velocity", "position")  # of a command
 
 M = TypeVar("M", bound=Message)
 
-_encoder = msgspec.msgpack.Encoder()
+
+def _plain(value: Any) -> Any:
+    """A number or an array of numpy as Python's own; asked only for what MessagePack does not know."""
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        return value.tolist()
+    kind = type(value).__name__
+    raise TypeError(f"a {kind} is no number, text, list or table; a message holds those, and numpy's arrays")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 
 class _Mode(msgspec.Struct):
@@ -46,13 +55,8 @@ class WireError(ValueError):
         self.reason = reason
 
 
-@cache
-def _decoder(kind: type[Message]) -> msgspec.msgpack.Decoder[Message]:
-    return msgspec.msgpack.Decoder(kind)
-
-
-def encode(message: Message, topic: str = "") -> bytes:
-    """The message as MessagePack; `topic` only names it in an error."""
+def _check_said(topic: str, message: Message) -> None:
+    """The checks of what nodes make themselves."""
     if isinstance(message, JointCommand):
         _check_command(topic, message)
     elif isinstance(message, Reference):
@@ -61,11 +65,25 @@ def encode(message: Message, topic: str = "") -> bytes:
         _check_twist(topic, message)
     elif isinstance(message, Lines):
         _check_lines(topic, message)
+
+
+@cache
+def _decoder(kind: type[Message]) -> msgspec.msgpack.Decoder[Message]:
+    return msgspec.msgpack.Decoder(kind)
+
+
+def encode(message: Message, topic: str = "") -> bytes:
+    """The message as MessagePack; `topic` only names it in an error."""
+    try:
+        _check_said(topic, message)
+    except TypeError:  # one number, texts, or an array with rows
+        raise WireError(
+            topic, f"a field of {type(message).__name__} is no list of numbers, one for each name"
+        ) from None
     try:
         payload = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError) as error:
-        plain = "; numpy's array.tolist() gives plain ones" if "numpy" in str(error) else ""
-        raise WireError(topic, f"cannot be encoded: {error}{plain}") from None
+        raise WireError(topic, f"cannot be encoded: {error}") from None
     if len(payload) > MAX_BYTES:
         raise WireError(topic, f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
     return payload

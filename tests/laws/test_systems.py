@@ -10,7 +10,7 @@ from sim_core.balance import energy_balance
 from sim_core.comparison import label_of
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.integrators.steppers import STEPPERS
-from sim_core.inverse import forward_dynamics, forward_kinematics, inverse_dynamics
+from sim_core.inverse import forward_dynamics, forward_kinematics, inverse_dynamics, mass_matrix
 from sim_core.simulation import Simulation
 from sim_core.solve import reference_solution
 from sim_core.stabilization.stabilizers import (
@@ -133,6 +133,19 @@ def test_inverse_dynamics_is_what_mass_and_forces_ask_for(system: System) -> Non
         a = random.normal(size=system.n_q)
         scale = np.abs(M) @ np.abs(a) + np.abs(f)
         assert np.abs(inverse_dynamics(system, q, v, a) - (M @ a - f)).max() <= 1e-12 * max(1.0, scale.max())
+
+
+def test_the_mass_matrix_is_the_force_per_acceleration_and_weighs_the_speeds(system: System) -> None:
+    rest = np.zeros(system.n_q)
+    for q, v, _ in states(system, count=2):
+        M = mass_matrix(system, q)
+        bias = inverse_dynamics(system, q, rest, rest)
+        columns = [inverse_dynamics(system, q, rest, unit) - bias for unit in np.eye(system.n_q)]
+        scale = max(1.0, np.abs(M).max(), np.abs(bias).max())
+        np.testing.assert_allclose(M, np.array(columns).T, rtol=0, atol=1e-11 * scale)
+        np.testing.assert_allclose(M, M.T, rtol=0, atol=1e-12 * scale)
+        kinetic = system.energy(0.0, q, v)[0]
+        assert v @ M @ v / 2.0 == pytest.approx(kinetic, rel=1e-10)
 
 
 def test_forward_dynamics_undoes_inverse_dynamics_where_nothing_is_constrained(system: System) -> None:

@@ -147,6 +147,20 @@ BAD_INPUT = {
 }
 
 
+@pytest.mark.parametrize("group", ["", "robot", "param", "new"])
+def test_a_group_without_a_command_shows_its_help_and_names_its_commands(
+    group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = [line.split()[-1] for line in commands() if line.startswith(f"{group} ")] if group else ["launch", "robot"]
+    assert run(group.split()) == 2
+    captured = capsys.readouterr()
+    assert "Usage: armswing" in captured.out
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith(f"armswing: name a command: {', '.join(there[:1])}")
+    assert all(name in captured.err for name in there)
+    assert f"see '{f'armswing {group}'.strip()} --help'" in captured.err
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
@@ -269,26 +283,6 @@ def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -
     assert "timestamp  seconds of" in shown
     assert run(["message", "show", "RobotState", "--json"]) == 0
     assert "RobotState" in json.loads(capsys.readouterr().out)["$defs"]
-
-
-def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", "--json", "--seconds", "0.2"]) == 0
-    findings = {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)}
-    assert findings["python"]["level"] == "ok"
-    assert findings["libraries"]["level"] == "ok"
-    assert {"cores", "kernel", "wake-up", "priority", "sockets"} <= findings.keys()
-    assert findings["wake-up"]["figures"]["late_max_s"] > 0.0
-    assert run(["doctor", "--seconds", "0"]) == 2
-    assert capsys.readouterr().err.strip() == "armswing: --seconds 0: expected a number in 0.1 .. 3600"
-
-
-def test_a_new_controller_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["new", "controller", "my_damper"]) == 0
-    assert "class MyDamper(Node)" in (tmp_path / "my_damper.py").read_text()
-    assert 'params = { file = "my_damper.mcap" }' in (tmp_path / "my_damper.toml").read_text()
-    assert "armswing view my_damper.mcap" in capsys.readouterr().out
-    assert run(["new", "controller", "my_damper"]) == 2
-    assert "is there already" in capsys.readouterr().err
 
 
 def test_a_new_controller_of_one_joint_leaves_the_others_to_their_servos(

@@ -121,10 +121,3 @@ def test_kernels_are_not_written_over_a_file(tmp_path: Path, capsys: pytest.Capt
     refused = capsys.readouterr().err
     assert "--output arm.c: that is a file, and --format c writes into a folder" in refused
     assert (tmp_path / "arm.c").read_text() == "mine"
-
-
-@pytest.mark.parametrize("group", ["", "robot"])
-def test_a_command_that_is_left_out_is_asked_for(group: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(group.split()) == 2
-    *_, last = capsys.readouterr().err.splitlines()
-    assert last == f"armswing: which command?; see '{' '.join(['armswing', *group.split()])} --help'"

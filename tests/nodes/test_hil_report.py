@@ -230,7 +230,7 @@ BAD = {
     "HEAVY": "nothing was measured in it; give a second recording to compare with",
     "MODEL --limit rms=1": "no such limit; limits are bias_deg",
     "MODEL --limit rms_deg": "expected key=value, for example --limit rms_deg=0.3",
-    "MODEL --limit rms_deg=0.3deg": "rms_deg is '0.3deg'; it must be a number above 0, without a unit",
+    "MODEL --limit rms_deg=0.3deg": "rms_deg=0.3deg: expected a number, its unit is in the name",
     "MODEL --limit rms_deg=-1": "rms_deg is -1.0; it must be a number above 0",
     "MODEL --output taken": "holds 'mine.txt', which no report wrote",
     "MODEL --output no/folder": "there is no folder",

@@ -87,7 +87,7 @@ def test_what_is_warned_of_is_said_once_by_a_program_that_reads_and_builds(tmp_p
 
 
 def test_a_number_of_the_file_is_no_parameter_and_that_is_said() -> None:
-    with pytest.raises(InvalidRequest, match="this one is a number of the file: change it in a copy, and give that"):
+    with pytest.raises(InvalidRequest, match="a number of its file: change it in a copy, file=COPY"):
         build("charmie", **{"balance.spring.stiffness": 100.0})
 
 

@@ -156,3 +156,18 @@ def test_a_builder_without_a_word_about_its_parameters_has_them_listed(monkeypat
 
     monkeypatch.setitem(registry.OURS, "cart", cart)
     assert [(each.name, each.default, each.meaning) for each in registry.parameters("cart")] == [("mass", 2.0, "")]
+
+
+@pytest.mark.parametrize("name", registry.OURS)
+def test_a_mechanism_shows_itself_in_one_short_line(name: str) -> None:
+    mechanism = registry.build(name)
+    shown = repr(mechanism)
+    assert len(shown) < 150
+    assert shown.startswith(
+        f"<Mechanism {name!r} in {mechanism.coordinates} coordinates: bodies {len(mechanism.bodies)}"
+    )
+
+
+def test_the_counts_of_a_mechanism_leave_out_what_it_has_none_of() -> None:
+    shown = repr(registry.build("arm_2dof"))
+    assert shown == "<Mechanism 'arm_2dof' in joint coordinates: bodies 2, joints 2, actuators 2>"

@@ -125,6 +125,8 @@ def _line_of(error: Exception) -> str:
         return str(error).replace("\n", " ")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "armswing"
-    # without a command the library shows the help and has nothing to say
-    message = " ".join(str(error.format_message()).split()) or "which command?"
+    message = " ".join(str(error.format_message()).split())
+    if type(error).__name__ == "NoArgsIsHelpError":  # its help was printed
+        known = getattr(getattr(context, "command", None), "commands", {})
+        message = f"name a command: {', '.join(known)}"
     return f"{message.rstrip('.')}; see '{command} --help'"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, InputError, say, say_json, say_table
+from nodes.runtime.cli.terminal import AsJson, require_recording, say, say_json, say_table
 
 DIFFERENT = 1
 First = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
@@ -35,8 +35,7 @@ def compare(
     from nodes.wire.recording_compare import compare as compared
 
     for file in (first, second):
-        if not file.is_file():
-            raise InputError(f"no recording {str(file)!r}")
+        require_recording(file)
     found = compared(first, second, run)
     found["same"] = is_same(found)
     if as_json:

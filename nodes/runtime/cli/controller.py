@@ -28,11 +28,12 @@ class {class_name}(Node):
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         joint: str = "{joint}"
-        damping: float = {damping:g}  # {unit}
+        damping: float = {damping:g}  # {damping_unit}
+        limit: float = {limit}  # {unit}, {limit_is}
 
     @classmethod
     def commands(cls, params, plan):
-        return [params.joint]  # its actuators; other nodes may command the others
+        return [params.joint]  # its actuators; without this method all, and no other node may command
 
     def on_start(self, context):
         self.context = context  # its params change with `armswing param set`
@@ -40,7 +41,8 @@ class {class_name}(Node):
     def on_message(self, name, state):
         params = self.context.params
         effort = -params.damping * state.velocity[state.name.index(params.joint)]
-        yield "command", messages.JointCommand(name=[params.joint], value=[float(effort)], answers=state.seq)
+        effort = max(-params.limit, min(params.limit, effort))
+        yield "command", messages.JointCommand(name=[params.joint], value=[effort], answers=state.seq)
 '''
 
 LAUNCH = """\
@@ -50,7 +52,7 @@ robot = "{robot}"
 mode = "realtime"            # realtime | fast | lockstep
 step_ms = 1.0
 watchdog_ms = 100            # without a command for so long the actuators are made safe; 0: never
-safe_mode = "zero_effort"    # zero_effort | hold
+safe_mode = {safe:<17}# zero_effort | hold
 
 [[nodes]]
 name = "{name}"
@@ -74,6 +76,8 @@ joints = [
 {joints}
 ]
 """
+RESERVED = ("sim", "rest", "recorder")
+SHARE = 0.1  # of a servo's damping, which bears commands that come late
 
 
 @app.callback()
@@ -93,7 +97,7 @@ def new_controller(
     """Write a controller of 25 lines and a launch file that runs it."""
     import keyword
 
-    if not name.isidentifier() or name != name.lower() or keyword.iskeyword(name) or name in ("sim", "rest"):
+    if not name.isidentifier() or name != name.lower() or keyword.iskeyword(name) or name in RESERVED:
         raise InputError(f"{name!r} is no name for a node; use small letters, digits and _, like 'my_damper'")
     if not folder.is_dir():
         raise InputError(f"--folder {str(folder)!r}: there is no such folder")
@@ -111,16 +115,15 @@ def new_controller(
 
 def _about(robot: str, joint: str) -> dict[str, Any]:
     """What the files say of the robot: the joint and its damping with unit, and a node that holds the others."""
-    from robots.registry import build, names
+    from robots.registry import OURS, build, names
 
     if robot not in names():
         raise InputError(f"no robot {robot!r}; robots are {', '.join(sorted(names()))}{nearest(robot, names())}")
     mechanism = build(robot)
     driven = {actuator.name: actuator for actuator in mechanism.actuators if actuator.joint == actuator.name}
     if not driven:
-        raise InputError(
-            f"robot {robot!r} has no actuator that is named as its joint; nothing to write a controller for"
-        )
+        able = ", ".join(each for each in OURS if build(each).actuators)
+        raise InputError(f"robot {robot!r} has no actuator that drives a joint of its name; {able} have")
     if joint and joint not in driven:
         raise InputError(f"--joint {joint!r}: {robot!r} has {', '.join(driven)}{nearest(joint, driven)}")
     chosen = driven[joint] if joint else next(iter(driven.values()))
@@ -129,7 +132,11 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
     return {
         "robot": robot,
         "joint": chosen.name,
-        "damping": chosen.servo.damping if chosen.servo else 1e-3,
-        "unit": "N s/m" if mechanism.joint(chosen.joint).kind == "prismatic" else "N m s/rad",
+        "damping": SHARE * chosen.servo.damping if chosen.servo else 1e-3,
+        "unit": chosen.unit,
+        "limit": 'float("inf")' if chosen.effort_limit is None else f"{chosen.effort_limit:g}",
+        "limit_is": "none in the description" if chosen.effort_limit is None else "what its actuator can do",
+        "safe": '"hold"' if chosen.servo else '"zero_effort"',
+        "damping_unit": "N s/m" if mechanism.joint(chosen.joint).kind == "prismatic" else "N m s/rad",
         "rest": REST.format(joints=rows) if held else "",
     }

@@ -167,6 +167,12 @@ def _libraries() -> Iterator[Finding]:
         yield Finding("note", "viewer", "not installed; pip install 'armswing[viewer]'")
 
 
+def _viewer_is_there() -> bool:
+    from importlib.util import find_spec
+
+    return all(find_spec(name) is not None for name in VIEWER_LIBRARIES)
+
+
 def _qt() -> Iterator[Finding]:
     import ctypes
 
@@ -179,7 +185,8 @@ def _qt() -> Iterator[Finding]:
     if missing:
         yield Finding("note", "Qt libraries", f"for the viewer: apt-get install -y {' '.join(missing)}")
     else:
-        yield Finding("ok", "Qt libraries", "all there")
+        there = "all there" if _viewer_is_there() else "those of the system are there; Qt itself comes with the viewer"
+        yield Finding("ok", "Qt libraries", there)
 
 
 def _cores() -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from nodes.runtime.cli.terminal import (
     UnavailableError,
     nearest,
     parse_assignments,
+    require_recording,
     say,
     say_json,
     say_table,
@@ -66,9 +67,8 @@ def report(
     import importlib.util
 
     for file in (recording, second):
-        if file is not None and not file.is_file():
-            there = [str(each) for each in file.parent.glob("*.mcap")]
-            raise InputError(f"no recording {str(file)!r}{nearest(str(file), there)}")
+        if file is not None:
+            require_recording(file)
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
         raise UnavailableError(f"a report draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
@@ -95,11 +95,13 @@ def report(
 def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
     overrides = parse_assignments(texts, "--limit", "rms_deg=0.3")
     known = verdicts.Limits.__struct_fields__
-    for name in overrides:
+    for name, value in overrides.items():
         if name not in known:
-            raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{nearest(name, known)}")
-        if isinstance(overrides[name], bool | str | list | dict):
-            raise InputError(f"--limit {name} is {overrides[name]!r}; it must be a number above 0, without a unit")
+            within = [repr(each) for each in known if each.startswith(f"{name}_")]
+            hint = f"; did you mean {' or '.join(within)}?" if within else nearest(name, known)
+            raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{hint}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"--limit {name}={value}: expected a number, its unit is in the name: --limit {name}=0.3")
     try:
         return verdicts.limits_of(case, overrides)
     except ValueError as error:

@@ -11,7 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table, warn
+from nodes.runtime.cli.terminal import (
+    AsJson,
+    Domain,
+    InputError,
+    UnavailableError,
+    require_recording,
+    say,
+    say_json,
+    say_table,
+    warn,
+)
 
 PLAYING_PERIOD_S = 0.2
 MOST_EVENTS = 20  # of a kind that are listed
@@ -71,7 +81,7 @@ def play(
     """Say again what was recorded, with the original spacing times a factor."""
     from nodes.runtime.joining import run_node
 
-    _exists(file)
+    require_recording(file)
     if not 0.0 < speed < float("inf"):
         raise InputError(f"--speed {speed:g}: expected a positive number")
     robot = _robot_of(file)
@@ -93,7 +103,7 @@ def info(file: File, as_json: AsJson = False) -> None:
     """What a recording holds: runs, topics, counts, rates, duration, parameters."""
     from nodes.wire.recording import describe
 
-    _exists(file)
+    require_recording(file)
     found = describe(file)
     if as_json:
         say_json(found)
@@ -111,7 +121,7 @@ def export(
     from nodes.wire.recording import read_recording
     from nodes.wire.recording_csv import export_csv
 
-    _exists(file)
+    require_recording(file)
     if csv.exists() and not csv.is_dir():
         raise InputError(f"--csv {str(csv)!r} is a file; expected a folder")
     recording = read_recording(file, run=run)
@@ -162,11 +172,6 @@ def _watch_playing(client: Any, name: str) -> None:
             client.call(name, "shutdown")
             return
         time.sleep(PLAYING_PERIOD_S)
-
-
-def _exists(file: Path) -> None:
-    if not file.is_file():
-        raise InputError(f"no recording {str(file)!r}")
 
 
 def _print(found: dict[str, Any]) -> None:

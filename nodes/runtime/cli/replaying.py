@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, InputError, nearest, parse_assignments, say, say_json
+from nodes.runtime.cli.terminal import AsJson, InputError, nearest, parse_assignments, require_recording, say, say_json
 
 if TYPE_CHECKING:
     from nodes.runtime.node import Node
@@ -50,8 +50,7 @@ def replay(
     from nodes.runtime import replay as replays
     from nodes.runtime.loading import load_class
 
-    if not recording.is_file():
-        raise InputError(f"no recording {str(recording)!r}")
+    require_recording(recording)
     tolerances = _tolerances(tolerance or [])
     cls = load_class(node, Path.cwd())
     _check_fields(tolerances.fields, cls)

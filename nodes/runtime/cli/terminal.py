@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -92,6 +93,14 @@ def parse_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def require_recording(file: Path) -> None:
+    """Refuse a recording that is not there; with the nearest of those in its folder."""
+    if not file.is_file():
+        there = {str(other): other for other in file.parent.glob("*.mcap")}
+        folder = " is a folder" if file.is_dir() else ""
+        raise InputError(f"no recording {str(file)!r}{folder}{nearest(str(file), there)}")
 
 
 def nearest(asked: str, known: Iterable[str]) -> str:

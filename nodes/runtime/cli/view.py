@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.runtime.cli.terminal import Domain, InputError, say, warn
+from nodes.runtime.cli.terminal import Domain, InputError, require_recording, say, warn
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,8 +38,8 @@ def view(
     """Plots and a picture of the bodies."""
     import importlib
 
-    if file is not None and not file.is_file():
-        raise InputError(f"no recording {str(file)!r}")
+    if file is not None:
+        require_recording(file)
     if run is not None and file is None:
         raise InputError("--run picks a run of a recording; name its file")
     if png is not None and not png.absolute().parent.is_dir():

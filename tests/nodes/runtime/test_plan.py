@@ -262,6 +262,25 @@ def test_nodes_may_command_actuators_of_their_own(write: Path, arm: str) -> None
         plan_of(write, part + part.replace('"part"', '"other"'), sim=f'robot = "{arm}"')
 
 
+def test_a_parameter_file_is_found_where_a_run_is(write: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from robots.charmie.parameters import OURS
+
+    beside = write / "launch" / "mine"
+    elsewhere = write / "elsewhere"
+    for folder in (beside, elsewhere):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)
+    text = '[sim]\nrobot = "charmie"\nparameters = { file = "mine.toml" }\n'
+    (beside / "plan.toml").write_text(text)
+    with pytest.raises(PlanError) as refused:
+        load_plan(beside / "plan.toml")
+    for place in (write, elsewhere, beside):
+        assert str(place / "mine.toml") in str(refused.value)
+    for place, found in ((beside, f"{beside}/mine.toml"), (elsewhere, "mine.toml"), (write, f"{write}/mine.toml")):
+        (place / "mine.toml").write_text(OURS.read_text())
+        assert load_plan(beside / "plan.toml").sim.parameters == {"file": found}
+
+
 def test_topics_of_ones_own_are_welcome(write: Path) -> None:
     assert plan_of(write, TUNED_NODE.replace(":Tuned", ":Own")).nodes
 
