@@ -262,15 +262,6 @@ def test_nodes_may_command_actuators_of_their_own(write: Path, arm: str) -> None
         plan_of(write, part + part.replace('"part"', '"other"'), sim=f'robot = "{arm}"')
 
 
-def test_a_node_that_does_not_say_what_it_commands_is_told_how(write: Path, arm: str) -> None:
-    part = PART_NODE + 'params = { actuator = "elbow_motor" }\n'
-    for text in (NODE + part, part + NODE):
-        with pytest.raises(PlanError, match=r"one must go, or the class of 'damp' say by a classmethod commands\(\)"):
-            plan_of(write, text, sim=f'robot = "{arm}"')
-    with pytest.raises(PlanError, match=r"node 'part' commands; one must go$"):
-        plan_of(write, part + part.replace('"part"', '"other"'), sim=f'robot = "{arm}"')
-
-
 def test_a_parameter_file_is_found_where_a_run_is(write: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from robots.charmie.parameters import OURS
 
@@ -303,6 +294,7 @@ def test_topics_of_ones_own_are_welcome(write: Path) -> None:
         ("sim.=2", "write"),
         ("damping=3", "write node.key=value; 'damping' alone is no key; nodes are sim, damp"),
         ("sim.start_deg=5", "sim.parameters.start_deg=value"),
+        ("sim.parameter.tension=4", r"did you mean sim\.parameters\.tension=4\?"),
         ("sim.step_m=5", "did you mean 'step_ms'"),
     ],
 )
