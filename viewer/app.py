@@ -135,13 +135,14 @@ def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: 
     from viewer.signals import Signals, from_recording
     from viewer.window import Window, diverged_text
 
-    chosen = choose_fields(fields)
     check_plane(plane)
     if file is None:
+        choose_fields(fields)
         feed = LiveFeed(domain)
         return Window(Signals(), f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
     recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals = from_recording(recording)
+    chosen = choose_fields(fields, signals)
     if signals.states:
         check_curves(chosen, signals)
     cut = ", cut off before its end" if recording.truncated else ""

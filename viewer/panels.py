@@ -69,10 +69,10 @@ class Panel:
         return self.only is None or label in self.only
 
 
-def choose_fields(wanted: Sequence[str]) -> tuple[Field, ...]:
+def choose_fields(wanted: Sequence[str], signals: Signals | None = None) -> tuple[Field, ...]:
     """The fields by name, `field.curve` for one curve of a field, the common ones for none.
 
-    Raises ValueError for an unknown field.
+    Raises ValueError for an unknown field; with `signals` it names the curve of theirs that was meant.
     """
     if not wanted:
         return COMMON
@@ -81,7 +81,8 @@ def choose_fields(wanted: Sequence[str]) -> tuple[Field, ...]:
     for asked in wanted:
         name, _, curve = asked.partition(".")
         if name not in known:
-            near = get_close_matches(name, known, 1)
+            curves = [] if signals is None else [f"{key}.{name}" for key in known if _has(signals, key, name)]
+            near = curves[:1] or get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(
                 f"no field {name!r} to plot{meant}; fields are {', '.join(known)}, or field.curve for one, as "
@@ -89,6 +90,11 @@ def choose_fields(wanted: Sequence[str]) -> tuple[Field, ...]:
             )
         found.append(replace(known[name], curve=curve))
     return tuple(found)
+
+
+def _has(signals: Signals, field: str, curve: str) -> bool:
+    series = signals.series.get(field)
+    return field == "outputs" and series is not None and curve in series.labels
 
 
 def check_curves(fields: Sequence[Field], signals: Signals) -> None:

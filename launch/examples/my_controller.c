@@ -41,8 +41,7 @@ static struct {
 static volatile sig_atomic_t stop_asked = 0;
 
 static void ask_to_stop(int number) {
-    (void)number;
-    stop_asked = 1;
+    (void)number, stop_asked = 1;
 }
 
 static void fail(const char *what) {
@@ -70,8 +69,7 @@ static void *open_socket(int kind) {
 static int receive(void *socket, zmq_msg_t *first, zmq_msg_t *last) {
     int frames = 0, more = 1;
     zmq_msg_t frame;
-    zmq_msg_init(first);
-    zmq_msg_init(last);
+    zmq_msg_init(first), zmq_msg_init(last);
     while (more) {
         zmq_msg_init(&frame);
         if (zmq_msg_recv(&frame, socket, ZMQ_DONTWAIT) < 0) return 0;
@@ -334,9 +332,11 @@ static void drain(void *socket) {
 }
 
 static void run(void) {
-    int64_t renew_at = 0, status_at = 0;
+    int64_t renew_at = 0, status_at = 0, told = 0;
     while (!stop_asked) {
         const int64_t now = nanoseconds(CLOCK_MONOTONIC) / 1000000;
+        if (now >= renew_at && renew_at != 0 && !node.registered && !told)
+            told = fprintf(stderr, "waiting: no launch answers in %s; Ctrl-C ends\n", node.folder) > 0;
         if (now >= renew_at) renew_at = now + RENEW_MS, call_registry("register");
         if (now >= status_at) status_at = now + STATUS_MS, say_status();
         void *sockets[] = {node.calls, node.news, node.publisher, node.server, node.states};

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from nodes.wire.sockets import AddressError
 
 DESCRIPTION_WAIT_S = 2.0
 BESIDE_PERIOD_S = 0.05
+SILENT_S = 0.5  # of waiting for a launch, before that is said
 
 
 class NodeFailedError(RuntimeError):
@@ -55,7 +56,8 @@ def run_node(
     alone  True: where no launch is live, open the domain for as long as the node runs
     beside called with (client, name) on a thread of its own once the node is there, to watch or to end it
     ended  called with the node when it has ended
-    greet  called with a line when the node has joined a simulation, and again after that was started anew
+    greet  called with a line when it waits for a launch, when the node has joined a simulation, and again after that was
+           started anew
 
     An exception of the node is shown as a launch shows it, and raised as NodeFailedError.
     """
@@ -68,7 +70,8 @@ def run_node(
         raise PlanError(f"node {name!r}: {wrong}")
     convert(node_plan.params, cls.Params, f"node {name!r}: params")
     with contextlib.ExitStack() as stack:
-        sim = _live_simulation(domain, robot, alone)
+        with _said_when_slow(greet, f"{name}: waits for a launch in domain {domain}; Ctrl-C ends"):
+            sim = _live_simulation(domain, robot, alone)
         if sim is None:
             if not alone:
                 Client(domain).close()  # says in its own words that no launch is live
@@ -81,6 +84,21 @@ def run_node(
         if ended is not None:
             ended(node)
     return 0
+
+
+@contextlib.contextmanager
+def _said_when_slow(say: Callable[[str], None] | None, line: str) -> Iterator[None]:
+    """Say the line where what is done takes longer than a person expects."""
+    if say is None:
+        yield
+        return
+    timer = threading.Timer(SILENT_S, say, (line,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _run(

@@ -128,6 +128,11 @@ BAD_INPUT = {
     'topic pub x/command {"nam":[]}': (2, "JointCommand has no field 'nam'"),
     "run nowhere.py:Node": (2, "no such file"),
     "run nodes/recorder.py:Record": (2, "did you mean 'Recorder'?"),
+    "param set my_controller angle_deg=40": (2, "write `param set my_controller angle_deg 40`, key and value apart"),
+    "robot show charmie --param balance.spring.stiffness=100": (2, "of its file: change it in a copy, file=COPY"),
+    "robot show gibbon --param mass=5": (2, "did you mean 'mass_scale'?"),
+    "hil report nothing.mcap": (2, "no recording 'nothing.mcap'"),
+    "replay nothing.mcap --node nodes/recorder.py:Recorder": (2, "no recording 'nothing.mcap'"),
     "info nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "play nothing.mcap": (2, "no recording 'nothing.mcap'"),
     "export nothing.mcap --csv out": (2, "no recording 'nothing.mcap'"),
@@ -197,6 +202,36 @@ def test_bad_input_is_one_line_and_an_exit_code(line: str, capsys: pytest.Captur
     assert captured.err.startswith("armswing: ")
     assert captured.err.count("\n") == 1
     assert text in captured.err
+
+
+@pytest.mark.parametrize("line", ["hil report", "info", "play", "compare run.mcap", "view", "export --csv x"])
+def test_a_recording_that_is_not_there_is_named_with_the_one_that_was_meant(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("run.mcap", "hil_robot.mcap"):
+        (tmp_path / name).touch()
+    assert run([*line.split(), "hil_robto.mcap"]) == 2
+    assert "no recording 'hil_robto.mcap'; did you mean 'hil_robot.mcap'?" in capsys.readouterr().err
+    assert run([*line.split(), str(tmp_path)]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_what_is_no_launch_file_is_said_to_be_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RecordingWriter(tmp_path / "run.mcap", {}, sidecar=None)
+    (tmp_path / "noise.toml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "robot.toml").write_text((ROOT / "robots/charmie/charmie.toml").read_text())
+    for file, says in (
+        ("run.mcap", "run.mcap: a recording, no launch file; see it with 'armswing view run.mcap'"),
+        ("noise.toml", "no launch file: it is no text"),
+        (
+            "robot.toml",
+            "it has no table [sim]; a robot's parameter file is named in the launch file: [sim], parameters =",
+        ),
+    ):
+        assert run(["launch", file]) == 2
+        error = capsys.readouterr().err
+        assert says in error
+        assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("topic", [*(f"robot/{name}" for name in ROBOT_TOPICS), *GLOBAL_TOPICS])

@@ -242,3 +242,5 @@ def test_one_curve_is_plotted_by_name_and_a_misspelt_one_is_told_what_was_meant(
         choose_fields(["along"])
     with pytest.raises(ValueError, match=r"no field 'positon' to plot; did you mean 'position'\?"):
         choose_fields(["positon"])
+    with pytest.raises(ValueError, match=r"no field 'along' to plot; did you mean 'outputs.along'\?"):
+        choose_fields(["along"], signals)

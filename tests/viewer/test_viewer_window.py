@@ -304,6 +304,7 @@ def test_a_live_domain_that_says_nothing_gives_an_empty_picture(
     [
         (["missing.mcap", "--png", "o.png"], "missing.mcap"),
         (["{file}", "--png", "o.png", "--plot", "torque"], "no field 'torque'"),
+        (["{file}", "--png", "o.png", "--plot", "height"], "did you mean 'outputs.height'?"),
         (["{file}", "--png", "o.png", "--plane", "zz"], "plane 'zz' is unknown"),
     ],
 )

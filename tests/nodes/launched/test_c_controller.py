@@ -128,3 +128,13 @@ def test_without_a_launch_it_says_so(program: Path, ground: Any) -> None:
     done = subprocess.run([program], env=ground.environment, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: no launch is live in domain 0")
+
+
+def test_where_a_launch_was_killed_it_says_that_it_waits(program: Path, ground: Any) -> None:
+    (ground.runtime / "armswing" / "0").mkdir(parents=True)  # as a launch leaves it that had no time to clear up
+    process = subprocess.Popen([program], env=ground.environment, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("waiting: no launch answers in ")
+    process.terminate()
+    assert process.communicate(timeout=10.0)[1] == "ended: 0 states answered\n"
+    assert process.returncode == 1

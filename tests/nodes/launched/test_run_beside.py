@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodes.client import Client
 from nodes.runtime.cli.application import run
+from nodes.runtime.joining import run_node
+from nodes.wire.domain import domain_folder
 from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
+from nodes.wire.registry import RegistryError
 
 BRITTLE = """
 import msgspec
@@ -39,7 +43,8 @@ def brittle(live: Any) -> None:
 
 def test_a_robot_that_is_not_live_is_refused_with_the_one_that_is(live: Any) -> None:
     done = live.run("run", "my_nodes.py:Listener", "--robot", "rotary_pendulm")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert done.returncode == 2
+    assert "joined" not in done.stdout
     assert done.stderr == "armswing: no robot 'rotary_pendulm' is live in domain 0; there is rotary_pendulum\n"
 
 
@@ -127,3 +132,11 @@ def test_a_server_that_was_started_anew_is_joined_again(ground: Any, until: Any)
     runner.send_signal(signal.SIGINT)
     assert runner.wait(5.0) == 0
     assert "Traceback" not in runner.stderr.read()
+
+
+def test_a_node_says_that_it_waits_where_a_launch_was_killed(domain: int, node_file: Path) -> None:
+    (domain_folder(domain) / "registry").touch()  # nobody listens there any more
+    said: list[str] = []
+    with pytest.raises(RegistryError, match="no launch is live"):
+        run_node(f"{node_file}:OneShot", domain=domain, greet=said.append)
+    assert said == [f"one_shot: waits for a launch in domain {domain}; Ctrl-C ends"]
