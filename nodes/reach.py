@@ -50,6 +50,15 @@ def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], act
     return line
 
 
+def undriven(via: ViaPoints, actuators: Iterable[Any], robot: str) -> str:
+    """One line on the first joint that no actuator of a robot that has some drives, "" where all are driven."""
+    driven = [actuator.joint for actuator in actuators if actuator.joint]
+    passive = [name for name in via.joints if name not in driven]
+    if not driven or not passive:
+        return ""
+    return f"{via.named or 'joints'}: nothing of {robot!r} drives {passive[0]!r}; it drives {', '.join(driven)}"
+
+
 def _samples(start: float, end: float) -> Iterator[float]:
     return (start + (end - start) * k / SAMPLES for k in range(SAMPLES + 1))
 

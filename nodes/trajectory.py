@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from nodes.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
-from nodes.reach import check_reach, too_fast
+from nodes.reach import check_reach, too_fast, undriven
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan_tables import suggestion
 from nodes.via_points import ANGLES, UNITS, ViaPoints, read_via_points
@@ -248,8 +248,10 @@ class Trajectory(Node):
     def _check_described(
         self, of: Description, params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve]
     ) -> None:
-        """Refuse what the robot cannot do, and warn of what its actuators are too slow for."""
+        """Refuse what the robot cannot do, and warn of what its actuators do not drive or are too slow for."""
         _check(params, via, ways, of.joints, of.robot)
+        if line := undriven(via, of.actuators, of.robot):
+            self._context.warn(line)
         if not params.beyond_limits and (line := too_fast(via, ways, of.joints, of.actuators)):
             self._context.warn(line)
 

@@ -261,3 +261,11 @@ def test_the_segment_that_is_most_too_fast_for_its_actuator_is_said_in_one_line(
     assert not meant._context.log
     with pytest.raises(ValueError, match="waypoint 2: arm is 120 deg"):
         node.on_parameters(msgspec.structs.replace(node._params, waypoints=[[0.0, 0.0], [1.0, 120.0]]))
+
+
+def test_a_joint_that_nothing_drives_is_warned_of() -> None:
+    node = started(joints=["lift"], units=["m"], kind="minimum_jerk", waypoints=[[0.0, 0.0], [1.0, 0.1]])
+    joints = [JointDescription(name=name, unit="m") for name in ("lift", "lift_rod")]
+    rod = ActuatorDescription(name="lift_rod", joint="lift_rod", unit="N")
+    node.on_message("description", Description(robot="it", joints=joints, actuators=[rod]))
+    assert list(node._context.log) == [("warning", "joints: nothing of 'it' drives 'lift'; it drives lift_rod")]

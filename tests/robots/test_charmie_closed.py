@@ -152,7 +152,7 @@ def test_multipliers_and_efforts_are_those_of_the_inverse_dynamics_of_the_same_m
         sim.step()
 
 
-@pytest.mark.parametrize("spring", [None, (80.0, 180.0), (0.0, 180.0)], ids=["as it is", "soft", "a constant pull"])
+@pytest.mark.parametrize("spring", [None, (0.0, 180.0)], ids=["as it is", "a constant pull"])
 def test_with_light_bodies_in_the_loops_the_simulated_forces_are_those_of_the_paper(
     spring: tuple[float, float] | None,
 ) -> None:
