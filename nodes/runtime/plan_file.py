@@ -107,9 +107,9 @@ def _override(document: dict[str, Any], override: str, where: str) -> None:
         return
     table = _owner(document, owner, override, where)
     if owner == "sim" and (first := key.partition(".")[0]) not in SimPlan.__struct_fields__:
-        hint = near_word(first, SimPlan.__struct_fields__)
+        hint, rest = near_word(first, SimPlan.__struct_fields__), key.partition(".")[2] or first
         raise PlanError(
-            f"--set {override!r}: [sim] has no key {first!r}{hint}; one of the robot is sim.parameters.{first}=value"
+            f"--set {override!r}: [sim] has no key {first!r}{hint}; one of the robot is sim.parameters.{rest}=value"
         )
     if owner != "sim" and key not in NodePlan.__struct_fields__ and not key.startswith("params."):
         key = f"params.{key}"

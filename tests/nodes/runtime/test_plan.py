@@ -275,6 +275,7 @@ def test_topics_of_ones_own_are_welcome(write: Path) -> None:
         ("sim.=2", "write"),
         ("damping=3", "write node.key=value; 'damping' alone is no key; nodes are sim, damp"),
         ("sim.start_deg=5", "sim.parameters.start_deg=value"),
+        ("sim.parameter.tension=4", r"did you mean 'parameters'\?; one of the robot is sim.parameters.tension=value"),
         ("sim.step_m=5", "did you mean 'step_ms'"),
     ],
 )
