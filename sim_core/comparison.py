@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_core.divergence import longest_step
 from sim_core.errors import InvalidRequest, SimulationWarning
 from sim_core.integrators.steppers import Stepper
 from sim_core.loss import advance_or_lose
@@ -51,7 +52,7 @@ class Comparison:
     evaluations        right-hand sides
     diverged_at        s: the first step that leaves |Phi|_1 above the characteristic length, or the last that could be
                        taken; None: never
-    stability_limit    the largest step that the stabilizer says it can bear, s; inf: any; 0: none
+    stability_limit    the largest step that stabilizer and a beam's fastest mode can bear, s; inf: any; 0: none
     reason             of a lost run: "violation", "not finite", "step went to zero" or "solver did not converge"; of a
                        method that is not for this start, and was not run: AT_REST. Its figures are nan
     """
@@ -181,7 +182,7 @@ def _run(
         spent / timed if timed else math.nan,
         sim.evaluations,
         sim.time if reason else None,
-        sim.stabilizer.stability_limit(sim.stepper, step_s),
+        min(sim.stabilizer.stability_limit(sim.stepper, step_s), longest_step(system.mechanism.beams, sim.stepper)),
         reason,
     )
 

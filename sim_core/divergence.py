@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,20 +62,27 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
 def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
     """That a beam's fastest mode, taken alone, grows under the stepper at that step (s); "" otherwise."""
     found = [(_fastest(beam_model(beam)), beam.name) for beam in beams]
-    if not found or not (fastest := max(found))[0] > 0.0:
+    if not found or max(found)[0] == 0.0 or _growth(stepper, max(found)[0], step_s) <= 1.0:
         return ""
-    (omega, name), allowed = fastest, 1.0 + GROWS
-
-    def growth(step: float) -> float:
-        return stepper.growth(omega**2, 0.0, step) / allowed
-
-    if growth(step_s) <= 1.0:
-        return ""
+    omega, name = max(found)
     return (
         f"the fastest mode of beam {name!r}, {omega:.4g} rad/s, needs steps below "
-        f"{largest_step(growth) * 1e3:.3g} ms with {stepper.name}; "
+        f"{longest_step(beams, stepper) * 1e3:.3g} ms with {stepper.name}; "
         "implicit_midpoint and generalized_alpha have no limit"
     )
+
+
+def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
+    """The step, s, above which a beam's fastest mode, taken alone, grows under the stepper; inf without a limit."""
+    omega = max((_fastest(beam_model(beam)) for beam in beams), default=0.0)
+    if stepper.adaptive or omega == 0.0:
+        return float("inf")
+    return largest_step(partial(_growth, stepper, omega))
+
+
+def _growth(stepper: Stepper, omega: float, step: float) -> float:
+    """How much a mode grows per step, over what is allowed."""
+    return stepper.growth(omega**2, 0.0, step) / (1.0 + GROWS)
 
 
 def _fastest(model: BeamModel) -> float:

@@ -263,7 +263,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _told(event: Event) -> dict[str, Any]:
     """What an event says in words."""
-    keys = ("timestamp", "kind", "node", "key", "old", "new", "detail", "part")
+    keys = ("timestamp", "kind", "node", "key", "old", "new", "part", "detail")
     return {key: value for key in keys if (value := getattr(event, key)) != ""}
 
 

@@ -114,6 +114,7 @@ def test_info_lists_what_was_done_to_the_run_and_of_many_alike_the_first(
     with RecordingWriter(path, {}, sidecar=None) as writer:
         events = [Event(timestamp=0.5, kind="set", node="pd", key="gain", old="1.0", new="2.5")]
         events += [Event(timestamp=float(i), kind="safe", node="pd", detail="'pd' is gone") for i in range(1, 26)]
+        events.append(Event(timestamp=26.0, kind="grip", part="hand_b"))
         for event in events:
             writer.write("arm/event", event, event.timestamp)
     assert run(["info", str(path)]) == 0
@@ -121,4 +122,5 @@ def test_info_lists_what_was_done_to_the_run_and_of_many_alike_the_first(
     assert "set: t = 0.500 s  pd.gain 1.0 -> 2.5" in lines
     assert "safe: t = 20.000 s  'pd' is gone" in lines
     assert "safe: t = 21.000 s  'pd' is gone" not in lines
+    assert "grip: t = 26.000 s  hand_b" in lines
     assert lines[-1] == "safe: 5 more"

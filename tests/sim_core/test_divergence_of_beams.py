@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 
@@ -9,6 +10,7 @@ import pytest
 
 import robots
 from sim_core import Simulation, assemble
+from sim_core.comparison import compare
 from sim_core.divergence import too_fast
 from sim_core.errors import SimulationDiverged, StabilityWarning
 from sim_core.integrators.steppers import stepper_named
@@ -37,6 +39,17 @@ def test_a_step_too_long_for_the_fastest_mode_is_said_before_it_is_taken() -> No
         Simulation(system, stepper="rk4", step_s=5e-4)
         Simulation(system, stepper="implicit_midpoint", step_s=1e-3)
         Simulation(assemble(robots.build("gibbon", tension=2e4)), stepper="rk4", step_s=1e-3)
+
+
+def test_a_comparison_names_the_limit_of_the_fastest_mode_where_runs_are_lost() -> None:
+    system = assemble(robots.build("lipinski_pendulum"))
+    with pytest.warns(StabilityWarning, match="fastest mode"):
+        (fast,) = compare(system, 0.1, 1e-3, ["none"])
+    assert fast.diverged_at is not None
+    assert fast.stability_limit == pytest.approx(2.83 / 3718, rel=2e-3)
+    (slow,) = compare(system, 0.01, 1e-3, ["none"], stepper="implicit_midpoint")
+    assert slow.diverged_at is None
+    assert slow.stability_limit == math.inf
 
 
 @pytest.mark.parametrize("name", ["implicit_midpoint", "generalized_alpha"])

@@ -230,8 +230,9 @@ def _print_events(events: list[dict[str, Any]], several: bool) -> None:
         if shown[kind] > MOST_EVENTS:
             continue
         change = f"{event['node']}.{event['key']} {event.get('old', '-')} -> {event['new']}" if kind == "set" else ""
+        part = event.get("part", "")  # of the robot: which hand grips
         at = f"run {event['run']}, " if several else ""
-        say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or event.get('part', '')}".rstrip())
+        say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or part}".rstrip())
     for kind, count in shown.items():
         if count > MOST_EVENTS:
             say(f"{kind}: {count - MOST_EVENTS} more")

@@ -12,6 +12,7 @@ from robots.registry import build
 from sim_core import reference
 from sim_core.simulation import Simulation
 from sim_core.state import State, Transition
+from sim_core.system import assemble
 
 Hang = Callable[..., Simulation]
 Until = Callable[..., Transition]
@@ -240,3 +241,37 @@ def test_a_hand_that_slides_to_the_end_of_the_cable_lets_go(hang: Hang, step_unt
     assert step_until(sim, "release").target == "none"
     assert sim.outputs()["hand_a_x"] == pytest.approx(19.95, abs=0.01)
     step_until(sim, "fall")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_energy_of_a_run_is_what_the_elbow_did_less_what_every_event_took(line: str) -> None:
+    """Grips of either hand, with the other holding or in the air, slides, releases, a fall: nothing is unaccounted."""
+    damping = {"damping_ratio": 0.0} if line == "cable" else {}
+    sim = Simulation(assemble(build("gibbon", line=line, **damping)), step_s=1e-4)
+    elbow = [joint.name for joint in sim.system.mechanism.moving_joints].index("elbow")
+    random = np.random.default_rng(7)
+    sim.set_parameters({"reach": 0.5, "closing_speed": 50.0})
+    start, work, efforts = sim.energy(), 0.0, (2.0 if line == "bars" else 15.0)
+    events: list[Transition] = []
+    for _ in range(60):
+        torque = float(random.uniform(-efforts, efforts))
+        grips = random.choice([0.0, 0.4, 1.0] if line == "cable" else [0.0, 1.0], size=2)
+        grips[random.integers(2)] = 1.0  # one hand at least tries to hold
+        sim.set_effort({"elbow": torque, "grip_a": float(grips[0]), "grip_b": float(grips[1])})
+        before = sim.state.q[elbow]
+        sim.advance(0.05)
+        work += torque * (sim.state.q[elbow] - before)
+        events += sim.take_events()
+    sim.set_effort({"elbow": 0.0, "grip_a": 0.0, "grip_b": 0.0})
+    sim.advance(2.0)
+    events += sim.take_events()
+    kinds = {event.kind for event in events}
+    assert kinds == ({"grip", "release", "fall", "slide"} if line == "cable" else {"grip", "release", "fall"})
+    assert {(event.part, event.source) for event in events if event.kind == "grip"} >= {
+        ("hand_a", "b"),
+        ("hand_b", "a"),
+    }
+    lost = sum(event.energy for event in events)
+    assert lost > 1.0
+    assert min(event.energy for event in events) > -1e-9  # none puts energy in
+    assert sim.energy() - start == pytest.approx(work - lost, abs=1e-3 * lost)
