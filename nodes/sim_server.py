@@ -74,6 +74,10 @@ class SimServer:
         self._stamp = Message()
         self._payload = StatePayload(joints, system.output_names, readings.told, self._topics["state"])
         self._tell = BoundKernel.in_turn([readings.read, self.actuation.joints.see, self._payload.write])
+        # a command that answers one of so many latest states is never too old
+        self._fresh = math.inf
+        if self._realtime and self._watchdog_s is not None:
+            self._fresh = int(self._watchdog_s / (self._state_every * self._step_s)) - 1
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._news = CommandNews(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
         # the watchdog's: simulated seconds, seconds of the clock where time goes faster
@@ -176,7 +180,10 @@ class SimServer:
         actuation, news, joints, inbox = self.actuation, self._news, self._joints, self._inbox
         while inbox:
             source, command = inbox.popleft()
-            if reason := actuation.take(source, command, joints, self._clock, self._too_old(command)):
+            answers, objection = command.answers, ""
+            if answers and self.round_trips.seq - answers > self._fresh:
+                objection = self._too_old(answers)
+            if reason := actuation.take(source, command, joints, self._clock, objection):
                 self.refuse(f"{self.robot}/command", reason)
                 self.tell(news.refused(source, reason, self.time))
             else:
@@ -197,12 +204,10 @@ class SimServer:
             self._measured = self.simulation.readings.motion()
         return self._measured
 
-    def _too_old(self, command: JointCommand) -> str:
-        """Why a command answers a state of too long ago, "" when it does not."""
-        if not command.answers or not self._realtime or self._watchdog_s is None:
-            return ""
-        age_s = (self.round_trips.seq - command.answers) * self._state_every * self._step_s
-        return too_old(age_s, self._watchdog_s, self.speed)
+    def _too_old(self, answers: int) -> str:
+        """Why a command that answers this state comes too late, "" when it does not."""
+        age_s = (self.round_trips.seq - answers) * self._state_every * self._step_s
+        return too_old(age_s, math.inf if self._watchdog_s is None else self._watchdog_s, self.speed)
 
     # -- services
 

@@ -8,7 +8,9 @@ simulation.set_effort(servos.efforts(position, velocity))     # before each step
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +32,7 @@ class Known(NamedTuple):
     places: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    value: np.ndarray  # what `take` cuts to the limits and takes
+    fill: Callable[..., None]  # with the values, as separate arguments, what `take` cuts to the limits and takes
     take: BoundKernel
 
 
@@ -113,7 +115,7 @@ class Servos:
 
     def again(self, mode: str, known: Known, values: Sequence[float]) -> None:
         """New values for actuators whose last command was of this mode too: what `command` does, for less."""
-        self._check(mode, len(known.value), values)
+        self._check(mode, len(known.places), values)
         self._take(known, values)
 
     def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
@@ -137,7 +139,7 @@ class Servos:
         require_finite(self._robot, mode, values)
 
     def _take(self, known: Known, values: Sequence[float]) -> None:
-        known.value[:] = values
+        known.fill(*values)
         known.take()
 
     def _recognized(self, mode: str, names: Sequence[str]) -> Known:
@@ -148,7 +150,9 @@ class Servos:
         lower, upper = (np.array(limit[index]) for limit in self._ranges[MODES.index(mode)])
         value, given = np.zeros(len(index)), np.array([len(index)], dtype=float)
         take = BoundKernel(take_commands.address, [given, index.astype(float), lower, upper, value], [self._value])
-        found = Known(index, lower, upper, value, take)
+        # an assignment to the array would look for the shape and the kind of the values first
+        fill = partial(struct.Struct(f"{len(index)}d").pack_into, value.data, 0)
+        found = Known(index, lower, upper, fill, take)
         if len(self._known) < MOST_KNOWN:
             self._known[mode, *names] = found
         return found

@@ -69,28 +69,30 @@ class MilestoneWatch:
     """Notes the simulation time at which each milestone was reached, None until then."""
 
     def __init__(self, milestones: Sequence[Milestone], joints: Sequence[str]) -> None:
-        self._milestones = [(m, joints.index(m.joint)) for m in milestones]
+        self._milestones = [
+            (m.name, m.after, joints.index(m.joint), m.target_deg, m.tolerance_deg, m.hold_s) for m in milestones
+        ]
         self.clear()
 
     def clear(self) -> None:
         """Forget what was reached."""
-        self.reached: dict[str, float | None] = {m.name: None for m, _ in self._milestones}
+        self.reached: dict[str, float | None] = {name: None for name, *_ in self._milestones}
         self._since: dict[str, float] = {}
         self.pending = list(self._milestones)
 
     def see(self, now: float, position: Callable[[int], float]) -> None:
         """The positions at simulation time `now`, rad, each by its joint's place."""
         for entry in self.pending[:]:
-            milestone, joint = entry
-            if milestone.after and self.reached[milestone.after] is None:
+            name, after, joint, target_deg, tolerance_deg, hold_s = entry
+            if after and self.reached[after] is None:
                 continue
-            off_deg = math.remainder(math.degrees(position(joint)) - milestone.target_deg, 360.0)
-            if abs(off_deg) > milestone.tolerance_deg:
-                self._since.pop(milestone.name, None)
+            off_deg = math.remainder(math.degrees(position(joint)) - target_deg, 360.0)
+            if abs(off_deg) > tolerance_deg:
+                self._since.pop(name, None)
                 continue
-            since = self._since.setdefault(milestone.name, now)
-            if now - since >= milestone.hold_s - 1e-9:
-                self.reached[milestone.name] = now
+            since = self._since.setdefault(name, now)
+            if now - since >= hold_s - 1e-9:
+                self.reached[name] = now
                 self.pending.remove(entry)
 
 

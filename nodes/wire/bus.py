@@ -42,6 +42,7 @@ class Publisher:
         self.refusals = Refusals(name)
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self._send = super(zmq.Socket, self.socket).send  # without pyzmq's wrapper for options that are not used here
         try:
             self._claim = Claim(self.socket, endpoint, far, name)
         except ValueError:
@@ -69,8 +70,8 @@ class Publisher:
                 self._latched[frame] = payload
         elif frame in self._latched:
             self._latched[frame] = payload
-        self.socket.send(frame, MORE)
-        self.socket.send(payload)
+        self._send(frame, MORE)
+        self._send(payload)
 
     def serve_subscriptions(self) -> None:
         """Answer new subscriptions: latched messages again, and the probe."""

@@ -16,6 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import zmq
+from zmq.backend import zmq_poll
 
 from nodes.wire import door, gate, keys
 from nodes.wire.codec import MAX_BYTES
@@ -34,7 +35,7 @@ FAR_QUEUE = 200  # on a link that is too slow for its stream, what waits is late
 MORE = int(zmq.SNDMORE)  # as plain numbers: combining pyzmq's enum members costs more than the call
 NOBLOCK = int(zmq.NOBLOCK)
 RCVMORE = int(zmq.RCVMORE)
-EVENTS, POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+POLLIN = int(zmq.POLLIN)
 
 
 class AddressError(ValueError):
@@ -98,7 +99,7 @@ def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
 
 def is_readable(socket: zmq.Socket[bytes]) -> bool:
     """Whether a receive would find something now."""
-    return bool(int(socket.getsockopt(EVENTS)) & POLLIN)
+    return bool(zmq_poll([(socket, POLLIN)], 0))  # an option that is asked for passes through Python's enums
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
