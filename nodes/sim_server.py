@@ -18,18 +18,17 @@ from nodes.runtime.clock import Durations
 from nodes.runtime.command_news import CommandNews
 from nodes.runtime.description import describe
 from nodes.runtime.hosted import Out, changes
+from nodes.runtime.payload import Payloads
 from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
-from nodes.runtime.state_payload import StatePayload
-from nodes.runtime.watch import MilestoneWatch, Pace, RoundTrips, too_old
+from nodes.runtime.watch import MilestoneWatch, Pace, RoundTrips, fresh_states, too_old
 from nodes.wire.codec import WireError, encode
-from nodes.wire.messages import BodyPoses, Event, JointCommand, Lines, Message
+from nodes.wire.messages import Event, JointCommand, Lines, Message
 from nodes.wire.refusals import Refusals
 from nodes.wire.stamp import Stamper
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.flexible.lines import BeamLines
-from sim_core.kernels.bound import BoundKernel
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import assemble
@@ -70,14 +69,8 @@ class SimServer:
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
         self._step_s, self._watchdog_s = sim.step_s, sim.watchdog_s
         self.actuation = Actuation(self.simulation, self._watchdog_s, hold=sim.safe_mode == "hold")
-        readings, joints = self.simulation.readings, list(system.joint_names)
-        self._stamp = Message()
-        self._payload = StatePayload(joints, system.output_names, readings.told, self._topics["state"])
-        self._tell = BoundKernel.in_turn([readings.read, self.actuation.joints.see, self._payload.write])
-        # a command that answers one of so many latest states is never too old
-        self._fresh = math.inf
-        if self._realtime and self._watchdog_s is not None:
-            self._fresh = int(self._watchdog_s / (self._state_every * self._step_s)) - 1
+        self._payloads = Payloads(self.simulation, self.actuation.joints.see, self._topics, self._stamper)
+        self._fresh = fresh_states(self._watchdog_s if self._realtime else None, self._state_every * self._step_s)
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._news = CommandNews(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
         # the watchdog's: simulated seconds, seconds of the clock where time goes faster
@@ -90,7 +83,7 @@ class SimServer:
         self.refusals = Refusals(self.name)
         self.step_times = Durations()
         self.round_trips = RoundTrips()
-        self.milestones = MilestoneWatch(plan.milestones, joints)
+        self.milestones = MilestoneWatch(plan.milestones, list(system.joint_names))
         self.pace = Pace()
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
@@ -372,23 +365,18 @@ class SimServer:
             self._say("event", event)
 
     def _say_state(self) -> None:
-        self._tell()
-        simulation, stamp, topic = self.simulation, self._stamp, self._topics["state"]
-        readings = simulation.readings
+        seq, payload = self._payloads.state()
+        self.round_trips.sent(seq)
+        self.out(self._topics["state"], payload)
+        readings = self.simulation.readings
         drift = abs(readings.sums.item(2) - self._energy_at_start)
         if drift > self._energy_drift:
             self._energy_drift = drift
-        stamp.timestamp = simulation.time
-        seq = self._stamper.stamp(topic, stamp)
-        payload = self._payload.stamped(stamp)
-        self.round_trips.sent(seq)
-        self.out(topic, payload)
         if self.milestones.pending:
-            self.milestones.see(stamp.timestamp, readings.moves[0].item)
+            self.milestones.see(self.simulation.time, readings.moves[0].item)
 
     def _say_poses(self) -> None:
-        p, quaternion = self.simulation.poses()
-        self._say("body_poses", BodyPoses(p=p.ravel().tolist(), quaternion=quaternion.ravel().tolist()))
+        self.out(self._topics["body_poses"], self._payloads.poses())
         if self._beams.names:
             points = self._beams.points(self.simulation.state.q).round(DRAWN).ravel().tolist()
             self._say("lines", Lines(name=self._beams.names, count=self._beams.counts, points=points))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +108,8 @@ class Servos:
             moving = mode == "position" and velocity is not None
             begins = index[self._mode[index] == EFFORT]
             self._begin(begins, np.asarray(position), np.asarray(velocity) if moving else None)
-        self._take(known, values)
+        known.fill(*values)
+        known.take()
         if mode != "effort" or self.busy:
             self._mode[index] = MODES.index(mode)
             self.busy = bool(self._mode.any())
@@ -115,8 +117,10 @@ class Servos:
 
     def again(self, mode: str, known: Known, values: Sequence[float]) -> None:
         """New values for actuators whose last command was of this mode too: what `command` does, for less."""
-        self._check(mode, len(known.places), values)
-        self._take(known, values)
+        if len(values) != len(known.places) or not isfinite(sum(values)):
+            self._check(mode, len(known.places), values)
+        known.fill(*values)
+        known.take()
 
     def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
         """Which position is cut to its joint's limits, in one line, "" where none is; rad or m.
@@ -137,10 +141,6 @@ class Servos:
         if count != len(values):
             raise InvalidRequest(f"{self._robot}: {count} names for {len(values)} values")
         require_finite(self._robot, mode, values)
-
-    def _take(self, known: Known, values: Sequence[float]) -> None:
-        known.fill(*values)
-        known.take()
 
     def _recognized(self, mode: str, names: Sequence[str]) -> Known:
         """Where the actuators are, and between what their commands lie; a controller names the same again and again."""

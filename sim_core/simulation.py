@@ -54,6 +54,7 @@ class Simulation:
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name
     readings    what it tells of the joints, and all at once, for less than one by one
+    placed      (7 n_bodies,) positions, then quaternions of the bodies, as the kernel `place` found them last
     Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StartWarning when
     the start is off the rows
     """
@@ -100,10 +101,11 @@ class Simulation:
         self.readings = Readings(system, w, int(self._law[LAW_HOLONOMIC]), int(self._law[LAW_ROWS]))
         limits = [np.inf if a.effort_limit is None else a.effort_limit for a in system.mechanism.actuators]
         self._effort_limit, self._least_effort = np.array(limits, dtype=float), -np.array(limits, dtype=float)
-        self._pose_arrays = [np.zeros(3 * n_bodies), np.zeros(9 * n_bodies)]
-        self._bound_poses = system.bind("poses", [w.t, w.q, w.v, w.u, w.p], self._pose_arrays)
-        self._quaternions, rotations = np.zeros(4 * n_bodies), [np.array([float(n_bodies)]), self._pose_arrays[1]]
-        self._bound_quaternions = BoundKernel(quaternions.address, rotations, [self._quaternions])
+        self.placed, R = np.zeros(7 * n_bodies), np.zeros(9 * n_bodies)
+        p, quaternion = np.split(self.placed, [3 * n_bodies])
+        poses = system.bind("poses", [w.t, w.q, w.v, w.u, w.p], [p, R])
+        turned = BoundKernel(quaternions.address, [np.array([float(n_bodies)]), R], [quaternion])
+        self.place = BoundKernel.in_turn([poses, turned])
 
     def _law_row(self) -> np.ndarray:
         rows, w = self.system.configurations[0], self._w
@@ -369,9 +371,9 @@ class Simulation:
 
     def poses(self) -> tuple[np.ndarray, np.ndarray]:
         """World positions (n, 3) and quaternions (n, 4), w x y z, of the bodies."""
-        self._bound_poses()
-        self._bound_quaternions()
-        return self._pose_arrays[0].reshape(-1, 3).copy(), self._quaternions.reshape(-1, 4).copy()
+        self.place()
+        p, quaternion = np.split(self.placed.copy(), [3 * (len(self.placed) // 7)])
+        return p.reshape(-1, 3), quaternion.reshape(-1, 4)
 
     def multipliers(self) -> np.ndarray:
         """lam (n_r,) of M a + J' lam = f at the present state, with the U that held over the last step."""

@@ -85,7 +85,7 @@ class Actuation:
             if watchdog is None:
                 watchdog = self._watchdogs[source] = Watchdog(self._watchdog_s, now)
                 self.heard_at = min(self.heard_at, now)
-            watchdog.hear(now)
+            watchdog.heard_at = now
         return ""
 
     def _look_beyond(self, source: str, command: JointCommand) -> None:

@@ -22,10 +22,6 @@ class Watchdog:
         self._limit_s = limit_s
         self.heard_at = now
 
-    def hear(self, now: float) -> None:
-        """A command came."""
-        self.heard_at = now
-
     def trips(self, now: float) -> bool:
         """Whether the silence has been too long."""
         return now - self.heard_at > self._limit_s
@@ -39,6 +35,11 @@ def too_old(age_s: float, limit_s: float, speed: float) -> str:
     if age_s <= limit_s * max(speed, 1.0):  # the limit is of wall time
         return ""
     return f"answers a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} allows no such age"
+
+
+def fresh_states(limit_s: float | None, every_s: float) -> float:
+    """How many states back, `every_s` apart, an answer is never too old."""
+    return math.inf if limit_s is None else int(limit_s / every_s) - 1
 
 
 class RoundTrips:

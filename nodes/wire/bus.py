@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 import zmq
+from zmq.backend import zmq_poll
 
 from nodes.wire.codec import WireError, decode, encode
 from nodes.wire.messages import Message
 from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import MORE, NOBLOCK, Claim, connect, is_readable, make_socket
+from nodes.wire.sockets import MORE, NOBLOCK, POLLIN, Claim, connect, is_readable, make_socket
 from nodes.wire.stamp import Arrivals, Stamper
 from nodes.wire.topics import lookup
 
@@ -121,6 +122,7 @@ class Feed:
         self._any = topics is None
         self._known = {topic.encode(): (topic, kind) for topic, kind in (topics or {}).items()}
         self.socket = make_socket(context, zmq.SUB)
+        self._asked = [(self.socket, POLLIN)]
         for topic in [b""] if self._any else list(self._known):
             self.socket.setsockopt(zmq.SUBSCRIBE, topic)
         self.socket.setsockopt(zmq.SUBSCRIBE, PROBE)
@@ -138,7 +140,7 @@ class Feed:
     @property
     def has_more(self) -> bool:
         """Whether something is here to be received."""
-        return is_readable(self.socket)
+        return bool(zmq_poll(self._asked, 0))
 
     def receive(self) -> tuple[str, Message, bytes] | None:
         """The next (topic, message, payload) that is here, None when there is none; never waits."""
@@ -158,22 +160,19 @@ class Feed:
                     pass
                 self._refusals.refuse(_shown(frame), "more than two frames")
                 continue
-            heard = self._understand(frame, payload.bytes)
-            if heard is not None:
-                return heard
+            known = self._known.get(frame) or self._learn(frame)
+            if known is None:
+                continue
+            name, kind = known
+            said = payload.bytes
+            try:
+                message = decode(name, said, kind)
+            except WireError as error:
+                self._refusals.refuse(name, error.reason)
+                continue
+            if self.arrivals.is_new(name, message.seq):
+                return name, message, said
         return None
-
-    def _understand(self, frame: bytes, payload: bytes) -> tuple[str, Message, bytes] | None:
-        known = self._known.get(frame) or self._learn(frame)
-        if known is None:
-            return None
-        topic, kind = known
-        try:
-            message = decode(topic, payload, kind)
-        except WireError as error:
-            self._refusals.refuse(topic, error.reason)
-            return None
-        return (topic, message, payload) if self.arrivals.is_new(topic, message.seq) else None
 
     def _learn(self, frame: bytes) -> tuple[str, type[Message]] | None:
         """A topic heard for the first time: ours when all is wanted, else only its prefix was."""

@@ -1,4 +1,4 @@
-"""The payload of a state is, byte for byte, what the codec makes of the message."""
+"""The payload of a state or of poses is, byte for byte, what the codec makes of the message."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.runtime.state_payload import StatePayload
+from nodes.runtime.payload import poses_payload, state_payload
 from nodes.wire.codec import encode
-from nodes.wire.messages import Message, RobotState
+from nodes.wire.messages import BodyPoses, Message, RobotState
 
 TOPIC = "arm/state"
 
@@ -20,7 +20,7 @@ TOPIC = "arm/state"
 def test_a_payload_has_the_bytes_of_the_encoded_message(joints: int, outputs: int, data: st.DataObject) -> None:
     names, said = [f"joint_{k}é" for k in range(joints)], [f"out_{k}" for k in range(outputs)]
     told = np.zeros(3 * joints + 3 + outputs)
-    payload = StatePayload(names, said, told, TOPIC)
+    payload = state_payload(names, said, told, TOPIC)
     for _ in range(2):  # nothing of the one before stays
         told[:] = data.draw(st.lists(st.floats(), min_size=len(told), max_size=len(told)))
         numbers = told.tolist()
@@ -45,3 +45,15 @@ def test_a_payload_has_the_bytes_of_the_encoded_message(joints: int, outputs: in
         )
         payload.write()
         assert payload.stamped(stamp) == encode(state, TOPIC)
+
+
+@pytest.mark.parametrize("bodies", [0, 1, 23])
+def test_poses_have_the_bytes_of_the_encoded_message(bodies: int) -> None:
+    placed = np.zeros(7 * bodies)
+    payload = poses_payload(placed, "arm/body_poses")
+    placed[:] = np.random.default_rng(1).normal(size=len(placed))
+    payload.write()
+    p, quaternion = placed[: 3 * bodies].tolist(), placed[3 * bodies :].tolist()
+    stamp = Message(timestamp=0.25, seq=300, sent_ns=1_700_000_000_000_000_000)
+    poses = BodyPoses(timestamp=0.25, seq=300, sent_ns=stamp.sent_ns, p=p, quaternion=quaternion)
+    assert payload.stamped(stamp) == encode(poses, "arm/body_poses")

@@ -1,0 +1,133 @@
+"""Payloads of states and poses, their numbers written into bytes that were encoded once.
+
+All but the stamp has the same length every time: names and keys stay, a number is a mark and eight bytes, the most
+significant first. So a server that says a state hundreds of times a second makes no list and no message for it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from nodes.wire.codec import encode
+from nodes.wire.messages import BodyPoses, Message, RobotState
+from nodes.wire.stamp import Stamper
+from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.compiled import native_function
+from sim_core.simulation import Simulation
+
+NUMBER = struct.Struct(">cd")  # of MessagePack: a mark, and a double
+MARK = b"\xcb"
+FIRST_SIGN = -1.2345678901234567e-300  # no name has the bytes of these numbers
+SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _store_swapped(typing_context: Any, start: Any, offset: Any, value: Any) -> Any:
+    """A double so many bytes after `start`, its most significant byte first."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at, offset, value = arguments
+        byte, integer = ir.IntType(8), ir.IntType(64)
+        place = builder.gep(builder.bitcast(at, byte.as_pointer()), [offset])
+        bits = builder.bswap(builder.bitcast(value, integer))
+        builder.store(bits, builder.bitcast(place, integer.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.CPointer(types.float64), types.int64, types.float64), generate
+
+
+@native_function(SIGNATURE)
+def write_numbers(given, told):  # type: ignore[no-untyped-def]
+    """Numbers into bytes: given [n], where each goes, numbers; told: the bytes."""
+    for k in range(int(given[0][0])):
+        _store_swapped(told[0], int(given[1][k]), given[2][k])
+
+
+class Payload:
+    """Encodes messages that are like `message`, where `signs` stand for the numbers of `told`.
+
+    write  kernel that takes over the numbers of `told`; `stamped` puts a stamp before them
+    """
+
+    def __init__(self, message: Message, told: np.ndarray, topic: str) -> None:
+        whole, stamp = encode(message, topic), _stamp(Message())
+        begin = whole.index(stamp)
+        self._begin, rest = whole[:begin], whole[begin + len(stamp) :]
+        room = np.zeros(len(rest) // 8 + 1)
+        self._rest = room.view(np.uint8).data[: len(rest)]
+        self._rest[:] = rest
+        places = [rest.index(NUMBER.pack(MARK, sign)) + len(MARK) for sign in signs(told)]
+        given = [np.array([len(places)], dtype=float), np.array(places, dtype=float), told]
+        self.write = BoundKernel(write_numbers.address, given, [room])
+
+    def stamped(self, stamp: Message) -> bytes:
+        """The payload with the timestamp, seq and sent_ns of this message."""
+        return b"".join((self._begin, _stamp(stamp), self._rest))
+
+
+class Payloads:
+    """States and poses of a simulation, as they go out.
+
+    `look` is a kernel that is called with each state, when the positions in `readings.moves` are those of now.
+    """
+
+    def __init__(self, simulation: Simulation, look: BoundKernel, topics: Mapping[str, str], stamper: Stamper) -> None:
+        system, readings = simulation.system, simulation.readings
+        self._simulation, self._stamper, self._stamp = simulation, stamper, Message()
+        self._topics = topics["state"], topics["body_poses"]
+        self._state = state_payload(system.joint_names, system.output_names, readings.told, self._topics[0])
+        self._poses = poses_payload(simulation.placed, self._topics[1])
+        self._tell = BoundKernel.in_turn([readings.read, look, self._state.write])
+        self._place = BoundKernel.in_turn([simulation.place, self._poses.write])
+
+    def state(self) -> tuple[int, bytes]:
+        """The state now: its seq, and the payload."""
+        self._tell()
+        stamp = self._stamp
+        stamp.timestamp = self._simulation.time
+        return self._stamper.stamp(self._topics[0], stamp), self._state.stamped(stamp)
+
+    def poses(self) -> bytes:
+        """The poses of the bodies now."""
+        self._place()
+        stamp = self._stamp
+        stamp.timestamp = self._simulation.time
+        self._stamper.stamp(self._topics[1], stamp)
+        return self._poses.stamped(stamp)
+
+
+def signs(told: np.ndarray) -> list[float]:
+    """One number for each, that stands for it."""
+    return [FIRST_SIGN * (1.0 + k / 8192.0) for k in range(len(told))]
+
+
+def state_payload(names: Sequence[str], outputs: Sequence[str], told: np.ndarray, topic: str) -> Payload:
+    """A RobotState of position, velocity, effort of each name, phi, phidot, energy, outputs, in this order."""
+    n, marks = len(names), signs(told)
+    state = RobotState(
+        name=list(names),
+        position=marks[:n],
+        velocity=marks[n : 2 * n],
+        effort=marks[2 * n : 3 * n],
+        outputs=dict(zip(outputs, marks[3 * n + 3 :], strict=True)),
+    )
+    state.phi, state.phidot, state.energy = marks[3 * n : 3 * n + 3]
+    return Payload(state, told, topic)
+
+
+def poses_payload(placed: np.ndarray, topic: str) -> Payload:
+    """BodyPoses of p (3n,), then quaternion (4n,)."""
+    marks, last = signs(placed), 3 * (len(placed) // 7)
+    return Payload(BodyPoses(p=marks[:last], quaternion=marks[last:]), placed, topic)
+
+
+def _stamp(message: Message) -> bytes:
+    """What every message begins with, after the count of its fields."""
+    return encode(message)[1:]
