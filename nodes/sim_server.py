@@ -378,7 +378,7 @@ class SimServer:
     def _say_poses(self) -> None:
         self.out(self._topics["body_poses"], self._payloads.poses())
         if self._beams.names:
-            points = self._beams.points(self.simulation.state.q).round(DRAWN).ravel().tolist()
+            points = self._beams.points(self.simulation.coordinates).round(DRAWN).ravel().tolist()
             self._say("lines", Lines(name=self._beams.names, count=self._beams.counts, points=points))
 
 

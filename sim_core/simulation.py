@@ -209,6 +209,11 @@ class Simulation:
         """A copy of the state."""
         return self.snapshot()
 
+    @property
+    def coordinates(self) -> np.ndarray:
+        """A copy of q (n_q,)."""
+        return np.array(self._w.q)
+
     def snapshot(self) -> State:
         """A copy of everything that determines what comes next."""
         w = self._w

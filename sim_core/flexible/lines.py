@@ -27,16 +27,20 @@ class BeamLines:
 
     def points(self, q: np.ndarray) -> np.ndarray:
         """World coordinates (sum of counts, 3), m, beam after beam, of coordinates q (n_q,)."""
-        lines = [straight + across @ q[place] for straight, across, place in self._beams]
+        lines = [straight + (across @ q[place]).reshape(-1, 3) for straight, across, place in self._beams]
         return np.concatenate(lines) if lines else np.zeros((0, 3))
 
 
 def _line(beam: Beam, coordinate_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, slice]:
-    """Points (k, 3) of the straight beam, how each coordinate moves them (k, 3, n), and where these are in q."""
+    """Points (k, 3) of the straight beam, how each coordinate moves them (3 k, n), and where these are in q."""
     model = beam_model(beam)
     first = list(coordinate_names).index(model.coordinate_names[0])
     pieces = -(-POINTS // beam.elements)
     x = np.linspace(0.0, beam.length, beam.elements * pieces + 1)
     shapes = np.stack([model.shape(place) for place in x])
     across = np.array(beam.direction)[None, :, None] * shapes[:, None, :]
-    return np.array(beam.origin) + x[:, None] * np.array(beam.axis), across, slice(first, first + model.n)
+    return (
+        np.array(beam.origin) + x[:, None] * np.array(beam.axis),
+        across.reshape(-1, model.n),
+        slice(first, first + model.n),
+    )
