@@ -19,7 +19,7 @@ from viewer.holds import Hold, Holds, marks
 from viewer.projection import Seen, View, choose_view
 from viewer.series import Drawn, Floats, row_at
 from viewer.signals import Signals
-from viewer.stage import LONGEST_ARROW, Force, Stage, around, arrow, ends, lines, words
+from viewer.stage import LONGEST_ARROW, STANDS, Force, Stage, around, arrow, ends, lines, words
 from viewer.surroundings import Surroundings
 
 GHOSTS = 9
@@ -297,7 +297,16 @@ class BodyPicture:
         for drawn, mark, color in ((signals.lines.last, "━", theme.LINE), (signals.overlay.last, "╍", theme.OVERLAY)):
             found += [(mark, name, color) for name in _names(drawn)]
         found += [("✕", f"end of the {name}", theme.OVERLAY) for name in _names(signals.overlay.last)]
-        return found + self._stage.keys + self._holds.keys
+        beside = [key for key in self._stage.keys if key != STANDS or self._shows_ground()]
+        return found + beside + self._holds.keys
+
+    def _shows_ground(self) -> bool:
+        """Whether something that stands still is within the picture: a cable's ends seldom are."""
+        spots = self._stage.ground_spots()
+        if self._view is None or not len(spots):
+            return False
+        rect = self.plot.getViewBox().viewRect()
+        return any(rect.contains(QtCore.QPointF(x, y)) for x, y in self._view.project(spots)[:, :2].tolist())
 
     @property
     def outgrown(self) -> bool:

@@ -27,6 +27,7 @@ SMALLEST_ARROW = 0.005  # of the largest force: below it no arrow is drawn
 LINE_WIDTH, OVERLAY_WIDTH = 4.5, 2.0
 CROSS = 0.009  # of the picture's size: half the width of the mark where an overlay ends
 FORCE_DARKER = 135  # percent
+STANDS = ("●", "stands still", theme.STILL)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Stage:
     def keys(self) -> list[tuple[str, str, str]]:
         """(mark, name, colour) for a legend: the springs, each force."""
         springs = [("∿", "springs" if len(self._springs) > 1 else "spring", theme.SPRING)] if self._springs else []
-        still = [("●", "stands still", theme.STILL)] if self._stands else []
+        still = [STANDS] if self._stands else []
         return still + springs + [("➔", force_named(name), self.colors[name]) for name, *_ in self._forces]
 
     def ground(self, view: View) -> list[Outline]:
