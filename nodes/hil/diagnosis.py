@@ -118,7 +118,7 @@ def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s:
         if joint.delay_s is None or joint.delay_sigma_s is None or joint.name in lag:
             continue
         own = joint.delay_s - common
-        if abs(own) > limit and abs(own) > 3.0 * joint.delay_sigma_s:
+        if abs(own) > max(limit, 3.0 * joint.delay_sigma_s, 2.0 * clock_sigma_s):
             way = "later" if own > 0.0 else "earlier"
             text = f"the measurement of {joint.name} is {abs(own) * 1e3:.2f} ms {way} than the others"
             yield Finding(kind="delay", of=joint.name, value=own, unit="s", text=text, failed=True, limit=said)

@@ -176,6 +176,7 @@ class Launch:
             if name in self._observer.status:
                 status = self._observer.status[name]
                 self._note_losses(name, status.counters, status.refusal)
+                self._note_work(name, status.figures, status.verdict)
         deadline = time.monotonic() + GATHER_S
         for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
             left = deadline - time.monotonic()
@@ -191,10 +192,13 @@ class Launch:
                 elif service == "status":
                     self._note_losses(name, answer["counters"], answer["refusal"])
                     self._note_unsaid(name, answer["refusal"])
-                    if answer["figures"]:
-                        summary.figures[name] = answer["figures"]
-                    if answer["verdict"]:
-                        summary.verdicts[name] = answer["verdict"]
+                    self._note_work(name, answer["figures"], answer["verdict"])
+
+    def _note_work(self, name: str, figures: dict[str, float], verdict: str) -> None:
+        if figures:
+            self.summary.figures[name] = figures
+        if verdict:
+            self.summary.verdicts[name] = verdict
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
         """Note the nodes of the plan of whose commands none was taken."""

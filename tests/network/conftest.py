@@ -253,10 +253,25 @@ class Hosts:
         return [json.loads(host.tool("tc", "-s", "-j", "qdisc", "show", "dev", host.device))[0] for host in self]
 
     def delay(self, delay_ms: float, jitter_ms: float) -> None:
-        """From now on the hosts have other addresses, on a tunnel over the link that holds packets back, in order.
+        """Hold packets back, in order, each by a time of its own, uniform in delay_ms +- jitter_ms.
 
-        Each by a time of its own, uniform in delay_ms +- jitter_ms; what `loss` drops are the packets of the tunnel.
+        By netem; where the kernel has none the hosts have other addresses from now on, on a tunnel over the link that
+        does it: what `loss` drops are the packets of the tunnel then.
         """
+        try:
+            self._netem(f"{delay_ms}ms", f"{jitter_ms}ms")
+        except subprocess.CalledProcessError:
+            self._unlimited()
+            self._tunnel(delay_ms, jitter_ms)
+
+    def _netem(self, delay: str, jitter: str) -> None:
+        for host in self:
+            device, room = ("dev", host.device), ("limit", "10000")
+            host.tool("tc", "qdisc", "replace", *device, "root", "handle", "1:", "netem", *room, "delay", delay, jitter)
+            host.limited = True
+            host.tool("tc", "qdisc", "add", *device, "parent", "1:1", "pfifo", *room)  # its own queue would reorder
+
+    def _tunnel(self, delay_ms: float, jitter_ms: float) -> None:
         if not Path("/dev/net/tun").exists():
             pytest.skip("a delay needs tun devices (/dev/net/tun)")
         desk, robot = self
@@ -274,6 +289,9 @@ class Hosts:
         self.up()
         if shutil.which("nft") is not None:
             self.loss(0.0)
+        self._unlimited()
+
+    def _unlimited(self) -> None:
         for host in self:
             if host.limited:
                 host.tool("tc", "qdisc", "del", "dev", host.device, "root")

@@ -16,7 +16,9 @@ from nodes.runtime.plan import Plan
 from nodes.runtime.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
 from nodes.runtime.supervisor import Child, Failure, Program
 from nodes.wire.domain import domain_folder
+from nodes.wire.messages import Status
 from nodes.wire.registry import Registry
+from nodes.wire.service import ServiceError
 
 SIM = NodeLine("sim", 101, "running", 0, "commands 1000")
 DAMPER = NodeLine("damper", 102, "ready", 7, "")
@@ -181,3 +183,30 @@ def test_a_launch_resumes_only_what_nobody_paused(make_plan: Callable[..., Plan]
     observer: Any = Asked()
     Launch(make_plan(), observer, Display(None), 0.0, Registry(0))._resume()
     assert observer.calls == [("sim", "resume", {"first": True})]
+
+
+class Silent(Asked):
+    """An observer whom nobody answers any more, and what one node said last on the stream."""
+
+    time, first_state_at = 1.0, None
+
+    def __init__(self, last: Status) -> None:
+        super().__init__()
+        self.status = {last.node: last}
+
+    def ask(self, name: str, service: str, timeout_s: float = 1.0, args: object = None) -> None:
+        raise ServiceError(f"{name} does not answer")
+
+
+def test_a_node_that_answers_no_more_is_judged_by_what_it_said_last(
+    make_plan: Callable[..., Plan], domain: int
+) -> None:
+    said = "failed: rms is 2 deg, at most 1 deg; 5 states compared"
+    last = Status(node="compare", figures={"rms_deg": 2.0}, verdict=said)
+    with Registry(domain) as registry:
+        launch = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, registry)
+        launch._names.append("compare")
+        launch._gather()
+    launch._finish()
+    assert launch.summary.figures == {"compare": {"rms_deg": 2.0}}
+    assert (launch.summary.exit_code, launch.summary.ended) == (1, "compare failed: rms is 2 deg, at most 1 deg")
