@@ -128,7 +128,7 @@ BAD_INPUT = {
     'topic pub x/command {"nam":[]}': (2, "JointCommand has no field 'nam'"),
     "run nowhere.py:Node": (2, "no such file"),
     "run nodes/recorder.py:Record": (2, "did you mean 'Recorder'?"),
-    "param set my_controller angle_deg=40": (2, "write `param set my_controller angle_deg 40`, key and value apart"),
+    "param set my_controller angle_deg=40": (2, "write `param set my_controller angle_deg 40`, without"),
     "robot show charmie --param balance.spring.stiffness=100": (2, "of its file: change it in a copy, file=COPY"),
     "robot show gibbon --param mass=5": (2, "did you mean 'mass_scale'?"),
     "hil report nothing.mcap": (2, "no recording 'nothing.mcap'"),

@@ -198,12 +198,15 @@ class Silent(Asked):
         raise ServiceError(f"{name} does not answer")
 
 
-def test_a_node_that_answers_no_more_is_judged_by_what_it_said_last(make_plan: Callable[..., Plan]) -> None:
+def test_a_node_that_answers_no_more_is_judged_by_what_it_said_last(
+    make_plan: Callable[..., Plan], domain: int
+) -> None:
     said = "failed: rms is 2 deg, at most 1 deg; 5 states compared"
     last = Status(node="compare", figures={"rms_deg": 2.0}, verdict=said)
-    launch = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, Registry(0))
-    launch._names.append("compare")
-    launch._gather()
+    with Registry(domain) as registry:
+        launch = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, registry)
+        launch._names.append("compare")
+        launch._gather()
     launch._finish()
     assert launch.summary.figures == {"compare": {"rms_deg": 2.0}}
     assert (launch.summary.exit_code, launch.summary.ended) == (1, "compare failed: rms is 2 deg, at most 1 deg")
