@@ -190,6 +190,53 @@ def test_the_torque_that_a_refusal_names_is_about_what_hand_overs_need(share: fl
         assert hand_overs > 0 or controller.counters["hand_overs"] == 0
 
 
+@pytest.mark.parametrize(
+    ("node", "key", "value", "says"),
+    [
+        ("planner", "step", 3.0, "step is 3 m; the arms reach from 0.12 to 1.18 m"),
+        ("planner", "torque_limit", 99.0, "torque_limit is 99 N m; the elbow's motor has 30 N m"),
+        ("planner", "parameters", {"tension": 5.0}, "tension is 5 N; it must be at least 2000 N"),
+        ("controller", "torque_limit", 1.0, "torque_limit is 1 N m; the elbow needs"),
+    ],
+)
+def test_what_a_launch_file_may_not_ask_for_is_refused_with_the_same_line_while_it_runs(
+    node: str, key: str, value: Any, says: str
+) -> None:
+    with compose(plan_of("gibbon_cable")) as composed:
+        hosted = composed.nodes[node]
+        with pytest.raises(ValueError, match=says) as live:
+            hosted.require_fitting({key: value})
+        assert str(live.value).startswith(f"node {node!r}: params: ")
+        hosted.require_fitting({key: hosted.parameters()[key]})
+    if not isinstance(value, dict):
+        with pytest.raises(PlanError) as launched:
+            plan_of("gibbon_cable", f"{node}.{key}={value}")
+        assert str(launched.value).endswith(str(live.value))
+
+
+def test_a_planner_whose_parameters_change_numbers_and_counts_its_plans_on() -> None:
+    numbers: list[int] = []
+
+    def hear(topic: str, payload: bytes) -> None:
+        message = decode(topic, payload)
+        if isinstance(message, SwingPlan):
+            numbers.append(message.number)
+
+    with compose(plan_of("gibbon_bars"), hear) as composed:
+        composed.step(1000)
+        planner = composed.nodes["planner"]
+        before = dict(planner.node.figures)
+        assert before["plans"] == len(numbers) > 3
+        planner.set_parameters({"torque_limit": 13.0})
+        assert dict(planner.node.figures) == before
+        composed.step(1000)
+        assert planner.node.figures["plans"] == len(numbers) > before["plans"]
+        composed.request("reset")
+        composed.step(1)
+        assert planner.node.figures["plans"] == 1.0
+    assert numbers == [*range(1, len(numbers)), 1]
+
+
 def test_another_robot_is_refused_by_the_planner() -> None:
     with pytest.raises(PlanError, match="the model 'rotary_pendulum' is no gibbon: it has no body 'trolley'"):
         plan_of("gibbon_cable", "planner.robot='rotary_pendulum'", "planner.parameters={}")
