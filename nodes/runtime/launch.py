@@ -182,7 +182,8 @@ class Launch:
             if left <= 0.0:  # a stopped node may not keep the others from ending
                 return
             with contextlib.suppress(ServiceError):
-                answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S))
+                args = {"last": True} if service == "pause" else {}
+                answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S), args=args)
                 if service == "status" and name == "sim":
                     summary.take_simulation(answer)
                     self._take_refused(answer)

@@ -113,12 +113,15 @@ def test_info_lists_what_was_done_to_the_run_and_of_many_alike_the_first(
     path = tmp_path / "events.mcap"
     with RecordingWriter(path, {}, sidecar=None) as writer:
         events = [Event(timestamp=0.5, kind="set", node="pd", key="gain", old="1.0", new="2.5")]
+        events += [Event(timestamp=0.6, kind="pause"), Event(timestamp=0.7, kind="speed", old="1", new="0.5")]
         events += [Event(timestamp=float(i), kind="safe", node="pd", detail="'pd' is gone") for i in range(1, 26)]
         for event in events:
             writer.write("arm/event", event, event.timestamp)
     assert run(["info", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "set: t = 0.500 s  pd.gain 1.0 -> 2.5" in lines
+    assert "pause: t = 0.600 s" in lines
+    assert "speed: t = 0.700 s  1 -> 0.5" in lines
     assert "safe: t = 20.000 s  'pd' is gone" in lines
     assert "safe: t = 21.000 s  'pd' is gone" not in lines
     assert lines[-1] == "safe: 5 more"
