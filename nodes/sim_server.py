@@ -232,7 +232,7 @@ class SimServer:
         if self.state == "stopped":
             raise ValueError(f"resume: the run is over at t = {self.time:g} s (duration_s); reset first")
         if self.state == "paused":
-            self._run()
+            self.pace.run(self.time)
             self.state = "running"
             if not first:
                 self._say("event", Event(kind="resume"))
@@ -243,7 +243,7 @@ class SimServer:
         if self.state != "paused":
             raise ValueError(f"step: the simulation is {self.state}; pause it first")
         if not self.steps_left:
-            self._run()
+            self.pace.run(self.time)
         self.steps_left += n
 
     def _serve_speed(self, x: Any = None) -> None:
@@ -316,9 +316,6 @@ class SimServer:
         self._energy_drift = 0.0
         self._say("event", Event(kind=kind))
         self.say_where()
-
-    def _run(self) -> None:
-        self.pace.run(self.time)
 
     def _rest(self, state: str) -> None:
         self.pace.rest(self.time)

@@ -70,6 +70,8 @@ class SwingPlanner(Node):
 
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
+        if plan["sim"].get("mode") == "fast":
+            raise ValueError("mode 'fast' waits for no plan, and leaves the planner behind; \"lockstep\" waits")
         mechanism = believed(params, plan, plan["sim"]["robot"])
         robot = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
         check_line(mechanism, robot)

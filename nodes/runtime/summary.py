@@ -22,10 +22,16 @@ MEASURED_BY_THE_SERVER = frozenset(
 
 
 class FileWritten(msgspec.Struct, kw_only=True):
-    """A file a node wrote."""
+    """A file a node wrote; `before` is where the one is kept that stood there, if there was one."""
 
     path: str
     size_bytes: int
+    before: str = ""
+
+    def text(self) -> str:
+        """ "run.mcap (1.2 MB); the one before it is run.before.mcap"."""
+        kept = f"; the one before it is {self.before}" if self.before else ""
+        return f"{self.path} ({_bytes(self.size_bytes)}){kept}"
 
 
 class ListenerLoss(msgspec.Struct, kw_only=True):
@@ -146,10 +152,11 @@ class Summary(msgspec.Struct, kw_only=True):
         self.loads = msgspec.convert(status.get("loads", {}), dict[str, Load])
         self.beyond_limits = msgspec.convert(status.get("beyond_limits", {}), dict[str, Excursion])
 
-    def take_file(self, path: Path) -> None:
-        """Note a file that a node was to write, if it is there."""
+    def take_file(self, path: Path, before: Path | None = None) -> None:
+        """Note a file that a node was to write, if it is there, and where the one before it is kept."""
         if path.is_file():
-            self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size))
+            kept = "" if before is None else str(before)
+            self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size, before=kept))
 
     @property
     def failures(self) -> dict[str, str]:
@@ -203,7 +210,7 @@ class Summary(msgspec.Struct, kw_only=True):
         yield from self.verdicts.items()
         yield from self._node_lines()
         for file in self.files:
-            yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"
+            yield "file written", file.text()
         if self.look:
             yield "in detail", f"{self.look}    it names causes, and judges masses, gains, friction and backlash too"
         if self.ended:

@@ -25,7 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def plan_of(name: str, *sets: str) -> Plan:
     """The plan of a launch file, in lockstep and without its recorder."""
-    plan = load_plan(ROOT / "launch" / f"{name}.toml", ["sim.mode=lockstep", *sets])
+    mode = [] if any(each.startswith("sim.mode=") for each in sets) else ["sim.mode=lockstep"]
+    plan = load_plan(ROOT / "launch" / f"{name}.toml", [*mode, *sets])
     plan.nodes = [node for node in plan.nodes if node.name != "recorder"]
     return plan
 
@@ -131,6 +132,7 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
 @pytest.mark.parametrize(
     ("name", "sets", "says"),
     [
+        ("trunk", "sim.mode=fast", r"node 'planner': .*mode 'fast' waits for no plan.*; \"lockstep\" waits$"),
         ("cable", "planner.step=1.3", r"step is 1\.3 m; the arms reach from 0\.12 to 1\.18 m"),
         ("cable", "planner.step=0.01", r"step is 0\.01 m; the arms reach from 0\.12 to 1\.18 m"),
         ("bars", "planner.step=0.5", r"step is 0\.5 m; the bars are 0\.34 m apart, so a step is one of 0\.34 m"),
