@@ -54,5 +54,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 clean:                            # everything that make and the tools have made
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
-	rm -f demo.png $(RECORDINGS) *.sidecar.json .*.mcap.part
+	rm -f demo.png $(RECORDINGS) $(RECORDINGS:.mcap=.before.mcap) *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

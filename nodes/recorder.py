@@ -17,7 +17,7 @@ from nodes.wire.recording_writer import RecordingWriter, keep_unfinished
 class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Where to write and how often to flush."""
 
-    file: str  # path of the recording (.mcap); one that stands there is replaced when the first state is heard
+    file: str  # path of the recording (.mcap); with the first state one that stands there is renamed
     flush_s: float = 0.5  # s between flushes: at most this much is lost to a kill
     compression: str = "none"  # none | lz4 | zstd
 
@@ -32,7 +32,7 @@ class Recorder(Node):
     """Records every topic. A full disk is reported and outlived: what waits is written once there is room.
 
     A run that never began leaves the recording of an earlier one alone: the file is written aside, and takes its
-    place with the first state.
+    place with the first state. The earlier one is kept beside it, run.before.mcap of run.mcap, until the next run.
 
     Log time is simulation time: the message's own timestamp, or, of a stamp by another clock, when it was heard.
     Flushes follow `on_tick`, so they go by simulation time in lockstep (the same bytes on every run) and by the clock

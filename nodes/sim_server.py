@@ -210,12 +210,16 @@ class SimServer:
             raise ValueError(f"the simulation has no service {name!r}; its services are {', '.join(SERVICES)}")
         if name in ("set", "set_parameters"):
             return self._set(args)
-        takes = {"resume": ["first"], "step": ["n"], "speed": ["x"], "restore": ["state"]}.get(name, [])
+        takes = {"pause": ["last"], "resume": ["first"], "step": ["n"], "speed": ["x"], "restore": ["state"]}.get(
+            name, []
+        )
         known_names(args, takes, name)
         return getattr(self, f"_serve_{name}")(**args)
 
-    def _serve_pause(self) -> None:
+    def _serve_pause(self, last: Any = False) -> None:
         self._pause_asked = True
+        if self.state in ("running", "safe") and not last:
+            self._say("event", Event(kind="pause"))
         if self.state != "stopped":
             self._rest("paused")
 
@@ -226,8 +230,10 @@ class SimServer:
         if self.state == "stopped":
             raise ValueError(f"resume: the run is over at t = {self.time:g} s (duration_s); reset first")
         if self.state == "paused":
-            self._run()
+            self.pace.run(self.time)
             self.state = "running"
+            if not first:
+                self._say("event", Event(kind="resume"))
 
     def _serve_step(self, n: Any = 1) -> None:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
@@ -235,7 +241,7 @@ class SimServer:
         if self.state != "paused":
             raise ValueError(f"step: the simulation is {self.state}; pause it first")
         if not self.steps_left:
-            self._run()
+            self.pace.run(self.time)
         self.steps_left += n
 
     def _serve_speed(self, x: Any = None) -> None:
@@ -243,6 +249,8 @@ class SimServer:
             raise ValueError(f"speed: x is {x!r}; it must be a number in {SPEED_MIN:g} .. {SPEED_MAX:g}")
         if not self._realtime:
             raise ValueError(f"speed: mode {self.plan.sim.mode!r} keeps no pace; only realtime does")
+        if x != self.speed:
+            self._say("event", Event(kind="speed", old=f"{self.speed:g}", new=f"{x:g}"))
         self.speed = float(x)
         self._clock_step = self._step_s / max(self.speed, 1.0)
         self.pace.clear()
@@ -306,9 +314,6 @@ class SimServer:
         self._energy_drift = 0.0
         self._say("event", Event(kind=kind))
         self.say_where()
-
-    def _run(self) -> None:
-        self.pace.run(self.time)
 
     def _rest(self, state: str) -> None:
         self.pace.rest(self.time)

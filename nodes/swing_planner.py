@@ -66,9 +66,12 @@ class SwingPlanner(Node):
     listens = {"state": RobotState, "swing": SwingProgress}
     speaks = {"plan": SwingPlan}
     Params = SwingPlannerParams
+    _pilot: Pilot
 
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
+        if plan["sim"].get("mode") == "fast":
+            raise ValueError("mode 'fast' waits for no plan, and leaves the planner behind; \"lockstep\" waits")
         mechanism = believed(params, plan, plan["sim"]["robot"])
         robot = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
         check_line(mechanism, robot)
@@ -81,18 +84,30 @@ class SwingPlanner(Node):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
-        return self.on_parameters(context.params)
+        self._believe(context.params)
+        return self.on_reset(0.0)
 
     def on_parameters(self, params: SwingPlannerParams) -> Outgoing:
+        self._believe(params)
+        self._pilot = Pilot(self._beliefs, self._gait(), self._pilot)  # plans are numbered and counted on
+        self._seen, self._grips = -math.inf, ""
+        return None
+
+    def on_reset(self, time: float) -> Outgoing:
+        self._pilot = Pilot(self._beliefs, self._gait())
+        self._seen, self._grips, self._refused = -math.inf, "", 0
+        self._plans = self._rollouts = 0
+        return None
+
+    def _believe(self, params: SwingPlannerParams) -> None:
         self._params = params
         mechanism = believed(params, self._context.plan, self._context.robot)
         self._beliefs = beliefs_of(mechanism, params.trunk_stiffness, params.trunk_damping)
         self._end, self._step = end_of_line(mechanism), step_of(params, mechanism)
-        return self.on_reset(0.0)
 
-    def on_reset(self, time: float) -> Outgoing:
+    def _gait(self) -> Gait:
         params = self._params
-        gait = Gait(
+        return Gait(
             step=self._step,
             end=self._end,
             torque_limit=params.torque_limit,
@@ -105,10 +120,6 @@ class SwingPlanner(Node):
             tolerance=1e-3 * params.tolerance_mm,
             above=1e-3 * params.above_mm,
         )
-        self._pilot = Pilot(self._beliefs, gait)
-        self._seen, self._grips, self._refused = -math.inf, "", 0
-        self._worst_cost = self._plans = self._rollouts = 0
-        return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, SwingProgress):

@@ -39,12 +39,16 @@ def divergence(
     stepper: Stepper,
     step_s: float,
     law: str,
+    lately: str = "",
 ) -> SimulationDiverged:
-    """The error of a run whose loop ended with that status; its history, rows t, q, v, is written."""
+    """The error of a run whose loop ended with that status; its history, rows t, q, v, is written.
+
+    lately  what was changed shortly before, or ""
+    """
     how = f"{stepper.name} and {law} at {step_s * 1e3:.4g} ms"
     reason, words = WHAT_ENDED[status]
     words = explained(system, configuration, history) or words
-    words = "; ".join(filter(None, (words, too_fast(system.mechanism.beams, stepper, step_s))))
+    words = "; ".join(filter(None, (words, too_fast(system.mechanism.beams, stepper, step_s), lately)))
     file = write_history(history, system.coordinate_names)
     line = f"{system.mechanism.name!r} diverged at t = {time:.6g} s with {how}: {words}"
     return SimulationDiverged(line, time, history, file, reason)

@@ -42,6 +42,7 @@ from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
 from sim_core.transitions import capture, impact
+from sim_core.tunings import Tunings
 from sim_core.validation import check_bounds, tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
@@ -52,7 +53,7 @@ class Simulation:
 
     step_s      seconds per tick
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
-    parameters  values of tunables by name
+    parameters  values of tunables by name, within their bounds
     readings    what it tells of the joints, and all at once, for less than one by one
     placed      (7 n_bodies,) positions, then quaternions of the bodies, as the kernel `place` found them last
     Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StartWarning when
@@ -93,6 +94,7 @@ class Simulation:
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
+        self._tunings = Tunings()
         self.reset()
         self._warn_if_open()
 
@@ -154,7 +156,9 @@ class Simulation:
     def _diverged(self, status: int) -> None:
         rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
         history, law = self._w.history[rows].copy(), self.stabilizer.called
-        raise divergence(status, self.time, history, self.system, self._configuration, self.stepper, self.step_s, law)
+        lately = self._tunings.lately(self.time)
+        how = self.stepper, self.step_s, law, lately
+        raise divergence(status, self.time, history, self.system, self._configuration, *how)
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -246,6 +250,7 @@ class Simulation:
             array[:] = given[name]
         self._parameters = w.p[: len(self._parameters)].copy()
         self._tick, self._configuration = int(state.tick), int(state.configuration)
+        self._tunings.clear()
         self._switch()
         self._refresh()
 
@@ -270,6 +275,7 @@ class Simulation:
         w.p[: len(self._parameters)] = self._parameters
         self._tick, self._configuration = 0, mechanism.start_configuration
         self._transitions = []
+        self._tunings.clear()
         self._refresh()
         self._w.peaks[:] = self.violation()
         if q is not None or v is not None:
@@ -321,7 +327,8 @@ class Simulation:
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
-        self._parameters = self._with_parameters(parameters)
+        before, self._parameters = self.parameters, self._with_parameters(parameters)
+        self._tunings.note(self.time, before, self.parameters)
         self._change(self._w.p[: len(self._parameters)], self._parameters)
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:

@@ -129,13 +129,27 @@ class HostedNode:
         plain: dict[str, Any] = msgspec.to_builtins(self._params)
         return plain
 
-    def set_parameters(self, wanted: dict[str, Any]) -> None:
-        """Change some parameters; ValueError with one line when they do not fit."""
-        before = self._params
+    def require_fitting(self, wanted: dict[str, Any]) -> None:
+        """Raise ValueError, one line, for changed parameters that no launch would take. Any thread may ask."""
+        params = self._changed(wanted)
+        if not self.robot:
+            return  # there is no plan to fit into
+        plan, plain = self.context.plan, msgspec.to_builtins(params)
+        nodes = [{**node, "params": plain} if node["name"] == self.name else node for node in plan["nodes"]]
         try:
-            params = convert({**self.parameters(), **wanted}, type(before), f"node {self.name!r}: params")
+            type(self.node).check(params, {**plan, "nodes": nodes})
+        except ValueError as error:
+            raise ValueError(f"node {self.name!r}: params: {error}") from None
+
+    def _changed(self, wanted: dict[str, Any]) -> Any:
+        try:
+            return convert({**self.parameters(), **wanted}, type(self._params), f"node {self.name!r}: params")
         except PlanError as error:
             raise ValueError(str(error)) from None
+
+    def set_parameters(self, wanted: dict[str, Any]) -> None:
+        """Change some parameters; ValueError with one line when they do not fit. Ask `require_fitting` before."""
+        before, params = self._params, self._changed(wanted)
         self._params = self.context.params = params
         try:
             self._say(self.node.on_parameters(params))

@@ -23,6 +23,7 @@ from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.wire.domain import domain_folder
 from nodes.wire.messages import Status
+from nodes.wire.recording_places import before_path
 from nodes.wire.registry import Registry
 from nodes.wire.service import ServiceError
 from nodes.wire.sockets import sweep
@@ -183,7 +184,8 @@ class Launch:
             if left <= 0.0:  # a stopped node may not keep the others from ending
                 return
             with contextlib.suppress(ServiceError):
-                answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S))
+                args = {"last": True} if service == "pause" else {}
+                answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S), args=args)
                 if service == "status" and name == "sim":
                     summary.take_simulation(answer)
                     self._take_refused(answer)
@@ -236,7 +238,8 @@ class Launch:
         summary.missed = [name for name in required if summary.milestones.get(name) is None]
         for file, before in self._files.items():
             if _identity(file) != before:  # what stood there untouched is of another run
-                summary.take_file(file)
+                kept = before_path(file.resolve() if file.is_symlink() else file)
+                summary.take_file(file, kept if before and _identity(kept) == before else None)
         recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
         comparers = [node.name for node in self.plan.nodes if node.run.endswith(COMPARER)]
         if recorded and any(not summary.verdicts.get(name, "").startswith(UNMEASURED) for name in comparers):

@@ -75,8 +75,9 @@ class Node:
 
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
-        """Raise ValueError, one line, for parameters that cannot work in this plan; asked before any process starts.
+        """Raise ValueError, one line, for parameters that cannot work in this plan.
 
+        Asked before any process starts, and, on a thread of its own, before parameters change while the node runs.
         `plan` is the whole plan as plain data, as in the context.
         """
 

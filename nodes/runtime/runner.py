@@ -17,6 +17,7 @@ from nodes.runtime.garbage import Collector
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.links import Heard, Links
 from nodes.runtime.node import WAITS_FOR, Node
+from nodes.runtime.parameter_checks import ParameterChecks
 from nodes.runtime.place import Place, poller_of
 from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.scheduling import arrange
@@ -73,6 +74,7 @@ class Runner:
             self._turns = TurnServer(self._context, self._hosted, self._place.endpoint("step"), self._place.far)
         self._links = self._make_links(lockstep)
         self._wake = Wake()
+        self._checks = ParameterChecks(self._hosted.require_fitting, self._wake)
         streams = self._turns is None
         self._timer = Timer(1.0 / node.rate_hz) if node.rate_hz is not None and streams else None
         self._poller = poller_of(self._wake, self._place.publisher.socket, self._place.service.socket)
@@ -165,6 +167,8 @@ class Runner:
                 place.publisher.serve_subscriptions()
             if self._wake.fileno() in awake:
                 self._wake.clear()
+                for request, refusal in self._checks.take():
+                    self._reply(request, refusal)
                 self._links.update(self._poller)
                 if self._asker is not None:
                     self._asker.update(self._nodes, self._poller)
@@ -218,15 +222,24 @@ class Runner:
     def _serve(self) -> None:
         service = self._place.service
         while (request := service.receive()) is not None:
-            try:
-                result = self._answer(request)
-            except (ValueError, TypeError, KeyError) as error:  # a stranger's arguments must not end the node
-                service.refuse(request, str(error) or type(error).__name__)
-            except Exception as error:
-                service.refuse(request, f"node {self._hosted.name!r} ended: {type(error).__name__}: {error}")
-                raise
+            if request.call.call == "set_parameters":
+                self._checks.begin(request)
             else:
-                service.reply(request, result)
+                self._reply(request)
+
+    def _reply(self, request: Request, refusal: str = "") -> None:
+        service = self._place.service
+        try:
+            if refusal:
+                raise ValueError(refusal)
+            result = self._answer(request)
+        except (ValueError, TypeError, KeyError) as error:  # a stranger's arguments must not end the node
+            service.refuse(request, str(error) or type(error).__name__)
+        except Exception as error:
+            service.refuse(request, f"node {self._hosted.name!r} ended: {type(error).__name__}: {error}")
+            raise
+        else:
+            service.reply(request, result)
 
     def _answer(self, request: Request) -> Any:
         name, args = request.call.call, request.call.args
@@ -283,6 +296,7 @@ class Runner:
             log.log(logging.WARNING if level == "warning" else logging.INFO, "%s: %s", self._hosted.name, line)
 
     def _close(self) -> None:
+        self._checks.close()
         self._place.close()
         self._links.close()
         if self._turns is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 SERVICES = {
-    "pause": "stop simulation time",
+    "pause": "stop simulation time; last = true: the launch ends, and nothing is said of it",
     "resume": "let simulation time run; first = true: unless somebody paused it",
     "step": "n: advance a paused simulation by n steps",
     "reset": "back to the start, at time zero",

@@ -14,7 +14,7 @@ REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 STRANGERS = {"unknown_key": "with another key", "no_key": "with none", "no_zmtp": "that spoke no ZeroMQ"}
 
 MEASURED_BY_THE_SERVER = frozenset(
-    {"time", "tick", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
+    {"time", "tick", "speed", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
     | {"peak_phi", "peak_phidot", "processor_share", "configuration"}
     | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
@@ -22,10 +22,16 @@ MEASURED_BY_THE_SERVER = frozenset(
 
 
 class FileWritten(msgspec.Struct, kw_only=True):
-    """A file a node wrote."""
+    """A file a node wrote; `before` is where the one is kept that stood there, if there was one."""
 
     path: str
     size_bytes: int
+    before: str = ""
+
+    def text(self) -> str:
+        """ "run.mcap (1.2 MB); the one before it is run.before.mcap"."""
+        kept = f"; the one before it is {self.before}" if self.before else ""
+        return f"{self.path} ({_bytes(self.size_bytes)}){kept}"
 
 
 class ListenerLoss(msgspec.Struct, kw_only=True):
@@ -85,6 +91,7 @@ class Summary(msgspec.Struct, kw_only=True):
     nodes           {listener: what it lost}
     strangers       how often somebody without an allowed key was turned away, over all sockets; by what they were
     method          stepper, stabilizer and step
+    speed           simulated seconds per wall second that were asked for last, in realtime; the factor is since then
     skipped         deadlines that were given up, of steps in realtime
     jitter_...      by how much the time between two steps in realtime differed from the period
     beyond_limits   {joint that left its limits: how far}
@@ -102,6 +109,7 @@ class Summary(msgspec.Struct, kw_only=True):
     milestones: dict[str, float | None] = {}
     missed: list[str] = []
     first_state_s: float | None = None
+    speed: float = 1.0
     real_time_factor: float | None = None
     processor_share: float | None = None
     overruns: int | None = None
@@ -144,10 +152,11 @@ class Summary(msgspec.Struct, kw_only=True):
         self.loads = msgspec.convert(status.get("loads", {}), dict[str, Load])
         self.beyond_limits = msgspec.convert(status.get("beyond_limits", {}), dict[str, Excursion])
 
-    def take_file(self, path: Path) -> None:
-        """Note a file that a node was to write, if it is there."""
+    def take_file(self, path: Path, before: Path | None = None) -> None:
+        """Note a file that a node was to write, if it is there, and where the one before it is kept."""
         if path.is_file():
-            self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size))
+            kept = "" if before is None else str(before)
+            self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size, before=kept))
 
     @property
     def failures(self) -> dict[str, str]:
@@ -167,9 +176,10 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "start", f"first state after {self.first_state_s:.2f} s"
         if self.real_time_factor is not None and self.tick:
             judged = self.mode == "realtime" and self.time >= JUDGED_S
-            behind = judged and self.real_time_factor < REAL_TIME_HELD
+            behind = judged and self.real_time_factor < REAL_TIME_HELD * self.speed
             hint = "; this computer fell behind, `armswing doctor` may say why" if behind else ""
-            yield "real-time factor", f"{self.real_time_factor:.3f}{hint}"
+            asked = f", {self.speed:g} was asked for" if self.mode == "realtime" and self.speed != 1.0 else ""
+            yield "real-time factor", f"{self.real_time_factor:.3f}{asked}{hint}"
         if self.overruns is not None and self.tick and self.mode == "realtime":
             left_out = f", {self.skipped} left out" if self.skipped else ""
             yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}{left_out}"
@@ -200,7 +210,7 @@ class Summary(msgspec.Struct, kw_only=True):
         yield from self.verdicts.items()
         yield from self._node_lines()
         for file in self.files:
-            yield "file written", f"{file.path} ({_bytes(file.size_bytes)})"
+            yield "file written", file.text()
         if self.look:
             yield "in detail", f"{self.look}    it names causes, and judges masses, gains, friction and backlash too"
         if self.ended:

@@ -23,6 +23,8 @@ from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
 
 from nodes.wire.codec import LATEST_S
 from nodes.wire.messages import Message
+from nodes.wire.recording_places import keep_before, part_path
+from nodes.wire.recording_places import sidecar_path as sidecar_path
 from nodes.wire.recording_schema import json_schema, schema_name
 
 METADATA_NAME = "armswing"
@@ -167,11 +169,11 @@ class RecordingWriter:
             raise failure
 
     def take_place(self) -> None:
-        """Flush, then stand at `path` in place of what was there. Raises OSError, and may be called again."""
+        """Flush, then stand at `path`; what was there is the one before. Raises OSError, and may be called again."""
         if self._part is None:
             return
         self.flush()
-        sidecar_path(self.path).unlink(missing_ok=True)  # before: a kill in between leaves no sidecar of another run
+        keep_before(self._target, sidecar_path(self.path))
         self._part.replace(self._target)
         self._part = None
         self._write_sidecar()
@@ -234,16 +236,6 @@ class RecordingWriter:
             sidecar_path(self.path).write_bytes(text + b"\n")
         except OSError:
             self._sidecar = None  # the recording matters more than its note
-
-
-def sidecar_path(path: str | os.PathLike[str]) -> Path:
-    """Where the sidecar of a recording stands."""
-    return Path(f"{os.fspath(path)}.sidecar.json")
-
-
-def part_path(path: str | os.PathLike[str]) -> Path:
-    """Where a recording is written until it is worth taking the place of what stands at `path`."""
-    return Path(path).with_name(f".{Path(path).name}.part")
 
 
 def _replaceable(path: Path) -> bool:

@@ -116,10 +116,11 @@ class Swing:
 class Pilot:
     """Sees measurements in their order, and gives a plan whenever one is due.
 
+    after      whose numbers and counts go on, of one that believed or was asked for something else
     none_good  how often no plan was good enough to swing; nearest  m by which the best of those misses its target
     """
 
-    def __init__(self, beliefs: Beliefs, gait: Gait) -> None:
+    def __init__(self, beliefs: Beliefs, gait: Gait, after: Pilot | None = None) -> None:
         self.gait, self._beliefs = gait, beliefs
         self._rollers = {hand: Roller(beliefs, hand) for hand in HANDS}
         for roller in self._rollers.values():
@@ -129,10 +130,11 @@ class Pilot:
         self._gripped_since = 0.0
         self._swings: list[Swing] = []
         self._next_plan = -1.0
-        self._made = 0
+        self._made: int = 0 if after is None else after._made
         self._begin = -np.inf if beliefs.cable is None else beliefs.cable.origin[0]
         self._first_lead = 3.0 * gait.lead
-        self.none_good, self.nearest = 0, np.inf
+        self.none_good: int = 0 if after is None else after.none_good
+        self.nearest: float = np.inf if after is None else after.nearest
 
     @property
     def line(self) -> LineEstimate | None:

@@ -25,7 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def plan_of(name: str, *sets: str) -> Plan:
     """The plan of a launch file, in lockstep and without its recorder."""
-    plan = load_plan(ROOT / "launch" / f"{name}.toml", ["sim.mode=lockstep", *sets])
+    mode = [] if any(each.startswith("sim.mode=") for each in sets) else ["sim.mode=lockstep"]
+    plan = load_plan(ROOT / "launch" / f"{name}.toml", [*mode, *sets])
     plan.nodes = [node for node in plan.nodes if node.name != "recorder"]
     return plan
 
@@ -131,6 +132,7 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
 @pytest.mark.parametrize(
     ("name", "sets", "says"),
     [
+        ("trunk", "sim.mode=fast", r"node 'planner': .*mode 'fast' waits for no plan.*; \"lockstep\" waits$"),
         ("cable", "planner.step=1.3", r"step is 1\.3 m; the arms reach from 0\.12 to 1\.18 m"),
         ("cable", "planner.step=0.01", r"step is 0\.01 m; the arms reach from 0\.12 to 1\.18 m"),
         ("bars", "planner.step=0.5", r"step is 0\.5 m; the bars are 0\.34 m apart, so a step is one of 0\.34 m"),
@@ -188,6 +190,53 @@ def test_the_torque_that_a_refusal_names_is_about_what_hand_overs_need(share: fl
         assert controller.counters["falls"] == 0
         assert controller.counters["hand_overs"] >= hand_overs
         assert hand_overs > 0 or controller.counters["hand_overs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("node", "key", "value", "says"),
+    [
+        ("planner", "step", 3.0, "step is 3 m; the arms reach from 0.12 to 1.18 m"),
+        ("planner", "torque_limit", 99.0, "torque_limit is 99 N m; the elbow's motor has 30 N m"),
+        ("planner", "parameters", {"tension": 5.0}, "tension is 5 N; it must be at least 2000 N"),
+        ("controller", "torque_limit", 1.0, "torque_limit is 1 N m; the elbow needs"),
+    ],
+)
+def test_what_a_launch_file_may_not_ask_for_is_refused_with_the_same_line_while_it_runs(
+    node: str, key: str, value: Any, says: str
+) -> None:
+    with compose(plan_of("gibbon_cable")) as composed:
+        hosted = composed.nodes[node]
+        with pytest.raises(ValueError, match=says) as live:
+            hosted.require_fitting({key: value})
+        assert str(live.value).startswith(f"node {node!r}: params: ")
+        hosted.require_fitting({key: hosted.parameters()[key]})
+    if not isinstance(value, dict):
+        with pytest.raises(PlanError) as launched:
+            plan_of("gibbon_cable", f"{node}.{key}={value}")
+        assert str(launched.value).endswith(str(live.value))
+
+
+def test_a_planner_whose_parameters_change_numbers_and_counts_its_plans_on() -> None:
+    numbers: list[int] = []
+
+    def hear(topic: str, payload: bytes) -> None:
+        message = decode(topic, payload)
+        if isinstance(message, SwingPlan):
+            numbers.append(message.number)
+
+    with compose(plan_of("gibbon_bars"), hear) as composed:
+        composed.step(1000)
+        planner = composed.nodes["planner"]
+        before = dict(planner.node.figures)
+        assert before["plans"] == len(numbers) > 3
+        planner.set_parameters({"torque_limit": 13.0})
+        assert dict(planner.node.figures) == before
+        composed.step(1000)
+        assert planner.node.figures["plans"] == len(numbers) > before["plans"]
+        composed.request("reset")
+        composed.step(1)
+        assert planner.node.figures["plans"] == 1.0
+    assert numbers == [*range(1, len(numbers)), 1]
 
 
 def test_another_robot_is_refused_by_the_planner() -> None:

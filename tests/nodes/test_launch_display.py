@@ -137,6 +137,21 @@ def test_a_run_of_less_than_a_second_is_no_word_against_the_computer() -> None:
     assert dict(summary.lines())["real-time factor"] == "0.500"
 
 
+@pytest.mark.parametrize(
+    ("speed", "factor", "says"),
+    [
+        (0.5, 0.499, "0.499, 0.5 was asked for"),
+        (0.5, 0.466, "0.466, 0.5 was asked for; this computer fell behind, `armswing doctor` may say why"),
+        (2.0, 1.5, "1.500, 2 was asked for; this computer fell behind, `armswing doctor` may say why"),
+        (1.0, 0.99, "0.990"),
+    ],
+)
+def test_the_real_time_factor_is_judged_by_the_speed_that_was_asked_for(speed: float, factor: float, says: str) -> None:
+    summary = Summary(plan="demo", robot="rotary_pendulum", mode="realtime")
+    summary.take_simulation({"time": 9.0, "tick": 9000, "speed": speed, "real_time_factor": factor})
+    assert dict(summary.lines())["real-time factor"] == says
+
+
 @pytest.mark.parametrize("seen", [0, 1, 3])
 def test_a_failed_node_s_lines_are_shown_once(
     seen: int, make_plan: Callable[..., Plan], domain: int, capsys: pytest.CaptureFixture[str]

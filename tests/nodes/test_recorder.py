@@ -19,7 +19,7 @@ from nodes.runtime.plan_file import load_plan
 from nodes.wire import recording_writer
 from nodes.wire.messages import Description, JointCommand, Message, RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
-from nodes.wire.recording_writer import sidecar_path
+from nodes.wire.recording_places import before_path, sidecar_path
 
 LOCKSTEP = Path(__file__).parents[2] / "launch" / "rotary_pendulum_lockstep.toml"
 PLAN = {
@@ -179,7 +179,37 @@ def test_a_recorder_killed_at_any_moment_leaves_one_readable_recording_with_its_
     assert (found.truncated, found["arm/state"]["seq"].tolist()) == (True, [41])
     assert found.description is not None
     assert sidecar_path(path).read_bytes() != old[1]
-    assert {file.name for file in tmp_path.iterdir()} == {path.name, sidecar_path(path).name}
+    kept = before_path(path)
+    assert (kept.read_bytes(), sidecar_path(kept).read_bytes()) == old
+    names = {file.name for file in (path, kept, sidecar_path(path), sidecar_path(kept))}
+    assert {file.name for file in tmp_path.iterdir()} == names
+
+
+def test_the_recording_before_is_kept_and_those_before_it_are_not(tmp_path: Path) -> None:
+    path, kept = tmp_path / "run.mcap", tmp_path / "run.before.mcap"
+    written = []
+    for ticks in (5, 6, 7):
+        run_in_lockstep(path, ticks)
+        written.append((path.read_bytes(), sidecar_path(path).read_bytes()))
+    assert (kept.read_bytes(), sidecar_path(kept).read_bytes()) == written[1]
+    assert (path.read_bytes(), sidecar_path(path).read_bytes()) == written[2]
+    assert len(list(tmp_path.iterdir())) == 4
+    sidecar_path(path).unlink()  # the file travelled without it
+    run_in_lockstep(path, 8)
+    assert kept.read_bytes() == written[2][0]
+    assert not sidecar_path(kept).exists()
+
+
+def test_of_a_link_the_recording_before_is_kept_beside_the_file_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    there, link = tmp_path / "disk" / "run.mcap", tmp_path / "run.mcap"
+    run_in_lockstep(there, 5)
+    old = there.read_bytes()
+    link.symlink_to(there)
+    run_in_lockstep(link, 6)
+    assert link.is_symlink()
+    assert before_path(there).read_bytes() == old
+    assert len(read_recording(link)["arm/state"]["seq"]) == 6
 
 
 def test_a_full_disk_at_the_first_state_keeps_the_old_recording_until_there_is_room(

@@ -113,6 +113,7 @@ def test_info_lists_what_was_done_to_the_run_and_of_many_alike_the_first(
     path = tmp_path / "events.mcap"
     with RecordingWriter(path, {}, sidecar=None) as writer:
         events = [Event(timestamp=0.5, kind="set", node="pd", key="gain", old="1.0", new="2.5")]
+        events += [Event(timestamp=0.6, kind="pause"), Event(timestamp=0.7, kind="speed", old="1", new="0.5")]
         events += [Event(timestamp=float(i), kind="safe", node="pd", detail="'pd' is gone") for i in range(1, 26)]
         events.append(Event(timestamp=26.0, kind="grip", part="hand_b"))
         for event in events:
@@ -120,6 +121,8 @@ def test_info_lists_what_was_done_to_the_run_and_of_many_alike_the_first(
     assert run(["info", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "set: t = 0.500 s  pd.gain 1.0 -> 2.5" in lines
+    assert "pause: t = 0.600 s" in lines
+    assert "speed: t = 0.700 s  1 -> 0.5" in lines
     assert "safe: t = 20.000 s  'pd' is gone" in lines
     assert "safe: t = 21.000 s  'pd' is gone" not in lines
     assert "grip: t = 26.000 s  hand_b" in lines

@@ -47,7 +47,7 @@ def test_a_divergence_is_said_before_it_ends_the_server() -> None:
 def serve(**sim: Any) -> tuple[SimServer, list[Event]]:
     server = SimServer(Plan(name="p", sim=SimPlan(robot="rotary_pendulum", **sim)))
     events = listened(server)
-    server.request("resume", {})
+    server.request("resume", {"first": True})
     return server, events
 
 
@@ -122,3 +122,23 @@ def test_a_parameter_that_was_set_leaves_a_trace_and_one_that_was_refused_none()
     with pytest.raises(ValueError, match="must not be negative"):
         server.request("set", {"arm_damping": -1.0})
     assert [(e.kind, e.node, e.key, e.old, e.new) for e in events] == [("set", "sim", "arm_damping", "0.0", "0.25")]
+
+
+def test_what_a_person_does_to_the_time_is_said_and_what_the_launch_does_is_not() -> None:
+    server = SimServer(Plan(name="p", sim=SimPlan(robot="rotary_pendulum")))
+    events = listened(server)
+    server.request("resume", {"first": True})
+    step(server, 10)
+    for service, args in (("pause", {}), ("pause", {}), ("resume", {}), ("resume", {})):
+        server.request(service, args)
+    step(server, 10)
+    for speed in (0.5, 0.5, 2):
+        server.request("speed", {"x": speed})
+    server.request("pause", {"last": True})
+    assert [(event.kind, round(event.timestamp, 9), event.old, event.new) for event in events] == [
+        ("pause", 0.01, "", ""),
+        ("resume", 0.01, "", ""),
+        ("speed", 0.02, "1", "0.5"),
+        ("speed", 0.02, "0.5", "2"),
+    ]
+    assert server.state == "paused"

@@ -229,7 +229,8 @@ def _print_events(events: list[dict[str, Any]], several: bool) -> None:
         shown[kind] = shown.get(kind, 0) + 1
         if shown[kind] > MOST_EVENTS:
             continue
-        change = f"{event['node']}.{event['key']} {event.get('old', '-')} -> {event['new']}" if kind == "set" else ""
+        whose = f"{event['node']}.{event['key']} " if kind == "set" else ""
+        change = f"{whose}{event.get('old', '-')} -> {event['new']}" if kind in ("set", "speed") else ""
         part = event.get("part", "")  # of the robot: which hand grips
         at = f"run {event['run']}, " if several else ""
         say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or part}".rstrip())

@@ -31,6 +31,11 @@ class Damper(Node):
         mode: str = "effort"
         fails_at: float = 1e9  # s
 
+    @classmethod
+    def check(cls, params, plan):
+        if params.damping > 1.0:
+            raise ValueError(f"damping is {params.damping:g}; {plan['sim']['robot']} takes 1 N m s/rad at most")
+
     def on_start(self, context):
         self.params = context.params
 

@@ -121,6 +121,9 @@ def test_parameters_are_listed_read_and_changed(ask: Any, capsys: pytest.Capture
     assert ask("param", "set", "damper", "damping", "0.002")["damping"] == 0.002
     assert run(["param", "set", "damper", "damping", "nan"]) == 2
     assert capsys.readouterr().err.endswith("key 'damping': nan is not finite\n")
+    assert run(["param", "set", "damper", "damping", "5"]) == 2
+    refused = "node 'damper': params: damping is 5; rotary_pendulum takes 1 N m s/rad at most\n"
+    assert capsys.readouterr().err.endswith(refused)
     assert ask("param", "get", "damper", "damping") == 0.002
     assert run(["param", "set", "damper", "damp", "1"]) == 2
     assert "node 'damper' has no parameter 'damp'; its parameters are damping" in capsys.readouterr().err

@@ -171,6 +171,18 @@ def test_a_launch_that_never_ran_leaves_the_recording_of_the_last_one(ground: An
     assert (ground.folder / "run.mcap").read_bytes() == before
 
 
+def test_a_launch_keeps_the_recording_before_it_and_says_where(ground: Any) -> None:
+    recorder = '[[nodes]]\nname = "recorder"\nrun = "nodes/recorder.py:Recorder"\nparams = { file = "run.mcap" }\n'
+    plan = ground.launch_file(recorder + ground.node("Listener"))
+    done = ground.run("launch", plan, "--duration", "0.3")
+    assert re.search(r"file written +run\.mcap \([^)]*\)\n", done.stdout), done.stderr
+    first = (ground.folder / "run.mcap").read_bytes()
+    done = ground.run("launch", plan, "--duration", "0.3")
+    assert re.search(r"file written +run\.mcap \([^)]*\); the one before it is run\.before\.mcap\n", done.stdout)
+    assert (ground.folder / "run.before.mcap").read_bytes() == first
+    assert (ground.folder / "run.mcap").read_bytes() != first
+
+
 def test_a_failed_node_is_restarted_and_counted(ground: Any, are_gone: Any, until: Any) -> None:
     plan = ground.launch_file(ground.node("Listener", more='restart = "on-failure"'))
     launch = ground.start("launch", plan, "--json", "summary.json")

@@ -1,0 +1,32 @@
+"""Where a recording, its sidecar and the recording before it stand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def sidecar_path(path: str | os.PathLike[str]) -> Path:
+    """Where the sidecar of a recording stands."""
+    return Path(f"{os.fspath(path)}.sidecar.json")
+
+
+def part_path(path: str | os.PathLike[str]) -> Path:
+    """Where a recording is written until it is worth taking the place of what stands at `path`."""
+    return Path(path).with_name(f".{Path(path).name}.part")
+
+
+def before_path(path: str | os.PathLike[str]) -> Path:
+    """Where the recording that stood at `path` is kept when another takes its place: run.before.mcap of run.mcap."""
+    return Path(path).with_name(f"{Path(path).stem}.before{Path(path).suffix}")
+
+
+def keep_before(target: Path, sidecar: Path) -> None:
+    """Make room at `target`: what stands there becomes the one before, in place of an older one, with its sidecar."""
+    if target.is_file() and target.stat().st_size:
+        before = before_path(target)
+        sidecar_path(before).unlink(missing_ok=True)  # first: a kill in between leaves no sidecar of another run
+        target.replace(before)
+        if sidecar.is_file():
+            sidecar.replace(sidecar_path(before))
+    sidecar.unlink(missing_ok=True)
