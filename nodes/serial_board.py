@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -166,7 +167,8 @@ class SerialBoard(Node):
             self._port = Serial(self._path, self._params.baud, timeout=0, write_timeout=0, exclusive=True)
         except OSError as error:
             if now - self._away_since > MISSED_S:
-                why = os.strerror(error.errno) if error.errno else str(error)
+                no_tty = f"({errno.ENOTTY}," in str(error)  # as pyserial says it
+                why = "it is no serial port" if no_tty else os.strerror(error.errno) if error.errno else str(error)
                 self._context.warn(f"the port {self._path} cannot be opened: {why}; it is tried again and again")
             return False
         if self._opened or now - self._away_since > MISSED_S:

@@ -6,7 +6,7 @@ import math
 import tomllib
 import warnings
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -251,6 +251,7 @@ def read_parameters(file: str | Path = "") -> Parameters:
 FAR = 100.0  # times the number that ships, or its inverse: hardly meant so
 UNITS = {"length": "m", "width": "m", "size": "m", "radius": "m", "distance": "m", "center": "m", "mass": "kg"}
 SMALLER = {"m": "mm", "kg": "g"}
+_WARNED: dict[Any, Any] = {}
 
 
 def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
@@ -267,7 +268,8 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
     more = f" ({len(far) - 1} more numbers are as far off)" if len(far) > 1 else ""
     share = f"{far[key]:.0f} times" if far[key] > 1.0 else f"1/{1 / far[key]:.0f} of"
     says = f"{key} is {f'{numbers[key]:g} {unit}'.strip()}, {share} what ships{smaller}{more}"
-    warnings.warn(f"{where}: {says}", ParameterWarning, stacklevel=3)
+    # of the file, not of a line of code; with a registry of its own it comes once for one file and number
+    warnings.warn_explicit(f"{where}: {says}", ParameterWarning, OURS.name, 0, registry=_WARNED)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:

@@ -294,6 +294,15 @@ def test_a_port_that_is_missing_is_told_of_once_the_simulation_runs(tmp_path: Pa
     assert "cannot be opened: No such file or directory" in near._context.log[0][1]
 
 
+def test_a_port_that_is_no_serial_line_is_told_of_in_plain_words() -> None:
+    near = SerialBoard()
+    near.on_start(context(SerialBoard.Params(port="/dev/null"), "board"))
+    near.on_message("state", RobotState(timestamp=0.1))
+    for k in range(10):
+        list(near.on_tick(1.0 * k))
+    assert near._context.log[0][1].startswith("the port /dev/null cannot be opened: it is no serial port; it is tried")
+
+
 def test_what_the_board_does_not_take_is_said(line: Callable[..., tuple[EmulatedBoard, SerialBoard]]) -> None:
     _, near = line()
     near.on_message("command", JointCommand(mode="effort", name=["lift"], value=[100.0]))

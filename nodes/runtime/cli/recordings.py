@@ -231,7 +231,9 @@ def _print_events(events: list[dict[str, Any]], several: bool) -> None:
             continue
         change = f"{event['node']}.{event['key']} {event.get('old', '-')} -> {event['new']}" if kind == "set" else ""
         at = f"run {event['run']}, " if several else ""
-        say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or event.get('part', '')}".rstrip())
+        say(
+            f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or event.get('part', '')}".rstrip()
+        )
     for kind, count in shown.items():
         if count > MOST_EVENTS:
             say(f"{kind}: {count - MOST_EVENTS} more")
