@@ -70,6 +70,16 @@ def test_info_says_one_line_per_run(file: Path, capsys: pytest.CaptureFixture[st
     assert " in 4 runs, " in lines[0]
 
 
+def test_info_says_which_part_an_event_is_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with RecordingWriter(tmp_path / "swing.mcap", {}, sidecar=None) as writer:
+        for hand in ("hand_a", "hand_b"):
+            writer.write("arm/event", Event(kind="release", timestamp=0.5, part=hand), 0.5)
+    assert run(["info", str(tmp_path / "swing.mcap")]) == 0
+    shown = capsys.readouterr().out
+    for hand in ("hand_a", "hand_b"):
+        assert f"release: t = 0.500 s  {hand}\n" in shown
+
+
 @pytest.mark.parametrize(("number", "index"), [(1, 0), (2, 1), (3, 2), (4, 3), (-1, 3)])
 def test_one_run_is_read_with_what_belongs_to_it(file: Path, number: int, index: int) -> None:
     recording = read_recording(file, run=number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -97,3 +99,14 @@ def test_numbers_near_what_ships_are_taken_in_silence(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_parameters(file).base.mass == 200.0
+
+
+def test_a_number_is_warned_of_once_in_one_line_without_a_line_of_code(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(OURS.read_text().replace("mass = 20.0", "mass = 20000.0", 1))
+    code = (
+        "from robots.charmie.parameters import read_parameters; from robots.registry import build\n"
+        "read_parameters('mine.toml'); build('charmie', file='mine.toml'); build('charmie', file='mine.toml')"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    (line,) = done.stderr.splitlines()
+    assert "ParameterWarning: robot 'charmie': mine.toml: base.mass is 20000 kg" in line
