@@ -253,7 +253,6 @@ _said: dict[Any, Any] = {}  # what was warned of once is not said again
 FAR = 100.0  # times the number that ships, or its inverse: hardly meant so
 UNITS = {"length": "m", "width": "m", "size": "m", "radius": "m", "distance": "m", "center": "m", "mass": "kg"}
 SMALLER = {"m": "mm", "kg": "g"}
-_WARNED: dict[Any, Any] = {}
 
 
 def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
