@@ -221,8 +221,7 @@ class Spring:
     """A linear spring and damper on the line between a point of a and a point of b (bodies or ground).
 
     `stiffness` N/m, `rest_length` m, `damping` N s/m, `pretension` N. With l their distance it pulls with
-    F0 + k (l - l0) + c dl/dt and stores F0 l + k (l - l0)^2 / 2. Where the points meet the line has no direction: they
-    may only with F0, l0 and c zero.
+    F0 + k (l - l0) + c dl/dt and stores F0 l + k (l - l0)^2 / 2. Points may meet only with F0, l0 and c zero.
     """
 
     name: str
