@@ -116,5 +116,5 @@ class CommandAges:
         if not self.count:
             return "commands as the robot took them"
         # times are sums of steps: below a microsecond there is nothing but their rounding
-        mean, most = (f"{1e3 * age if age >= 1e-6 else 0:.2g} ms" for age in (self.mean, self.largest))
+        mean, most = (f"{1e3 * age if age >= 1e-6 else 0:.3g} ms" for age in (self.mean, self.largest))
         return f"commands as the robot took them, {mean} after the states that they answer, {most} at most"

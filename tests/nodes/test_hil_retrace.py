@@ -183,7 +183,7 @@ def test_how_old_the_states_are_that_commands_answer_is_told() -> None:
         list(made.hear(taken(at, answers=answers)))
     assert made.ages.count == 3
     assert (made.ages.mean, made.ages.largest) == pytest.approx((0.04 / 3, 0.03))
-    assert made.ages.text == "commands as the robot took them, 13 ms after the states that they answer, 30 ms at most"
+    assert made.ages.text == "commands as the robot took them, 13.3 ms after the states that they answer, 30 ms at most"
 
 
 def test_what_is_but_rounding_is_no_age() -> None:
