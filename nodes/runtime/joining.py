@@ -56,8 +56,8 @@ def run_node(
     alone  True: where no launch is live, open the domain for as long as the node runs
     beside called with (client, name) on a thread of its own once the node is there, to watch or to end it
     ended  called with the node when it has ended
-    greet  called with a line when it waits for a launch, when the node has joined a simulation, and again after that was
-           started anew
+    greet  called with a line when it waits for a launch, when the node has joined a simulation, and again after that
+           was started anew
 
     An exception of the node is shown as a launch shows it, and raised as NodeFailedError.
     """

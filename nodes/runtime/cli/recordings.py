@@ -231,9 +231,8 @@ def _print_events(events: list[dict[str, Any]], several: bool) -> None:
             continue
         change = f"{event['node']}.{event['key']} {event.get('old', '-')} -> {event['new']}" if kind == "set" else ""
         at = f"run {event['run']}, " if several else ""
-        say(
-            f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or event.get('part', '')}".rstrip()
-        )
+        what = change or event.get("detail") or event.get("part", "")
+        say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {what}".rstrip())
     for kind, count in shown.items():
         if count > MOST_EVENTS:
             say(f"{kind}: {count - MOST_EVENTS} more")
