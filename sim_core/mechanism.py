@@ -338,15 +338,13 @@ class Mechanism:
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """What kernels take beside the motion: tunables, captured numbers, then which switched constraints hold."""
-        tunables, captured = [item.name for item in self.tunables], [item.name for item in self.captured]
-        return (*tunables, *captured, *map(holding, self.switched))
+        return (*(item.name for item in (*self.tunables, *self.captured)), *map(holding, self.switched))
 
     def parameter_values(self, configuration: int) -> tuple[float, ...]:
         """Their values at the start, but in a configuration by its index."""
         kept = self.configurations[configuration].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
-        tunables, captured = [item.value for item in self.tunables], [item.value for item in self.captured]
-        return (*tunables, *captured, *holds)
+        return (*(item.value for item in (*self.tunables, *self.captured)), *holds)
 
     @property
     def start_configuration(self) -> int:

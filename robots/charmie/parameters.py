@@ -281,7 +281,7 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
 
 def _warn(where: str, says: str) -> None:
     """Said once, whoever reads the file; of no line of a program, the file is what is wrong."""
-    warnings.warn_explicit(f"{where}: {says}", ParameterWarning, __file__, 1, registry=_said)
+    warnings.warn_explicit(f"{where}: {says}", ParameterWarning, OURS.name, 0, registry=_said)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:
