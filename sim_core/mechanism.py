@@ -282,8 +282,8 @@ class Mechanism:
 
     def __repr__(self) -> str:
         kinds = ("bodies", "moving_joints", "constraints", "springs", "beams", "actuators")
-        counts = [f"{kind.removeprefix('moving_')} {len(parts)}" for kind in kinds if (parts := getattr(self, kind))]
-        return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(counts)}>"
+        told = [f"{kind.removeprefix('moving_')} {len(parts)}" for kind in kinds if (parts := getattr(self, kind))]
+        return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(told)}>"
 
     def body(self, name: str) -> Body:
         """The body of that name; UnknownName otherwise."""
@@ -338,13 +338,13 @@ class Mechanism:
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """What kernels take beside the motion: tunables, captured numbers, then which switched constraints hold."""
-        return (*(item.name for item in (*self.tunables, *self.captured)), *map(holding, self.switched))
+        return (*[i.name for i in self.tunables], *[i.name for i in self.captured], *map(holding, self.switched))
 
     def parameter_values(self, configuration: int) -> tuple[float, ...]:
         """Their values at the start, but in a configuration by its index."""
         kept = self.configurations[configuration].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
-        return (*(item.value for item in (*self.tunables, *self.captured)), *holds)
+        return (*[item.value for item in self.tunables], *[item.value for item in self.captured], *holds)
 
     @property
     def start_configuration(self) -> int:
