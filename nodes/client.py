@@ -78,6 +78,8 @@ class Client:
                 " or choose another with --domain"
             )
         self._registry = RegistryClient(self.domain)
+        if self._registry.site.calls:
+            self._registry.timeout_s = CALL_TIMEOUT_S  # on another computer: the link may lose the first packets
 
     @property
     def is_live(self) -> bool:

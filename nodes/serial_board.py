@@ -31,7 +31,7 @@ from robots.charmie.serial_frames import (
 
 MOST_BYTES = 4096
 AGAIN_S = 0.5  # between two tries to open the port
-MISSED_S = 2.0  # a port that is away for longer, while the simulation runs, is told of
+MISSED_S = 5.0  # a port that is away for longer is told of
 START_S = 1e-6  # a stamp at the start of the run; one of 0 is none
 ANSWER_S = 0.1  # a poll without an answer for so long is given up
 SILENT_S = 0.02  # an answer that breaks off for so long, 19 bytes at 9600 bits/s, is over
@@ -160,7 +160,7 @@ class SerialBoard(Node):
         if now < self._next_try:
             return False
         self._next_try = now + AGAIN_S
-        if self._away_since == -math.inf or not (self._opened or self._time > 0.0):
+        if self._away_since == -math.inf:
             self._away_since = now
         try:
             self._port = Serial(self._path, self._params.baud, timeout=0, write_timeout=0, exclusive=True)

@@ -118,4 +118,8 @@ class Display:
 
 def _state(line: NodeLine) -> str:
     """Its state, or what it waits for."""
-    return line.detail if line.detail.startswith(WAITS_FOR) and line.state in ("ready", "running") else line.state
+    return (
+        line.detail
+        if line.detail.startswith(WAITS_FOR) and line.state in ("starting", "ready", "running")
+        else line.state
+    )

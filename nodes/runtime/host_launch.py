@@ -73,6 +73,7 @@ class HostLaunch:
         self._signal = 0
         self._was_heard = True
         self._joined = ""  # the registry whose plan was looked at
+        self._refusal = ""  # why the launch at the server is another one
         self._supervisor = Supervisor(
             folder=observer.folder / "logs",
             is_ready=observer.is_ready,
@@ -90,7 +91,7 @@ class HostLaunch:
         """Wait for the registry, start, watch until the end, stop. No child is left, whatever happens."""
         failure = None
         try:
-            if self._found():
+            if self._found() and self._is_the_same_launch():
                 path = self._observer.folder / PLAN_FILE
                 save_plan(self._plan, path)
                 self._supervisor.start(node_programs(self._plan, self._host, path, self._display))
@@ -113,7 +114,7 @@ class HostLaunch:
 
     def _watch(self) -> Failure | None:
         """Look after everything until the launch ends; the failure that ended it, if one did."""
-        while not self._signal and not self._observer.ending:
+        while not self._signal and not self._observer.ending and self._is_the_same_launch():
             failure = self._supervisor.poll()
             if failure is not None:
                 return failure
@@ -123,7 +124,6 @@ class HostLaunch:
             self._show_output()
             self._observer.hear(TICK_S)
             self._tell_of_the_link()
-            self._tell_of_the_plan()
             self._display.update(self._observer.time, self._lines())
         return None
 
@@ -135,13 +135,12 @@ class HostLaunch:
             server = self._plan.sim.host
             self._display.say(f"host {server!r} is heard again" if heard else f"nothing is heard of host {server!r}")
 
-    def _tell_of_the_plan(self) -> None:
-        """Say once of each launch at the server whether its plan is another one."""
-        instance = self._observer.registry_instance
-        if instance != self._joined:
+    def _is_the_same_launch(self) -> bool:
+        """Whether the server's plan is this one: nodes of another would do what its recording does not say."""
+        if (instance := self._observer.registry_instance) != self._joined:
             self._joined = instance
-            if line := difference(self._plan, self._observer.far_plan):
-                self._display.say(line)
+            self._refusal = difference(self._plan, self._observer.far_plan)
+        return not self._refusal
 
     def _lines(self) -> list[NodeLine]:
         lines = []
@@ -166,6 +165,9 @@ class HostLaunch:
         if failure is not None:
             self.exit_code = failure.exit_code
             print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
+        elif self._refusal:
+            self.exit_code = 2
+            print(self._refusal, file=sys.stderr)
         elif self._signal:
             self.exit_code = 128 + self._signal
         else:

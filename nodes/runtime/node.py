@@ -98,7 +98,10 @@ class Node:
 
     @property
     def waits_for(self) -> str:
-        """What it cannot do its work without and does not have, such as a port; "" where it has all. In its status."""
+        """What it cannot do its work without and does not have, such as a port; "" where it has all. In its status.
+
+        A launch begins when nobody waits any more.
+        """
         return ""
 
     @property

@@ -178,7 +178,7 @@ class Runner:
                 self._show_log()
 
     def _is_ready(self) -> bool:
-        return self._seen_registry and self._links.ready
+        return self._seen_registry and self._links.ready and not self._hosted.node.waits_for
 
     def _on_change(self, nodes: list[NodeEntry]) -> None:
         self._links.offer(nodes)
@@ -278,7 +278,7 @@ class Runner:
         self._place.status.figures = dict(self._hosted.node.figures)
         self._place.status.verdict = self._hosted.node.verdict
         waits_for = self._hosted.node.waits_for
-        if self._place.status.state in ("ready", "running"):
+        if self._place.status.state in ("starting", "ready", "running"):
             self._place.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else ""
 
     def _say_status(self) -> None:

@@ -22,7 +22,7 @@ class Served:
         self.server = SimServer(Plan(name="p", sim=SimPlan(robot="gibbon", mode="fast", **sim)))
         self.server.out = lambda topic, payload: self.said.append(decode(topic, payload))
         self.server.start()
-        self.server.request("resume", {})
+        self.server.request("resume", {"first": True})
 
     def command(self, source: str = "controller", **values: float) -> None:
         self.server.command(source, JointCommand(name=list(values), value=list(values.values())))

@@ -282,23 +282,22 @@ def test_an_answer_that_breaks_off_is_not_waited_for(tmp_path: Path) -> None:
     os.close(master)
 
 
-def test_a_port_that_is_missing_is_told_of_once_the_simulation_runs(tmp_path: Path) -> None:
+def test_a_port_that_is_missing_is_told_of_and_holds_up_the_launch(tmp_path: Path) -> None:
     near = SerialBoard()
     near.on_start(context(SerialBoard.Params(port=str(tmp_path / "port")), "board"))
-    for k in range(20):
+    for k in range(5):
         list(near.on_tick(1.0 * k))  # the emulated board may be longer in starting
     assert near._context.log == []
-    near.on_message("state", RobotState(timestamp=0.1))
-    for k in range(20, 25):
+    for k in range(5, 10):
         list(near.on_tick(1.0 * k))
+    assert near.waits_for == str(tmp_path / "port")
     assert "cannot be opened: No such file or directory" in near._context.log[0][1]
 
 
 def test_a_file_that_is_no_serial_port_is_called_that() -> None:
     near = SerialBoard()
     near.on_start(context(SerialBoard.Params(port="/dev/null"), "board"))
-    near.on_message("state", RobotState(timestamp=0.1))
-    for k in range(5):
+    for k in range(10):
         list(near.on_tick(1.0 * k))
     assert "the port /dev/null cannot be opened: it is no serial port; " in near._context.log[0][1]
 

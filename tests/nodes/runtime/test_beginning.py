@@ -38,7 +38,7 @@ def host(domain: int, make_plan: MakePlan) -> Iterator[tuple[SimHost, list[Messa
     made = SimHost(server.plan, server)
     said: list[Message] = []
     server.out = lambda topic, payload: said.append(decode(topic, payload))
-    server.request("resume", {})
+    server.request("resume", {"first": True})
     yield made, said
     made._close(sim_host.threading.Thread())
 

@@ -153,7 +153,7 @@ def overheard(run: Any, plan: Plan, until: Callable[..., Any]) -> tuple[dict[str
         return listener.ready
 
     until(listen)
-    began.call("sim", "resume")
+    began.call("sim", "resume", first=True)
     until(lambda: listen() and began.status()["state"] == "stopped", 30.0)
     until(lambda: listen() and sum(topic.endswith("/command") for topic, _ in heard) == 300)
     assert listener.lost == 0
