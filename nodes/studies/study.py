@@ -29,7 +29,9 @@ class Column(NamedTuple):
 
     def text(self, value: Any) -> str:
         """A value as the page has it."""
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, int | float):
             return f"{value * self.factor:.4g}"
         return "–" if value is None else str(value)
 
