@@ -8,7 +8,7 @@ BIN := .venv/bin
 RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
 
-.PHONY: demo picture test check fuzz aarch64 bench install clean
+.PHONY: demo picture test soak check fuzz aarch64 bench install clean
 
 demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/gibbon_cable.toml --duration $(DURATION)
@@ -28,6 +28,9 @@ WITHOUT_QT = $$($(BIN)/python -c 'import PyQt5.QtWidgets' 2>/dev/null || echo '-
 
 test: $(INSTALLED)
 	$(BIN)/pytest $(WITHOUT_QT) -n 2 --dist loadfile -rs
+
+soak: $(INSTALLED)                # the full counts of the tests that run a sample in `make test`
+	$(BIN)/pytest $(WITHOUT_QT) -m soak --timeout=3600 -rs
 
 check: $(INSTALLED)               # formatting, lint, types, import contracts
 	$(BIN)/ruff format --check .
