@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sim_core.frozen import Frozen
 from sim_core.quantities import Number, Vector3
 
 Y: Vector3 = (0.0, 1.0, 0.0)
@@ -12,7 +13,7 @@ ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crossing:
+class Crossing(Frozen):
     """A guard: a point's world coordinate along `axis` crosses `level` (direction +1 rising, -1 falling, 0 both).
 
     It is watched in configuration `source` and leads to `target`; `impact` says what happens to the velocities:
@@ -36,7 +37,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Commanded:
+class Commanded(Frozen):
     """The effort of an actuator, of a switch its command, is above one number and not above another."""
 
     actuator: str
@@ -45,7 +46,7 @@ class Commanded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aim:
+class Aim(Frozen):
     """What the captured number of a constraint should be: at + k spacing, k = 0 ... count - 1; anything for at None.
 
     spacing  0 for `at` alone
@@ -58,7 +59,7 @@ class Aim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class Window(Frozen):
     """Constraints that do not hold yet could be captured now: close to their aims, slow, and no longer nearing them.
 
     With g what each would capture and d its distance from the nearest aim: |d|_2 <= gap, |dg/dt|_2 <= speed and
@@ -72,14 +73,14 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sinking:
+class Sinking(Frozen):
     """What a constraint would capture does not grow: a point that comes onto a line from above."""
 
     constraint: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beyond:
+class Beyond(Frozen):
     """A body-fixed point's world coordinate along `axis` is more than `level`, m."""
 
     body: str
@@ -89,7 +90,7 @@ class Beyond:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pushed:
+class Pushed(Frozen):
     """Constraints at a point of a body push it along the world direction `axis` with more than `force`, N."""
 
     constraints: tuple[str, ...]
@@ -101,7 +102,7 @@ Condition = Commanded | Window | Sinking | Beyond | Pushed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
+class Guard(Frozen):
     """A change of configuration at the end of the first step in `source` where all conditions hold; see Crossing."""
 
     name: str

@@ -16,6 +16,7 @@ from typing import Literal
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.description import Beam, BeamContact
+from sim_core.frozen import Frozen
 from sim_core.guards import Crossing as Crossing
 from sim_core.guards import Guard
 from sim_core.outputs import ForceArrow as ForceArrow
@@ -45,7 +46,7 @@ COORDINATES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class Shape(Frozen):
     """A drawable part of a body: "line" by points (3n,), "box" by size, "sphere" (radius,), "cylinder" (radius, l)."""
 
     kind: str
@@ -57,7 +58,7 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Body:
+class Body(Frozen):
     """A rigid body. `inertia` is Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the centre of mass, in the body's axes, kg m2.
 
     orientation  how absolute coordinates write it; unused in joint coordinates
@@ -80,7 +81,7 @@ class Body:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Joint:
+class Joint(Frozen):
     """A joint between `parent` and `child`.
 
     Its point is `parent_point` in the parent's frame and `child_point` in the child's; `axis` is a unit vector in the
@@ -109,7 +110,7 @@ class Joint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Coincidence:
+class Coincidence(Frozen):
     """Two points meet: r_a - r_b = 0 along the world `directions`."""
 
     name: str
@@ -121,7 +122,7 @@ class Coincidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perpendicular:
+class Perpendicular(Frozen):
     """Two body-fixed axes stay at right angles: axis_a . axis_b = 0."""
 
     name: str
@@ -132,7 +133,7 @@ class Perpendicular:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slider:
+class Slider(Frozen):
     """A point of body b stays where it is along a body-fixed axis of a: axis_a . (r_b - r_a) = 0."""
 
     name: str
@@ -144,7 +145,7 @@ class Slider:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distance:
+class Distance(Frozen):
     """Two points keep their distance: (|r_a - r_b|^2 - length^2) / (2 length) = 0, unit m."""
 
     name: str
@@ -156,7 +157,7 @@ class Distance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitNorm:
+class UnitNorm(Frozen):
     """The Euler parameters of a body keep their norm: e'e - 1 = 0. Added by the derivation."""
 
     name: str
@@ -164,7 +165,7 @@ class UnitNorm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpinRelation:
+class SpinRelation(Frozen):
     """Nonholonomic: sum of factor * (w_WB_B . axis) over (body, axis, factor) is zero, as in a gear mesh."""
 
     name: str
@@ -172,7 +173,7 @@ class SpinRelation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Anchored:
+class Anchored(Frozen):
     """A body-fixed point stays at `at`, m, along a world direction: axis . r - at = 0."""
 
     name: str
@@ -186,7 +187,7 @@ Constraint = Coincidence | Perpendicular | Slider | Distance | UnitNorm | SpinRe
 
 
 @dataclass(frozen=True, kw_only=True)
-class Servo:
+class Servo(Frozen):
     """The gains of an actuator's own loop: `stiffness` N m/rad or N/m, `damping` N m s/rad or N s/m."""
 
     stiffness: float
@@ -194,7 +195,7 @@ class Servo:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Actuator:
+class Actuator(Frozen):
     """An effort (N or N m) along a declared joint; positive effort speeds the joint up in its positive sense.
 
     With a `servo` it takes velocities and positions too, see `sim_core.servo`. Positions are limited by its joint.
@@ -217,7 +218,7 @@ class Actuator:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spring:
+class Spring(Frozen):
     """A linear spring and damper on the line between a point of a and a point of b (bodies or ground).
 
     `stiffness` N/m, `rest_length` m, `damping` N s/m, `pretension` N. With l their distance it pulls with
@@ -236,7 +237,7 @@ class Spring:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Configuration:
+class Configuration(Frozen):
     """Which constraints hold: all when `constraints` is None. Joint constraints carry their joint's name."""
 
     name: str = "default"
@@ -244,7 +245,7 @@ class Configuration:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mechanism:
+class Mechanism(Frozen):
     """A whole mechanism and the state it starts from.
 
     formulation           how the constrained equations are solved: "schur" eliminates a, then solves for lam;

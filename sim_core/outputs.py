@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim_core.flexible.description import ContactForceOutput, DeflectionOutput
+from sim_core.frozen import Frozen
 from sim_core.quantities import Vector3
 
 ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointOutput:
+class PointOutput(Frozen):
     """World coordinates of a body-fixed point as outputs `name`_x, `name`_y, `name`_z (those of `axes`)."""
 
     name: str
@@ -21,7 +22,7 @@ class PointOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointOutput:
+class JointOutput(Frozen):
     """The position of a declared joint as the output `name`: relative to its parent, unwrapped by a simulation."""
 
     name: str
@@ -29,7 +30,7 @@ class JointOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VelocityOutput:
+class VelocityOutput(Frozen):
     """World velocity of a body-fixed point as outputs `name`_vx, `name`_vy, `name`_vz (those of `axes`), m/s."""
 
     name: str
@@ -39,7 +40,7 @@ class VelocityOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForceOutput:
+class ForceOutput(Frozen):
     """What constraints at one point of a body exert on it, N, as outputs `name`_x, ...; U does not count."""
 
     name: str
@@ -48,7 +49,7 @@ class ForceOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HoldingOutput:
+class HoldingOutput(Frozen):
     """1 while a constraint holds, else 0, as the output `name`."""
 
     name: str
@@ -56,7 +57,7 @@ class HoldingOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForceArrow:
+class ForceArrow(Frozen):
     """For pictures: the force, N, that acts on `body` at `point`, from outputs: each along its world unit vector."""
 
     name: str

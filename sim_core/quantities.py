@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sim_core.frozen import Frozen
+
 Vector3 = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Tunable:
+class Tunable(Frozen):
     """A number that stays an input of the kernels, so that it can change while a simulation runs.
 
     least, most  what it may be set to, both included; `unit` of all three
@@ -23,7 +25,7 @@ class Tunable:
 
 
 @dataclass(frozen=True)
-class Captured:
+class Captured(Frozen):
     """A number that a guard takes from the motion when it fires: where a hand grips. It is part of the state.
 
     value  at the start

@@ -4,55 +4,95 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from sim_core.changes import check_changes
+from sim_core.checks.angles import check_angles
+from sim_core.checks.directions import check_directions
+from sim_core.checks.inertias import check_inertia
+from sim_core.checks.names import check_unique
+from sim_core.checks.planes import check_planes
+from sim_core.checks.trees import check_tree
+from sim_core.checks.types import check_fields
 from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
 from sim_core.flexible.validation import check_beams
-from sim_core.mechanism import COORDINATES, GROUND, Actuator, Body, Joint, Mechanism, SpinRelation
-from sim_core.outputs import names_of
-from sim_core.quantities import Captured, Tunable, Vector3, value_of
+from sim_core.mechanism import (
+    COORDINATES,
+    GROUND,
+    Actuator,
+    Body,
+    Distance,
+    Joint,
+    Mechanism,
+    PointOutput,
+    Shape,
+    SpinRelation,
+    Spring,
+)
+from sim_core.outputs import ForceOutput, VelocityOutput, names_of
+from sim_core.quantities import Tunable, value_of
 
-NAMED = {
-    "bodies": "body",
-    "joints": "joint",
-    "constraints": "constraint",
-    "springs": "spring",
-    "beams": "beam",
-    "actuators": "actuator",
-    "guards": "guard",
-}
 BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child")
+SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # numbers of a size
 
 
 def validate(mechanism: Mechanism) -> None:
     """Raise InvalidMechanism, in one line, for what no derivation could make sense of."""
     owner = f"mechanism {mechanism.name!r}"
-    _check_choices(mechanism, owner)
-    for group, kind in NAMED.items():
-        _check_unique([item.name for item in getattr(mechanism, group)], kind, owner)
+    check_fields(mechanism, owner)
+    _check_whole(mechanism, owner)
+    check_unique(mechanism, owner)
     for where, item in _parts(mechanism):
-        _check_choices(item, f"{owner}: {where}")
-        _check_numbers(item, f"{owner}: {where}")
         _check_names(item, mechanism, f"{owner}: {where}")
     for body in mechanism.bodies:
         _check_body(body, f"{owner}: body {body.name!r}")
     for joint in mechanism.joints:
         _check_joint(joint, f"{owner}: joint {joint.name!r}")
+    check_directions(mechanism, owner)
     for spring in mechanism.springs:
-        _check_not_negative(spring, ("stiffness", "rest_length", "pretension"), f"{owner}: spring {spring.name!r}")
+        _check_spring(spring, f"{owner}: spring {spring.name!r}")
+    for constraint in mechanism.constraints:
+        if isinstance(constraint, Distance) and not constraint.length > 0.0:
+            raise InvalidMechanism(
+                f"{owner}: constraint {constraint.name!r}: length is {constraint.length} m; it must be above 0, or the "
+                "constraint a Coincidence"
+            )
+        if isinstance(constraint, SpinRelation) and not constraint.terms:
+            raise InvalidMechanism(f"{owner}: constraint {constraint.name!r} has no terms; it needs one at least")
+    if mechanism.coordinates == "joint":
+        check_tree(mechanism, owner)
     _check_inert(mechanism, owner)
+    check_planes(mechanism, owner)
     for actuator in mechanism.actuators:
         _check_actuator(actuator, f"{owner}: actuator {actuator.name!r}")
-    for spring in mechanism.springs:
-        _check_damping(spring.damping, "N s/m", f"{owner}: spring {spring.name!r}")
     check_changes(mechanism, owner)
     check_beams(mechanism, owner)
+    _check_outputs(mechanism, owner)
     _check_arrows(mechanism, owner)
+    for number, shape in enumerate(mechanism.ground):
+        _check_shape(shape, f"{owner}: ground shape {number}")
     _check_start(mechanism, owner)
+    check_angles(mechanism, owner)
+
+
+def _check_whole(mechanism: Mechanism, owner: str) -> None:
+    """Something moves, in some configuration."""
+    if not mechanism.configurations:
+        raise InvalidMechanism(f"{owner}: configurations is empty; it needs one at least, such as Configuration()")
+    for body in mechanism.bodies:
+        for name in body.free or ():
+            if name not in (known := COORDINATES[body.orientation]):
+                raise UnknownName(f"{owner}: body {body.name!r}", "coordinate", name, known)
+        if body.free is not None and len({*body.free}) < len(body.free):
+            raise InvalidMechanism(f"{owner}: body {body.name!r}: free is {body.free}; each coordinate at most once")
+        if body.free is not None and [*body.free] != [c for c in COORDINATES[body.orientation] if c in body.free]:
+            raise InvalidMechanism(
+                f"{owner}: body {body.name!r}: free is {body.free}; its coordinates are in the order "
+                f"{', '.join(COORDINATES[body.orientation])}"
+            )
+    if coordinate_count(mechanism) < 1:
+        raise InvalidMechanism(f"{owner}: nothing in it moves; it needs a body with a coordinate, or a moving joint")
 
 
 def coordinate_count(mechanism: Mechanism) -> int:
@@ -74,65 +114,10 @@ def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
                     yield f"{kind} {getattr(item, 'name', '')!r}", item
 
 
-def _check_unique(names: Sequence[str], kind: str, owner: str) -> None:
-    doubles = sorted({name for name in names if names.count(name) > 1})
-    if doubles:
-        raise InvalidMechanism(f"{owner}: two {kind} entries are named {doubles[0]!r}; names must be unique")
-    if GROUND in names:
-        raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}")
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    """What the fields of a kind of item hold; worked out once, as that takes longer than all the checks."""
-    return get_type_hints(kind)
-
-
-def _check_choices(item: Any, where: str) -> None:
-    """Fields that take one of a few words."""
-    for name, hint in _hints(item.__class__).items():
-        words = get_args(hint)
-        if words and all(isinstance(word, str) for word in words) and getattr(item, name) not in words:
-            raise InvalidMechanism(f"{where}: {name} is {getattr(item, name)!r}; it must be one of {', '.join(words)}")
-
-
-def _check_numbers(item: Any, where: str) -> None:
-    hints = _hints(item.__class__)
-    for field in dataclasses.fields(item):
-        _check_shape(getattr(item, field.name), hints[field.name], f"{where}: {field.name}")
-        for number in _numbers(getattr(item, field.name)):
-            if not math.isfinite(number):
-                raise InvalidMechanism(f"{where}: {field.name} holds {number}; numbers must be finite")
-
-
-def _check_shape(value: Any, hint: Any, where: str) -> None:
-    """Numbers are numbers, and a vector has three of them."""
-    if hint == Vector3:
-        if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != 3:
-            raise InvalidMechanism(f"{where} is {value!r}; it must be three numbers")
-        for entry in value:
-            _check_shape(entry, float, where)
-    elif get_origin(hint) is tuple and isinstance(value, tuple):
-        kinds = get_args(hint)
-        repeated = kinds[-1] is Ellipsis
-        for index, entry in enumerate(value):
-            _check_shape(entry, kinds[0] if repeated else kinds[min(index, len(kinds) - 1)], where)
-    elif (hint is float or float in get_args(hint)) and not isinstance(value, Tunable | Captured | numbers.Real | None):
-        raise InvalidMechanism(f"{where} is {value!r}; it must be a number")
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, Tunable | Captured):
-        yield value.value
-    elif isinstance(value, int | float):
-        yield value
-    elif isinstance(value, tuple):
-        for entry in value:
-            yield from _numbers(entry)
-
-
 def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
     """Bodies and joints that an item speaks of."""
+    if isinstance(item, Joint) and item.child == GROUND:
+        raise InvalidMechanism(f"{where}: child is {GROUND!r}, which nothing moves; make it the parent")
     bodies = [body.name for body in mechanism.bodies]
     spoken = [getattr(item, name) for name in BODY_FIELDS if hasattr(item, name)]
     if isinstance(item, SpinRelation):
@@ -149,18 +134,10 @@ def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
 def _check_body(body: Body, where: str) -> None:
     if value_of(body.mass) < 0.0:
         raise InvalidMechanism(f"{where}: mass is {value_of(body.mass)} kg; it must not be negative")
-    if len(body.inertia) != 6:
-        raise InvalidMechanism(
-            f"{where}: inertia has {len(body.inertia)} numbers; it takes Ixx, Iyy, Izz, Ixy, Ixz, Iyz"
-        )
-    if any(value_of(moment) < 0.0 for moment in body.inertia[:3]):
-        raise InvalidMechanism(
-            f"{where}: a moment of inertia is negative: {tuple(map(value_of, body.inertia[:3]))} kg m2"
-        )
+    check_inertia(body, where)
     known = COORDINATES[body.orientation]
-    for name in body.free or ():
-        if name not in known:
-            raise UnknownName(where, "coordinate", name, known)
+    for number, shape in enumerate(body.shapes):
+        _check_shape(shape, f"{where}: shape {number}")
     if body.placement and len(body.placement) != len(known):
         raise InvalidMechanism(f"{where}: placement has {len(body.placement)} numbers for {', '.join(known)}")
 
@@ -168,8 +145,6 @@ def _check_body(body: Body, where: str) -> None:
 def _check_joint(joint: Joint, where: str) -> None:
     if joint.child == joint.parent:
         raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}")
-    if abs(sum(c * c for c in joint.axis) - 1.0) > 1e-12:
-        raise InvalidMechanism(f"{where}: axis is {joint.axis}; it must have length 1")
     if joint.lower is not None and joint.upper is not None and joint.lower > joint.upper:
         raise InvalidMechanism(f"{where}: its lower limit {joint.lower} lies above its upper one {joint.upper}")
     _check_damping(joint.damping, "N s/m" if joint.kind == "prismatic" else "N m s", where)
@@ -187,6 +162,10 @@ def _check_actuator(actuator: Actuator, where: str) -> None:
         limit = getattr(actuator, name)
         if limit is not None and not limit > 0.0:
             raise InvalidMechanism(f"{where}: {name} is {limit}; it must be above 0, or None for no limit")
+    if actuator.effort_limit is not None and abs(actuator.start) > actuator.effort_limit:
+        raise InvalidMechanism(
+            f"{where}: start is {actuator.start}; it must be within its effort_limit of {actuator.effort_limit}"
+        )
     if actuator.servo is None:
         return
     for name, least in (("stiffness", "above 0"), ("damping", "at least 0")):
@@ -195,10 +174,27 @@ def _check_actuator(actuator: Actuator, where: str) -> None:
             raise InvalidMechanism(f"{where}: servo {name} is {gain}; it must be a number {least}")
 
 
-def _check_not_negative(item: Any, names: Sequence[str], where: str) -> None:
-    for name in names:
-        if value_of(getattr(item, name)) < 0.0:
-            raise InvalidMechanism(f"{where}: {name} is {value_of(getattr(item, name))}; it must not be negative")
+def _check_spring(spring: Spring, where: str) -> None:
+    for name in ("stiffness", "rest_length", "pretension"):
+        if value_of(getattr(spring, name)) < 0.0:
+            raise InvalidMechanism(f"{where}: {name} is {value_of(getattr(spring, name))}; it must not be negative")
+    _check_damping(spring.damping, "N s/m", where)
+    if spring.body_a == spring.body_b:
+        raise InvalidMechanism(f"{where}: both ends are on {spring.body_a!r}, where it does nothing")
+
+
+def _check_shape(shape: Shape, where: str) -> None:
+    if shape.kind not in SHAPE_SIZES:
+        raise UnknownName(where, "kind", shape.kind, SHAPE_SIZES)
+    if shape.kind == "line":
+        if len(shape.points) < 6 or len(shape.points) % 3:
+            raise InvalidMechanism(
+                f"{where}: points has {len(shape.points)} numbers; a line takes x, y, z of each point"
+            )
+    elif len(shape.size) != SHAPE_SIZES[shape.kind] or not all(size > 0.0 for size in shape.size):
+        raise InvalidMechanism(
+            f"{where}: size is {shape.size}; a {shape.kind} takes {SHAPE_SIZES[shape.kind]} numbers above 0"
+        )
 
 
 def _check_inert(mechanism: Mechanism, owner: str) -> None:
@@ -233,6 +229,16 @@ def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
     return [body for body in mechanism.bodies if body.name in carried]
 
 
+def _check_outputs(mechanism: Mechanism, owner: str) -> None:
+    for output in mechanism.outputs:
+        where = f"{owner}: output {output.name!r}"
+        axes = output.axes if isinstance(output, PointOutput | VelocityOutput | ForceOutput) else "x"
+        if not axes or {*axes} - {*"xyz"}:
+            raise InvalidMechanism(f"{where}: axes is {axes!r}; it takes some of x, y and z")
+        if isinstance(output, ForceOutput) and not output.constraints:
+            raise InvalidMechanism(f"{where}: constraints is empty; it needs one at least")
+
+
 def _check_arrows(mechanism: Mechanism, owner: str) -> None:
     outputs = [name for output in mechanism.outputs for name in names_of(output)]
     for arrow in mechanism.arrows:
@@ -246,14 +252,10 @@ def _check_arrows(mechanism: Mechanism, owner: str) -> None:
 
 def _check_start(mechanism: Mechanism, owner: str) -> None:
     n = coordinate_count(mechanism)
-    for name in ("initial_q", "initial_v"):
+    for name in ("initial_q", "initial_v", "reference_q"):
         given = getattr(mechanism, name)
-        if len(given) != n:
+        if len(given) != n and (given or name != "reference_q"):
             raise InvalidMechanism(f"{owner}: {name} has {len(given)} numbers; its coordinates are {n}")
-        for number in given:
-            _check_shape(number, float, f"{owner}: {name}")
-        if not all(math.isfinite(number) for number in given):
-            raise InvalidMechanism(f"{owner}: {name} is {given}; numbers must be finite")
 
 
 def check_bounds(owner: str, tunable: Tunable, value: float) -> None:

@@ -6,7 +6,6 @@ import casadi as ca
 
 from sim_core import spatial
 from sim_core.derivation.symbols import Frame, Motion, Symbols, ground_frame, symbols_for
-from sim_core.errors import InvalidMechanism
 from sim_core.mechanism import COORDINATES, Body, Mechanism
 
 
@@ -34,11 +33,6 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
 
 def _frame(body: Body, symbols: Symbols, start: int) -> Frame:
     names = COORDINATES[body.orientation]
-    unknown = set(body.free_coordinates) - set(names)
-    if unknown:
-        raise InvalidMechanism(
-            f"body {body.name!r} has no coordinate {sorted(unknown)}; {body.orientation} has {names}"
-        )
     placement = body.placement or _reference_placement(body.orientation)
     value: dict[str, ca.SX] = {}
     rate: dict[str, ca.SX] = {}

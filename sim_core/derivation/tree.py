@@ -9,7 +9,6 @@ import casadi as ca
 
 from sim_core import spatial
 from sim_core.derivation.symbols import Frame, Symbols, ground_frame
-from sim_core.errors import InvalidMechanism
 from sim_core.mechanism import GROUND, Body, Joint, Mechanism
 
 
@@ -87,17 +86,10 @@ def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
-    """The links of a mechanism in joint coordinates; InvalidMechanism where its joints form no tree."""
+    """The links of a mechanism in joint coordinates, whose joints form a tree in order."""
     links: list[Link] = []
     places = {GROUND: Place(-1, ca.DM(3, 1), ca.DM.eye(3))}
-    owner = f"mechanism {mechanism.name!r}"
     for joint in mechanism.joints:
-        if joint.child in places:
-            raise InvalidMechanism(
-                f"{owner}: joint {joint.name!r} closes a loop at {joint.child!r}; a constraint must do that"
-            )
-        if joint.parent not in places:
-            raise InvalidMechanism(f"{owner}: joint {joint.name!r} hangs on {joint.parent!r}, which comes after it")
         before, body = places[joint.parent], mechanism.body(joint.child)
         if joint.kind == "fixed":
             places[joint.child] = _fixed_place(joint, before)
@@ -107,9 +99,6 @@ def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
         place = places[joint.child]
         if place.link >= 0:
             links[place.link].mounted.append(Mounted(body, place.p, place.R))
-    missing = [body.name for body in mechanism.bodies if body.name not in places]
-    if missing:
-        raise InvalidMechanism(f"{owner}: no joint moves {missing}")
     links, twins = with_twins(links)
     return Tree(links, places, twins)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sim_core.frozen import Frozen
 from sim_core.quantities import Number, Vector3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beam:
+class Beam(Frozen):
     """A straight beam, or a cable under tension, that bends in one plane: cubic elements between fixed supports.
 
     mass_per_length kg/m, bending_stiffness N m2, tension N; one end may slide along the beam. A tension that can be
@@ -42,7 +43,7 @@ class Beam:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamContact:
+class BeamContact(Frozen):
     """A body-fixed point slides on a beam without friction: w(x) - p - offset = 0, unit m.
 
     x is how far the point is along the beam, p how far along its direction, w the deflection there, averaged over
@@ -60,7 +61,7 @@ class BeamContact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeflectionOutput:
+class DeflectionOutput(Frozen):
     """The deflection of a beam at `x` along it, m, as the output `name`: positive along the beam's direction."""
 
     name: str
@@ -69,7 +70,7 @@ class DeflectionOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContactForceOutput:
+class ContactForceOutput(Frozen):
     """The multiplier of a contact, N, as the output `name`: positive when the point presses along the direction.
 
     It is the part of the force along the beam's direction. U does not count.

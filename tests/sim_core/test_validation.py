@@ -67,7 +67,7 @@ def with_spring(**changes: Any) -> dict[str, Any]:
 )
 def test_a_coordinate_that_moves_no_mass_is_refused_with_its_body(kept: tuple[str, ...], says: str) -> None:
     bob = Body(name="bob", mass=0.0, inertia=(0, 0, 0, 0, 0, 0), free=kept, placement=(0.0, 0.0, 0.0))
-    start = {"initial_q": (0.0,) * len(kept), "initial_v": (0.0,) * len(kept)}
+    start = {"initial_q": (0.0,) * len(kept), "initial_v": (0.0,) * len(kept), "gravity": (0.0, -9.81, 0.0)}
     bobbing = Mechanism(name="bob", coordinates="absolute", bodies=(bob,), **start)
     with pytest.raises(InvalidRequest, match=says):
         validate(bobbing)

@@ -1,0 +1,71 @@
+"""Whether the angles that turn a body in absolute coordinates are clear of where they are no coordinates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from sim_core.checks.names import coordinate_names
+from sim_core.errors import InvalidMechanism
+from sim_core.mechanism import COORDINATES, Body, Mechanism
+
+SINGULAR = 1e-6  # |sin theta| of ZXZ angles: closer, phi and psi are one angle
+NEAR = 0.05  # here their rates are 20 times the angular velocity
+NORM = 1e-6  # that the norm of fixed Euler parameters may differ from 1
+
+
+def check_angles(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism for ZXZ angles that start at their singularity, and Euler parameters that are none."""
+    for body, sine in nutations(mechanism, mechanism.initial_q):
+        if sine < SINGULAR:
+            theta = _theta(mechanism, body, mechanism.initial_q)
+            raise InvalidMechanism(
+                f"{owner}: body {body.name!r} starts at theta = {theta:.6g} rad, where its ZXZ angles phi and psi turn "
+                "it alike; start elsewhere, or use orientation='euler_parameters'"
+            )
+    if mechanism.coordinates == "absolute":
+        for body in mechanism.bodies:
+            if body.orientation == "euler_parameters":
+                _check_norm(mechanism, body, owner)
+
+
+def angle_doubts(mechanism: Mechanism, q: Sequence[float]) -> list[str]:
+    """A line for each body whose ZXZ angles are near their singularity at q."""
+    return [
+        f"body {body.name!r} of {mechanism.name!r} is at theta = {_theta(mechanism, body, q):.6g} rad, near the "
+        "singularity of its ZXZ angles, where the rates of phi and psi grow beyond bounds; "
+        "orientation='euler_parameters' has none"
+        for body, sine in nutations(mechanism, q)
+        if sine < NEAR
+    ]
+
+
+def nutations(mechanism: Mechanism, q: Sequence[float]) -> Iterator[tuple[Body, float]]:
+    """(body, |sin theta|) of each body whose ZXZ angles phi and psi both vary."""
+    if mechanism.coordinates == "absolute":
+        for body in mechanism.bodies:
+            if body.orientation == "zxz" and {"phi", "psi"} <= {*body.free_coordinates}:
+                yield body, abs(math.sin(_theta(mechanism, body, q)))
+
+
+def _theta(mechanism: Mechanism, body: Body, q: Sequence[float]) -> float:
+    return _value(mechanism, body, "theta", q)
+
+
+def _value(mechanism: Mechanism, body: Body, name: str, q: Sequence[float]) -> float:
+    """A coordinate of a body, free or not."""
+    if name in body.free_coordinates:
+        return float(q[coordinate_names(mechanism).index(f"{body.name}.{name}")])
+    if body.placement:
+        return body.placement[COORDINATES[body.orientation].index(name)]
+    return 1.0 if name == "e0" else 0.0
+
+
+def _check_norm(mechanism: Mechanism, body: Body, owner: str) -> None:
+    e = [_value(mechanism, body, name, mechanism.initial_q) for name in ("e0", "e1", "e2", "e3")]
+    norm = math.sqrt(sum(c * c for c in e))
+    free = [name for name in body.free_coordinates if name.startswith("e")]
+    if norm == 0.0 or (len(free) == 0 and abs(norm - 1.0) > NORM):
+        raise InvalidMechanism(
+            f"{owner}: body {body.name!r}: its Euler parameters are {tuple(e)} of norm {norm:.6g}; their norm must be 1"
+        )

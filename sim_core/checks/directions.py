@@ -1,0 +1,84 @@
+"""Whether axes are unit vectors, rotations are rotations, and quaternions unit quaternions."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from sim_core.errors import InvalidMechanism
+from sim_core.mechanism import Joint, Mechanism, SpinRelation
+
+AXES = ("axis", "axis_a", "axis_b", "direction")  # fields that hold a unit vector
+AXIS_LISTS = ("directions", "axes")  # fields that hold several
+TOLERANCE = 1e-12  # of a squared length
+ROUNDED = 1e-6  # of a rotation's products and of a quaternion's norm: numbers as files write them
+
+
+def check_directions(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism, in one line, for the first direction without length 1 or rotation that is none."""
+    for where, item in _items(mechanism, owner):
+        for name in AXES:
+            if isinstance(value := getattr(item, name, None), tuple):
+                _check_unit(value, name, where)
+        for name in AXIS_LISTS:
+            if isinstance(value := getattr(item, name, None), tuple):
+                if not value:
+                    raise InvalidMechanism(f"{where}: {name} is empty; it needs a direction at least")
+                for axis in value:
+                    _check_unit(axis, name, where)
+        if isinstance(item, SpinRelation):
+            for body, axis, _ in item.terms:
+                _check_unit(axis, f"the axis of {body!r}", where)
+        if isinstance(item, Joint):
+            _check_rotation(item.rotation, where)
+        if isinstance(value := getattr(item, "quaternion", None), tuple):
+            _check_quaternion(value, where)
+
+
+def _items(mechanism: Mechanism, owner: str) -> list[tuple[str, Any]]:
+    """Everything that may have a direction, and what to call it."""
+    found = []
+    for field in dataclasses.fields(mechanism):
+        group = getattr(mechanism, field.name)
+        if not isinstance(group, tuple):
+            continue
+        kind = {"bodies": "body"}.get(field.name, field.name.removesuffix("s"))
+        for index, item in enumerate(group):
+            if not dataclasses.is_dataclass(item):
+                continue
+            where = f"{owner}: {kind} {getattr(item, 'name', index)!r}"
+            found.append((where, item))
+            inner = (*getattr(item, "shapes", ()), *getattr(item, "conditions", ()))
+            found += [(f"{where}: {type(inside).__name__.lower()}", inside) for inside in inner]
+    return found
+
+
+def _check_unit(axis: Sequence[float], name: str, where: str) -> None:
+    length = math.sqrt(sum(c * c for c in axis))
+    if abs(length * length - 1.0) <= TOLERANCE:
+        return
+    hint = f": ({', '.join(f'{c / length:.16g}' for c in axis)})" if 0.0 < length < math.inf else ""
+    raise InvalidMechanism(f"{where}: {name} is {tuple(axis)}; it must have length 1{hint}")
+
+
+def _check_rotation(R: Sequence[Sequence[float]], where: str) -> None:
+    """R' R = 1 and det R = 1."""
+    off = max(abs(sum(R[k][i] * R[k][j] for k in range(3)) - (i == j)) for i in range(3) for j in range(3))
+    (a, b, c), (d, e, f), (g, h, i) = R
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    if off > ROUNDED:
+        raise InvalidMechanism(
+            f"{where}: rotation is {tuple(R)}, which is no rotation; its rows must have length 1 and be at right angles"
+        )
+    if determinant < 0.0:
+        raise InvalidMechanism(
+            f"{where}: rotation is {tuple(R)}, a reflection of determinant {determinant:.3g}; a rotation has 1"
+        )
+
+
+def _check_quaternion(quaternion: Sequence[float], where: str) -> None:
+    norm = math.sqrt(sum(c * c for c in quaternion))
+    if abs(norm - 1.0) > ROUNDED:
+        raise InvalidMechanism(f"{where}: quaternion is {tuple(quaternion)} of norm {norm:.6g}; its norm must be 1")

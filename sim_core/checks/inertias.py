@@ -1,0 +1,74 @@
+"""Whether the inertia of every body is one that a body can have."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim_core.errors import InvalidMechanism
+from sim_core.mechanism import Body, Mechanism
+from sim_core.quantities import value_of
+
+ROUNDING = 1e-9  # of the largest principal moment: below, a negative one was merely rounded
+SHORT = 1e-3  # of the largest principal moment: by this the two others may be short of it, as files round
+
+
+def check_inertia(body: Body, where: str) -> None:
+    """Raise InvalidMechanism for a negative principal moment."""
+    if any(value_of(moment) < 0.0 for moment in body.inertia[:3]):
+        raise InvalidMechanism(
+            f"{where}: a moment of inertia is negative: {tuple(map(value_of, body.inertia[:3]))} kg m2"
+        )
+    moments = principal_moments(body)
+    if moments[0] < -ROUNDING * moments[2]:
+        raise InvalidMechanism(
+            f"{where}: inertia has principal moments {_listed(moments)} kg m2; none may be negative: its products of "
+            "inertia are too large"
+        )
+
+
+def principal_moments(body: Body) -> tuple[float, float, float]:
+    """Principal moments of inertia about the centre of mass, kg m2, ascending."""
+    xx, yy, zz, xy, xz, yz = map(value_of, body.inertia)
+    if xy == xz == yz == 0.0:
+        low, middle, high = sorted((xx, yy, zz))
+    else:
+        low, middle, high = np.linalg.eigvalsh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])).tolist()
+    return low, middle, high
+
+
+def inertia_doubts(mechanism: Mechanism) -> list[str]:
+    """A line for each body whose largest principal moment exceeds the sum of the others, which no body can have.
+
+    A body that turns about one axis only may give the moment about that axis alone.
+    """
+    found = []
+    for body in mechanism.bodies:
+        low, middle, high = principal_moments(body)
+        if high - low - middle > SHORT * high and not (middle == 0.0 and _turns_about_its_only_moment(mechanism, body)):
+            found.append(
+                f"mechanism {mechanism.name!r}: body {body.name!r}: inertia has principal moments "
+                f"{_listed((low, middle, high))} kg m2; no body has one above the sum of the others"
+            )
+    return found
+
+
+def _turns_about_its_only_moment(mechanism: Mechanism, body: Body) -> bool:
+    own = np.array([1.0 if value_of(moment) else 0.0 for moment in body.inertia[:3]])
+    if any(value_of(product) for product in body.inertia[3:]):
+        return False
+    if mechanism.coordinates == "absolute":
+        return body.orientation == "planar" and bool(own[2])
+    # from the body towards the ground: the axes of the joints that turn it, in its own axes at joint positions 0
+    joints = {joint.child: joint for joint in mechanism.joints}
+    R, at = np.eye(3), body.name
+    while at in joints:
+        joint = joints.pop(at)
+        R = np.array(joint.rotation) @ R  # R_PB of the joint's parent
+        if joint.kind in ("revolute", "planar") and abs(abs(R.T @ np.array(joint.axis) @ own) - 1.0) > ROUNDING:
+            return False
+        at = joint.parent
+    return True
+
+
+def _listed(moments: tuple[float, ...]) -> str:
+    return f"({', '.join(f'{moment:.4g}' for moment in moments)})"

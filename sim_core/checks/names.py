@@ -1,0 +1,78 @@
+"""Whether the names of a description tell its parts apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sim_core.errors import InvalidMechanism
+from sim_core.flexible.description import Beam
+from sim_core.mechanism import GROUND, Mechanism
+from sim_core.outputs import names_of
+
+NAMED = {
+    "bodies": "body",
+    "joints": "joint",
+    "constraints": "constraint",
+    "springs": "spring",
+    "beams": "beam",
+    "actuators": "actuator",
+    "configurations": "configuration",
+    "guards": "guard",
+    "arrows": "arrow",
+}
+
+
+def check_unique(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism, in one line, for two parts of one name where one name means one."""
+    for group, kind in NAMED.items():
+        names = [item.name for item in getattr(mechanism, group)]
+        if double := _first_double(names):
+            raise InvalidMechanism(f"{owner}: two {kind} entries are named {double!r}; names must be unique")
+        if GROUND in names:
+            raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}")
+    outputs = [name for output in mechanism.outputs for name in names_of(output)]
+    _refuse_double(outputs, f"{owner}: two outputs are named", "rename one of their outputs")
+    coordinates = coordinate_names(mechanism)
+    _refuse_double(coordinates, f"{owner}: two coordinates are named", "rename a joint, body or beam")
+    if mechanism.coordinates == "absolute":
+        norms = [f"{body.name}.norm" for body in mechanism.bodies if body.orientation == "euler_parameters"]
+        rows = [*[joint.name for joint in mechanism.joints], *norms, *[each.name for each in mechanism.constraints]]
+        _refuse_double(rows, f"{owner}: two of its joints and constraints are named", "their rows carry these names")
+    _refuse_double(mechanism.parameter_names, f"{owner}: two parameters are named", "rename a tunable or constraint")
+
+
+ENDS = ("x", "y", "theta")
+
+
+def coordinate_names(mechanism: Mechanism) -> list[str]:
+    """The coordinates that the derivation will have, those of eliminated ones included."""
+    if mechanism.coordinates == "absolute":
+        names = [f"{body.name}.{each}" for body in mechanism.bodies for each in body.free_coordinates]
+    else:
+        names = [
+            name
+            for joint in mechanism.moving_joints
+            for name in ([f"{joint.name}.{end}" for end in ENDS] if joint.kind == "planar" else [joint.name])
+        ]
+    return [*names, *[name for beam in mechanism.beams for name in _of_beam(beam)]]
+
+
+def _of_beam(beam: Beam) -> list[str]:
+    if beam.modes:
+        return [f"{beam.name}.mode{k + 1}" for k in range(beam.modes)]
+    nodes = range(beam.elements + 1)
+    return [f"{beam.name}.{kind}{node}" for node in nodes for kind in ("w", "slope")]
+
+
+def _first_double(names: Sequence[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""
+
+
+def _refuse_double(names: Iterable[str], line: str, remedy: str) -> None:
+    if double := _first_double([*names]):
+        raise InvalidMechanism(f"{line} {double!r}: {remedy}")

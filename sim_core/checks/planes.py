@@ -1,0 +1,84 @@
+"""Whether what acts on planar bodies in absolute coordinates acts in their plane, z = 0."""
+
+from __future__ import annotations
+
+import math
+
+from sim_core.errors import InvalidMechanism
+from sim_core.flexible.description import BeamContact
+from sim_core.mechanism import GROUND, Joint, Mechanism, SpinRelation
+from sim_core.quantities import Vector3
+
+ROUNDING = 1e-9
+
+
+def check_planes(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism, in one line, for joint axes, turns, gravity and beams that a planar body cannot follow.
+
+    Points and constraints off the plane are left to the rows, whose values are checked at assembly.
+    """
+    if mechanism.coordinates != "absolute":
+        return
+    planar = {body.name for body in mechanism.bodies if body.orientation == "planar"}
+    for joint in mechanism.joints:
+        if {joint.parent, joint.child} <= planar | {GROUND}:
+            _check_joint(joint, f"{owner}: joint {joint.name!r}", _named(joint, planar))
+    _check_gravity(mechanism, planar, owner)
+    beams = {beam.name: beam for beam in mechanism.beams}
+    for constraint in mechanism.constraints:
+        where = f"{owner}: constraint {constraint.name!r}"
+        if isinstance(constraint, SpinRelation):
+            for body, axis, _ in constraint.terms:
+                if body in planar and not _is_normal(axis):
+                    raise InvalidMechanism(
+                        f"{where}: its axis on body {body!r} is {axis}; that body is planar and turns about (0, 0, 1) "
+                        "alone"
+                    )
+        elif isinstance(constraint, BeamContact) and constraint.body in planar and constraint.beam in beams:
+            beam = beams[constraint.beam]
+            for name in ("axis", "direction"):
+                if not _is_within(vector := getattr(beam, name)):
+                    raise InvalidMechanism(
+                        f"{where}: the {name} of beam {beam.name!r} is {vector}; body {constraint.body!r} is planar "
+                        "and moves across z alone"
+                    )
+
+
+def _named(joint: Joint, planar: set[str]) -> str:
+    names = [repr(name) for name in (joint.parent, joint.child) if name in planar]
+    return f"bodies {' and '.join(names)} are planar" if len(names) > 1 else f"body {names[0]} is planar"
+
+
+def _check_joint(joint: Joint, where: str, bodies: str) -> None:
+    if joint.kind == "prismatic":
+        if not _is_within(joint.axis):
+            raise InvalidMechanism(
+                f"{where}: axis is {joint.axis}; {bodies}, so that it must be across z, or the bodies 'zxz' or "
+                "'euler_parameters'"
+            )
+    elif joint.kind != "fixed" and not _is_normal(joint.axis):
+        raise InvalidMechanism(
+            f"{where}: axis is {joint.axis}; {bodies}, so that it must be (0, 0, 1) or (0, 0, -1), or the bodies "
+            "'zxz' or 'euler_parameters'"
+        )
+    if abs(joint.rotation[2][2] - 1.0) > ROUNDING:
+        raise InvalidMechanism(f"{where}: rotation is {joint.rotation}; {bodies}, so that it must be about z")
+
+
+def _check_gravity(mechanism: Mechanism, planar: set[str], owner: str) -> None:
+    g = mechanism.gravity
+    if not planar or len(planar) < len(mechanism.bodies) or _is_within(g):
+        return
+    inside = f"({g[0]:g}, {g[1]:g}, 0)" if g[0] or g[1] else "(0, -9.81, 0)"
+    raise InvalidMechanism(
+        f"{owner}: gravity is {g}; its bodies are planar and move across z alone, where {g[2]:g} m/s2 along z moves "
+        f"none: write gravity={inside}, or (0, 0, 0) for none"
+    )
+
+
+def _is_normal(axis: Vector3) -> bool:
+    return abs(abs(axis[2]) - 1.0) <= ROUNDING
+
+
+def _is_within(vector: Vector3) -> bool:
+    return abs(vector[2]) <= ROUNDING * max(math.hypot(*vector), 1e-300)

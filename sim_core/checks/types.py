@@ -1,0 +1,141 @@
+"""Whether the fields of a description hold what their annotations promise, all the way down."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from sim_core.errors import InvalidMechanism
+from sim_core.quantities import Captured, Tunable, Vector3
+
+LARGEST = 1e15  # beside a number beyond this, double precision keeps nothing of a robot's lengths and masses
+UNBOUNDED = {"least", "most"}  # fields that may be infinite
+LIMITS = {"effort_limit", "velocity_limit", "lower", "upper", *UNBOUNDED}  # may be as large as wished
+COUNTED = {"inertia": "Ixx, Iyy, Izz, Ixy, Ixz, Iyz"}  # what a field of so many numbers takes
+
+
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """What the fields of a kind of item hold; worked out once, as that takes longer than all the checks."""
+    return get_type_hints(kind)
+
+
+def check_fields(item: Any, where: str, skip: Sequence[str] = ()) -> None:
+    """Raise InvalidMechanism, in one line, for the first field of a dataclass that holds no value of its type."""
+    for name, hint in hints_of(item.__class__).items():
+        if name not in skip:
+            _check(getattr(item, name), hint, name, where)
+
+
+def _check(value: Any, hint: Any, name: str, where: str) -> None:
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if value is None and types.NoneType in kinds:
+        return
+    kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
+    if float in kinds:
+        _check_number(value, kinds, name, where)
+    elif hint == Vector3:
+        _check_vector(value, name, where)
+    elif get_origin(kinds[0]) is Literal:
+        words = get_args(kinds[0])
+        if not any(value is word or (type(value) is type(word) and value == word) for word in words):
+            raise InvalidMechanism(
+                f"{where}: {name} is {_shown(value)}; it must be one of {', '.join(map(str, words))}"
+            )
+    elif get_origin(kinds[0]) is tuple:
+        _check_tuple(value, kinds[0], name, where)
+    elif get_origin(kinds[0]) is dict:
+        _check_table(value, name, where)
+    elif kinds[0] in WORDS:
+        if type(value) is not kinds[0] and not (kinds[0] is str and isinstance(value, str)):
+            raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be {WORDS[kinds[0]]}")
+        if name == "name" and not (value and value.isprintable()):
+            raise InvalidMechanism(f"{where}: name is {_shown(value)}; it must be printable text")
+    else:
+        _check_item(value, kinds, name, where)
+
+
+WORDS = {str: "text", bool: "True or False", int: "a whole number"}
+
+
+def _check_number(value: Any, kinds: Sequence[Any], name: str, where: str) -> None:
+    if isinstance(value, Tunable | Captured) and type(value) in kinds:
+        check_fields(value, f"{where}: {name}")
+        if isinstance(value, Tunable):
+            _check_bounds(value, f"{where}: {name}")
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        fixed = " that stays as it is" if isinstance(value, Tunable | Captured) else ""
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a number{fixed}")
+    if math.isnan(value) or (abs(value) == math.inf and name not in UNBOUNDED):
+        raise InvalidMechanism(f"{where}: {name} holds {value}; numbers must be finite")
+    if abs(value) > LARGEST and name not in LIMITS:
+        raise InvalidMechanism(f"{where}: {name} holds {_shown(value)}; numbers must be within +-{LARGEST:g}")
+
+
+def _check_bounds(tunable: Tunable, where: str) -> None:
+    if tunable.least <= tunable.value <= tunable.most:
+        return
+    raise InvalidMechanism(
+        f"{where}: tunable {tunable.name!r} is {tunable.value:g}; it must be within its own bounds, "
+        f"{tunable.least:g} to {tunable.most:g}"
+    )
+
+
+def _check_vector(value: Any, name: str, where: str) -> None:
+    if not isinstance(value, tuple) or len(value) != 3:
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be three numbers")
+    for entry in value:
+        _check_number(entry, (float,), name, where)
+
+
+def _check_tuple(value: Any, hint: Any, name: str, where: str) -> None:
+    kinds = get_args(hint)
+    repeated = kinds[-1] is Ellipsis
+    if not isinstance(value, tuple):
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a tuple")
+    if not repeated and len(value) != len(kinds):
+        takes = COUNTED.get(name, len(kinds))
+        what = "numbers" if all(kind is float or float in get_args(kind) for kind in kinds) else "entries"
+        raise InvalidMechanism(f"{where}: {name} has {len(value)} {what}; it takes {takes}")
+    for index, entry in enumerate(value):
+        kind = kinds[0] if repeated else kinds[index]
+        plain = kind is float or float in get_args(kind) or kind == Vector3
+        _check(entry, kind, name if plain else f"{name}[{index}]", where)
+
+
+def _check_table(value: Any, name: str, where: str) -> None:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a dict of numbers by name")
+    for key, number in value.items():
+        _check_number(number, (float,), key, f"{where}: {name}")
+
+
+def _check_item(value: Any, kinds: Sequence[Any], name: str, where: str) -> None:
+    """One of the parts of a description, or of what is inside one."""
+    if type(value) not in kinds:
+        known = ", ".join(kind.__name__ for kind in kinds)
+        must = f"a {known}" if len(kinds) == 1 else f"one of {known}"
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be {must}")
+    if dataclasses.is_dataclass(value):
+        own = getattr(value, "name", None)
+        check_fields(value, f"{where}: {name}" if own is None else f"{where}: {_called(name)} {own!r}")
+
+
+def _called(name: str) -> str:
+    """bodies[2] as body."""
+    group = name.partition("[")[0]
+    return {"bodies": "body"}.get(group, group.removesuffix("s"))
+
+
+def _shown(value: Any) -> str:
+    """A value in one short line."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an int of too many digits, or an object's own repr
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
