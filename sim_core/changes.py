@@ -11,6 +11,8 @@ from sim_core.mechanism import GROUND, Anchored, Mechanism
 from sim_core.outputs import ForceOutput, HoldingOutput
 from sim_core.quantities import Tunable, value_of
 
+ROUNDING = 1e-9
+
 
 def check_changes(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism for what no change of configuration could be, or speaks of what is not there."""
@@ -40,6 +42,21 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
         if not actuator.joint and actuator.servo is not None:
             raise InvalidMechanism(
                 f"{owner}: actuator {actuator.name!r} has a servo without a joint; a switch has none"
+            )
+
+
+def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]]) -> None:
+    """Raise InvalidMechanism for a captured number that no coordinate moves and that does not hold at the start.
+
+    rows  (constraint, what its captured number must be)
+    """
+    kept = mechanism.configurations[mechanism.start_configuration].constraints
+    for name, wanted in rows:
+        value = mechanism.captured_by(name).value
+        if (kept is None or name in kept) and not abs(value - wanted) <= ROUNDING * max(1.0, abs(wanted)):
+            raise InvalidMechanism(
+                f"mechanism {mechanism.name!r}: constraint {name!r} cannot hold at the start: it is captured at "
+                f"{value:g} m, and no coordinate moves its point from {wanted:g} m"
             )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sim_core.checks.angles import NEAR, nutations
 from sim_core.errors import SimulationDiverged
 from sim_core.flexible.description import Beam, BeamContact
 from sim_core.flexible.elements import BeamModel, beam_model
@@ -98,6 +99,7 @@ def _fastest(model: BeamModel) -> float:
 def explained(system: System, configuration: int, history: np.ndarray) -> str:
     """What became of the run, if its last states (n, 1 + 2 n_q: t, q, v) show it; "" otherwise."""
     found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, configuration)]
+    found.append(_at_singular_angles(system, history[-20:]))
     return "; ".join(filter(None, found))
 
 
@@ -125,6 +127,23 @@ def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
     return (
         f"contact {contact.name!r} slid off the end of beam {beam.name!r}, which is {beam.length:g} m long: at "
         f"t = {time:.6g} s it was at x = {now:.4g} m, at {(now - before) / (time - t):.3g} m/s"
+    )
+
+
+def _at_singular_angles(system: System, states: np.ndarray) -> str:
+    """That a body's ZXZ angles came near their singularity, where phi and psi have no rates."""
+    nearest: dict[str, tuple[float, float]] = {}
+    for row in states:
+        q = row[1 : 1 + system.n_q]
+        for body, sine in nutations(system.mechanism, q.tolist()) if np.all(np.isfinite(q)) else ():
+            nearest[body.name] = min(nearest.get(body.name, (2.0, 0.0)), (sine, float(row[0])))
+    near = [(sine, time, name) for name, (sine, time) in nearest.items() if sine < NEAR]
+    if not near:
+        return ""
+    sine, time, name = min(near)
+    return (
+        f"body {name!r} came to |sin theta| = {sine:.2g} at t = {time:.6g} s, near the singularity of its ZXZ angles; "
+        "orientation='euler_parameters' has none"
     )
 
 

@@ -71,6 +71,10 @@ class ParameterWarning(SimulationWarning):
     """A number far from the one that ships, as in another unit."""
 
 
+class DescriptionWarning(SimulationWarning):
+    """A part of a description that no real one is like, or that does nothing."""
+
+
 class StartWarning(SimulationWarning):
     """A start that violates the constraints."""
 

@@ -254,6 +254,7 @@ class Mechanism(Frozen):
     start                 configuration that holds at the start; the first where none is named
     initial_q, initial_v  in the order of the coordinates of the derivation: bodies in order for "absolute", joints in
                           order for "joint"; then those of the beams
+    open_start            the start violates the constraints on purpose: a simulation warns, and does not refuse it
     reference_q           where choices of the solve are made at assembly, by default the start: with one of its own, a
                           mechanism that starts elsewhere has the same kernels
     parameters            the numbers it was built from, for people and recordings
@@ -277,6 +278,7 @@ class Mechanism(Frozen):
     initial_q: tuple[float, ...] = ()
     initial_v: tuple[float, ...] = ()
     reference_q: tuple[float, ...] = ()
+    open_start: bool = False
     parameters: dict[str, float] = field(default_factory=dict, hash=False)
     ground: tuple[Shape, ...] = ()
     arrows: tuple[ForceArrow, ...] = ()
@@ -374,7 +376,7 @@ class Mechanism(Frozen):
     def canonical_hash(self) -> str:
         """A hash of what shapes the equations: names, numbers, order (not shapes, start or tunables' values)."""
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
-        drop |= {"velocity_limit", "servo", "start"}
+        drop |= {"velocity_limit", "servo", "start", "open_start"}
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from sim_core.assembly import checked_start
 from sim_core.divergence import WHAT_ENDED, divergence, too_fast
 from sim_core.errors import (
     InvalidRequest,
     StabilityWarning,
-    StartWarning,
     UnknownName,
     UnsupportedPair,
     require_finite,
@@ -38,7 +38,6 @@ from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
 from sim_core.readings import Readings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
-from sim_core.start import start_line, violated_at
 from sim_core.state import State, Transition
 from sim_core.system import System
 from sim_core.transitions import capture, impact
@@ -54,6 +53,7 @@ class Simulation:
     step_s      seconds per tick
     stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
     parameters  values of tunables by name, within their bounds
+    assemble_start  start at the state nearest to the one described, or given to `reset`, that satisfies the constraints
     readings    what it tells of the joints, and all at once, for less than one by one
     placed      (7 n_bodies,) positions, then quaternions of the bodies, as the kernel `place` found them last
     Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StartWarning when
@@ -68,6 +68,7 @@ class Simulation:
         stepper: str | Stepper = "rk4",
         stabilizer: str | Stabilizer = "sampled_fuzzy",
         parameters: Mapping[str, float] | None = None,
+        assemble_start: bool = False,
     ) -> None:
         if not 0.0 < step_s < float("inf"):
             raise InvalidRequest(f"step_s is {step_s}; it must be a positive number of seconds")
@@ -95,8 +96,10 @@ class Simulation:
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
         self._tunings = Tunings()
+        self._assemble_start = assemble_start
+        mechanism = system.mechanism
+        self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), stacklevel=3)
         self.reset()
-        self._warn_if_open()
 
     def _bind_what_it_tells(self) -> None:
         system, w, n_bodies = self.system, self._w, len(self.system.mechanism.bodies)
@@ -255,11 +258,11 @@ class Simulation:
         self._refresh()
 
     def reset(self, q: Any = None, v: Any = None) -> None:
-        """Back to tick 0 at the mechanism's start, or at q and v, which may warn; tunables keep their values."""
+        """Back to tick 0 at the mechanism's start, or at q and v, checked as a start is; tunables keep their values."""
         mechanism, w = self.system.mechanism, self._w
         start = {
-            "q": mechanism.initial_q if q is None else np.asarray(q, dtype=float).reshape(-1),
-            "v": mechanism.initial_v if v is None else np.asarray(v, dtype=float).reshape(-1),
+            "q": self._start[0] if q is None else np.asarray(q, dtype=float).reshape(-1),
+            "v": self._start[1] if v is None else np.asarray(v, dtype=float).reshape(-1),
         }
         for name, values in start.items():
             if len(values) != self.system.n_q:
@@ -267,6 +270,8 @@ class Simulation:
                     f"{name} has {len(values)} entries; {mechanism.name!r} has {self.system.n_q} coordinates"
                 )
             require_finite(mechanism.name, name, list(values))
+        if q is not None or v is not None:
+            start["q"], start["v"] = self._checked(start["q"], start["v"], stacklevel=3)
         w.q[:], w.v[:] = start["q"], start["v"]
         w.u[:] = [actuator.start for actuator in mechanism.actuators]
         for array in (w.U, w.lam, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
@@ -278,15 +283,12 @@ class Simulation:
         self._tunings.clear()
         self._refresh()
         self._w.peaks[:] = self.violation()
-        if q is not None or v is not None:
-            self._warn_if_open()
 
-    def _warn_if_open(self) -> None:
-        self.violation()  # fills the rows
-        mechanism, w, rows = self.system.mechanism, self._w, self.system.configurations[0]
-        found = violated_at(mechanism, rows.row_names, w.phi[: rows.n_holonomic], w.phidot[: rows.n_rows])
-        if found:
-            warnings.warn(start_line(mechanism, found), StartWarning, stacklevel=3)
+    def _checked(self, q: np.ndarray, v: np.ndarray, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
+        """A start as it is, or consistent where that is asked for; one that none could be is refused."""
+        p = self.system.default_parameters()
+        p[: len(self._parameters)] = self._parameters
+        return checked_start(self.system, q, v, p, self._assemble_start, stacklevel)
 
     def _refresh(self) -> None:
         """What follows from the state: wrapped angles, guards."""

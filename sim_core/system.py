@@ -7,12 +7,15 @@ M, f, J, gamma = system.terms(t, q, v)
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sim_core.errors import UnknownName
+from sim_core.changes import check_captured_rows
+from sim_core.checks.doubts import doubts
+from sim_core.errors import DescriptionWarning, UnknownName
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.native import Library
@@ -61,6 +64,7 @@ class System:
         self.output_wraps: tuple[tuple[int, int], ...] = tuple(tuple(pair) for pair in facts["output_wraps"])
         self.tunable_names = tuple(tunable.name for tunable in mechanism.tunables)
         self.parameter_names = mechanism.parameter_names
+        self.lengths: tuple[bool, ...] = tuple(facts["row_lengths"])  # (n_r,): whether a row is a length, m
         self.code_hash: str = library.manifest["key"]
         self.from_cache = library.from_cache
         rows = tuple(facts["row_names"]), facts["n_holonomic"], facts["factor_size"]
@@ -240,7 +244,8 @@ class System:
 def assemble(mechanism: Mechanism) -> System:
     """Derive and compile a mechanism, or load what an earlier start compiled from the same equations.
 
-    A warm start derives nothing and imports no casadi. Raises InvalidMechanism for what makes no sense.
+    A warm start derives nothing and imports no casadi. Raises InvalidMechanism for what makes no sense, and gives a
+    DescriptionWarning for what a description is hardly meant to hold.
     """
     validate(mechanism)
     place = mechanism.reference_q or mechanism.initial_q
@@ -253,6 +258,9 @@ def assemble(mechanism: Mechanism) -> System:
             if library is None:
                 with native.compiling(f"the kernels of {mechanism.name!r}"):
                     library = _compiled(mechanism, key)
+    check_captured_rows(mechanism, library.manifest["facts"]["captured_rows"])
+    for line in doubts(mechanism, library.manifest["facts"]["idle"]):
+        warnings.warn(line, DescriptionWarning, stacklevel=2)
     return System(mechanism, library)
 
 

@@ -26,7 +26,7 @@ def crank_slider(
     if start == "consistent":
         return made
     printed = (math.pi / 3, 0.0, 0.0, 0.0, 0.0)
-    return dataclasses.replace(made, initial_v=printed)
+    return dataclasses.replace(made, initial_v=printed, open_start=True)
 
 
 def equal_crank_slider() -> Mechanism:

@@ -61,5 +61,6 @@ def triple_pendulum(
         gravity=(0.0, -9.81, 0.0),
         initial_q=tuple(placed) if coordinates == "absolute" else (0.0,) * n,
         initial_v=(0.0,) * n,
+        open_start=shift != 0.0,
         parameters={"length": length, "mass": mass, "inertia": J},
     )

@@ -29,6 +29,8 @@ from sim_core.mechanism import (
     Z,
 )
 
+LENGTHS = (Coincidence, Slider, Distance, BeamContact, Anchored)  # whose rows are in metres
+
 
 @singledispatch
 def rows_of(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
@@ -128,18 +130,19 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
             point_b=joint.child_point,
         )
 
+    # of planar bodies, no coordinate moves the rows across their plane, which are checked by value
     square = [perpendicular(axis_child, e1), perpendicular(axis_child, e2), perpendicular(e1_child, e2)]
     if joint.kind == "fixed":
-        return [coincide((X, Y)), square[2]] if in_plane else [coincide((X, Y, Z)), *square]
+        return [coincide((X, Y)), square[2], coincide((Z,))] if in_plane else [coincide((X, Y, Z)), *square]
     if joint.kind == "revolute":
-        return [coincide((X, Y))] if in_plane else [coincide((X, Y, Z)), *square[:2]]
+        return [coincide((X, Y, Z))] if in_plane else [coincide((X, Y, Z)), *square[:2]]
     if joint.kind == "prismatic":
         if in_plane:
             across = e2 if abs(e1[2]) > 0.5 else e1
-            return [stays(across), perpendicular(_seen_from_child(joint, across), joint.axis)]
+            return [stays(across), perpendicular(_seen_from_child(joint, across), joint.axis), stays(Z)]
         return [stays(e1), stays(e2), *square]
     if in_plane:
-        return []
+        return [stays(Z)]
     return [stays(joint.axis), *square[:2]]
 
 
@@ -177,6 +180,7 @@ class Rows:
     gamma: ca.SX  # (n_r,): J a = gamma
     idle: ca.SX  # (n_r,): 1 where a row is switched off, which is zero then, and its multiplier too; else 0
     names: tuple[str, ...]
+    lengths: tuple[bool, ...]  # (n_r,): whether a row is a length, m
 
 
 def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) -> Rows:
@@ -191,12 +195,14 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
     velocity: list[ca.SX] = []
     names: list[str] = []
     held: list[ca.SX] = []
+    lengths: list[bool] = []
     for constraint in sorted(constraints, key=is_nonholonomic):
         for row in ca.vertsplit(rows_of(constraint, frames, symbols)):
             moves = ca.jacobian(row, v if is_nonholonomic(constraint) else q).nnz() > 0
             if not moves:
                 continue
             names.append(constraint.name)
+            lengths.append(isinstance(constraint, LENGTHS))
             held.append(ca.SX(symbols.holds(constraint.name)))
             row = row * held[-1]
             (velocity if is_nonholonomic(constraint) else holonomic).append(row)
@@ -207,4 +213,4 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
     J = ca.vertcat(ca.jacobian(Phi, q), ca.jacobian(spin, v)) if names else ca.SX(0, q.numel())
     gamma = -(ca.jtimes(Phidot, q, v) + ca.jacobian(Phidot, t)) if names else ca.SX(0, 1)
     idle = 1 - ca.vertcat(*held) if names else ca.SX(0, 1)
-    return Rows(Phi, Phidot, ca.SX(J), ca.SX(gamma), ca.sparsify(idle), tuple(names))
+    return Rows(Phi, Phidot, ca.SX(J), ca.SX(gamma), ca.sparsify(idle), tuple(names), tuple(lengths))

@@ -11,6 +11,7 @@ from sim_core import spatial
 from sim_core.derivation import absolute, recursive, tree
 from sim_core.derivation.beams import with_beams
 from sim_core.derivation.guards import captured_numbers, guard_values
+from sim_core.derivation.immovable import check_guards, check_inertia_of_coordinates, check_joints, check_rows
 from sim_core.derivation.making import KernelMaker, arguments
 from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.solutions import Solution, solution_of
@@ -49,6 +50,10 @@ def derive(mechanism: Mechanism) -> Derivation:
     validate(mechanism)
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
+    check_inertia_of_coordinates(mechanism, symbols, motion)
+    checked = check_rows(mechanism, motion.frames, symbols)
+    check_joints(mechanism, rates, symbols)
+    check_guards(mechanism, motion.frames, symbols)
     applied = _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
     solution = solution_of(mechanism, motion, motion.f + applied, symbols)
     maker = KernelMaker(solution.symbols, solution.seen)
@@ -73,11 +78,13 @@ def derive(mechanism: Mechanism) -> Derivation:
     facts: dict[str, object] = {
         "coordinate_names": solution.coordinate_names,
         "row_names": solution.rows.names,
+        "row_lengths": solution.rows.lengths,
         "n_holonomic": solution.rows.Phi.numel(),
         "factor_size": solution.factor.parts().numel(),
         "wraps": wraps,
         "output_names": output_names,
         "output_wraps": _output_wraps(mechanism, output_names, wraps),
+        **checked,
     }
     return Derivation(maker.functions, facts, maker.uses, maker.tables(), _twins(mechanism, motion, symbols))
 

@@ -119,7 +119,7 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
         W = beams.weighted_linear_part(mechanism, symbols, weights, n)
         return W, made.relaxed(W)
 
-    none = Rows(ca.SX(0, 1), ca.SX(0, 1), ca.SX(0, n), ca.SX(0, 1), ca.SX(0, 1), ())
+    none = Rows(ca.SX(0, 1), ca.SX(0, 1), ca.SX(0, n), ca.SX(0, 1), ca.SX(0, 1), (), ())
     return Solution(
         made.symbols,
         made.coordinate_names,

@@ -1,0 +1,143 @@
+"""The start of a mechanism: checked before it is simulated, and the consistent one nearest to it.
+
+A start that violates its constraints by more than what numbers are rounded to in files makes a run of another system:
+the stabilizer pulls the bodies together, with whatever energy that takes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim_core.checks.angles import angle_doubts
+from sim_core.checks.masses import singular_mass
+from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
+from sim_core.start import ROUNDING, start_line, too_far, violated_at
+
+if TYPE_CHECKING:
+    from sim_core.system import System
+
+ITERATIONS = 100
+HALVINGS = 30
+RANK = 1e-10  # of the largest singular value of J in the mass metric: rows below are redundant
+APART = 1e-12  # m: nearer, the ends of a spring have no line between them
+
+
+def checked_start(
+    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, stacklevel: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """q and v, made consistent where `assemble_start` asks for it. Raises InvalidMechanism for a start that none is.
+
+    Warns of a start that violates its constraints by less than `start.too_far`, or that is meant to (`open_start`).
+    """
+    mechanism = system.mechanism
+    if assemble_start:
+        q, v = consistent_start(system, q, v, p)
+    rows = system.configurations[0]
+    phi, phidot = system.residual(0.0, q, v, p)
+    if violated := violated_at(mechanism, rows.row_names, phi, phidot):
+        line = start_line(mechanism, violated)
+        J = system.terms(0.0, q, v, None, p)[2]
+        if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v)):
+            raise InvalidMechanism(
+                f"{line}; that far off is refused: Simulation(..., assemble_start=True) starts at the nearest "
+                "state that satisfies them, a mechanism with open_start=True as it is"
+            )
+        warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
+    for line in angle_doubts(mechanism, q.tolist()):
+        warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
+    _check_springs(system, q, p)
+    _check_mass(system, q, v, p)
+    return q, v
+
+
+def consistent_start(
+    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """q (n_q,) and v (n_q,) that satisfy the constraints, near those given: heavy bodies move least.
+
+    Gauss-Newton steps of least kinetic metric, dq' M dq, halved until they close the rows; then the velocities nearest
+    in that metric. p: parameters, by default those of the start. Raises InvalidRequest with the rows that stay open.
+    """
+    q, v = np.array(q, dtype=float), np.array(v, dtype=float)
+    p = system.default_parameters() if p is None else p
+    mechanism, rows = system.mechanism, system.configurations[0]
+    enough = ROUNDING * 1e-3 * max(1.0, mechanism.characteristic_length)
+    phi = system.residual(0.0, q, v, p)[0]
+    for _ in range(ITERATIONS):
+        if not np.abs(phi).max(initial=0.0) > enough:
+            break
+        J = system.terms(0.0, q, v, None, p)[2][: rows.n_holonomic]
+        dq = _least_motion(system, q, v, p, J, -phi)
+        closer = _closer(system, q, v, p, dq, float(phi @ phi))
+        if closer is None:
+            break
+        q, phi = closer
+    for _ in range(2):  # the rows are linear in v; once more for rounding
+        phidot = system.residual(0.0, q, v, p)[1]
+        v = v + _least_motion(system, q, v, p, system.terms(0.0, q, v, None, p)[2], -phidot)
+    phi, phidot = system.residual(0.0, q, v, p)
+    if violated := violated_at(mechanism, rows.row_names, phi, phidot):
+        raise InvalidRequest(
+            f"no start of {mechanism.name!r} that satisfies its constraints was found near the one given: {violated} "
+            "stay open; its parts may be too short to meet, or its rows contradict each other"
+        )
+    return q, v
+
+
+def _least_motion(
+    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
+    """x of least x' M x with J x = wanted, in the sense of least squares where rows contradict each other."""
+    M, _, every, _ = system.terms(0.0, q, v, None, p)
+    # J' J makes M regular where it moves the rows alone (Euler parameters), and does not change the least x
+    scale = np.trace(M) / max(np.sum(every * every), 1e-300)
+    L = np.linalg.cholesky(M + scale * every.T @ every + 1e-14 * np.diag(np.diag(M)))
+    y = np.linalg.lstsq(np.linalg.solve(L, J.T).T, wanted, rcond=RANK)[0]
+    return np.asarray(np.linalg.solve(L.T, y))
+
+
+def _closer(
+    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, dq: np.ndarray, before: float
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The first of the halved steps that closes the rows further, and Phi there; None where none does."""
+    share = 1.0
+    for _ in range(HALVINGS):
+        tried = q + share * dq
+        phi = system.residual(0.0, tried, v, p)[0]
+        if float(phi @ phi) < before:  # false where it is not finite
+            return tried, phi
+        share /= 2
+    return None
+
+
+def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
+    """The ends of a spring with a length of its own must not meet."""
+    mechanism = system.mechanism
+    springs = [s for s in mechanism.springs if any(x != 0.0 for x in (s.rest_length, s.pretension, s.damping))]
+    if not springs:
+        return
+    positions, rotations = system.poses(0.0, q, np.zeros_like(q), p)
+    names = [body.name for body in mechanism.bodies]
+
+    def at(body: str, point: tuple[float, float, float]) -> np.ndarray:
+        if body not in names:
+            return np.array(point)
+        index = names.index(body)
+        return np.asarray(positions[index] + rotations[index] @ np.array(point))
+
+    for spring in springs:
+        gap = at(spring.body_a, spring.point_a) - at(spring.body_b, spring.point_b)
+        if not np.linalg.norm(gap) > APART * max(1.0, mechanism.characteristic_length):
+            raise InvalidMechanism(
+                f"mechanism {mechanism.name!r}: the ends of spring {spring.name!r} meet at the start, where its force "
+                "has no direction; it may start so only without rest_length, damping and pretension"
+            )
+
+
+def _check_mass(system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
+    """The mass matrix is regular, with these values of the parameters."""
+    if line := singular_mass(system.mechanism, system.coordinate_names, system.terms(0.0, q, v, None, p)[0], q):
+        raise InvalidMechanism(line)

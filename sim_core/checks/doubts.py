@@ -1,0 +1,51 @@
+"""What a description may hold but is hardly meant to: a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sim_core.checks.inertias import inertia_doubts
+from sim_core.mechanism import Mechanism
+from sim_core.quantities import Tunable, value_of
+
+
+def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
+    """Inertias that no body has, numbers that act on part of a joint alone, joints that start beyond their limits.
+
+    idle  the constraints whose rows no coordinate moves
+    """
+    owner = f"mechanism {mechanism.name!r}"
+    found = inertia_doubts(mechanism)
+    for joint in mechanism.moving_joints:
+        if joint.kind == "planar":
+            acting = [name for name in ("damping", "load") if _acts(getattr(joint, name))]
+            found += [
+                f"{owner}: joint {joint.name!r} is planar, and its {name} of {value_of(getattr(joint, name)):g} N m"
+                f"{' s' if name == 'damping' else ''} acts on its angle alone, not on its two slides"
+                for name in acting
+            ]
+    found += _beyond_limits(mechanism, owner)
+    found += [f"{owner}: constraint {name!r} restrains nothing: no coordinate moves any of its rows" for name in idle]
+    return found
+
+
+def _acts(number: object) -> bool:
+    return isinstance(number, Tunable) or bool(number)
+
+
+def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
+    if mechanism.coordinates != "joint" or any(joint.kind == "planar" for joint in mechanism.joints):
+        return []
+    if "partitioned" in mechanism.formulation:
+        return []  # its start lacks the coordinate that is eliminated
+    found = []
+    for joint, position in zip(mechanism.moving_joints, mechanism.initial_q, strict=False):
+        lower = float("-inf") if joint.lower is None else joint.lower
+        upper = float("inf") if joint.upper is None else joint.upper
+        slack = 1e-9 * max(1.0, abs(position))
+        if not lower - slack <= position <= upper + slack:
+            found.append(
+                f"{owner}: joint {joint.name!r} starts at {position:g} {joint.unit}, beyond its limits {lower:g} to "
+                f"{upper:g}, which are no stops"
+            )
+    return found

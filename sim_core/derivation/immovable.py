@@ -1,0 +1,169 @@
+"""What no coordinate moves: constraint rows by their value, joints, guards, and coordinates without inertia.
+
+Rows that no coordinate moves take no part in the equations, so that their values are checked when these are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import casadi as ca
+import numpy as np
+
+from sim_core.checks.masses import singular_mass
+from sim_core.derivation.constraints import LENGTHS, all_constraints, is_nonholonomic, rows_of
+from sim_core.derivation.symbols import Frames, Motion, Symbols
+from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.flexible.description import BeamContact
+from sim_core.guards import Crossing, Guard, Pushed
+from sim_core.mechanism import Mechanism
+from sim_core.outputs import ForceOutput
+from sim_core.quantities import Captured, Tunable
+from sim_core.start import ROUNDING
+
+SAMPLES = 3  # places at which a row that no coordinate moves does not change
+STILL = 1e-12  # of a row's derivatives: below, they were merely rounded
+
+
+def check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> dict[str, object]:
+    """Raise InvalidMechanism for rows that no coordinate moves and that are not zero.
+
+    The facts: "idle", the constraints without any row that a coordinate moves, and "captured_rows", (constraint, value
+    less its captured number) of rows that only that number moves.
+    """
+    owner = f"mechanism {mechanism.name!r}"
+    constraints = [c for c in all_constraints(mechanism) if not isinstance(c, BeamContact)]
+    rows = [(c, row) for c in constraints for row in ca.vertsplit(rows_of(c, frames, symbols))]
+    still = _still(mechanism, [row for _, row in rows], [is_nonholonomic(c) for c, _ in rows], symbols)
+    captured: list[tuple[str, float]] = []
+    moved = {c.name for (c, _), rests in zip(rows, still, strict=True) if not rests}
+    for (constraint, row), rests in zip(rows, still, strict=True):
+        if not rests or is_nonholonomic(constraint) or not _held(mechanism, constraint.name):
+            continue
+        number = getattr(constraint, "at", 0.0)
+        if isinstance(number, Tunable):
+            raise InvalidMechanism(
+                f"{owner}: constraint {constraint.name!r} cannot be tuned by {number.name!r}: no coordinate moves "
+                "its row"
+            )
+        value = _value(mechanism, row, symbols)
+        if isinstance(number, Captured):
+            captured.append((constraint.name, value + number.value))
+        elif not abs(value) <= ROUNDING * max(1.0, mechanism.characteristic_length):
+            unit = " m" if isinstance(constraint, LENGTHS) else ""
+            joint = any(joint.name == constraint.name for joint in mechanism.joints)
+            what = "joint" if joint and mechanism.coordinates == "absolute" else "constraint"
+            raise InvalidMechanism(
+                f"{owner}: {what} {constraint.name!r} cannot hold: one of its rows is {value:.6g}{unit} wherever the "
+                "bodies are, as no coordinate moves it; it should be 0"
+            )
+    own = [c.name for c in mechanism.constraints if not isinstance(c, BeamContact)]
+    idle = [name for name in own if name not in moved]
+    _check_forces(mechanism, idle, owner)
+    return {"idle": idle, "captured_rows": captured}
+
+
+def _still(mechanism: Mechanism, rows: list[ca.SX], by_rate: Sequence[bool], symbols: Symbols) -> list[bool]:
+    """Whether each row is without a derivative by the coordinates (by their rates), in symbols or in numbers."""
+    found = []
+    derivatives = [ca.jacobian(row, symbols.v if by else symbols.q) for row, by in zip(rows, by_rate, strict=True)]
+    sizes = [_size(derivative) for derivative in derivatives]
+    if not rows:
+        return []
+    sampled = _sampled(mechanism, ca.vertcat(*sizes), symbols)
+    least = STILL * max(1.0, mechanism.characteristic_length)
+    for derivative, size in zip(derivatives, sampled, strict=True):
+        found.append(derivative.nnz() == 0 or bool(size <= least))
+    return found
+
+
+def _size(derivative: ca.SX) -> ca.SX:
+    return ca.sqrt(ca.sumsqr(derivative.nz[:])) if derivative.nnz() else ca.SX(0)
+
+
+def _sampled(mechanism: Mechanism, expression: ca.SX, symbols: Symbols) -> np.ndarray:
+    """The largest of each entry of an expression at places drawn by a fixed seed."""
+    function = ca.Function("sampled", _inputs(symbols), [ca.densify(expression)])
+    draw, numbers = np.random.default_rng(1), _parameters(mechanism)
+    n = symbols.q.numel()
+    places = [(draw.uniform(-1.0, 1.0, n), draw.uniform(-1.0, 1.0, n)) for _ in range(SAMPLES)]
+    values = [np.array(function(0.0, q, v, np.zeros(symbols.u.numel()), numbers)).ravel() for q, v in places]
+    return np.asarray(np.max(np.nan_to_num(np.array(values), nan=np.inf), axis=0))
+
+
+def _inputs(symbols: Symbols) -> list[ca.SX]:
+    return [symbols.t, symbols.q, symbols.v, symbols.u, symbols.p]
+
+
+def _parameters(mechanism: Mechanism) -> list[float]:
+    return list(mechanism.parameter_values(mechanism.start_configuration))
+
+
+def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
+    """A row that is the same wherever the bodies are."""
+    function = ca.Function("value", _inputs(symbols), [row])
+    q, v = np.zeros(symbols.q.numel()), np.zeros(symbols.v.numel())
+    start = list(mechanism.reference_q or mechanism.initial_q)
+    if len(start) == len(q):
+        q[:] = start
+    return float(function(0.0, q, v, np.zeros(symbols.u.numel()), _parameters(mechanism)))
+
+
+def _held(mechanism: Mechanism, name: str) -> bool:
+    """Whether a constraint holds in some configuration."""
+    lists = [configuration.constraints for configuration in mechanism.configurations]
+    return name.endswith(".norm") or any(held is None or name in held for held in lists)
+
+
+def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None:
+    """A force is that of a row."""
+    asked = [(f"output {one.name!r}", one.constraints) for one in mechanism.outputs if isinstance(one, ForceOutput)]
+    for guard in mechanism.guards:
+        if isinstance(guard, Guard):
+            asked += [(f"guard {guard.name!r}", one.constraints) for one in guard.conditions if isinstance(one, Pushed)]
+    for where, names in asked:
+        for name in names:
+            if name in idle:
+                raise InvalidMechanism(
+                    f"{owner}: {where}: the force of constraint {name!r} is that of a row that no coordinate moves"
+                )
+
+
+def check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
+    """Raise InvalidMechanism for a joint whose rate no coordinate changes, and which is to be driven or braked."""
+    if not mechanism.moving_joints or mechanism.coordinates == "joint":
+        return
+    sizes = [_size(ca.jacobian(rate, symbols.v)) for rate in ca.vertsplit(rates)]
+    for joint, size in zip(mechanism.moving_joints, _sampled(mechanism, ca.vertcat(*sizes), symbols), strict=True):
+        if size <= STILL:
+            raise InvalidMechanism(
+                f"mechanism {mechanism.name!r}: joint {joint.name!r} cannot move: none of the free coordinates of "
+                f"{joint.parent!r} and {joint.child!r} moves it"
+            )
+
+
+def check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> None:
+    """Raise InvalidMechanism for a crossing of a point that no coordinate moves along its axis."""
+    for guard in mechanism.guards:
+        if not isinstance(guard, Crossing):
+            continue
+        if guard.body not in frames:
+            raise UnknownName(f"mechanism {mechanism.name!r}: guard {guard.name!r}", "body", guard.body, frames)
+        along = ca.dot(ca.DM(guard.axis), frames[guard.body].point(guard.point))
+        if _still(mechanism, [along], [False], symbols)[0]:
+            raise InvalidMechanism(
+                f"mechanism {mechanism.name!r}: guard {guard.name!r} can never fire: no coordinate moves its point of "
+                f"{guard.body!r} along {guard.axis}"
+            )
+
+
+def check_inertia_of_coordinates(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> None:
+    """Raise InvalidMechanism where the mass matrix is singular: some coordinate moves nothing that is inert."""
+    start = mechanism.reference_q or mechanism.initial_q
+    if len(start) != symbols.q.numel():
+        return  # in a partitioned formulation, whose start lacks the coordinate that is eliminated
+    inputs = [symbols.q, symbols.p]
+    M = ca.Function("M", inputs, [ca.densify(symbols.lifted.written_out(motion.M))])(start, _parameters(mechanism))
+    names = motion.coordinate_names
+    if line := singular_mass(mechanism, names, np.array(M), start):
+        raise InvalidMechanism(line)
