@@ -56,7 +56,11 @@ class SimServer:
         self.out: Out = _nobody
         system = assemble(build(sim.robot, **sim.parameters))
         self.simulation = Simulation(
-            system, step_s=sim.step_s, stepper=sim.make_stepper(), stabilizer=sim.make_stabilizer()
+            system,
+            step_s=sim.step_s,
+            stepper=sim.make_stepper(),
+            stabilizer=sim.make_stabilizer(),
+            assemble_start=sim.assemble_start,
         )
         self.simulation.warm_up()
         self.description = describe(system.mechanism, sim.step_s, list(self.simulation.outputs()), system.code_hash)

@@ -26,11 +26,11 @@ APART = 1e-12  # m: nearer, the ends of a spring have no line between them
 
 
 def checked_start(
-    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, stacklevel: int
+    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, far: float, stacklevel: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """q and v, made consistent where `assemble_start` asks for it. Raises InvalidMechanism for a start that none is.
 
-    Warns of a start that violates its constraints by less than `start.too_far`, or that is meant to (`open_start`).
+    Warns of a start that violates its constraints by less than the share `far`, or that is meant to (`open_start`).
     """
     mechanism = system.mechanism
     if assemble_start:
@@ -40,7 +40,7 @@ def checked_start(
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         line = start_line(mechanism, violated)
         J = system.terms(0.0, q, v, None, p)[2]
-        if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v)):
+        if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v), far):
             raise InvalidMechanism(
                 f"{line}; that far off is refused: Simulation(..., assemble_start=True) starts at the nearest "
                 "state that satisfies them, a mechanism with open_start=True as it is"

@@ -38,6 +38,7 @@ from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
 from sim_core.readings import Readings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
+from sim_core.start import FAR, FAR_GIVEN
 from sim_core.state import State, Transition
 from sim_core.system import System
 from sim_core.transitions import capture, impact
@@ -98,7 +99,7 @@ class Simulation:
         self._tunings = Tunings()
         self._assemble_start = assemble_start
         mechanism = system.mechanism
-        self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), stacklevel=3)
+        self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), FAR, stacklevel=3)
         self.reset()
 
     def _bind_what_it_tells(self) -> None:
@@ -271,7 +272,7 @@ class Simulation:
                 )
             require_finite(mechanism.name, name, list(values))
         if q is not None or v is not None:
-            start["q"], start["v"] = self._checked(start["q"], start["v"], stacklevel=3)
+            start["q"], start["v"] = self._checked(start["q"], start["v"], FAR_GIVEN, stacklevel=3)
         w.q[:], w.v[:] = start["q"], start["v"]
         w.u[:] = [actuator.start for actuator in mechanism.actuators]
         for array in (w.U, w.lam, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
@@ -284,11 +285,11 @@ class Simulation:
         self._refresh()
         self._w.peaks[:] = self.violation()
 
-    def _checked(self, q: np.ndarray, v: np.ndarray, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
+    def _checked(self, q: np.ndarray, v: np.ndarray, far: float, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
         """A start as it is, or consistent where that is asked for; one that none could be is refused."""
         p = self.system.default_parameters()
         p[: len(self._parameters)] = self._parameters
-        return checked_start(self.system, q, v, p, self._assemble_start, stacklevel)
+        return checked_start(self.system, q, v, p, self._assemble_start, far, stacklevel)
 
     def _refresh(self) -> None:
         """What follows from the state: wrapped angles, guards."""

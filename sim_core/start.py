@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-9  # of the characteristic length, or of its multiple per second: below, numbers were merely rounded
 FAR = 1e-2  # a start that is off by more than this share was hardly rounded
+FAR_GIVEN = 0.25  # a state given to `reset` may be off by more: a warning says so
 NAMED = 4  # constraints that are named, the most violated first
 
 
@@ -35,17 +36,19 @@ def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float]
     return ", ".join(found)
 
 
-def too_far(system: System, phi: Iterable[float], phidot: Iterable[float], rates: Iterable[float]) -> bool:
+def too_far(
+    system: System, phi: Iterable[float], phidot: Iterable[float], rates: Iterable[float], share: float = FAR
+) -> bool:
     """Whether a start violates its constraints by more than numbers of a file are rounded.
 
-    More than 1 % of the characteristic length, or of 1 where the row is no length; in velocity more than 1 % of the
-    magnitudes that cancel in the row, `rates`, and of that length per 10 s.
+    More than a share of the characteristic length, or of 1 where the row is no length; in velocity more than that share
+    of the magnitudes that cancel in the row, `rates`, and of that length per 10 s.
     """
     length = system.mechanism.characteristic_length
     sizes = [length if each else 1.0 for each in system.lengths]
-    if any(not abs(value) <= FAR * size for value, size in zip(phi, sizes, strict=False)):
+    if any(not abs(value) <= share * size for value, size in zip(phi, sizes, strict=False)):
         return True
-    bounds = [FAR * max(rate, 0.1 * size) for rate, size in zip(rates, sizes, strict=True)]
+    bounds = [share * max(rate, 0.1 * size) for rate, size in zip(rates, sizes, strict=True)]
     return any(not abs(value) <= bound for value, bound in zip(phidot, bounds, strict=True))
 
 

@@ -37,6 +37,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     deadline     what becomes of steps in realtime that are late by a period or more: left out, taken at once, the end
     cpu          core of the server's loop, None: any
     realtime_priority  SCHED_FIFO for the server's loop, where that is permitted
+    assemble_start     start at the nearest state that satisfies the constraints
     """
 
     robot: str
@@ -55,6 +56,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     deadline: Literal["skip", "catch_up", "stop"] = "skip"
     cpu: int | None = None
     realtime_priority: bool = False
+    assemble_start: bool = False
 
     @property
     def step_s(self) -> float:

@@ -40,6 +40,7 @@ ABOUT = {
         "deadline": "what becomes of steps in realtime that are a step or more late: left out, made up for, the end",
         "cpu": "core that the server's loop runs on; without it, any",
         "realtime_priority": "SCHED_FIFO for the server's loop; where that is not permitted, it says so and goes on",
+        "assemble_start": "start at the state nearest to the robot's own that satisfies its constraints",
     },
     "[[nodes]]": {
         "name": "of your choice, once in a plan",

@@ -11,7 +11,7 @@ from sim_core import spatial
 from sim_core.derivation import absolute, recursive, tree
 from sim_core.derivation.beams import with_beams
 from sim_core.derivation.guards import captured_numbers, guard_values
-from sim_core.derivation.immovable import check_guards, check_inertia_of_coordinates, check_joints, check_rows
+from sim_core.derivation.immovable import check_movable
 from sim_core.derivation.making import KernelMaker, arguments
 from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.solutions import Solution, solution_of
@@ -49,11 +49,8 @@ def derive(mechanism: Mechanism) -> Derivation:
     """
     validate(mechanism)
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
-    positions, rates, wraps = _joint_measures(mechanism, motion, symbols)
-    check_inertia_of_coordinates(mechanism, symbols, motion)
-    checked = check_rows(mechanism, motion.frames, symbols)
-    check_joints(mechanism, rates, symbols)
-    check_guards(mechanism, motion.frames, symbols)
+    positions, rates, wraps = joint_measures(mechanism, motion, symbols)
+    still = check_movable(mechanism, symbols, motion, rates)
     applied = _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
     solution = solution_of(mechanism, motion, motion.f + applied, symbols)
     maker = KernelMaker(solution.symbols, solution.seen)
@@ -84,7 +81,8 @@ def derive(mechanism: Mechanism) -> Derivation:
         "wraps": wraps,
         "output_names": output_names,
         "output_wraps": _output_wraps(mechanism, output_names, wraps),
-        **checked,
+        "idle": still.idle,
+        "captured_rows": still.captured_rows,
     }
     return Derivation(maker.functions, facts, maker.uses, maker.tables(), _twins(mechanism, motion, symbols))
 
@@ -154,7 +152,7 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
     return kernels
 
 
-def _joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
+def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
     """Position and rate of every declared joint, and the indices of those that an arctangent wraps at pi."""
     positions, rates, wraps = [], [], []
     for index, joint in enumerate(mechanism.moving_joints):

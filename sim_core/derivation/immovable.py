@@ -6,6 +6,7 @@ Rows that no coordinate moves take no part in the equations, so that their value
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -25,12 +26,32 @@ SAMPLES = 3  # places at which a row that no coordinate moves does not change
 STILL = 1e-12  # of a row's derivatives: below, they were merely rounded
 
 
-def check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> dict[str, object]:
-    """Raise InvalidMechanism for rows that no coordinate moves and that are not zero.
+@dataclass(frozen=True)
+class StillRows:
+    """Rows that no coordinate moves, and that are zero.
 
-    The facts: "idle", the constraints without any row that a coordinate moves, and "captured_rows", (constraint, value
-    less its captured number) of rows that only that number moves.
+    idle           constraints without any other row
+    captured_rows  (constraint, what its captured number must be): that number alone moves the row
     """
+
+    idle: list[str]
+    captured_rows: list[tuple[str, float]]
+
+
+def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> StillRows:
+    """Raise InvalidMechanism for rows, joints, guards and coordinates that nothing moves or that move nothing.
+
+    rates  of the declared joints
+    """
+    _check_inertia(mechanism, symbols, motion)
+    still = _check_rows(mechanism, motion.frames, symbols)
+    _check_joints(mechanism, rates, symbols)
+    _check_guards(mechanism, motion.frames, symbols)
+    return still
+
+
+def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> StillRows:
+    """Raise InvalidMechanism for rows that no coordinate moves and that are not zero."""
     owner = f"mechanism {mechanism.name!r}"
     constraints = [c for c in all_constraints(mechanism) if not isinstance(c, BeamContact)]
     rows = [(c, row) for c in constraints for row in ca.vertsplit(rows_of(c, frames, symbols))]
@@ -60,7 +81,7 @@ def check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> dict[s
     own = [c.name for c in mechanism.constraints if not isinstance(c, BeamContact)]
     idle = [name for name in own if name not in moved]
     _check_forces(mechanism, idle, owner)
-    return {"idle": idle, "captured_rows": captured}
+    return StillRows(idle, captured)
 
 
 def _still(mechanism: Mechanism, rows: list[ca.SX], by_rate: Sequence[bool], symbols: Symbols) -> list[bool]:
@@ -129,7 +150,7 @@ def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None
                 )
 
 
-def check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
+def _check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
     """Raise InvalidMechanism for a joint whose rate no coordinate changes, and which is to be driven or braked."""
     if not mechanism.moving_joints or mechanism.coordinates == "joint":
         return
@@ -142,7 +163,7 @@ def check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
             )
 
 
-def check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> None:
+def _check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> None:
     """Raise InvalidMechanism for a crossing of a point that no coordinate moves along its axis."""
     for guard in mechanism.guards:
         if not isinstance(guard, Crossing):
@@ -157,7 +178,7 @@ def check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> None
             )
 
 
-def check_inertia_of_coordinates(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> None:
+def _check_inertia(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> None:
     """Raise InvalidMechanism where the mass matrix is singular: some coordinate moves nothing that is inert."""
     start = mechanism.reference_q or mechanism.initial_q
     if len(start) != symbols.q.numel():

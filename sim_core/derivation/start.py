@@ -1,14 +1,24 @@
-"""The constraint rows at a mechanism's start, from the symbolic equations alone: nothing is compiled."""
+"""A mechanism's rows and the values of its start, from the symbolic equations alone: nothing is compiled."""
 
 from __future__ import annotations
 
 import casadi as ca
 
+from sim_core.changes import check_captured_rows
 from sim_core.derivation.beams import with_beams
 from sim_core.derivation.constraints import all_constraints, rows_for
-from sim_core.derivation.equations import FAMILIES
+from sim_core.derivation.equations import FAMILIES, joint_measures
+from sim_core.derivation.immovable import check_movable
 from sim_core.mechanism import Mechanism
 from sim_core.start import violated_at
+
+
+def checked_rows(mechanism: Mechanism) -> list[str]:
+    """The constraints that restrain nothing. Raises InvalidMechanism for what `assemble` refuses of the equations."""
+    symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
+    facts = check_movable(mechanism, symbols, motion, joint_measures(mechanism, motion, symbols)[1])
+    check_captured_rows(mechanism, facts.captured_rows)
+    return facts.idle
 
 
 def violated_at_start(mechanism: Mechanism) -> str:

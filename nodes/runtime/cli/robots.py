@@ -64,23 +64,66 @@ def show_robot(
     param: Param = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bodies, joints, actuators and parameters of a robot."""
+    """Bodies, joints, actuators and parameters of a robot; where its start violates constraints, one that does not."""
     from robots.registry import builder, parameters
-    from sim_core.derivation.start import violated_at_start
-    from sim_core.start import start_line
+    from sim_core.checks.doubts import doubts
+    from sim_core.derivation.start import checked_rows, violated_at_start
 
     mechanism, choices = _built(name, param)
     with working(f"deriving the constraints of {name!r}"):
+        lines = doubts(mechanism, checked_rows(mechanism))
         violated = violated_at_start(mechanism)
+    start = _examined(mechanism) if violated else _Start()
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
     takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
-    description = {**_plain(mechanism), "choices": choices, "takes": takes, "about": about, "start_violates": violated}
+    description = {**_plain(mechanism), "choices": choices, "takes": takes, "about": about}
+    description |= {"start_violates": violated, "consistent_start": start.consistent, "doubts": lines}
     if as_json:
         say_json(description)
     else:
         _print(description)
-    if violated:
-        warn(f"warning: {start_line(mechanism, violated)}")
+    for line in [*lines, *start.warnings]:
+        warn(f"warning: {line}")
+    if start.refused:
+        raise InputError(start.refused)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """What a simulation makes of a start: warnings, why it refuses it, and q and v that satisfy the constraints."""
+
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    refused: str = ""
+    consistent: dict[str, list[float]] | None = None
+
+
+def _examined(mechanism: Any) -> _Start:
+    """What becomes of a start that violates constraints."""
+    import warnings
+
+    import numpy as np
+
+    from sim_core.assembly import checked_start, consistent_start
+    from sim_core.errors import InvalidRequest
+    from sim_core.start import FAR
+    from sim_core.system import assemble
+
+    q, v = np.array(mechanism.initial_q), np.array(mechanism.initial_v)
+    refused, consistent = "", None
+    with working(f"assembling {mechanism.name!r}"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        system = assemble(mechanism)
+        caught.clear()  # the description's doubts, which are known
+        try:
+            checked_start(system, q, v, system.default_parameters(), False, FAR, stacklevel=1)
+        except InvalidRequest as error:
+            refused = str(error)
+        try:
+            near = consistent_start(system, q, v)
+            consistent = {"q": near[0].tolist(), "v": near[1].tolist()}
+        except InvalidRequest as error:
+            refused = refused and str(error)
+    return _Start([str(each.message) for each in caught], refused, consistent)
 
 
 @app.command("export", epilog="Example: armswing robot export rotary_pendulum --param coordinates=joint --format urdf")
@@ -259,6 +302,9 @@ def _print(robot: dict[str, Any]) -> None:
             ],
         )
     _print_beams(robot)
+    if robot["consistent_start"]:
+        say("\na start near its own that satisfies the constraints, in m, rad, m/s and rad/s")
+        say_table(("  ", "numbers"), [(f"  {key}", _numbers(each)) for key, each in robot["consistent_start"].items()])
     if robot["outputs"]:
         say("\noutputs")
         say_table(("  name", "unit"), [(f"  {name}", unit) for name, unit in robot["outputs"].items()])
@@ -314,6 +360,10 @@ def _print_beams(robot: dict[str, Any]) -> None:
 def _number(value: Any) -> float:
     """A number of the description; a tunable's value."""
     return float(getattr(value, "value", value))
+
+
+def _numbers(values: list[float]) -> str:
+    return ", ".join(f"{round(value, 12) + 0.0:.10g}" for value in values)
 
 
 def _axis(axis: list[float]) -> str:
