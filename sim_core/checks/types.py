@@ -53,6 +53,8 @@ def _check(value: Any, hint: Any, name: str, where: str) -> None:
     elif kinds[0] in WORDS:
         if type(value) is not kinds[0] and not (kinds[0] is str and isinstance(value, str)):
             raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be {WORDS[kinds[0]]}")
+        if kinds[0] is int and abs(value) > LARGEST:
+            raise InvalidMechanism(f"{where}: {name} holds {_shown(value)}; numbers must be within +-{LARGEST:g}")
         if name == "name" and not (value and value.isprintable()):
             raise InvalidMechanism(f"{where}: name is {_shown(value)}; it must be printable text")
     else:
@@ -71,6 +73,8 @@ def _check_number(value: Any, kinds: Sequence[Any], name: str, where: str) -> No
     if isinstance(value, bool) or not isinstance(value, int | float):
         fixed = " that stays as it is" if isinstance(value, Tunable | Captured) else ""
         raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a number{fixed}")
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise InvalidMechanism(f"{where}: {name} holds {_shown(value)}; numbers must be within +-{LARGEST:g}")
     if math.isnan(value) or (abs(value) == math.inf and name not in UNBOUNDED):
         raise InvalidMechanism(f"{where}: {name} holds {value}; numbers must be finite")
     if abs(value) > LARGEST and name not in LIMITS:
