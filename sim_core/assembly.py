@@ -7,6 +7,7 @@ the stabilizer pulls the bodies together, with whatever energy that takes.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 from sim_core.checks.angles import angle_doubts
 from sim_core.checks.masses import singular_mass
 from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
+from sim_core.flexible.description import BeamContact
+from sim_core.quantities import Vector3
 from sim_core.start import ROUNDING, start_line, too_far, violated_at
 
 if TYPE_CHECKING:
@@ -33,6 +36,8 @@ def checked_start(
     Warns of a start that violates its constraints by less than the share `far`, or that is meant to (`open_start`).
     """
     mechanism = system.mechanism
+    _check_contacts(system, q, p)
+    _check_mass(system, q, v, p)
     if assemble_start:
         q, v = consistent_start(system, q, v, p)
     rows = system.configurations[0]
@@ -49,7 +54,6 @@ def checked_start(
     for line in angle_doubts(mechanism, q.tolist()):
         warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
     _check_springs(system, q, p)
-    _check_mass(system, q, v, p)
     return q, v
 
 
@@ -94,7 +98,13 @@ def _least_motion(
     M, _, every, _ = system.terms(0.0, q, v, None, p)
     # J' J makes M regular where it moves the rows alone (Euler parameters), and does not change the least x
     scale = np.trace(M) / max(np.sum(every * every), 1e-300)
-    L = np.linalg.cholesky(M + scale * every.T @ every + 1e-14 * np.diag(np.diag(M)))
+    try:
+        L = np.linalg.cholesky(M + scale * every.T @ every + 1e-14 * np.diag(np.diag(M)))
+    except np.linalg.LinAlgError:
+        raise InvalidRequest(
+            f"no start of {system.mechanism.name!r} that satisfies its constraints was found: its mass matrix is "
+            f"singular at q = {q.tolist()}"
+        ) from None
     y = np.linalg.lstsq(np.linalg.solve(L, J.T).T, wanted, rcond=RANK)[0]
     return np.asarray(np.linalg.solve(L.T, y))
 
@@ -119,15 +129,7 @@ def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
     springs = [s for s in mechanism.springs if any(x != 0.0 for x in (s.rest_length, s.pretension, s.damping))]
     if not springs:
         return
-    positions, rotations = system.poses(0.0, q, np.zeros_like(q), p)
-    names = [body.name for body in mechanism.bodies]
-
-    def at(body: str, point: tuple[float, float, float]) -> np.ndarray:
-        if body not in names:
-            return np.array(point)
-        index = names.index(body)
-        return np.asarray(positions[index] + rotations[index] @ np.array(point))
-
+    at = _points(system, q, p)
     for spring in springs:
         gap = at(spring.body_a, spring.point_a) - at(spring.body_b, spring.point_b)
         if not np.linalg.norm(gap) > APART * max(1.0, mechanism.characteristic_length):
@@ -135,6 +137,38 @@ def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
                 f"mechanism {mechanism.name!r}: the ends of spring {spring.name!r} meet at the start, where its force "
                 "has no direction; it may start so only without rest_length, damping and pretension"
             )
+
+
+def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
+    """The points that slide on beams at the start are on them."""
+    mechanism = system.mechanism
+    held = mechanism.configurations[mechanism.start_configuration].constraints
+    contacts = [c for c in mechanism.constraints if isinstance(c, BeamContact) and (held is None or c.name in held)]
+    beams = {beam.name: beam for beam in mechanism.beams}
+    at = _points(system, q, p) if contacts else None
+    for contact in contacts:
+        assert at is not None
+        beam = beams[contact.beam]
+        along = float(np.dot(beam.axis, at(contact.body, contact.point) - np.array(beam.origin)))
+        if not -ROUNDING <= along / beam.length <= 1.0 + ROUNDING:
+            raise InvalidMechanism(
+                f"mechanism {mechanism.name!r}: contact {contact.name!r} starts at {along:.6g} m along beam "
+                f"{beam.name!r}, which is {beam.length:g} m long"
+            )
+
+
+def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vector3], np.ndarray]:
+    """Where points of bodies are in the world at q."""
+    positions, rotations = system.poses(0.0, q, np.zeros_like(q), p)
+    names = [body.name for body in system.mechanism.bodies]
+
+    def at(body: str, point: Vector3) -> np.ndarray:
+        if body not in names:
+            return np.array(point)
+        index = names.index(body)
+        return np.asarray(positions[index] + rotations[index] @ np.array(point))
+
+    return at
 
 
 def _check_mass(system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:

@@ -24,6 +24,7 @@ from sim_core.mechanism import (
     Body,
     Distance,
     Joint,
+    JointOutput,
     Mechanism,
     PointOutput,
     Shape,
@@ -39,6 +40,8 @@ SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # numbers of a 
 
 def validate(mechanism: Mechanism) -> None:
     """Raise InvalidMechanism, in one line, for what no derivation could make sense of."""
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidMechanism(f"a Mechanism is needed, not a {type(mechanism).__name__}")
     owner = f"mechanism {mechanism.name!r}"
     check_fields(mechanism, owner)
     _check_whole(mechanism, owner)
@@ -84,8 +87,6 @@ def _check_whole(mechanism: Mechanism, owner: str) -> None:
         for name in body.free or ():
             if name not in (known := COORDINATES[body.orientation]):
                 raise UnknownName(f"{owner}: body {body.name!r}", "coordinate", name, known)
-        if body.free is not None and len({*body.free}) < len(body.free):
-            raise InvalidMechanism(f"{owner}: body {body.name!r}: free is {body.free}; each coordinate at most once")
         if body.free is not None and [*body.free] != [c for c in COORDINATES[body.orientation] if c in body.free]:
             raise InvalidMechanism(
                 f"{owner}: body {body.name!r}: free is {body.free}; its coordinates are in the order "
@@ -125,7 +126,7 @@ def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
     for name in spoken:
         if name not in (*bodies, GROUND):
             raise UnknownName(where, "body", name, bodies)
-    if getattr(item, "joint", ""):
+    if getattr(item, "joint", "") or isinstance(item, JointOutput):
         moving = [joint.name for joint in mechanism.moving_joints]
         if item.joint not in moving:
             raise UnknownName(where, "moving joint", item.joint, moving)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from sim_core.errors import InvalidMechanism
-from sim_core.flexible.description import Beam
+from sim_core.flexible.description import Beam, BeamContact
 from sim_core.mechanism import GROUND, Mechanism
 from sim_core.outputs import names_of
 
+IN_KERNELS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 NAMED = {
     "bodies": "body",
     "joints": "joint",
@@ -30,6 +32,13 @@ def check_unique(mechanism: Mechanism, owner: str) -> None:
             raise InvalidMechanism(f"{owner}: two {kind} entries are named {double!r}; names must be unique")
         if GROUND in names:
             raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}")
+    contacts = [f"_{one.name}" for one in mechanism.constraints if isinstance(one, BeamContact)]
+    for name in (*[one.name for one in mechanism.configurations], *contacts):
+        if not IN_KERNELS.fullmatch(name):
+            raise InvalidMechanism(
+                f"{owner}: {name.removeprefix('_')!r} names kernels, as every configuration and beam contact does; it "
+                "must be ASCII letters, digits, - and _, not a digit first"
+            )
     outputs = [name for output in mechanism.outputs for name in names_of(output)]
     _refuse_double(outputs, f"{owner}: two outputs are named", "rename one of their outputs")
     coordinates = coordinate_names(mechanism)

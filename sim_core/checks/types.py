@@ -106,6 +106,8 @@ def _check_tuple(value: Any, hint: Any, name: str, where: str) -> None:
         takes = COUNTED.get(name, len(kinds))
         what = "numbers" if all(kind is float or float in get_args(kind) for kind in kinds) else "entries"
         raise InvalidMechanism(f"{where}: {name} has {len(value)} {what}; it takes {takes}")
+    if kinds[0] is str and all(isinstance(entry, str) for entry in value) and len({*value}) < len(value):
+        raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; each name at most once")
     for index, entry in enumerate(value):
         kind = kinds[0] if repeated else kinds[index]
         plain = kind is float or float in get_args(kind) or kind == Vector3

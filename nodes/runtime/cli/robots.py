@@ -73,7 +73,7 @@ def show_robot(
     with working(f"deriving the constraints of {name!r}"):
         lines = doubts(mechanism, checked_rows(mechanism))
         violated = violated_at_start(mechanism)
-    start = _examined(mechanism) if violated else _Start()
+    start = _examined(mechanism) if violated or mechanism.beams else _Start()
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
     takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
     description = {**_plain(mechanism), "choices": choices, "takes": takes, "about": about}
@@ -122,7 +122,7 @@ def _examined(mechanism: Any) -> _Start:
             near = consistent_start(system, q, v)
             consistent = {"q": near[0].tolist(), "v": near[1].tolist()}
         except InvalidRequest as error:
-            refused = refused and str(error)
+            refused = refused and f"{refused}; {error}"
     return _Start([str(each.message) for each in caught], refused, consistent)
 
 
