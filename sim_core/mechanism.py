@@ -87,7 +87,8 @@ class Joint(Frozen):
     Its point is `parent_point` in the parent's frame and `child_point` in the child's; `axis` is a unit vector in the
     parent's frame; at joint position 0 the child's axes are `rotation` = R_PC. Revolute: R_PC = turn(axis, q) rotation.
     "planar" moves along e1, e2 perpendicular to the axis and turns about it; "fixed" does not move.
-    `damping` brakes it, N m s or N s/m; `load` is a constant effort along it, N m or N.
+    `damping` brakes it, N m s or N s/m; `load` is a constant effort along it, N m or N. Of a planar joint, position,
+    damping and load are those of its angle alone.
     """
 
     name: str
