@@ -10,7 +10,7 @@ import msgspec
 
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import JointCommand, Message
-from nodes.wire.recording import RecordingFile
+from nodes.wire.recording import RecordingError, RecordingFile
 from nodes.wire.recording_runs import RunCutter
 from nodes.wire.topics import ROBOT_TOPICS
 
@@ -59,11 +59,21 @@ class Player(Node):
     def on_start(self, context: Context) -> Outgoing:
         """Open the recording; playing begins with the first tick."""
         self._params = context.params
+        self._announce(context)
         self._script = _script(self._params)
         self._next = next(self._script, None)
         if self._next is None:
             raise ValueError(f"{self._params.file!r} holds no message of a robot; there is nothing to play")
         return None
+
+    def _announce(self, context: Context) -> None:
+        """Warn of what the recording lacks, before anybody listens to it."""
+        try:
+            warning = RecordingFile(self._params.file).scan().warning
+        except RecordingError as error:
+            raise ValueError(str(error)) from None
+        if warning:
+            context.warn(f"what is played lacks something: {warning}")
 
     def on_tick(self, now: float) -> Iterator[tuple[str, Message]]:
         """Say everything that is due by now."""
@@ -77,7 +87,10 @@ class Player(Node):
             self._next = next(self._script, None)
 
     def on_parameters(self, params: PlayerParams) -> Outgoing:
-        """The speed may change while playing; another file takes a new player."""
+        """The speed may change while playing. ValueError for what takes a new player."""
+        for name in ("file", "loop"):
+            if getattr(params, name) != getattr(self._params, name):
+                raise ValueError(f"{name} of a player is read at its start; it cannot be set while it runs")
         self._params = params
         return None
 
@@ -97,7 +110,7 @@ def _script(params: PlayerParams) -> Iterator[Line]:
         cutter = RunCutter()
         begun = 0
         for recorded in RecordingFile(params.file):
-            place = cutter.place(recorded.topic, recorded.time_ns, recorded.seq, recorded.payload)
+            place = cutter.place(recorded.topic, recorded.time_ns, recorded.payload)
             robot, _, name = recorded.topic.rpartition("/")
             message = recorded.message() if robot and name in ROBOT_TOPICS else None
             if message is None:

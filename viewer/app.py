@@ -145,12 +145,20 @@ def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: 
     chosen = choose_fields(fields, signals)
     if signals.states:
         check_curves(chosen, signals)
-    cut = ", cut off before its end" if recording.truncated else ""
+    cut = _missing(recording)
     topics = ", ".join(recording.topics) or "none"
     waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"
     shown = f"{signals.states} states in {_length(signals)}{_which(recording)}{cut}{diverged_text(signals)}"
     subtitle = f"{Path(file).name}: {shown}"
     return Window(signals, subtitle, waiting, None, fields, plane)
+
+
+def _missing(recording: Recording) -> str:
+    """What the recording lacks, in few words; the warning has all of it."""
+    holes = [hole for hole in recording.holes if hole.cause != "cut off"]
+    spans = f", messages missing in {', '.join(hole.span for hole in holes[:2])}" if holes else ""
+    more = f" and {len(holes) - 2} more" if len(holes) > 2 else ""
+    return f"{spans}{more}{', cut off before its end' if recording.cut_off else ''}"
 
 
 def _which(recording: Recording) -> str:

@@ -21,6 +21,7 @@ from viewer.titles import Curve, Title, compose, table
 WIDE_COLUMNS = 4
 MOST_CHANGES = 60  # upright lines in a plot
 CHANGE_OPACITY = 0.45
+HOLE_OPACITY = 0.12
 POINTS = 2400  # drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
 OFF_PAPER = 10.0  # times the height of the axis: where a curve that leaves it is cut
@@ -39,6 +40,7 @@ class FieldPlot:
         self.unnamed: list[Curve] = []  # those that its title has no room for
         self._curves: dict[tuple[str, str], Any] = {}
         self._changes: list[Any] = []
+        self._bands: list[Any] = []
         self._still = False
         self._sane_until = math.inf
         self._x_range = self._y_range = (0.0, 0.0)
@@ -76,6 +78,7 @@ class FieldPlot:
         if signals.diverged_at is not None:
             self.divergence.setPos(signals.diverged_at)
         self._show_changes(signals.changes, start, end)
+        self._show_holes(signals.holes)
         bounds: list[tuple[float, float]] = []
         shown = set()
         known = self._places(signals)
@@ -113,6 +116,16 @@ class FieldPlot:
             if change is not None:
                 line.setPos(change[0])
                 line.setPen(pg.mkPen(theme.faded(colors[change[1]], CHANGE_OPACITY), width=1))
+
+    def _show_holes(self, holes: Sequence[tuple[float, float]]) -> None:
+        """Shaded bands where a recording lacks messages."""
+        for span in holes[len(self._bands) : MOST_CHANGES]:
+            band = pg.LinearRegionItem(
+                span, movable=False, brush=theme.faded(theme.ALARM, HOLE_OPACITY), pen=pg.mkPen(None)
+            )
+            band.setZValue(-10.0)
+            self.plot.addItem(band, ignoreBounds=True)
+            self._bands.append(band)
 
     def show_title(self, signals: Signals) -> None:
         """Title, unit and legend above the plot, for the width it has now."""

@@ -112,6 +112,13 @@ class Track:
         return np.concatenate(found) if found else np.zeros((0, 3))
 
 
+def interrupted(times: Floats, values: Floats, holes: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+    """The same with a row of NaN in the middle of each hole, so that no line is drawn across it; s."""
+    middles = [(start + end) / 2.0 for start, end in holes]
+    places = np.searchsorted(times, middles)
+    return np.insert(times, places, middles), np.insert(values, places, np.nan, axis=0)
+
+
 def row_at(times: Floats, time: float) -> int | None:
     """The index of the last row at or before `time`, the first row for a time before it; None when empty."""
     if len(times) == 0:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nodes.wire.messages import BodyPoses, Description, Event, HoldDescription, Lines, Message, Reference, RobotState
 from nodes.wire.recording import Recording
-from viewer.series import Floats, Ring, Series, Track, Whole, row_at
+from viewer.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
 
 VECTORS = ("position", "velocity", "effort")
 DIVERGED = "diverged"  # the kind of event that says so
@@ -30,6 +30,7 @@ class Signals:
     changes      (time in s, kind) of each change of configuration, as grip and release
     description  None until it was heard
     violated     whether any state so far had a constraint violation other than exactly zero
+    holes        (start, end) in s of what is missing from a recording
     diverged_at  when the simulation left the finite numbers, None while it did not; seconds
     sane_until   the last state that says anything of the motion: those after it only grew. Infinite without divergence
     """
@@ -41,6 +42,7 @@ class Signals:
         self.poses: Series | None = None
         self.lines, self.overlay = Track(), Track()
         self.changes: list[tuple[float, str]] = []
+        self.holes: list[tuple[float, float]] = []
         self.time = 0.0
         self.states = 0
         self.violated = False
@@ -150,18 +152,21 @@ def from_recording(recording: Recording) -> Signals:
     times = columns["timestamp"].astype(np.float64)
     signals.time = float(times[-1])
     signals.states = len(times)
+    signals.holes = _holes(recording, state, times)
     names = [str(name) for name in columns["name"][0]] if columns["name"].ndim == 2 else []
     for field in VECTORS:
         if columns[field].ndim == 2:
             values = columns[field]
-            signals.series[field] = Whole(names[: values.shape[1]], times, values)
+            signals.series[field] = Whole(names[: values.shape[1]], *interrupted(times, values, signals.holes))
     for field in SCALARS:
-        signals.series[field] = Whole((field,), times, columns[field].astype(np.float64).reshape(-1, 1))
+        values = columns[field].astype(np.float64).reshape(-1, 1)
+        signals.series[field] = Whole((field,), *interrupted(times, values, signals.holes))
     signals.violated = bool(np.any(columns["phi"] != 0.0) or np.any(columns["phidot"] != 0.0))
     outputs = [name for name in columns if name.startswith("outputs.")]
     if outputs:
         labels = [name.removeprefix("outputs.") for name in outputs]
-        signals.series["outputs"] = Whole(labels, times, np.stack([columns[name] for name in outputs], axis=1))
+        values = np.stack([columns[name] for name in outputs], axis=1)
+        signals.series["outputs"] = Whole(labels, *interrupted(times, values, signals.holes))
     events = recording.get(f"{signals.robot}/event")
     if events is not None and (found := np.flatnonzero(events["kind"] == DIVERGED)).size:
         signals.diverge(float(events["timestamp"][found[-1]]))
@@ -174,11 +179,24 @@ def from_recording(recording: Recording) -> Signals:
     return signals
 
 
+def _holes(recording: Recording, topic: str, times: Floats) -> list[tuple[float, float]]:
+    """(start, end) of the recording's holes in this topic, those between the states of the run that is here."""
+    found = []
+    for hole in recording.holes:
+        if hole.start_s is None or hole.end_s is None or not hole.covers(topic):
+            continue
+        first, last = np.searchsorted(times, hole.start_s, side="right"), np.searchsorted(times, hole.end_s)
+        if 0 < first == last < len(times):  # nothing is inside of it, as it would be in another run
+            found.append((float(times[first - 1]), float(times[last])))
+    return found
+
+
 def _add_reference(signals: Signals, recording: Recording) -> None:
     columns = recording.get(f"{signals.robot}/reference")
     if columns is not None and columns["position"].ndim == 2 and columns["name"].ndim == 2:
         names = [str(name) for name in columns["name"][0]]
-        signals.series["reference"] = Whole(names, columns["timestamp"], columns["position"])
+        held = _holes(recording, f"{signals.robot}/reference", columns["timestamp"])
+        signals.series["reference"] = Whole(names, *interrupted(columns["timestamp"], columns["position"], held))
 
 
 def _add_poses(signals: Signals, recording: Recording) -> None:

@@ -17,7 +17,7 @@ from nodes.hil.recorded_clock import ClockNote, simulation_time
 from nodes.hil.recorded_commands import prediction
 from nodes.hil.run_notes import run_notes
 from nodes.hil.streams import Floats, Stream, StreamError, stream_of
-from nodes.wire.recording import Recording, read_recording
+from nodes.wire.recording import Recording, read_recording, require_no_hole
 
 COMPARER = "hil_compare.py:HilCompare"
 STEP_KNOWN_S = 0.1  # a step of another clock is known to that at least
@@ -74,8 +74,10 @@ def read_case(
     Where the robot of one recording says which commands it took when, in `<robot>/taken`, its model predicts anew with
     these commands at these instants, unless `predicted_topic` asks for states as they were recorded.
     """
-    first = read_recording(recording)
-    other = first if second is None else read_recording(second)
+    first = read_recording(recording, warn=False)
+    other = first if second is None else read_recording(second, warn=False)
+    for each in (first, other):
+        require_no_hole(each, "reported on: the robot would be blamed for what is missing")
     measured = measured_topic or _topic(first, ("measured",) if second is None else ("measured", "state"))
     predicted = predicted_topic or _topic(other, ("state",))
     if other is first and measured == predicted:

@@ -36,13 +36,21 @@ SERVER = ("description", "state", "body_poses", "lines", "event")
 
 
 def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
-    """Every message of the recording that is one of ours, in the file's order, and the metadata."""
+    """Every message of the recording that is one of ours, in the file's order, and the metadata.
+
+    RecordingError for one with a hole, for which the node would be blamed. Of one that was cut off the last instant is
+    left out: who spoke at it after the cut is not known.
+    """
     file = RecordingFile(path)
     lines = []
     for recorded in file:
         message = recorded.message()
         if message is not None:
             lines.append(Line(recorded.topic, message, recorded.time_ns / 1e9))
+    file.require_no_hole("replayed")
+    if file.cut_off:
+        last = max((line.time for line in lines[-LAST:] if "/" in line.topic), default=0.0)
+        lines = lines[:-LAST] + [line for line in lines[-LAST:] if line.time < last]
     return lines, file.metadata
 
 

@@ -1,44 +1,46 @@
 """Reading recordings: as arrays by topic and field, as a stream of messages, or as a summary.
 
-A recording that was cut off (its writer was killed, its disk was full) is read up to the cut, and says so.
+A recording that was cut off (its writer was killed, its disk was full) is read up to the cut; of one that is damaged
+everything intact is read. What is missing is in `holes`.
 """
 
 from __future__ import annotations
 
 import os
-import struct
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import numpy as np
-from mcap.exceptions import EndOfFile, InvalidMagic, McapError, RecordLengthLimitExceeded
-from mcap.records import Channel, Chunk, McapRecord, Metadata, Schema
-from mcap.records import Message as McapMessage
-from mcap.stream_reader import CRCValidationError, StreamReader, breakup_chunk
+from mcap.exceptions import McapError
 from mcap.writer import MCAP0_MAGIC
 
 from nodes.wire.messages import Description, Event, Message
 from nodes.wire.recording_columns import Columns, columns
-from nodes.wire.recording_runs import Run, RunCutter, picked
+from nodes.wire.recording_holes import Hole, damage_text, inner
+from nodes.wire.recording_runs import Run, RunCutter, picked, seq_of
+from nodes.wire.recording_scan import Scanner
 from nodes.wire.recording_schema import decode_json, schema_name
-from nodes.wire.recording_writer import METADATA_NAME, RecordingWriter, is_complete, sidecar_path
+from nodes.wire.recording_sidecar import read_sidecar, sidecar_is_damaged
+from nodes.wire.recording_warning import RecordingWarning
+from nodes.wire.recording_writer import RecordingWriter, is_complete
 from nodes.wire.topics import lookup
 
 __all__ = [
+    "Hole",
     "Recorded",
     "Recording",
     "RecordingError",
     "RecordingFile",
+    "RecordingWarning",
     "RecordingWriter",
     "describe",
     "read_recording",
+    "require_no_hole",
 ]
-
-MAX_RECORD_BYTES = 256 << 20
-_CUT = (EndOfFile, struct.error, UnicodeDecodeError)
 
 
 class RecordingError(ValueError):
@@ -51,14 +53,17 @@ class Recorded:
 
     schema   the name of its type, "armswing.RobotState"
     time_ns  log time: simulation time, nanoseconds
-    seq      of its publisher and topic
     """
 
     topic: str
     schema: str
     time_ns: int
     payload: bytes
-    seq: int = 0
+
+    @property
+    def seq(self) -> int:
+        """The message's `seq`, of its publisher and topic; 0 where it has none."""
+        return seq_of(self.payload)
 
     def message(self) -> Message | None:
         """The typed message, None when its type is none of ours."""
@@ -69,15 +74,23 @@ class Recorded:
 
 
 class RecordingFile:
-    """A recording as a stream: iterate for its messages in file order; metadata and flags fill in on the way.
+    """A recording as a stream: iterate for its messages in file order. The rest is known when that is over.
 
-    truncated  True once reading met the end without the closing index, or a damaged chunk
+    metadata          what the writer put in; {} where it is damaged
+    metadata_damaged  it is not what was written
+    holes             messages that are missing, in the order of the file
+    damage            what else is damaged, a few words each; no message is missing by it
+    cut_off           the file ends before its writer closed it
+    truncated         something is missing: it was cut off, or it is damaged and has a hole
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.metadata: dict[str, str] = {}
-        self.truncated = False
+        self.metadata_damaged = False
+        self.holes: list[Hole] = []
+        self.damage: list[str] = []
+        self.truncated = self.cut_off = False
         try:
             self._check_beginning()
             self.truncated = not is_complete(self.path)
@@ -87,53 +100,39 @@ class RecordingFile:
     def _check_beginning(self) -> None:
         """Refuse what was never a recording, and what was cut off before anything was in it."""
         with open(self.path, "rb") as file:
-            beginning = file.read(len(MCAP0_MAGIC) + 1)
-        if not beginning.startswith(MCAP0_MAGIC[: len(beginning)]):
-            raise RecordingError(f"{self.path} is no MCAP file; expected a recording (.mcap)")
-        if len(beginning) <= len(MCAP0_MAGIC):
+            size = os.fstat(file.fileno()).st_size
+            if not Scanner(file, size).is_recording:
+                raise RecordingError(f"{self.path} is no MCAP file; expected a recording (.mcap)")
+        if size <= len(MCAP0_MAGIC):
             raise RecordingError(f"{self.path} has nothing in it; expected a recording (.mcap)")
 
     def __iter__(self) -> Iterator[Recorded]:
-        schemas: dict[int, str] = {0: ""}
-        channels: dict[int, Channel] = {}
-        for record in self._records():
-            if isinstance(record, McapMessage):
-                channel = channels[record.channel_id]
-                yield Recorded(channel.topic, schemas[channel.schema_id], record.log_time, record.data, record.sequence)
-            elif isinstance(record, Channel):
-                channels[record.id] = record
-            elif isinstance(record, Schema):
-                schemas[record.id] = record.name
-            elif isinstance(record, Metadata) and record.name == METADATA_NAME:
-                self.metadata.update(record.metadata)
-
-    def _records(self) -> Iterator[McapRecord]:
-        """Every readable record, chunks opened; stops at a cut, leaves out chunks with a wrong checksum."""
         with open(self.path, "rb") as file:
+            scanner = Scanner(file, os.fstat(file.fileno()).st_size)
             try:
-                for record in self._reader(file).records:
-                    if isinstance(record, Chunk):
-                        yield from self._chunk(record)
-                    else:
-                        yield record
-            except (*_CUT, RecordLengthLimitExceeded):
-                self.truncated = True
-            except InvalidMagic:
-                raise RecordingError(f"{self.path} is no MCAP file; expected a recording (.mcap)") from None
-            except McapError as error:
+                for channel, time_ns, payload in scanner.messages():
+                    self.metadata = scanner.metadata
+                    yield Recorded(channel.topic, channel.schema, time_ns, payload)
+            except McapError as error:  # a compression that is not known here
                 raise RecordingError(f"{self.path} cannot be read: {error}") from None
+        self.metadata, self.metadata_damaged = scanner.metadata, scanner.metadata_damaged
+        self.holes, self.damage, self.cut_off = scanner.holes, scanner.damage, scanner.cut_off
+        self.truncated = self.cut_off or bool(self.holes)
 
-    @staticmethod
-    def _reader(file: BinaryIO) -> StreamReader:
-        return StreamReader(file, emit_chunks=True, record_size_limit=MAX_RECORD_BYTES)
+    def scan(self) -> RecordingFile:
+        """Itself, read to its end, so that all is known."""
+        for _ in self:
+            pass
+        return self
 
-    def _chunk(self, chunk: Chunk) -> list[McapRecord]:
-        try:
-            records: list[McapRecord] = breakup_chunk(chunk, validate_crc=True)
-            return records
-        except (CRCValidationError, *_CUT):
-            self.truncated = True
-            return []
+    @property
+    def warning(self) -> str:
+        """What is missing or damaged, in one line; "" for a recording that is whole."""
+        return damage_text(self.path, self.holes, self.damage, self.metadata_damaged)
+
+    def require_no_hole(self, purpose: str) -> None:
+        """Refuse a recording that lacks messages before its end, or its plan; `purpose` is "replayed", say."""
+        require_no_hole(self, purpose)
 
 
 @dataclass
@@ -145,8 +144,11 @@ class Recording(Mapping[str, Columns]):
     seconds.
 
     description  what the robot is, None when it was not recorded
-    metadata     what the writer put in: the plan and the parameters as JSON
-    truncated    the writer was cut off; everything before the cut is here
+    metadata     what the writer put in: the plan and the parameters as JSON; {} where it is damaged
+    truncated    messages are missing: the writer was cut off, or the file is damaged
+    holes        where they are missing, and how many
+    cut_off      the writer was cut off; everything before the cut is here
+    warning      what is missing or damaged, in one line; "" for a recording that is whole
     runs         the runs of the file: a reset, a restore or a restart of the server begins another
     run          the number of the one that is here, None when all are, one after the other
     """
@@ -158,6 +160,10 @@ class Recording(Mapping[str, Columns]):
     runs: list[Run]
     run: int | None
     _topics: dict[str, Columns] = field(repr=False)
+    holes: list[Hole] = field(default_factory=list)
+    cut_off: bool = False
+    warning: str = ""
+    metadata_damaged: bool = False
 
     @property
     def topics(self) -> list[str]:
@@ -177,13 +183,29 @@ class Recording(Mapping[str, Columns]):
         return len(self._topics)
 
 
+def require_no_hole(recording: Recording | RecordingFile, purpose: str) -> None:
+    """RecordingError for one that lacks messages before its end, or its plan: an analysis would blame others for it.
+
+    One that was cut off, or is damaged where no message is missing, is warned of.
+    """
+    if inner(recording.holes) or recording.metadata_damaged:
+        raise RecordingError(f"{recording.warning}; it cannot be {purpose}")
+    if recording.warning:
+        warnings.warn(recording.warning, RecordingWarning, stacklevel=3)
+
+
 def read_recording(
-    path: str | os.PathLike[str], topics: Collection[str] | None = None, run: int | None = None
+    path: str | os.PathLike[str],
+    topics: Collection[str] | None = None,
+    run: int | None = None,
+    *,
+    warn: bool = True,
 ) -> Recording:
     """The recording at `path` as arrays, all topics or those named. Raises RecordingError.
 
-    run  which of its runs, from 1, -1 for the last; None for all of them one after the other, as they stand in the
-         file: where the simulation was reset in between, `timestamp` goes back
+    run   which of its runs, from 1, -1 for the last; None for all of them one after the other, as they stand in the
+          file: where the simulation was reset in between, `timestamp` goes back
+    warn  warn (RecordingWarning) of one that lacks messages; they are in `holes`
     """
     file = RecordingFile(path)
     cutter = RunCutter()
@@ -192,7 +214,7 @@ def read_recording(
     places: dict[str, list[int | None]] = {}
     description: Description | None = None
     for recorded in file:
-        place = cutter.place(recorded.topic, recorded.time_ns, recorded.seq, recorded.payload)
+        place = cutter.place(recorded.topic, recorded.time_ns, recorded.payload)
         if description is None and recorded.schema == schema_name(Description):
             found = recorded.message()
             description = found if isinstance(found, Description) else None
@@ -212,7 +234,21 @@ def read_recording(
             log_time = np.asarray([times[topic][i] for i in rows], dtype=np.int64) / 1e9
             tables[topic] = columns(log_time, [decode(lines[i]) for i in rows])
     number = None if wanted is None else wanted + 1
-    return Recording(file.path, file.metadata, file.truncated, description, cutter.runs, number, tables)
+    if warn and file.warning:
+        warnings.warn(file.warning, RecordingWarning, stacklevel=2)
+    return Recording(
+        file.path,
+        file.metadata,
+        file.truncated,
+        description,
+        cutter.runs,
+        number,
+        tables,
+        file.holes,
+        file.cut_off,
+        file.warning,
+        file.metadata_damaged,
+    )
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -220,8 +256,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Times are simulation seconds, of the messages that are said once and not again to each who comes later: such
     a latched one may be much older than the recording. `duration_s` and the rates go by the sum of the runs' lengths;
-    `rate_hz` is None for a topic with fewer than two instants in every run. `start_s` is of the first run, `end_s` of
-    the last.
+    `rate_hz` leaves holes out; it is None for a topic with fewer than two instants in every run. `start_s` is of the
+    first run, `end_s` of the last. `warning` is what is missing or damaged in one line; `holes` are the messages that
+    are missing.
     """
     file = RecordingFile(path)
     cutter = RunCutter()
@@ -229,7 +266,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     spans: dict[str, dict[int | None, list[int]]] = {}
     events: list[dict[str, Any]] = []
     for recorded in file:
-        place = cutter.place(recorded.topic, recorded.time_ns, recorded.seq, recorded.payload)
+        place = cutter.place(recorded.topic, recorded.time_ns, recorded.payload)
         row = rows.setdefault(
             recorded.topic,
             {"topic": recorded.topic, "type": recorded.schema, "count": 0, "first_s": recorded.time_ns / 1e9},
@@ -241,8 +278,10 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         span = spans.setdefault(recorded.topic, {}).setdefault(place, [recorded.time_ns, recorded.time_ns])
         span[0], span[1] = min(span[0], recorded.time_ns), max(span[1], recorded.time_ns)
     for topic, row in rows.items():
-        length_ns = sum(last - first for first, last in spans[topic].values())
-        row["rate_hz"] = (row["count"] - len(spans[topic])) / (length_ns / 1e9) if length_ns > 0 else None
+        length_s = sum(last - first for first, last in spans[topic].values()) / 1e9
+        gaps = [hole.length_s for hole in file.holes if hole.length_s is not None and hole.covers(topic)]
+        known_s, intervals = length_s - sum(gaps), row["count"] - len(spans[topic]) - len(gaps)
+        row["rate_hz"] = intervals / known_s if known_s > 0.0 and intervals > 0 else None
     timed = [topic for topic in rows if not _is_latched(topic)] or list(rows)
     runs = _run_spans([spans[topic] for topic in timed])
     return {
@@ -253,11 +292,16 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         "duration_s": sum(end - start for start, end in runs),
         "messages": sum(row["count"] for row in rows.values()),
         "truncated": file.truncated,
+        "cut_off": file.cut_off,
+        "holes": [msgspec.to_builtins(hole) for hole in file.holes],
+        "damage": [*file.damage, *(["its sidecar"] if sidecar_is_damaged(file.path) else [])],
+        "metadata_damaged": file.metadata_damaged,
+        "warning": file.warning,
         "runs": [msgspec.to_builtins(run) for run in cutter.runs],
         "topics": list(rows.values()),
         "events": events,
         "metadata": file.metadata,
-        "sidecar": _read_sidecar(file.path),
+        "sidecar": read_sidecar(file.path),
     }
 
 
@@ -280,11 +324,3 @@ def _run_spans(topics: list[dict[int | None, list[int]]]) -> list[tuple[float, f
 def _is_latched(topic: str) -> bool:
     row = lookup(topic)
     return row is not None and row.latched
-
-
-def _read_sidecar(path: Path) -> dict[str, Any] | None:
-    """Versions, host and wall-clock times of the run; None when the file travelled without them."""
-    try:
-        return msgspec.json.decode(sidecar_path(path).read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError):
-        return None

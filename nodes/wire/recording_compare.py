@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.wire.recording import Recording, RecordingError, read_recording
+from nodes.wire.recording import Recording, RecordingError, read_recording, require_no_hole
 
 Floats = NDArray[np.float64]
 BEGINS = 1e-3  # a joint's deviation has begun where it is this share of the largest; smaller is how it grows
@@ -29,10 +29,13 @@ def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: 
     joints       [{joint, largest, at_s, begins_s, unit}] of the positions at the instants that both have: the largest
                  deviation (rad or m), when it was, and when it first was a thousandth of that; 0 and None where none is
     instants     how many instants both have, `only_first` and `only_second` how many one has alone
+    cut_off      which of the files were cut off: they lack instants that their run had
 
-    Raises RecordingError when a file is none, or holds no states.
+    Raises RecordingError when a file is none, lacks messages in the middle, or holds no states.
     """
-    one, two = (read_recording(path, run=-1 if run is None else run) for path in (first, second))
+    one, two = (read_recording(path, run=-1 if run is None else run, warn=False) for path in (first, second))
+    for recording in (one, two):
+        require_no_hole(recording, "compared")
     states = _states(one), _states(two)
     here, there = _shared(*(table["timestamp"] for table in states))
     return {
@@ -46,6 +49,7 @@ def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: 
         "only_second": len(states[1]["timestamp"]) - len(there),
         "joints": list(_deviations(states, here, there, one)),
         "joints_of_one": _joints_of_one(*states),
+        "cut_off": [str(recording.path) for recording in (one, two) if recording.cut_off],
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from nodes.wire.recording import Recording
 from nodes.wire.recording_columns import Columns
+from nodes.wire.recording_holes import Hole
+
+HOLES = "holes.csv"
 
 
 def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Path]:
@@ -21,11 +24,12 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
     missing.
 
     Vectors become "position[arm]" where the message names its entries and they never change, "position[0]"
-    elsewhere. NaN is an empty cell; what is neither number nor text is JSON.
+    elsewhere. NaN is an empty cell; what is neither number nor text is JSON. Of a recording that lacks messages,
+    `<folder>/holes.csv` says which.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    written = []
+    written = _write_holes(recording.holes, target / HOLES)
     for topic, fields in recording.items():
         path = target / f"{topic.replace('/', '.')}.csv"
         headings, series = zip(*_flat(fields), strict=True)
@@ -35,6 +39,20 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
             writer.writerows(zip(*series, strict=True))
         written.append(path)
     return written
+
+
+def _write_holes(holes: Sequence[Hole], path: Path) -> list[Path]:
+    """A row for each hole and topic; without holes no file, and none of an earlier export."""
+    if not holes:
+        path.unlink(missing_ok=True)
+        return []
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("start_s", "end_s", "cause", "topic", "messages"))
+        for hole in holes:
+            for topic, count in hole.messages.items() or [("", "")]:
+                writer.writerow((hole.start_s, hole.end_s, hole.cause, topic, count))
+    return [path]
 
 
 def _flat(fields: Columns) -> Iterator[tuple[str, list[Any]]]:

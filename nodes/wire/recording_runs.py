@@ -50,11 +50,10 @@ class RunCutter:
         self.runs: list[Run] = []
         self._robot: str | None = None
         self._now = 0
-        self._seq = 0
-        self._announced = ""
+        self._payload = b""  # of the latest state
         self._open = False  # an announced run has no state yet
 
-    def place(self, topic: str, time_ns: int, seq: int, payload: bytes) -> int | None:
+    def place(self, topic: str, time_ns: int, payload: bytes) -> int | None:
         """The index of the message's run; None for what is said once for all runs."""
         robot, _, leaf = topic.rpartition("/")
         row = lookup(topic)
@@ -62,7 +61,7 @@ class RunCutter:
             return None
         if leaf == STATE and robot and self._robot in (None, robot):
             self._robot = robot
-            self._see(time_ns, seq)
+            self._see(time_ns, payload)
         elif leaf == EVENT and self._robot == robot and (kind := _put_back(payload)):
             self._begin(kind, time_ns)
             self._open = True
@@ -71,16 +70,17 @@ class RunCutter:
             return last - 1
         return max(last, 0)
 
-    def _see(self, time_ns: int, seq: int) -> None:
+    def _see(self, time_ns: int, payload: bytes) -> None:
         if not self.runs:
             self._begin("", time_ns)
         elif time_ns < self._now and not self._open:
-            self._begin("server restarted" if seq <= self._seq else "time went back", time_ns)
+            is_new = seq_of(payload) <= seq_of(self._payload)
+            self._begin("server restarted" if is_new else "time went back", time_ns)
         run = self.runs[-1]
         if run.states == 0:
             run.start_s = time_ns / 1e9
         self._open = False
-        self._now, self._seq = time_ns, seq
+        self._now, self._payload = time_ns, payload
         run.end_s = time_ns / 1e9
         run.states += 1
 
@@ -112,6 +112,18 @@ def _put_back(payload: bytes) -> str:
     except msgspec.MsgspecError:
         return ""
     return kind if kind in PUT_BACK else ""
+
+
+def seq_of(payload: bytes) -> int:
+    """The `seq` of a recorded message, 0 where it has none."""
+    try:
+        return msgspec.json.decode(payload, type=_Seq).seq
+    except msgspec.MsgspecError:
+        return 0
+
+
+class _Seq(msgspec.Struct):
+    seq: int = 0
 
 
 class _Kind(msgspec.Struct):

@@ -11,6 +11,7 @@ import errno
 import os
 import platform
 import time
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -23,9 +24,11 @@ from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
 
 from nodes.wire.codec import LATEST_S
 from nodes.wire.messages import Message
+from nodes.wire.recording_checks import COUNTED, HEAD, ChannelCheck, Check, chunk_head_bytes, encode_check, metadata_crc
 from nodes.wire.recording_places import keep_before, part_path
 from nodes.wire.recording_places import sidecar_path as sidecar_path
 from nodes.wire.recording_schema import json_schema, schema_name
+from nodes.wire.recording_sidecar import encode_sidecar
 
 METADATA_NAME = "armswing"
 MAX_CHUNK_BYTES = 4 << 20
@@ -59,6 +62,13 @@ class BacklogFile:
         return self.on_disk + len(self._pending)
 
     def flush(self) -> None:
+        """Nothing: the writer of the format ends its chunks with it, and `hand_over` decides what reaches the disk."""
+
+    def since(self, start: int) -> memoryview:
+        """What was written from this place of the file on; none of it may be on the disk yet."""
+        return memoryview(self._pending)[start - self.on_disk :]
+
+    def hand_over(self) -> None:
         """Hand everything to the operating system. Raises OSError with the rest still kept."""
         while self._pending:
             written = os.write(self._descriptor, self._pending)
@@ -104,7 +114,7 @@ class RecordingWriter:
         self._chunk = -1
         self._flush_s = flush_s
         self._flush_due = time.monotonic() + (flush_s or 0.0)
-        self._channels: dict[tuple[str, type[Message]], int] = {}
+        self._channels: dict[tuple[str, type[Message]], ChannelCheck] = {}
         self._schemas: dict[type[Message], int] = {}
         self._encoder = msgspec.json.Encoder()
         self._target = Path(os.path.realpath(path))  # of a link: the file it names is replaced, not the link
@@ -113,11 +123,14 @@ class RecordingWriter:
         self._sidecar = None if sidecar is None else _sidecar_start(sidecar)
         self._writer = Writer(
             self._file,  # type: ignore[arg-type,unused-ignore]
-            chunk_size=MAX_CHUNK_BYTES,
+            chunk_size=2 * MAX_CHUNK_BYTES,  # never reached: chunks are cut here, each with its check record
             compression=_COMPRESSIONS[compression],
         )
         self._writer.start(profile="", library="armswing")
         self._writer.add_metadata(METADATA_NAME, dict(metadata))
+        self._run_crc = metadata_crc(metadata)
+        self._file.write(encode_check(Check(run_crc=self._run_crc, metadata=dict(metadata))))
+        self._chunk_bytes = 0
         if self._part is None:
             self._write_sidecar()
         self._try_flush()
@@ -137,29 +150,42 @@ class RecordingWriter:
 
         After an OSError the message is kept and the next flush tries again, until MAX_BACKLOG_BYTES are
         waiting; then `write` raises and keeps nothing until a flush succeeds. `messages` counts those that
-        were kept.
+        were kept; those that were not are a hole in the file, as readers see.
         """
         if not 0.0 <= log_time_s <= LATEST_S:
             raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded, it must be in 0 .. {LATEST_S:g}")
         log_time = round(log_time_s * 1e9)
         file = self._open_file()
+        channel = self._channel(topic, type(message))
         if file.backlog > MAX_BACKLOG_BYTES:
-            file.flush()
+            try:
+                file.hand_over()
+            except OSError:
+                channel.count += 1
+                raise
         if self._chunk_ns is not None and (chunk := log_time // self._chunk_ns) != self._chunk:
             self._chunk, first = chunk, self._chunk < 0
             failure = None if first else self._try_flush()
         else:
             failure = None
+        data = self._encoder.encode(message)
         self._writer.add_message(
-            channel_id=self._channel(topic, type(message)),
+            channel_id=channel.id,
             log_time=log_time,
-            data=self._encoder.encode(message),
+            data=data,
             publish_time=log_time,
-            sequence=message.seq & 0xFFFFFFFF,
+            sequence=channel.total & 0xFFFFFFFF,
         )
+        if channel.count == 0:
+            channel.first_ns = log_time
+        channel.count += 1
+        channel.last_ns = log_time
         self.messages += 1
+        self._chunk_bytes += len(data)
         if self._flush_s is not None and time.monotonic() >= self._flush_due:
             failure = self._try_flush()
+        elif self._chunk_bytes > MAX_CHUNK_BYTES:
+            self._cut_chunk()
         if failure is not None:
             raise failure
 
@@ -189,8 +215,9 @@ class RecordingWriter:
             self._part.unlink(missing_ok=True)
             return
         try:
+            self._cut_chunk()
             self._writer.finish()
-            file.flush()
+            file.hand_over()
         finally:
             self._file = None
             file.close()
@@ -211,31 +238,61 @@ class RecordingWriter:
 
     def _try_flush(self) -> OSError | None:
         self._flush_due = time.monotonic() + (self._flush_s or 0.0)
-        self._open_file()
+        file = self._open_file()
+        self._cut_chunk()
         try:
-            self._writer.flush()
+            file.hand_over()
         except OSError as error:
             return error
         return None
 
-    def _channel(self, topic: str, kind: type[Message]) -> int:
+    def _cut_chunk(self) -> None:
+        """End the chunk in progress, with its check record; nothing where no message came since the last."""
+        file = self._open_file()
+        rows = list(self._channels.values())
+        if not any(row.count for row in rows):
+            return
+        start = file.tell()
+        self._writer.flush()
+        written = file.since(start)
+        has_chunk = len(written) > 0  # none where all messages since the last were dropped
+        check = Check(
+            offset=start if has_chunk else 0,
+            length=len(written),
+            frame_crc=_frame_crc(written) if has_chunk else 0,
+            channels=rows,
+            run_crc=self._run_crc,
+        )
+        written.release()  # the file cannot grow while it is looked at
+        file.write(encode_check(check))
+        for row in rows:
+            row.before, row.count, row.first_ns, row.last_ns = row.total, 0, 0, 0
+        self._chunk_bytes = 0
+
+    def _channel(self, topic: str, kind: type[Message]) -> ChannelCheck:
         channel = self._channels.get((topic, kind))
         if channel is None:
             if kind not in self._schemas:
                 self._schemas[kind] = self._writer.register_schema(schema_name(kind), "jsonschema", json_schema(kind))
-            channel = self._writer.register_channel(topic, "json", self._schemas[kind])
-            self._channels[(topic, kind)] = channel
+            number = self._writer.register_channel(topic, "json", self._schemas[kind], COUNTED)
+            channel = self._channels[(topic, kind)] = ChannelCheck(number, topic, schema_name(kind))
         return channel
 
     def _write_sidecar(self, **more: Any) -> None:
         if self._sidecar is None:
             return
         self._sidecar.update(more)
-        text = msgspec.json.format(msgspec.json.encode(self._sidecar), indent=2)
         try:
-            sidecar_path(self.path).write_bytes(text + b"\n")
+            sidecar_path(self.path).write_bytes(encode_sidecar(self._sidecar))
         except OSError:
             self._sidecar = None  # the recording matters more than its note
+
+
+def _frame_crc(written: memoryview) -> int:
+    """CRC-32 of a chunk record without its messages, and of the records behind it."""
+    head = HEAD.size + chunk_head_bytes(bytes(written[HEAD.size : HEAD.size + 64]))
+    (_, length) = HEAD.unpack_from(written)
+    return zlib.crc32(written[HEAD.size + length :], zlib.crc32(written[:head]))
 
 
 def _replaceable(path: Path) -> bool:

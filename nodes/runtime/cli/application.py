@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 
@@ -27,6 +30,7 @@ from nodes.runtime.cli import (
     wording,
 )
 from nodes.runtime.cli.terminal import InputError, UnavailableError, warn
+from nodes.wire.recording_warning import RecordingWarning
 
 # Errors that carry one clear line, by name: a module that was never loaded has raised nothing.
 ONE_LINE_ERRORS = {
@@ -87,7 +91,8 @@ doctor.add_to(app)
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code. Errors a person made or can mend are one line on stderr."""
     try:
-        code = app(args=list(arguments), prog_name="armswing", standalone_mode=False)
+        with _warnings_in_one_line():
+            code = app(args=list(arguments), prog_name="armswing", standalone_mode=False)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -101,6 +106,23 @@ def run(arguments: Sequence[str]) -> int:
         warn(f"armswing: {_line_of(error)}")
         return exit_code
     return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Show warnings that carry one clear line as that line."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *more: Any, **named: Any) -> None:
+            if issubclass(category, RecordingWarning):
+                warn(f"armswing: {message}")
+            else:
+                usual(message, category, *more, **named)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", RecordingWarning)
+        yield
 
 
 def _exit_code_of(error: Exception) -> int | None:

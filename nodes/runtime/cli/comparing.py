@@ -68,6 +68,8 @@ def _print(found: dict[str, Any]) -> None:
         ("  joint", "largest deviation", "at", "begins at"),
         [(f"  {row['joint']}", *_deviation(row)) for row in found["joints"]],
     )
+    for file in found["cut_off"]:
+        say(f"{file} was cut off: instants that it lacks are no difference of the runs")
     if found["joints_of_one"]:
         say(f"only one of them has {', '.join(found['joints_of_one'])}")
 

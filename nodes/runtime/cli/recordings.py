@@ -120,6 +120,7 @@ def export(
     """Write a recording as CSV, one file per topic: all of its runs one below the other, or one of them."""
     from nodes.wire.recording import read_recording
     from nodes.wire.recording_csv import export_csv
+    from nodes.wire.recording_holes import inner
 
     require_recording(file)
     if csv.exists() and not csv.is_dir():
@@ -128,11 +129,13 @@ def export(
     written = export_csv(recording, csv)
     if as_json:
         say_json([str(path) for path in written])
-        return
-    for path in written:
-        say(f"wrote {path}")
-    if recording.run is None and len(recording.runs) > 1:
-        say(f"{len(recording.runs)} runs one below the other, time goes back between them; --run N writes one")
+    else:
+        for path in written:
+            say(f"wrote {path}")
+        if recording.run is None and len(recording.runs) > 1:
+            say(f"{len(recording.runs)} runs one below the other, time goes back between them; --run N writes one")
+    if inner(recording.holes):  # the warning names them
+        raise typer.Exit(1)
 
 
 def _robot_of(file: Path) -> str:
@@ -177,16 +180,26 @@ def _watch_playing(client: Any, name: str) -> None:
 def _print(found: dict[str, Any]) -> None:
     from msgspec import convert
 
+    from nodes.wire.recording_holes import Hole, inner
     from nodes.wire.recording_runs import Run
 
     runs = [convert(run, Run) for run in found["runs"]]
     span = f"{found['duration_s']:.3f} s "
     span += f"in {len(runs)} runs" if len(runs) > 1 else f"(t = {found['start_s']:.3f} .. {found['end_s']:.3f} s)"
     say(f"{found['file']}, {found['size_bytes']} B, {span}, {found['messages']} messages")
+    holes = convert(found["holes"], list[Hole])
     if not found["messages"]:
-        warn("there is nothing in it" + (": it was cut off before its first message" if found["truncated"] else ""))
-    elif found["truncated"]:
+        warn("there is nothing in it" + (": it was cut off before its first message" if found["cut_off"] else ""))
+    elif found["cut_off"]:
         warn("it was cut off; everything before the cut is readable")
+    if inner(holes):
+        warn("it is damaged or incomplete; everything else is readable")
+    for hole in inner(holes):
+        warn(f"hole: {hole.text()}")
+    if found["metadata_damaged"]:
+        warn("its plan and parameters are damaged and left out")
+    if found["damage"]:
+        warn(f"damaged without a message missing: {', '.join(found['damage'])}")
     for run in runs if len(runs) > 1 else []:
         say(run.text())
     say_table(

@@ -1,0 +1,83 @@
+"""Holes: messages that a recording should hold and does not, from when to when and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+DAMAGED, CUT_OFF, NOT_WRITTEN = "damaged", "cut off", "not written"
+MOST_TOPICS = 4  # that a line names one by one
+MOST_HOLES = 5  # that a line names one by one
+
+
+class Hole(msgspec.Struct, kw_only=True):
+    """Messages that are missing at one place of a recording.
+
+    start_s   log time of the message before, simulation seconds; None at the beginning of the file
+    end_s     log time of the message after; None at the end of the file
+    messages  {topic: how many are missing}
+    counted   whether `messages` is known; else some are missing, and nothing in the file tells how many
+    cause     "damaged": the file's bytes are not those that were written; "cut off": the writer was killed or its disk
+              was full; "not written": the recorder had to drop them
+    """
+
+    start_s: float | None
+    end_s: float | None
+    messages: dict[str, int] = {}
+    counted: bool = True
+    cause: str = DAMAGED
+
+    @property
+    def span(self) -> str:
+        """ "t = 1.000 .. 1.500 s"."""
+        start = "the beginning" if self.start_s is None else f"t = {self.start_s:.3f}"
+        end = "the end" if self.end_s is None else f"{self.end_s:.3f} s"
+        return f"{start}{' s' if self.end_s is None and self.start_s is not None else ''} .. {end}"
+
+    @property
+    def length_s(self) -> float | None:
+        """From the message before to the message after; None where one of them is not there, or time was put back."""
+        if self.start_s is None or self.end_s is None or self.end_s < self.start_s:
+            return None
+        return self.end_s - self.start_s
+
+    def text(self) -> str:
+        """ "t = 1.000 .. 1.500 s (damaged): 550 messages are missing, arm/state 500, arm/command 50"."""
+        if not self.counted:
+            if self.cause == CUT_OFF:
+                return f"{self.span} (cut off): its writer did not close it, so what came after is not known"
+            what = "an unknown number of messages is missing"
+            return f"{self.span} ({self.cause}): {what}"
+        return f"{self.span} ({self.cause}): {missing_text(self.messages)}"
+
+    def covers(self, topic: str) -> bool:
+        """Whether messages of this topic may be missing in it."""
+        return not self.counted or topic in self.messages
+
+
+def missing_text(messages: Mapping[str, int]) -> str:
+    """ "550 messages are missing, arm/state 500, arm/command 50"."""
+    total = sum(messages.values())
+    ranked = sorted(messages.items(), key=lambda row: -row[1])
+    named = ", ".join(f"{topic} {count}" for topic, count in ranked[:MOST_TOPICS])
+    more = f" and {len(ranked) - MOST_TOPICS} more topics" if len(ranked) > MOST_TOPICS else ""
+    verb = "message is" if total == 1 else "messages are"
+    return f"{total} {verb} missing, {named}{more}"
+
+
+def damage_text(path: object, holes: Sequence[Hole], damage: Sequence[str], metadata_damaged: bool) -> str:
+    """What is missing from a recording and what is damaged in it, in one line; "" for nothing."""
+    lines = [*(f"{hole.text()}" for hole in holes[:MOST_HOLES])]
+    if len(holes) > MOST_HOLES:
+        lines.append(f"and {len(holes) - MOST_HOLES} more holes")
+    if metadata_damaged:
+        lines.append("its plan and parameters are damaged and left out")
+    if damage:
+        lines.append(f"damaged without a message missing: {', '.join(damage)}")
+    return f"{path}: {'; '.join(lines)}" if lines else ""
+
+
+def inner(holes: Iterable[Hole]) -> list[Hole]:
+    """Those that were not made by an end that came too early: what is read lacks messages."""
+    return [hole for hole in holes if hole.cause != CUT_OFF]

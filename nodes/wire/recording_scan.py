@@ -1,0 +1,629 @@
+"""Reads every intact message of an MCAP file, whatever else of it is damaged, and finds out what is missing.
+
+Nothing is believed that no checksum confirms: messages come from chunks with the right CRC; the lengths of records lead
+from one to the next only as far as they fit. Where they do not, the file is searched from the last confirmed place for
+the next chunk or check record. What is missing follows from three counts: the `sequence` of messages, check records
+(recording_checks) and the statistics at the end of the file. Files without the first two are read all the same.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from mcap.exceptions import McapError, UnsupportedCompressionError
+from mcap.opcode import Opcode
+from mcap.records import Chunk
+from mcap.stream_reader import get_chunk_data_stream
+from mcap.writer import MCAP0_MAGIC
+
+from nodes.wire import recording_checks as checks
+from nodes.wire.recording_holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
+
+MAX_RECORD_BYTES = 256 << 20
+WINDOW_BYTES = 1 << 20  # that is searched at a time
+BEGINNING_BYTES = 256 << 10  # in which a file with a damaged first byte is recognised
+HEAD = checks.HEAD
+_MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
+_CHUNK = checks.CHUNK
+_FOOTER = struct.Struct("<BQQQI")  # record head, start of the summary, start of its offsets, CRC
+_LONGEST_CHUNK_HEAD = HEAD.size + _CHUNK.size + 4 + 8
+_CHUNK_HEAD = re.compile(rb"\x06.{36}(?:\x00\x00\x00\x00|\x04\x00\x00\x00zstd|\x03\x00\x00\x00lz4)", re.DOTALL)
+_KNOWN = frozenset(int(opcode) for opcode in Opcode)
+_OUTSIDE = frozenset(
+    {Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.ATTACHMENT}
+)  # that may be outside of chunks
+
+RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, payload
+
+
+@dataclass(slots=True)
+class Channel:
+    """A topic of the file, and how many of its messages were read and lost so far.
+
+    counted   whether `sequence` counts its messages
+    expected  the sequence of its next message
+    seen_at   how many messages of the file had been read when it was last known to be whole
+    """
+
+    topic: str
+    schema: str
+    counted: bool
+    expected: int = 0
+    read: int = 0
+    damaged: int = 0
+    seen_at: int = 0
+
+
+@dataclass(slots=True)
+class _Place:
+    """A hole, and the number of messages that were read when it was found."""
+
+    hole: Hole
+    opened_at: int
+    settled: bool = False
+
+
+@dataclass(slots=True)
+class _Summary:
+    """The section at the end of the file: where it starts, its channels, its counts of messages."""
+
+    start: int
+    channels: dict[int, Channel] = field(default_factory=dict)
+    counts: dict[int, int] | None = None
+
+
+class Scanner:
+    """One pass over a file: iterate for its messages; the rest is known when that is over.
+
+    holes              messages that are missing, in the order of the file
+    damage             what else is damaged, a few words each; no message is missing by it
+    cut_off            the file ends before its writer closed it
+    metadata           of the run, {} where none is intact
+    metadata_damaged   there was metadata, and it is not what was written
+    """
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self.holes: list[Hole] = []
+        self.damage: list[str] = []
+        self.cut_off = False
+        self.metadata: dict[str, str] = {}
+        self.metadata_damaged = False
+        self._file, self._size = file, size
+        self._has_checks = False
+        self._schemas: dict[int, str] = {0: ""}
+        self._channels: dict[int, Channel] = {}
+        self._places: list[_Place] = []
+        self._verified = 0  # where the last confirmed record ends
+        self._read = 0
+        self._last_ns: int | None = None
+        self._frame: tuple[int, int] | None = None  # where the last chunk starts, CRC of its head and of what follows
+        self._candidates: list[dict[str, str]] = []  # metadata that no checksum confirms
+        self._run_crc: int | None = None
+        self._is_damaged_before_messages = False
+        self._has_unknown = False  # records of a kind that is not known here were passed over
+        self._end_of_last: float | None = None  # s, of messages that are missing and are the last so far
+        self._summary_read = False
+        self._summary_found: _Summary | None = None
+
+    # -- the pass
+
+    def messages(self) -> Iterator[tuple[Channel, int, bytes]]:
+        """(channel, log time in ns, payload) of each intact message, in file order."""
+        position: int | None = self._begin()
+        while position is not None and position < self._size:
+            chunk: list[RawMessage] = []
+            end = self._step(position, chunk)
+            if end is None:
+                position = self._resynchronize(position)
+                continue
+            for message in chunk:
+                if (channel := self._count(message)) is not None:
+                    yield channel, message[2], message[3]
+            position = end
+        self._finish()
+
+    def _bytes(self, start: int, length: int) -> bytes:
+        self._file.seek(start)
+        return self._file.read(min(length, self._size - start))
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether the file is MCAP; of one with damaged first bytes others tell."""
+        if self._bytes(0, len(MCAP0_MAGIC)) == MCAP0_MAGIC[: self._size]:
+            return True
+        return checks.MAGIC in self._bytes(0, BEGINNING_BYTES) or self._summary() is not None
+
+    def _begin(self) -> int:
+        """Where the first record starts."""
+        if self._bytes(0, len(MCAP0_MAGIC)) != MCAP0_MAGIC:
+            self._note("its first bytes")
+        self._verified = len(MCAP0_MAGIC)
+        return self._verified
+
+    def _step(self, position: int, chunk: list[RawMessage]) -> int | None:
+        """Read the record at `position`, messages of a chunk into `chunk`; where it ends, None where it is damaged."""
+        head = self._bytes(position, HEAD.size)
+        if len(head) < HEAD.size:
+            return None
+        opcode: int
+        length: int
+        opcode, length = HEAD.unpack(head)
+        start, end = position + HEAD.size, position + HEAD.size + length
+        if length > MAX_RECORD_BYTES or end > self._size:
+            return None
+        content = self._bytes(start, length)
+        if opcode == Opcode.CHUNK:
+            found = self._chunk(content)
+            if found is None:
+                return None
+            chunk += found
+            self._frame = position, zlib.crc32(head + content[: checks.chunk_head_bytes(content)])
+            self._verified = end
+        elif opcode == checks.OPCODE:
+            check = checks.decode_check(content)
+            if check is None or check[1] != length:
+                return None
+            self._take_check(check[0])
+            self._verified = end
+        elif opcode == Opcode.DATA_END:
+            if length != 4 or not self._is_end(end):
+                return None
+            if self._has_checks and any(content):  # a checksum of its own that this format leaves out
+                self._note("its closing index")
+            return self._size
+        elif not self._passes(opcode, content, position, chunk):
+            return None
+        elif self._frame is not None:
+            self._frame = self._frame[0], zlib.crc32(content, zlib.crc32(head, self._frame[1]))
+        return end
+
+    def _passes(self, opcode: int, content: bytes, position: int, chunk: list[RawMessage]) -> bool:
+        """Whether a record without a checksum is what it seems, by its inner lengths; what it holds is noted."""
+        try:
+            if opcode == Opcode.MESSAGE_INDEX:
+                return len(content) >= 6 and struct.unpack_from("<I", content, 2)[0] == len(content) - 6
+            if opcode == Opcode.METADATA:
+                name, metadata = _metadata(content)
+                if name == "armswing":
+                    self._candidates.append(metadata)
+                    if not self.metadata and not self._has_checks:
+                        self.metadata = metadata
+                return True
+            if opcode == Opcode.HEADER:
+                return position == len(MCAP0_MAGIC) and _text(content, _text(content, 0)[1])[1] == len(content)
+            if self._has_checks:
+                return False
+            # of another writer: messages outside of chunks, attachments, records that are not known here
+            if opcode == Opcode.SCHEMA:
+                self._take_schema(content)
+            elif opcode == Opcode.CHANNEL:
+                self._take_channel(content)
+            elif opcode == Opcode.MESSAGE:
+                channel, sequence, log_time, _ = _MESSAGE.unpack_from(content)
+                chunk.append((channel, sequence, log_time, content[_MESSAGE.size :]))
+            if opcode not in _KNOWN and opcode != 0:
+                self._has_unknown = True
+                return True
+            return opcode in _OUTSIDE
+        except (struct.error, ValueError):
+            return False
+
+    def _chunk(self, content: bytes) -> list[RawMessage] | None:
+        """The messages of a chunk; None where it is not what was written."""
+        try:
+            size_of_head = checks.chunk_head_bytes(content)
+            first_ns, last_ns, size, crc, _ = _CHUNK.unpack_from(content)
+            compression = content[_CHUNK.size : size_of_head - 8].decode()
+            (length,) = struct.unpack_from("<Q", content, size_of_head - 8)
+            if length != len(content) - size_of_head or size > MAX_RECORD_BYTES:
+                return None
+            if compression not in ("", "lz4", "zstd"):
+                raise UnsupportedCompressionError(compression)
+            data = content[size_of_head:]
+            if compression:
+                packed = Chunk(compression, data, last_ns, first_ns, crc, size)
+                stream, _ = get_chunk_data_stream(packed)
+                data = stream.read(size + 1)
+            if (crc or self._has_checks) and zlib.crc32(data) != crc:
+                return None
+            return list(self._records(data))
+        except UnsupportedCompressionError:
+            if self._is_plausible_compression(content):
+                raise
+            return None
+        except (struct.error, ValueError, RuntimeError, MemoryError, EOFError, McapError, OSError):
+            return None
+        except Exception as error:  # the decompressors' own, which share no base
+            if type(error).__module__.partition(".")[0] in ("zstandard", "lz4"):
+                return None
+            raise
+
+    @staticmethod
+    def _is_plausible_compression(content: bytes) -> bool:
+        return content[_CHUNK.size : checks.chunk_head_bytes(content) - 8] in (b"lz4", b"zstd")
+
+    def _records(self, data: bytes) -> Iterator[RawMessage]:
+        """The messages of an open chunk; its schemas and channels are taken."""
+        position, size = 0, len(data)
+        while position < size:
+            opcode, length = HEAD.unpack_from(data, position)
+            start = position + HEAD.size
+            position = start + length
+            if position > size:
+                raise ValueError("a record is longer than its chunk")
+            if opcode == Opcode.MESSAGE:
+                channel, sequence, log_time, _ = _MESSAGE.unpack_from(data, start)
+                yield channel, sequence, log_time, data[start + _MESSAGE.size : position]
+            elif opcode == Opcode.SCHEMA:
+                self._take_schema(data[start:position])
+            elif opcode == Opcode.CHANNEL:
+                self._take_channel(data[start:position])
+
+    # -- channels
+
+    def _take_schema(self, content: bytes) -> None:
+        (number,) = struct.unpack_from("<H", content)
+        self._schemas[number] = _text(content, 2)[0]
+
+    def _take_channel(self, content: bytes) -> None:
+        number, channel = _channel(content, self._schemas)
+        if not channel.schema and (summary := self._summary()) is not None and number in summary.channels:
+            channel.schema = summary.channels[number].schema
+        known = self._channels.get(number)
+        if known is None:
+            self._channels[number] = channel
+        else:
+            known.topic, known.schema, known.counted = channel.topic, channel.schema or known.schema, channel.counted
+        self._has_checks = self._has_checks or channel.counted
+
+    def _known_channel(self, number: int) -> Channel:
+        """The channel; one whose record is damaged is looked up in the summary and in the next check record."""
+        channel = self._channels.get(number)
+        if channel is not None:
+            return channel
+        summary = self._summary()
+        if summary is not None and number in summary.channels:
+            there = summary.channels[number]
+            channel = Channel(there.topic, there.schema, there.counted)
+        elif (check := self._next_check(self._verified)) is not None:
+            for row in check[0].channels:
+                if row.id == number:
+                    channel = Channel(row.topic, row.schema, True)
+        if channel is None:
+            channel = Channel("", "", False)
+        self._channels[number] = channel
+        return channel
+
+    # -- counting
+
+    def _count(self, message: RawMessage) -> Channel | None:
+        """Take note of a message; its channel, None where that is not known, so that nobody can read it."""
+        number, sequence, log_time, _ = message
+        channel = self._channels.get(number) or self._known_channel(number)
+        if channel.counted:
+            ahead = (sequence - channel.expected) & 0xFFFFFFFF
+            if ahead and ahead < 1 << 31:
+                self._lose(channel, ahead)
+            channel.expected += ahead + 1 if ahead < 1 << 31 else 0
+        if not channel.topic:
+            self._lose(Channel(f"(channel {number})", "", False, seen_at=self._read), 1)
+            return None
+        self._read += 1
+        channel.read += 1
+        channel.seen_at = self._read
+        if self._places and self._places[-1].hole.end_s is None:
+            for place in self._places:
+                if place.hole.end_s is None:
+                    place.hole.end_s = log_time / 1e9
+        self._last_ns = log_time
+        return channel
+
+    def _lose(self, channel: Channel, count: int) -> None:
+        """`count` messages of a channel are missing before this place: in the hole since it was last seen."""
+        place = self._places[-1] if self._places else None
+        if place is None or place.opened_at < channel.seen_at:
+            place = self._open(NOT_WRITTEN)
+            place.settled = True
+        if place.hole.cause == DAMAGED:
+            channel.damaged += count
+        place.hole.messages[channel.topic] = place.hole.messages.get(channel.topic, 0) + count
+
+    def _open(self, cause: str) -> _Place:
+        start_s = None if self._last_ns is None else self._last_ns / 1e9
+        place = _Place(Hole(start_s=start_s, end_s=None, messages={}, cause=cause), self._read)
+        self._places.append(place)
+        return place
+
+    def _take_check(self, check: checks.Check) -> None:
+        """Compare what was read with what was written up to here."""
+        self._has_checks = True
+        self._run_crc = check.run_crc
+        if check.metadata is not None:
+            self.metadata = check.metadata
+            damaged = any(checks.metadata_crc(each) != check.run_crc for each in self._candidates)
+            if damaged or not self._candidates:
+                self._note("its run's metadata, which stands in it twice")
+        lost = []
+        for row in check.channels:
+            channel = self._channels.setdefault(row.id, Channel(row.topic, row.schema, True))
+            if not channel.topic:
+                channel.topic, channel.schema, channel.counted = row.topic, row.schema, True
+            if channel.expected < row.total:
+                self._lose(channel, row.total - channel.expected)
+                channel.expected = row.total
+                lost.append(row)
+            channel.seen_at = self._read
+        if lost:
+            self._bound(lost)
+        for place in self._places:
+            place.settled = True
+        if self._frame is not None and self._frame[0] == check.offset and self._frame[1] != check.frame_crc:
+            self._note("the index of a chunk")
+        self._frame = None
+
+    def _bound(self, lost: list[checks.ChannelCheck]) -> None:
+        """The ends of a hole at the beginning or, for now, at the end of the file, by what the check record knows."""
+        hole = self._places[-1].hole
+        counted = [row for row in lost if row.count]
+        if not counted:
+            return
+        if hole.start_s is None:
+            hole.start_s = min(row.first_ns for row in counted) / 1e9
+        self._end_of_last = max(row.last_ns for row in counted) / 1e9
+
+    # -- damage
+
+    def _note(self, what: str) -> None:
+        if what not in self.damage:
+            self.damage.append(what)
+
+    def _resynchronize(self, position: int) -> int | None:
+        """Where reading goes on after a damaged record; None at the end of the file."""
+        anchor = self._next_anchor(self._verified)
+        if anchor is None and self._is_cut():
+            self.cut_off = True
+            return None
+        self._is_damaged_before_messages |= self._read == 0
+        if not self._places or self._places[-1].opened_at < self._read or self._places[-1].hole.cause != DAMAGED:
+            self._open(DAMAGED)
+        else:
+            self._places[-1].settled = False
+        self._frame = None
+        if anchor is None:
+            return None
+        start, check = anchor
+        if check is None:
+            return start
+        found, end = check
+        self._take_check(found)
+        self._verified = end
+        return end
+
+    def _next_anchor(self, start: int) -> tuple[int, tuple[checks.Check, int] | None] | None:
+        """The next chunk (where it starts) or check record (and the check and its end) from `start` on."""
+        check = self._next_check(start)
+        until = self._size if check is None else check[1]
+        chunk = self._next_chunk(start, until)
+        if chunk is not None:
+            return chunk, None
+        return None if check is None else (check[1], check)
+
+    def _next_check(self, start: int) -> tuple[checks.Check, int] | None:
+        """The next intact check record and where it ends."""
+        while start < self._size:
+            window = self._bytes(start, WINDOW_BYTES + len(checks.MAGIC))
+            place = window.find(checks.MAGIC)
+            if place < 0:
+                start += WINDOW_BYTES
+                continue
+            length = checks.LARGEST_BYTES + 64
+            found = checks.decode_check(self._bytes(start + place, length))
+            if found is not None:
+                return found[0], start + place + found[1]
+            start += place + 1
+        return None
+
+    def _next_chunk(self, start: int, until: int) -> int | None:
+        """Where the next intact chunk starts, before `until`."""
+        while start < until:
+            window = self._bytes(start, WINDOW_BYTES + _LONGEST_CHUNK_HEAD)
+            place = 0
+            while (match := _CHUNK_HEAD.search(window, place)) is not None:
+                place = match.start() + 1
+                found = start + match.start()
+                if match.start() < WINDOW_BYTES and found < until and self._is_chunk(found):
+                    return found
+            start += WINDOW_BYTES
+        return None
+
+    def _is_chunk(self, position: int) -> bool:
+        head = self._bytes(position, _LONGEST_CHUNK_HEAD)
+        _, length = HEAD.unpack_from(head)
+        size_of_head = checks.chunk_head_bytes(head[HEAD.size :])
+        if len(head) < HEAD.size + size_of_head or position + HEAD.size + length > self._size:
+            return False
+        (size,) = struct.unpack_from("<Q", head, HEAD.size + size_of_head - 8)
+        if size + size_of_head != length:
+            return False
+        schemas, channels = dict(self._schemas), dict(self._channels)
+        has_checks = self._has_checks
+        found = self._chunk(self._bytes(position + HEAD.size, length))
+        self._schemas, self._channels, self._has_checks = schemas, channels, has_checks
+        return found is not None
+
+    # -- the end of the file
+
+    def _summary(self) -> _Summary | None:
+        """The section at the end; None where it is not there or damaged."""
+        if not self._summary_read:
+            self._summary_read = True
+            try:
+                self._summary_found = self._read_summary()
+            except (struct.error, ValueError):
+                self._summary_found = None
+        return self._summary_found
+
+    def _footer(self) -> tuple[int, int] | None:
+        """(start of the summary, CRC) as the footer has them; None where the file does not end in one."""
+        start = self._size - len(MCAP0_MAGIC) - _FOOTER.size
+        if start < len(MCAP0_MAGIC):
+            return None
+        opcode, length, summary_start, _, crc = _FOOTER.unpack(self._bytes(start, _FOOTER.size))
+        if opcode != Opcode.FOOTER or length != _FOOTER.size - HEAD.size:
+            return None
+        return summary_start, crc
+
+    def _read_summary(self) -> _Summary | None:
+        footer = self._footer()
+        end = self._size - len(MCAP0_MAGIC) - 4
+        if footer is None or not len(MCAP0_MAGIC) <= (footer[0] or end) <= end:
+            return None
+        section = self._bytes(footer[0] or end - _FOOTER.size + 4, self._size)[: -len(MCAP0_MAGIC) - 4]
+        if footer[1] and zlib.crc32(section) != footer[1]:
+            return None
+        found = _Summary(footer[0])
+        schemas: dict[int, str] = {0: ""}
+        position = 0
+        while footer[0] and position + HEAD.size <= len(section) - _FOOTER.size + 4:
+            opcode, length = HEAD.unpack_from(section, position)
+            content = section[position + HEAD.size : position + HEAD.size + length]
+            position += HEAD.size + length
+            if opcode == Opcode.SCHEMA:
+                schemas[struct.unpack_from("<H", content)[0]] = _text(content, 2)[0]
+            elif opcode == Opcode.CHANNEL:
+                number, channel = _channel(content, schemas)
+                found.channels[number] = channel
+            elif opcode == Opcode.STATISTICS:
+                rows = struct.iter_unpack("<HQ", content[46:])  # after eight counts and times, and a length
+                found.counts = dict(rows)
+        return found
+
+    def _is_end(self, end: int) -> bool:
+        """Whether the messages end here, as the record before says; if not, what says so is damaged itself."""
+        summary = self._summary()
+        if summary is not None and summary.start in (0, end):
+            return True
+        if self._next_anchor(end) is not None:
+            return False
+        if self._is_cut():
+            self.cut_off = True
+        else:
+            self._note("its closing index")
+        return True
+
+    def _is_cut(self) -> bool:
+        """Whether the file does not end as a closed one does; one whose end is damaged has a footer still."""
+        magic = self._bytes(max(0, self._size - len(MCAP0_MAGIC)), len(MCAP0_MAGIC))
+        if magic == MCAP0_MAGIC and self._size > 2 * len(MCAP0_MAGIC):
+            return False
+        footer = self._footer()
+        if footer is None:
+            return True
+        return not len(MCAP0_MAGIC) <= footer[0] < self._size  # a footer with a damaged byte behind it
+
+    def _finish(self) -> None:
+        """Compare what was read with the statistics, and say of each hole what is known."""
+        summary = self._summary()
+        is_open = [place for place in self._places if place.hole.cause == DAMAGED]
+        if summary is None and self._is_cut():
+            self.cut_off = True
+        if summary is not None and summary.counts is not None:
+            self._settle_by(summary, is_open)
+        end_s = None if self._last_ns is None else self._last_ns / 1e9
+        for place in self._places:
+            hole = place.hole
+            if hole.cause == DAMAGED and not place.settled and not (hole.messages and self._has_checks):
+                hole.counted = False
+            if hole.end_s is None and self._end_of_last is not None:
+                hole.end_s = self._end_of_last if end_s is None else max(self._end_of_last, end_s)
+            if hole.messages or not hole.counted:
+                self.holes.append(hole)
+            else:
+                self._note("records that hold no messages")
+        if self._has_unknown and self._has_checks:
+            self._note("records that hold no messages")
+        if summary is None and not self.cut_off:
+            self._note("its closing index")
+        elif self._bytes(self._size - len(MCAP0_MAGIC), len(MCAP0_MAGIC)) != MCAP0_MAGIC and not self.cut_off:
+            self._note("its last bytes")
+        if self.cut_off:
+            self.holes.append(Hole(start_s=end_s, end_s=None, counted=False, cause=CUT_OFF))
+        self._settle_metadata()
+
+    def _settle_by(self, summary: _Summary, is_open: list[_Place]) -> None:
+        """What the statistics know that nothing else does: messages that no count after a hole has told of."""
+        assert summary.counts is not None
+        missing: dict[str, int] = {}
+        for number, count in summary.counts.items():
+            channel = self._channels.get(number) or self._known_channel(number)
+            if count > channel.read + channel.damaged:
+                topic = channel.topic or f"(channel {number})"
+                missing[topic] = missing.get(topic, 0) + count - channel.read - channel.damaged
+        unsettled = [place for place in is_open if not place.settled] or is_open[-1:]
+        if not missing:
+            for place in is_open:
+                place.settled = True
+        elif len(unsettled) == 1:
+            (place,) = unsettled
+            place.settled = True
+            for topic, count in missing.items():
+                place.hole.messages[topic] = place.hole.messages.get(topic, 0) + count
+        elif not unsettled:
+            place = self._open(DAMAGED)
+            place.hole.messages, place.settled = missing, True
+
+    def _settle_metadata(self) -> None:
+        """Of metadata that stands in the file only what a checksum confirms, where the file has checksums of it."""
+        if self._run_crc is not None:
+            everywhere = [self.metadata, *self._candidates, {}]
+            fitting = [each for each in everywhere if checks.metadata_crc(each) == self._run_crc]
+            self.metadata = fitting[0] if fitting else {}
+            self.metadata_damaged = not fitting
+        elif self._has_checks:
+            self.metadata, self.metadata_damaged = {}, True
+        else:
+            self.metadata_damaged = self._is_damaged_before_messages and not self.metadata
+
+
+def _text(content: bytes, start: int) -> tuple[str, int]:
+    """A text with its length before it, and where it ends. ValueError where it does not fit."""
+    (length,) = struct.unpack_from("<I", content, start)
+    end = start + 4 + length
+    if end > len(content):
+        raise ValueError("a text is longer than its record")
+    return content[start + 4 : end].decode(), end
+
+
+def _texts(content: bytes, start: int) -> tuple[dict[str, str], int]:
+    """A dictionary of texts, and where it ends."""
+    (length,) = struct.unpack_from("<I", content, start)
+    position, end = start + 4, start + 4 + length
+    found = {}
+    while position < end:
+        key, position = _text(content, position)
+        found[key], position = _text(content, position)
+    return found, position
+
+
+def _metadata(content: bytes) -> tuple[str, dict[str, str]]:
+    name, position = _text(content, 0)
+    found, end = _texts(content, position)
+    if end != len(content):
+        raise ValueError("metadata does not fit its record")
+    return name, found
+
+
+def _channel(content: bytes, schemas: dict[int, str]) -> tuple[int, Channel]:
+    number, schema = struct.unpack_from("<HH", content)
+    topic, position = _text(content, 4)
+    _, position = _text(content, position)
+    metadata, end = _texts(content, position)
+    if end != len(content):
+        raise ValueError("a channel does not fit its record")
+    counted = metadata.items() >= checks.COUNTED.items()
+    return number, Channel(topic, schemas.get(schema, ""), counted)
