@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
-from nodes.runtime.loading import PACKAGE_ROOT
+from nodes.runtime.loading import PACKAGE_ROOT, load_class
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.wire.messages import JointCommand, Message, RobotState
-from nodes.wire.recording_writer import RecordingWriter, keep_unfinished
+from nodes.wire.recording_lock import FileInUseError, require_unlocked
+from nodes.wire.recording_writer import Missing, RecordingWriter, keep_unfinished
+from nodes.wire.topics import lookup
+
+# Of a disk: the run is worth more than its recording, so it goes on, and the launch fails at its end.
+DISK_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBUSY})
 
 
 class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -30,6 +36,9 @@ class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Recorder(Node):
     """Records every topic. A full disk is reported and outlived: what waits is written once there is room.
+
+    A recording that is deleted meanwhile begins anew, one that another recorder writes is left to it, and this one's
+    stands beside it, run.NODE.mcap of run.mcap. What the file lacks at the end is the node's verdict: the launch fails.
 
     A run that never began leaves the recording of an earlier one alone: the file is written aside, and takes its
     place with the first state. The earlier one is kept beside it, run.before.mcap of run.mcap, until the next run.
@@ -54,17 +63,22 @@ class Recorder(Node):
     def __init__(self) -> None:
         self._writer: RecordingWriter | None = None
         self._context: Context | None = None
+        self._opened = RecorderParams(file="none")  # the parameters at the start
+        self._path = Path()  # where the recording is to stand
         self._next_flush = float("-inf")
         self._flush_s = 0.5
-        self._failure = ""
+        self._failure = ""  # of the latest write
+        self._lost = Missing()  # that no file holds any more
+        self._reasons: dict[str, None] = {}  # why they are lost, or stand elsewhere, in order
         self._time = 0.0  # simulation time of the latest state
-        self._is_worth_keeping = False
-        self._frames = self._dropped = self._failures = 0
+        self._latched: dict[str, Message] = {}
+        self._is_worth_keeping = self._is_over = False
+        self._frames = self._dropped = self._failures = self._bytes = 0
 
     @property
     def counters(self) -> Mapping[str, int]:
         """Messages in the file or waiting for it, messages dropped, bytes written, writes that failed."""
-        written = 0 if self._writer is None else self._writer.bytes
+        written = self._bytes + (0 if self._writer is None else self._writer.bytes)
         return {
             "frames_written": self._frames,
             "frames_dropped": self._dropped,
@@ -72,44 +86,114 @@ class Recorder(Node):
             "write_failures": self._failures,
         }
 
+    @property
+    def missing(self) -> Missing:
+        """What was heard and is in no file; while it waits for a disk that takes nothing too."""
+        found = Missing()
+        found.merge(self._lost)
+        if self._writer is not None:
+            found.merge(self._writer.missing if self._failure or self._is_over else self._writer.dropped)
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """ "failed: run.mcap lacks ..." where messages are missing or stand elsewhere; "" otherwise."""
+        missing, reasons = (
+            self.missing,
+            list(self._reasons | ({self._failure: None} if self._failure else {})),
+        )
+        if not self._is_worth_keeping or not (missing.messages or reasons):
+            return ""
+        wanted, why = self._opened.file, " and ".join(reasons)
+        heard = self._frames + self._dropped
+        if not missing.messages:
+            return f"failed: {wanted}: {why}, no message is missing: {self._rest()}"
+        start, end = missing.start_s or 0.0, missing.end_s or 0.0
+        count = f"all {heard}" if missing.messages >= heard else f"{missing.messages} of {heard}"
+        span = f"t = {start:.3f} .. {end:.3f} s ({count} messages)"
+        return f"failed: {wanted} lacks {span}: {why}, {self._rest()}"
+
+    def _rest(self) -> str:
+        """Where the messages are that are not missing."""
+        if self._writer is None or self._writer.is_aside or self.missing.messages >= self._frames + self._dropped:
+            return "nothing of this run is recorded"
+        return f"the rest lies in {self._writer.path}"
+
     def on_start(self, context: Context) -> Outgoing:
         """Open the file, aside from what stands in its place."""
-        params: RecorderParams = context.params
         self._context = context
-        self._flush_s = params.flush_s
+        self._opened = context.params
+        self._flush_s = self._opened.flush_s
+        self._path = Path(self._opened.file)
+        if other := _recorder_before(context):
+            self._give_way(f"node {other!r} writes it too")
         try:
-            self._writer = RecordingWriter(
-                params.file,
-                run_metadata(context),
-                aside=True,
-                chunk_s=None,
-                compression=params.compression,
-                sidecar=run_sidecar(context),
-            )
+            self._open()
         except OSError as error:
-            raise ValueError(f"cannot write {params.file!r}: {error.strerror or error}") from None
+            if error.errno not in DISK_ERRORS:
+                raise ValueError(f"cannot write {str(self._path)!r}: {error.strerror or error}") from None
+            self._report(error)
         return None
+
+    def _open(self) -> None:
+        """Begin a file, with what is said once for all who come later. OSError where the disk does not let it."""
+        assert self._context is not None
+        metadata, sidecar = run_metadata(self._context), run_sidecar(self._context)
+        for _ in range(2):
+            try:
+                self._writer = RecordingWriter(
+                    self._path,
+                    metadata,
+                    aside=True,
+                    chunk_s=None,
+                    compression=self._opened.compression,
+                    sidecar=sidecar,
+                )
+                break
+            except FileInUseError as error:
+                self._give_way(str(error.strerror))
+        if self._writer is None:
+            raise OSError(errno.EBUSY, "other recorders write it", str(self._path))
+        for topic, message in self._latched.items():
+            self._writer.write(topic, message, self._time)
+        self._failure = ""
+
+    def _give_way(self, why: str) -> None:
+        """Another recorder has the file: this one's stands beside it."""
+        assert self._context is not None
+        self._reasons[why] = None
+        self._path = self._path.with_name(f"{self._path.stem}.{self._context.name}{self._path.suffix}")
+        self._warn(f"{self._opened.file}: {why}; this recording will be {self._path}")
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         """Write one message; `name` is the topic on the wire."""
-        if self._writer is None:
-            return None
-        before = self._writer.messages
         time = message.timestamp
         if isinstance(message, RobotState | JointCommand) and message.clock:
             time = self._time
         elif type(message) is RobotState:
             self._time = time
+        row = lookup(name)
+        if row is not None and row.latched:
+            self._latched[name] = message
+        begins = type(message) is RobotState and not self._is_worth_keeping
+        self._is_worth_keeping = self._is_worth_keeping or begins
+        if self._writer is None:
+            self._dropped += 1
+            self._reasons[self._failure] = None
+            self._lost.add(self._time if row is not None and row.latched else time)
+            return None
+        before = self._writer.messages
         try:
             self._writer.write(name, message, time)
-            if type(message) is RobotState and self._writer.is_aside and not self._is_worth_keeping:
-                self._is_worth_keeping = True
+            if begins and self._writer.is_aside:
                 self._flush()
         except OSError as error:
             self._report(error)
+            if self._writer is not None and self._writer.messages == before:
+                self._reasons[self._failure] = None
         except ValueError as error:
             self._warn(str(error))
-        kept = self._writer.messages - before
+        kept = self._writer.messages - before if self._writer is not None else 0
         self._frames += kept
         self._dropped += 1 - kept
         return None
@@ -127,6 +211,16 @@ class Recorder(Node):
         self._flush()
         return None
 
+    def on_parameters(self, params: RecorderParams) -> Outgoing:
+        """The time between flushes may change while it records. ValueError for what takes a new recorder."""
+        assert self._context is not None
+        file = "" if self._writer is None else str(self._writer.path)
+        if params.file != self._opened.file or params.compression != self._opened.compression:
+            name = "file" if params.file != self._opened.file else "compression"
+            raise ValueError(f"{name} of a recorder is read at its start; it cannot be set while it records {file}")
+        self._flush_s = params.flush_s
+        return None
+
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
         """The service `recording`."""
         if name != "recording":
@@ -137,30 +231,43 @@ class Recorder(Node):
 
     def on_stop(self) -> Outgoing:
         """Close the file; without a state in it there is none."""
-        if self._writer is None:
-            return None
         if self._is_worth_keeping:
             self._flush()
-        elif self._writer.is_aside and self._context is not None:
-            there = "is as it was" if self._writer.path.exists() else "is not written"
-            self._context.info(f"no state was heard, so nothing is kept: {self._writer.path} {there}")
+        writer = self._writer
+        self._is_over = True
+        if writer is None:
+            return None
+        if not self._is_worth_keeping and writer.is_aside and self._context is not None:
+            there = "is as it was" if writer.path.exists() else "is not written"
+            self._context.info(f"no state was heard, so nothing is kept: {writer.path} {there}")
         try:
-            self._writer.close()
+            if self._is_worth_keeping and writer.is_aside and writer.missing.messages < writer.messages:
+                self._take_place(writer, flush=False)  # a full disk: what it took is kept
+            writer.close()
         except OSError as error:
             self._report(error)
         return None
 
-    def _take_place(self, writer: RecordingWriter) -> None:
+    def _take_place(self, writer: RecordingWriter, *, flush: bool = True) -> None:
         """Stand where the file is to be; one that was cut off there is the only trace of a crash, and is kept."""
+        try:
+            require_unlocked(writer.path)
+        except FileInUseError as error:
+            self._give_way(str(error.strerror))
+            writer.retarget(self._path)
         kept = keep_unfinished(writer.path)
         if kept is not None and self._context is not None:
             self._context.info(f"an unfinished recording stood at {writer.path}; kept as {kept}")
-        writer.take_place()
+        writer.take_place(flush=flush)
 
     def _flush(self) -> None:
-        if self._writer is None:
-            return
         try:
+            if self._writer is not None and not self._writer.stands:
+                self._begin_anew(self._writer)
+            if self._writer is None:
+                self._open()
+            if self._writer is None:
+                return
             self._writer.flush()
             if self._is_worth_keeping and self._writer.is_aside:
                 self._take_place(self._writer)
@@ -169,15 +276,48 @@ class Recorder(Node):
         else:
             self._failure = ""
 
+    def _begin_anew(self, writer: RecordingWriter) -> None:
+        """The file was deleted, moved or replaced: what is in it is not where it is looked for."""
+        assert self._context is not None
+        why = f"{writer.path} was deleted or replaced at t = {self._time:.3f} s while it was recorded"
+        self._reasons[why] = None
+        self._warn(f"{why}; the recording begins anew")
+        self._writer = None
+        self._lost.merge(writer.written)
+        self._bytes += writer.bytes
+        writer.abandon()
+        if self._path.exists():
+            self._path = self._path.with_name(f"{self._path.stem}.{self._context.name}{self._path.suffix}")
+
     def _report(self, error: OSError) -> None:
         self._failures += 1
         self._failure = error.strerror or str(error)
-        file = "" if self._writer is None else self._writer.path
-        self._warn(f"cannot write {file}: {self._failure}; what is not written yet is kept and tried again")
+        kept = "what is not written yet is kept and tried again"
+        if self._writer is None:
+            kept = "nothing is recorded until it can be"
+        self._warn(f"cannot write {self._path}: {self._failure}; {kept}")
 
     def _warn(self, line: str) -> None:
         if self._context is not None:
             self._context.warn(line)
+
+
+def _recorder_before(context: Context) -> str:
+    """The node that comes before in the plan and records to the same file; "" for none."""
+    plan = context.plan
+    for node in plan.get("nodes", []):
+        if node.get("name") == context.name:
+            return ""
+        file = node.get("params", {}).get("file")
+        same = isinstance(file, str) and Path(file).resolve() == Path(context.params.file).resolve()
+        if same and node.get("host", "") == _host(context) and "*" in load_class(node["run"], plan["folder"]).listens:
+            return str(node["name"])
+    return ""
+
+
+def _host(context: Context) -> str:
+    nodes = context.plan.get("nodes", [])
+    return next((str(node.get("host", "")) for node in nodes if node.get("name") == context.name), "")
 
 
 def run_metadata(context: Context) -> dict[str, str]:

@@ -23,7 +23,7 @@ from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.wire.domain import domain_folder
 from nodes.wire.messages import Status
-from nodes.wire.recording_places import before_path
+from nodes.wire.recording_places import before_path, is_closed, known_until
 from nodes.wire.registry import Registry
 from nodes.wire.service import ServiceError
 from nodes.wire.sockets import sweep
@@ -125,6 +125,7 @@ class Launch:
             self._far.wait_until_gone()
             sweep(self._folder)  # those that were killed could not
             self._show_output()
+        self._take_last_statuses()
         self._finish()
 
     def _programs(self, view: bool) -> list[Program]:
@@ -196,6 +197,14 @@ class Launch:
                     self._note_unsaid(name, answer["refusal"])
                     self._note_work(name, answer["figures"], answer["verdict"])
 
+    def _take_last_statuses(self) -> None:
+        """Verdicts that nodes reached while they stopped, as of a recording whose last messages the disk refused."""
+        self._observer.hear(0.0)
+        for name, status in self._observer.status.items():
+            if name in self._names and status.state == "stopped":
+                self.summary.verdicts.pop(name, None)
+                self._note_work(name, status.figures, status.verdict)
+
     def _note_work(self, name: str, figures: dict[str, float], verdict: str) -> None:
         if figures:
             self.summary.figures[name] = figures
@@ -240,6 +249,7 @@ class Launch:
             if _identity(file) != before:  # what stood there untouched is of another run
                 kept = before_path(file.resolve() if file.is_symlink() else file)
                 summary.take_file(file, kept if before and _identity(kept) == before else None)
+        self._check_recordings()
         recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
         comparers = [node.name for node in self.plan.nodes if node.run.endswith(COMPARER)]
         if recorded and any(not summary.verdicts.get(name, "").startswith(UNMEASURED) for name in comparers):
@@ -260,6 +270,18 @@ class Launch:
         elif failures := summary.failures:
             summary.exit_code = VERDICT_FAILED
             summary.ended = "; ".join(f"{name} failed: {reason}" for name, reason in failures.items())
+
+    def _check_recordings(self) -> None:
+        """A verdict on each recorder whose file is not whole although it did not say so: it was killed, say."""
+        for node in self.plan.nodes_on(self.plan.sim.host):
+            file = _file_of(node, self.plan.folder)
+            if file is None or not self.summary.tick or self.summary.verdicts.get(node.name, "").startswith("failed"):
+                continue
+            if not file.is_file():
+                self.summary.verdicts[node.name] = f"failed: {file} is not there, all of the run is missing"
+            elif _identity(file) != self._files[file] and not is_closed(file):
+                missing = f"what came after {known_until(file)} of {self.summary.time:.3f} s is missing"
+                self.summary.verdicts[node.name] = f"failed: {file} was not closed, {missing}, the rest lies in it"
 
     def show_failure(self) -> None:
         """Say what failed, with its last lines."""

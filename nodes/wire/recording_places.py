@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+MAGIC = b"\x89MCAP0\r\n"  # at the beginning and, of a file that was closed, at the end
+
 
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
     """Where the sidecar of a recording stands."""
@@ -30,3 +32,25 @@ def keep_before(target: Path, sidecar: Path) -> None:
         if sidecar.is_file():
             sidecar.replace(sidecar_path(before))
     sidecar.unlink(missing_ok=True)
+
+
+def is_closed(path: str | os.PathLike[str]) -> bool:
+    """Whether a recording was closed: it ends with the magic bytes that are written last."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size < 2 * len(MAGIC):
+            return False
+        file.seek(-len(MAGIC), os.SEEK_END)
+        return bool(file.read() == MAGIC)
+
+
+def known_until(path: str | os.PathLike[str]) -> str:
+    """ "t = 3.200 s": the time of the last message of a recording that was cut off."""
+    from nodes.wire.recording import RecordingError, RecordingFile
+
+    try:
+        holes = RecordingFile(path).scan().holes
+    except RecordingError:
+        return "its beginning"
+    start_s = holes[-1].start_s if holes else None
+    return "its beginning" if start_s is None else f"t = {start_s:.3f} s"

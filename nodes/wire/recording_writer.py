@@ -10,9 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import stat
 import time
 import zlib
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -20,12 +23,13 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
+from mcap.writer import CompressionType, Writer
 
 from nodes.wire.codec import LATEST_S
 from nodes.wire.messages import Message
 from nodes.wire.recording_checks import COUNTED, HEAD, ChannelCheck, Check, chunk_head_bytes, encode_check, metadata_crc
-from nodes.wire.recording_places import keep_before, part_path
+from nodes.wire.recording_lock import lock, require_unlocked
+from nodes.wire.recording_places import is_closed, keep_before, part_path
 from nodes.wire.recording_places import sidecar_path as sidecar_path
 from nodes.wire.recording_schema import json_schema, schema_name
 from nodes.wire.recording_sidecar import encode_sidecar
@@ -43,7 +47,14 @@ class BacklogFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            lock(self._descriptor, path)  # before anything that stands in it is gone
+            if self._is_regular:
+                os.ftruncate(self._descriptor, 0)
+        except OSError:
+            os.close(self._descriptor)
+            raise
         self._pending = bytearray()
         self.on_disk = 0
 
@@ -52,8 +63,21 @@ class BacklogFile:
         """Bytes not on the disk yet."""
         return len(self._pending)
 
+    @property
+    def _is_regular(self) -> bool:
+        return stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+
+    def stands_at(self, path: Path) -> bool:
+        """Whether this is the file that `path` names: it was not deleted, moved or replaced."""
+        try:
+            there = os.stat(path)
+        except OSError:
+            return False
+        here = os.fstat(self._descriptor)
+        return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
     def write(self, data: bytes) -> int:
-        """Take `data`; nothing reaches the disk before `flush`."""
+        """Take `data`; nothing reaches the disk before `hand_over`."""
         self._pending += data
         return len(data)
 
@@ -76,8 +100,29 @@ class BacklogFile:
             del self._pending[:written]
 
     def close(self) -> None:
-        """Give the descriptor back; what `flush` could not write is gone."""
+        """Give the descriptor back; what `hand_over` could not write is gone."""
         os.close(self._descriptor)
+
+
+@dataclass
+class Missing:
+    """Messages that are not in a file, and between which log times, s; no times where there are none."""
+
+    messages: int = 0
+    start_s: float | None = None
+    end_s: float | None = None
+
+    def add(self, time_s: float, messages: int = 1) -> None:
+        """Messages of this time."""
+        self.messages += messages
+        self.start_s = time_s if self.start_s is None else min(self.start_s, time_s)
+        self.end_s = time_s if self.end_s is None else max(self.end_s, time_s)
+
+    def merge(self, other: Missing) -> None:
+        """Others too."""
+        if other.start_s is not None and other.end_s is not None:
+            self.add(other.start_s, other.messages)
+            self.add(other.end_s, 0)
 
 
 class RecordingWriter:
@@ -118,6 +163,9 @@ class RecordingWriter:
         self._schemas: dict[type[Message], int] = {}
         self._encoder = msgspec.json.Encoder()
         self._target = Path(os.path.realpath(path))  # of a link: the file it names is replaced, not the link
+        self._all, self._dropped, self._in_chunk = Missing(), Missing(), Missing()
+        self._chunks: deque[tuple[int, Missing]] = deque()  # where those end that are not on the disk, what is in them
+        require_unlocked(self._target)
         self._part = part_path(self._target) if aside and _replaceable(self._target) else None
         self._file: BacklogFile | None = BacklogFile(self._part or self._target)
         self._sidecar = None if sidecar is None else _sidecar_start(sidecar)
@@ -145,6 +193,41 @@ class RecordingWriter:
         """Bytes on the disk so far."""
         return 0 if self._file is None else self._file.on_disk
 
+    @property
+    def stands(self) -> bool:
+        """Whether what is written is at `path`, or will be: it was not deleted, moved or replaced by another file."""
+        return self._file is None or self._file.stands_at(self._part or self._target)
+
+    @property
+    def written(self) -> Missing:
+        """All that was written, wherever it is now."""
+        found = Missing()
+        found.merge(self._all)
+        found.merge(self._in_chunk)
+        return found
+
+    @property
+    def dropped(self) -> Missing:
+        """What was not kept, as there was no room for it to wait."""
+        return self._dropped
+
+    def abandon(self) -> None:
+        """Close without another word: the file is not where it is looked for any more."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def missing(self) -> Missing:
+        """What was to be written and is not on the disk, or never will be as there was no room for it to wait."""
+        if self._file is not None:
+            while self._chunks and self._chunks[0][0] <= self._file.on_disk:
+                self._chunks.popleft()
+        found = Missing()
+        for each in (self._dropped, *(messages for _, messages in self._chunks), self._in_chunk):
+            found.merge(each)
+        return found
+
     def write(self, topic: str, message: Message, log_time_s: float) -> None:
         """Add one message. Raises ValueError for a time no file can hold, OSError when the disk is full.
 
@@ -162,6 +245,7 @@ class RecordingWriter:
                 file.hand_over()
             except OSError:
                 channel.count += 1
+                self._dropped.add(log_time_s)
                 raise
         if self._chunk_ns is not None and (chunk := log_time // self._chunk_ns) != self._chunk:
             self._chunk, first = chunk, self._chunk < 0
@@ -181,6 +265,7 @@ class RecordingWriter:
         channel.count += 1
         channel.last_ns = log_time
         self.messages += 1
+        self._in_chunk.add(log_time_s)
         self._chunk_bytes += len(data)
         if self._flush_s is not None and time.monotonic() >= self._flush_due:
             failure = self._try_flush()
@@ -194,11 +279,17 @@ class RecordingWriter:
         if (failure := self._try_flush()) is not None:
             raise failure
 
-    def take_place(self) -> None:
+    def retarget(self, path: str | os.PathLike[str]) -> None:
+        """Stand at another path of the same folder; before `take_place`."""
+        self.path, self._target = Path(path), Path(os.path.realpath(path))
+
+    def take_place(self, *, flush: bool = True) -> None:
         """Flush, then stand at `path`; what was there is the one before. Raises OSError, and may be called again."""
         if self._part is None:
             return
-        self.flush()
+        require_unlocked(self._target)
+        if flush:
+            self.flush()
         keep_before(self._target, sidecar_path(self.path))
         self._part.replace(self._target)
         self._part = None
@@ -219,6 +310,7 @@ class RecordingWriter:
             self._writer.finish()
             file.hand_over()
         finally:
+            _ = self.missing  # as long as the file knows what is on the disk
             self._file = None
             file.close()
             self._write_sidecar(ended=datetime.now(UTC).isoformat())
@@ -265,6 +357,9 @@ class RecordingWriter:
         )
         written.release()  # the file cannot grow while it is looked at
         file.write(encode_check(check))
+        self._chunks.append((file.tell(), self._in_chunk))
+        self._all.merge(self._in_chunk)
+        self._in_chunk = Missing()
         for row in rows:
             row.before, row.count, row.first_ns, row.last_ns = row.total, 0, 0, 0
         self._chunk_bytes = 0
@@ -303,13 +398,8 @@ def _replaceable(path: Path) -> bool:
 
 
 def is_complete(path: str | os.PathLike[str]) -> bool:
-    """Whether a recording was closed: it ends with the magic bytes that only `close` writes."""
-    with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size < 2 * len(MCAP0_MAGIC):
-            return False
-        file.seek(-len(MCAP0_MAGIC), os.SEEK_END)
-        return bool(file.read() == MCAP0_MAGIC)
+    """Whether a recording was closed."""
+    return is_closed(path)
 
 
 def keep_unfinished(path: str | os.PathLike[str]) -> Path | None:

@@ -48,6 +48,7 @@ def record(
 ) -> None:
     """Record every topic of the live domain until Ctrl-C."""
     from nodes.runtime.joining import run_node
+    from nodes.wire.recording_lock import FileInUseError, require_unlocked
 
     folder = output.absolute().parent
     if not folder.is_dir():
@@ -56,6 +57,10 @@ def record(
         raise InputError(f"--output {str(output)!r} is there already; --force replaces it")
     if output.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"--output {str(output)!r} cannot be written")
+    try:
+        require_unlocked(output)
+    except FileInUseError as error:
+        raise UnavailableError(f"--output {str(output)!r}: {error.strerror}") from None
     node = "nodes/recorder.py:Recorder"
     params = {"file": str(output.absolute())}
     ended: list[Any] = []
@@ -66,6 +71,8 @@ def record(
     code = run_node(node, name="record", params=params, domain=domain, beside=greet, ended=ended.append)
     for recorder in ended:
         found = recorder.on_request("recording", {})
+        if recorder.verdict:
+            raise UnavailableError(recorder.verdict.removeprefix("failed: "))
         if not found["kept"]:
             raise UnavailableError(f"no state was heard, so nothing is recorded; {str(output)!r} is as it was")
         say(f"wrote {output}: {found['frames_written']} messages, {output.stat().st_size} B")
