@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -180,7 +181,8 @@ class Recorder(Node):
         if self._writer is None:
             self._dropped += 1
             self._reasons[self._failure] = None
-            self._lost.add(self._time if row is not None and row.latched else time)
+            if not (row is not None and row.latched) and math.isfinite(time):
+                self._lost.add(time)
             return None
         before = self._writer.messages
         try:

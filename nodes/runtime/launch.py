@@ -275,7 +275,9 @@ class Launch:
         """A verdict on each recorder whose file is not whole although it did not say so: it was killed, say."""
         for node in self.plan.nodes_on(self.plan.sim.host):
             file = _file_of(node, self.plan.folder)
-            if file is None or not self.summary.tick or self.summary.verdicts.get(node.name, "").startswith("failed"):
+            if file is None or "recording" not in load_class(node.run, self.plan.folder).serves:
+                continue
+            if not self.summary.tick or self.summary.verdicts.get(node.name, "").startswith("failed"):
                 continue
             if not file.is_file():
                 self.summary.verdicts[node.name] = f"failed: {file} is not there, all of the run is missing"

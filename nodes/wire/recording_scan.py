@@ -107,6 +107,7 @@ class Scanner:
         self._is_damaged_before_messages = False
         self._has_unknown = False  # records of a kind that is not known here were passed over
         self._end_of_last: float | None = None  # s, of messages that are missing and are the last so far
+        self._no_check_from: int | None = None
         self._summary_read = False
         self._summary_found: _Summary | None = None
 
@@ -415,6 +416,9 @@ class Scanner:
 
     def _next_check(self, start: int) -> tuple[checks.Check, int] | None:
         """The next intact check record and where it ends."""
+        if self._no_check_from is not None and start >= self._no_check_from:
+            return None
+        searched = start
         while start < self._size:
             window = self._bytes(start, WINDOW_BYTES + len(checks.MAGIC))
             place = window.find(checks.MAGIC)
@@ -426,6 +430,7 @@ class Scanner:
             if found is not None:
                 return found[0], start + place + found[1]
             start += place + 1
+        self._no_check_from = searched  # a file without them is searched once
         return None
 
     def _next_chunk(self, start: int, until: int) -> int | None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from nodes.recorder import Recorder
+from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
@@ -153,7 +154,7 @@ def test_a_folder_that_takes_no_file_costs_what_was_heard_until_it_does(
             raise OSError(number, os.strerror(number), str(file))
         return usual(file, flags, *more, **named)
 
-    monkeypatch.setattr(recording_writer.os, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     recorder, context = started(path)
     assert any(f"{os.strerror(number)}; nothing is recorded until it can be" in line for _, line in context.log)
     tell(recorder, 0, 120)
@@ -175,7 +176,7 @@ def test_two_recorders_of_a_plan_on_one_file_write_two(tmp_path: Path) -> None:
     sim = SimPlan(robot="rotary_pendulum", mode="lockstep")
     with compose(Plan(name="two", folder=str(tmp_path), sim=sim, nodes=nodes)) as composition:
         composition.run(0.05)
-        recorders = [composition.nodes[name].node for name in ("one", "two")]
+        recorders: list[Any] = [composition.nodes[name].node for name in ("one", "two")]
     assert recorders[0].verdict == ""
     beside = tmp_path / "run.two.mcap"
     why = "node 'one' writes it too, no message is missing"
@@ -221,6 +222,22 @@ def test_a_recording_without_its_closing_index_is_the_verdict(tmp_path: Path, fi
     file_size_limit(path.stat().st_size + 10)
     recorder.on_stop()
     assert recorder.verdict == f"failed: {path}: File too large, no message is missing: the rest lies in {path}"
+
+
+def test_a_command_whose_output_finds_no_room_says_so(
+    tmp_path: Path, file_size_limit: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.mcap"
+    recorder, _ = started(path)
+    tell(recorder, 0, 101)
+    recorder.on_stop()
+    file_size_limit(1000)
+    code = armswing(["export", str(path), "--csv", str(tmp_path / "csv")])
+    file_size_limit(None)
+    assert code == 1
+    assert capsys.readouterr().err == "armswing: the output: File too large; what was written is not whole\n"
+    assert armswing(["export", str(path), "--csv", "/sys/csv"]) == 1
+    assert capsys.readouterr().err.startswith("armswing: /sys/csv: ")
 
 
 def test_of_a_recorder_only_the_time_between_flushes_changes_while_it_runs(tmp_path: Path) -> None:

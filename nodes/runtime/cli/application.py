@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -49,6 +50,9 @@ ONE_LINE_ERRORS = {
     ("sim_core.errors", "InvalidRequest"): 2,
     ("sim_core.errors", "SimulationError"): 1,
 }
+
+# Of a disk that takes no more, whatever command writes to it.
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 
 app = typer.Typer(
     name="armswing",
@@ -135,6 +139,8 @@ def _exit_code_of(error: Exception) -> int | None:
         return int(getattr(error, "exit_code", 2))
     if type(error).__name__ == "Abort":
         return 130
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        return 1
     for (module, name), exit_code in ONE_LINE_ERRORS.items():
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
@@ -143,6 +149,9 @@ def _exit_code_of(error: Exception) -> int | None:
 
 
 def _line_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        incomplete = "" if error.errno in (errno.EACCES, errno.EPERM) else "; what was written is not whole"
+        return f"{error.filename or 'the output'}: {error.strerror}{incomplete}"
     if not hasattr(error, "format_message"):
         return str(error).replace("\n", " ")
     context = getattr(error, "ctx", None)

@@ -64,13 +64,15 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
 
     states = round(DURATION_S / STEP_S)
     lacks = re.compile(r"failed: (\S+) lacks t = (\S+) \.\. (\S+) s \((all )?(\d+)[^)]* messages\): (.+)")
-    file, start, end, everything, count, why = lacks.fullmatch(verdicts["read_only"]).groups()
+    found = {name: lacks.fullmatch(verdicts[name]) for name in ("read_only", "full", "deleted")}
+    groups = {name: match.groups() for name, match in found.items() if match is not None}
+    file, start, end, everything, count, why = groups["read_only"]
     assert (file, everything, float(start)) == (str(NOBODY_WRITES), "all ", 0.0)
     assert int(count) > 0.9 * states
     assert float(end) == pytest.approx(DURATION_S, abs=0.1)
     assert "nothing of this run is recorded" in why
 
-    file, start, end, everything, count, why = lacks.fullmatch(verdicts["full"]).groups()
+    file, start, end, everything, count, why = groups["full"]
     assert (file, why) == ("full.mcap", "File too large, the rest lies in full.mcap")
     assert paused - 0.5 < float(start) < paused + 0.5
     assert float(end) == pytest.approx(DURATION_S, abs=0.1)
@@ -78,7 +80,7 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
     assert cut.cut_off
     assert cut.holes[-1].start_s == pytest.approx(float(start), abs=0.1)
 
-    file, start, end, everything, count, why = lacks.fullmatch(verdicts["deleted"]).groups()
+    file, start, end, everything, count, why = groups["deleted"]
     assert why.startswith("deleted.mcap was deleted or replaced at t = ")
     assert why.endswith("the rest lies in deleted.mcap")
     anew = read_recording(folder / "deleted.mcap")
@@ -90,9 +92,9 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
     assert verdicts["second"].startswith("failed: whole.mcap: node 'whole' writes it too, no message is missing: ")
     assert verdicts["second"].endswith("lies in whole.second.mcap")
     for name in ("whole.mcap", "whole.second.mcap"):
-        found = read_recording(folder / name)
-        assert not found.holes
-        assert found[STATE]["timestamp"][-1] == pytest.approx(DURATION_S, abs=0.1)
+        recording = read_recording(folder / name)
+        assert not recording.holes
+        assert recording[STATE]["timestamp"][-1] == pytest.approx(DURATION_S, abs=0.1)
 
 
 def test_a_recorder_by_hand_leaves_a_file_that_is_being_written(ground: Any, until: Callable[..., None]) -> None:
