@@ -22,7 +22,7 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
     if end_s < SHORT * whole_s:
         yield f"the recording ends at t = {end_s:.3g} s of the {whole_s:g} s of its launch file"
     if recording.cut_off:
-        yield f"the recording was cut off: {recording.holes[-1].text()}"
+        yield f"the recording was cut off: {recording.warning}"
     last = _last(recording["status"]) if "status" in recording.topics else {}
     if sim.get("mode") == "realtime":
         yield from _real_time(recording, state, float(sim.get("speed", 1.0)), last.get("sim", {}))

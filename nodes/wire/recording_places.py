@@ -49,8 +49,7 @@ def known_until(path: str | os.PathLike[str]) -> str:
     from nodes.wire.recording import RecordingError, RecordingFile
 
     try:
-        holes = RecordingFile(path).scan().holes
+        last_ns = [recorded.time_ns for recorded in RecordingFile(path)][-1:]
     except RecordingError:
-        return "its beginning"
-    start_s = holes[-1].start_s if holes else None
-    return "its beginning" if start_s is None else f"t = {start_s:.3f} s"
+        last_ns = []
+    return f"t = {last_ns[0] / 1e9:.3f} s" if last_ns else "its beginning"

@@ -105,6 +105,7 @@ class Scanner:
         self._candidates: list[dict[str, str]] = []  # metadata that no checksum confirms
         self._run_crc: int | None = None
         self._is_damaged_before_messages = False
+        self._has_ended = False  # the record that ends the messages was read
         self._has_unknown = False  # records of a kind that is not known here were passed over
         self._end_of_last: float | None = None  # s, of messages that are missing and are the last so far
         self._no_check_from: int | None = None
@@ -515,10 +516,10 @@ class Scanner:
             return True
         if self._next_anchor(end) is not None:
             return False
+        self._has_ended = True
         if self._is_cut():
             self.cut_off = True
-        else:
-            self._note("its closing index")
+        self._note("its closing index")
         return True
 
     def _is_cut(self) -> bool:
@@ -556,7 +557,7 @@ class Scanner:
             self._note("its closing index")
         elif self._bytes(self._size - len(MCAP0_MAGIC), len(MCAP0_MAGIC)) != MCAP0_MAGIC and not self.cut_off:
             self._note("its last bytes")
-        if self.cut_off:
+        if self.cut_off and not self._has_ended:
             self.holes.append(Hole(start_s=end_s, end_s=None, counted=False, cause=CUT_OFF))
         self._settle_metadata()
 

@@ -201,7 +201,7 @@ def _print(found: dict[str, Any]) -> None:
         warn("it was cut off; everything before the cut is readable")
     if inner(holes):
         warn("it is damaged or incomplete; everything else is readable")
-    for hole in inner(holes):
+    for hole in holes:
         warn(f"hole: {hole.text()}")
     if found["metadata_damaged"]:
         warn("its plan and parameters are damaged and left out")
