@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 from collections.abc import Mapping
@@ -279,15 +280,22 @@ class Recorder(Node):
             self._failure = ""
 
     def _begin_anew(self, writer: RecordingWriter) -> None:
-        """The file was deleted, moved or replaced: what is in it is not where it is looked for."""
+        """The file was deleted, moved, replaced or cut: what is in it is not where it is looked for."""
         assert self._context is not None
-        why = f"{writer.path} was deleted or replaced at t = {self._time:.3f} s while it was recorded"
+        moved = writer.now_at
+        what = "deleted, replaced or cut" if moved is None else f"moved to {moved}, which holds what came before,"
+        why = f"{writer.path} was {what} at t = {self._time:.3f} s while it was recorded"
         self._reasons[why] = None
         self._warn(f"{why}; the recording begins anew")
         self._writer = None
-        self._lost.merge(writer.written)
         self._bytes += writer.bytes
-        writer.abandon()
+        if moved is None:
+            self._lost.merge(writer.written)
+            writer.abandon()
+        else:
+            with contextlib.suppress(OSError):
+                writer.close()
+            self._lost.merge(writer.missing)
         if self._path.exists():
             self._path = self._path.with_name(f"{self._path.stem}.{self._context.name}{self._path.suffix}")
 

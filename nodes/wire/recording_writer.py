@@ -68,13 +68,23 @@ class BacklogFile:
         return stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def stands_at(self, path: Path) -> bool:
-        """Whether this is the file that `path` names: it was not deleted, moved or replaced."""
+        """Whether this is the file that `path` names: it was not deleted, moved, replaced or cut."""
         try:
             there = os.stat(path)
         except OSError:
             return False
         here = os.fstat(self._descriptor)
-        return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+        is_whole = here.st_size >= self.on_disk or not self._is_regular
+        return is_whole and (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+    @property
+    def now_at(self) -> Path | None:
+        """Where the file is now; None where it was deleted or cut."""
+        try:
+            found = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
+        except OSError:
+            return None
+        return found if self.stands_at(found) else None
 
     def write(self, data: bytes) -> int:
         """Take `data`; nothing reaches the disk before `hand_over`."""
@@ -195,8 +205,13 @@ class RecordingWriter:
 
     @property
     def stands(self) -> bool:
-        """Whether what is written is at `path`, or will be: it was not deleted, moved or replaced by another file."""
+        """Whether what is written is at `path`, or will be: it was not deleted, moved, replaced or cut."""
         return self._file is None or self._file.stands_at(self._part or self._target)
+
+    @property
+    def now_at(self) -> Path | None:
+        """Where the file is now that does not stand at `path`; None where it is gone."""
+        return None if self._file is None else self._file.now_at
 
     @property
     def written(self) -> Missing:

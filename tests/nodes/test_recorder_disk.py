@@ -114,7 +114,7 @@ def test_a_file_that_is_deleted_begins_anew_with_the_description(tmp_path: Path)
     found = read_recording(path)
     assert found.description is not None
     assert found[STATE]["seq"].tolist() == list(range(151, 300))
-    why = f"{path} was deleted or replaced at t = 0.150 s while it was recorded"
+    why = f"{path} was deleted, replaced or cut at t = 0.150 s while it was recorded"
     count = "(152 of 301 messages)"
     assert recorder.verdict == f"failed: {path} lacks t = 0.000 .. 0.150 s {count}: {why}, the rest lies in {path}"
 
@@ -140,6 +140,33 @@ def test_a_file_that_another_put_in_its_place_is_left_alone(tmp_path: Path) -> N
     assert path.read_bytes() == b"somebody's"
     assert recorder.verdict.endswith(f"the rest lies in {tmp_path / 'run.recorder.mcap'}")
     assert read_recording(tmp_path / "run.recorder.mcap")[STATE]["seq"].tolist() == list(range(151, 300))
+
+
+def test_a_file_that_is_moved_is_closed_there_and_begins_anew(tmp_path: Path) -> None:
+    path, moved = tmp_path / "run.mcap", tmp_path / "moved.mcap"
+    recorder, _ = started(path)
+    tell(recorder, 0, 120)
+    path.rename(moved)
+    tell(recorder, 120, 300)
+    recorder.on_stop()
+    first, second = (RecordingFile(each) for each in (moved, path))
+    assert [each.seq for each in (*first, *second)] == list(range(300))
+    assert (first.warning, second.warning) == ("", "")
+    assert recorder.verdict == (
+        f"failed: {path}: {path} was moved to {moved}, which holds what came before, at t = 0.150 s while it was "
+        f"recorded, no message is missing: the rest lies in {path}"
+    )
+
+
+def test_a_file_that_is_cut_while_it_is_written_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    recorder, _ = started(path)
+    tell(recorder, 0, 120)
+    os.truncate(path, 100)
+    tell(recorder, 120, 300)
+    recorder.on_stop()
+    assert path.stat().st_size == 100
+    assert recorder.verdict.startswith(f"failed: {path} lacks t = 0.000 .. 0.150 s (151 of 300 messages): {path} was")
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])

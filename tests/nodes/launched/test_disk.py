@@ -81,7 +81,7 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
     assert cut.holes[-1].start_s == pytest.approx(float(start), abs=0.1)
 
     file, start, end, everything, count, why = groups["deleted"]
-    assert why.startswith("deleted.mcap was deleted or replaced at t = ")
+    assert why.startswith("deleted.mcap was deleted, replaced or cut at t = ")
     assert why.endswith("the rest lies in deleted.mcap")
     anew = read_recording(folder / "deleted.mcap")
     assert anew.description is not None
