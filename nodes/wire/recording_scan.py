@@ -12,7 +12,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from mcap.exceptions import McapError, UnsupportedCompressionError
@@ -23,6 +23,8 @@ from mcap.writer import MCAP0_MAGIC
 
 from nodes.wire import recording_checks as checks
 from nodes.wire.recording_holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
+from nodes.wire.recording_records import Channel, channel_of, metadata_of, schema_of, text_at
+from nodes.wire.recording_summary import Summary, is_closed_by, read_summary
 
 MAX_RECORD_BYTES = 256 << 20
 WINDOW_BYTES = 1 << 20  # that is searched at a time
@@ -30,7 +32,6 @@ BEGINNING_BYTES = 256 << 10  # in which a file with a damaged first byte is reco
 HEAD = checks.HEAD
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 _CHUNK = checks.CHUNK
-_FOOTER = struct.Struct("<BQQQI")  # record head, start of the summary, start of its offsets, CRC
 _LONGEST_CHUNK_HEAD = HEAD.size + _CHUNK.size + 4 + 8
 _CHUNK_HEAD = re.compile(rb"\x06.{36}(?:\x00\x00\x00\x00|\x04\x00\x00\x00zstd|\x03\x00\x00\x00lz4)", re.DOTALL)
 _KNOWN = frozenset(int(opcode) for opcode in Opcode)
@@ -42,39 +43,12 @@ RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, p
 
 
 @dataclass(slots=True)
-class Channel:
-    """A topic of the file, and how many of its messages were read and lost so far.
-
-    counted   whether `sequence` counts its messages
-    expected  the sequence of its next message
-    seen_at   how many messages of the file had been read when it was last known to be whole
-    """
-
-    topic: str
-    schema: str
-    counted: bool
-    expected: int = 0
-    read: int = 0
-    damaged: int = 0
-    seen_at: int = 0
-
-
-@dataclass(slots=True)
 class _Place:
     """A hole, and the number of messages that were read when it was found."""
 
     hole: Hole
     opened_at: int
     settled: bool = False
-
-
-@dataclass(slots=True)
-class _Summary:
-    """The section at the end of the file: where it starts, its channels, its counts of messages."""
-
-    start: int
-    channels: dict[int, Channel] = field(default_factory=dict)
-    counts: dict[int, int] | None = None
 
 
 class Scanner:
@@ -110,7 +84,7 @@ class Scanner:
         self._end_of_last: float | None = None  # s, of messages that are missing and are the last so far
         self._no_check_from: int | None = None
         self._summary_read = False
-        self._summary_found: _Summary | None = None
+        self._summary_found: Summary | None = None
 
     # -- the pass
 
@@ -190,14 +164,14 @@ class Scanner:
             if opcode == Opcode.MESSAGE_INDEX:
                 return len(content) >= 6 and struct.unpack_from("<I", content, 2)[0] == len(content) - 6
             if opcode == Opcode.METADATA:
-                name, metadata = _metadata(content)
+                name, metadata = metadata_of(content)
                 if name == "armswing":
                     self._candidates.append(metadata)
                     if not self.metadata and not self._has_checks:
                         self.metadata = metadata
                 return True
             if opcode == Opcode.HEADER:
-                return position == len(MCAP0_MAGIC) and _text(content, _text(content, 0)[1])[1] == len(content)
+                return position == len(MCAP0_MAGIC) and text_at(content, text_at(content, 0)[1])[1] == len(content)
             if self._has_checks:
                 return False
             # of another writer: messages outside of chunks, attachments, records that are not known here
@@ -269,11 +243,10 @@ class Scanner:
     # -- channels
 
     def _take_schema(self, content: bytes) -> None:
-        (number,) = struct.unpack_from("<H", content)
-        self._schemas[number] = _text(content, 2)[0]
+        number, self._schemas[number] = schema_of(content)
 
     def _take_channel(self, content: bytes) -> None:
-        number, channel = _channel(content, self._schemas)
+        number, channel = channel_of(content, self._schemas)
         if not channel.schema and (summary := self._summary()) is not None and number in summary.channels:
             channel.schema = summary.channels[number].schema
         known = self._channels.get(number)
@@ -387,7 +360,7 @@ class Scanner:
     def _resynchronize(self, position: int) -> int | None:
         """Where reading goes on after a damaged record; None at the end of the file."""
         anchor = self._next_anchor(self._verified)
-        if anchor is None and self._is_cut():
+        if anchor is None and not is_closed_by(self._bytes, self._size):
             self.cut_off = True
             return None
         self._is_damaged_before_messages |= self._read == 0
@@ -464,50 +437,12 @@ class Scanner:
 
     # -- the end of the file
 
-    def _summary(self) -> _Summary | None:
+    def _summary(self) -> Summary | None:
         """The section at the end; None where it is not there or damaged."""
         if not self._summary_read:
             self._summary_read = True
-            try:
-                self._summary_found = self._read_summary()
-            except (struct.error, ValueError):
-                self._summary_found = None
+            self._summary_found = read_summary(self._bytes, self._size)
         return self._summary_found
-
-    def _footer(self) -> tuple[int, int] | None:
-        """(start of the summary, CRC) as the footer has them; None where the file does not end in one."""
-        start = self._size - len(MCAP0_MAGIC) - _FOOTER.size
-        if start < len(MCAP0_MAGIC):
-            return None
-        opcode, length, summary_start, _, crc = _FOOTER.unpack(self._bytes(start, _FOOTER.size))
-        if opcode != Opcode.FOOTER or length != _FOOTER.size - HEAD.size:
-            return None
-        return summary_start, crc
-
-    def _read_summary(self) -> _Summary | None:
-        footer = self._footer()
-        end = self._size - len(MCAP0_MAGIC) - 4
-        if footer is None or not len(MCAP0_MAGIC) <= (footer[0] or end) <= end:
-            return None
-        section = self._bytes(footer[0] or end - _FOOTER.size + 4, self._size)[: -len(MCAP0_MAGIC) - 4]
-        if footer[1] and zlib.crc32(section) != footer[1]:
-            return None
-        found = _Summary(footer[0])
-        schemas: dict[int, str] = {0: ""}
-        position = 0
-        while footer[0] and position + HEAD.size <= len(section) - _FOOTER.size + 4:
-            opcode, length = HEAD.unpack_from(section, position)
-            content = section[position + HEAD.size : position + HEAD.size + length]
-            position += HEAD.size + length
-            if opcode == Opcode.SCHEMA:
-                schemas[struct.unpack_from("<H", content)[0]] = _text(content, 2)[0]
-            elif opcode == Opcode.CHANNEL:
-                number, channel = _channel(content, schemas)
-                found.channels[number] = channel
-            elif opcode == Opcode.STATISTICS:
-                rows = struct.iter_unpack("<HQ", content[46:])  # after eight counts and times, and a length
-                found.counts = dict(rows)
-        return found
 
     def _is_end(self, end: int) -> bool:
         """Whether the messages end here, as the record before says; if not, what says so is damaged itself."""
@@ -517,33 +452,23 @@ class Scanner:
         if self._next_anchor(end) is not None:
             return False
         self._has_ended = True
-        if self._is_cut():
+        if not is_closed_by(self._bytes, self._size):
             self.cut_off = True
         self._note("its closing index")
         return True
-
-    def _is_cut(self) -> bool:
-        """Whether the file does not end as a closed one does; one whose end is damaged has a footer still."""
-        magic = self._bytes(max(0, self._size - len(MCAP0_MAGIC)), len(MCAP0_MAGIC))
-        if magic == MCAP0_MAGIC and self._size > 2 * len(MCAP0_MAGIC):
-            return False
-        footer = self._footer()
-        if footer is None:
-            return True
-        return not len(MCAP0_MAGIC) <= footer[0] < self._size  # a footer with a damaged byte behind it
 
     def _finish(self) -> None:
         """Compare what was read with the statistics, and say of each hole what is known."""
         summary = self._summary()
         is_open = [place for place in self._places if place.hole.cause == DAMAGED]
-        if summary is None and self._is_cut():
+        if summary is None and not is_closed_by(self._bytes, self._size):
             self.cut_off = True
         if summary is not None and summary.counts is not None:
             self._settle_by(summary, is_open)
         end_s = None if self._last_ns is None else self._last_ns / 1e9
         for place in self._places:
             hole = place.hole
-            if hole.cause == DAMAGED and not place.settled and not (hole.messages and self._has_checks):
+            if hole.cause == DAMAGED and not place.settled:
                 hole.counted = False
             if hole.end_s is None and self._end_of_last is not None:
                 hole.end_s = self._end_of_last if end_s is None else max(self._end_of_last, end_s)
@@ -561,7 +486,7 @@ class Scanner:
             self.holes.append(Hole(start_s=end_s, end_s=None, counted=False, cause=CUT_OFF))
         self._settle_metadata()
 
-    def _settle_by(self, summary: _Summary, is_open: list[_Place]) -> None:
+    def _settle_by(self, summary: Summary, is_open: list[_Place]) -> None:
         """What the statistics know that nothing else does: messages that no count after a hole has told of."""
         assert summary.counts is not None
         missing: dict[str, int] = {}
@@ -594,42 +519,3 @@ class Scanner:
             self.metadata, self.metadata_damaged = {}, True
         else:
             self.metadata_damaged = self._is_damaged_before_messages and not self.metadata
-
-
-def _text(content: bytes, start: int) -> tuple[str, int]:
-    """A text with its length before it, and where it ends. ValueError where it does not fit."""
-    (length,) = struct.unpack_from("<I", content, start)
-    end = start + 4 + length
-    if end > len(content):
-        raise ValueError("a text is longer than its record")
-    return content[start + 4 : end].decode(), end
-
-
-def _texts(content: bytes, start: int) -> tuple[dict[str, str], int]:
-    """A dictionary of texts, and where it ends."""
-    (length,) = struct.unpack_from("<I", content, start)
-    position, end = start + 4, start + 4 + length
-    found = {}
-    while position < end:
-        key, position = _text(content, position)
-        found[key], position = _text(content, position)
-    return found, position
-
-
-def _metadata(content: bytes) -> tuple[str, dict[str, str]]:
-    name, position = _text(content, 0)
-    found, end = _texts(content, position)
-    if end != len(content):
-        raise ValueError("metadata does not fit its record")
-    return name, found
-
-
-def _channel(content: bytes, schemas: dict[int, str]) -> tuple[int, Channel]:
-    number, schema = struct.unpack_from("<HH", content)
-    topic, position = _text(content, 4)
-    _, position = _text(content, position)
-    metadata, end = _texts(content, position)
-    if end != len(content):
-        raise ValueError("a channel does not fit its record")
-    counted = metadata.items() >= checks.COUNTED.items()
-    return number, Channel(topic, schemas.get(schema, ""), counted)

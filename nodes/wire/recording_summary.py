@@ -1,0 +1,82 @@
+"""The section at the end of an MCAP file that was closed: its channels and how many messages each has."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mcap.opcode import Opcode
+
+from nodes.wire.recording_checks import HEAD
+from nodes.wire.recording_places import MAGIC
+from nodes.wire.recording_records import Channel, channel_of, schema_of
+
+_FOOTER = struct.Struct("<BQQQI")  # record head, start of the summary, start of its offsets, CRC
+_STATISTICS_BYTES = 46  # of a statistics record before its counts by channel
+Read = Callable[[int, int], bytes]  # (start, length) -> that part of the file, as far as it goes
+
+
+@dataclass(slots=True)
+class Summary:
+    """Where the section starts, its channels, and {channel: messages}; None where it has no statistics."""
+
+    start: int
+    channels: dict[int, Channel] = field(default_factory=dict)
+    counts: dict[int, int] | None = None
+
+
+def read_summary(read: Read, size: int) -> Summary | None:
+    """The section of a file of so many bytes; None where it is not there, or not what was written."""
+    try:
+        return _summary(read, size)
+    except (struct.error, ValueError):
+        return None
+
+
+def is_closed_by(read: Read, size: int) -> bool:
+    """Whether the file ends as one that was closed: in the magic bytes, or, with those damaged, in a footer."""
+    magic = read(max(0, size - len(MAGIC)), len(MAGIC))
+    if magic == MAGIC and size > 2 * len(MAGIC):
+        return True
+    footer = _footer(read, size)
+    return footer is not None and len(MAGIC) <= footer[0] < size
+
+
+def _footer(read: Read, size: int) -> tuple[int, int] | None:
+    """(start of the summary, CRC) as the footer has them; None where the file does not end in one."""
+    start = size - len(MAGIC) - _FOOTER.size
+    if start < len(MAGIC):
+        return None
+    opcode, length, summary_start, _, crc = _FOOTER.unpack(read(start, _FOOTER.size))
+    if opcode != Opcode.FOOTER or length != _FOOTER.size - HEAD.size:
+        return None
+    return summary_start, crc
+
+
+def _summary(read: Read, size: int) -> Summary | None:
+    footer = _footer(read, size)
+    end = size - len(MAGIC) - 4  # of what the CRC is of: all but itself
+    if footer is None or not len(MAGIC) <= (footer[0] or end) <= end:
+        return None
+    start, crc = footer
+    records = end - _FOOTER.size + 4  # where they end
+    section = read(start or records, end - (start or records))
+    if crc and zlib.crc32(section) != crc:
+        return None
+    found = Summary(start)
+    schemas: dict[int, str] = {0: ""}
+    position = 0
+    while start and position < records - start:
+        opcode, length = HEAD.unpack_from(section, position)
+        content = section[position + HEAD.size : position + HEAD.size + length]
+        position += HEAD.size + length
+        if opcode == Opcode.SCHEMA:
+            number, schemas[number] = schema_of(content)
+        elif opcode == Opcode.CHANNEL:
+            number, channel = channel_of(content, schemas)
+            found.channels[number] = channel
+        elif opcode == Opcode.STATISTICS:
+            found.counts = dict(struct.iter_unpack("<HQ", content[_STATISTICS_BYTES:]))
+    return found
