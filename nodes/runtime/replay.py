@@ -21,7 +21,7 @@ from nodes.runtime.node import Node
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.plan_tables import PlanError, convert, suggestion
 from nodes.runtime.replay_comparison import Line, Outcome, Tolerances, compare, differences
-from nodes.runtime.replay_stream import Stream
+from nodes.runtime.replay_stream import CROSSING_S, Stream
 from nodes.wire.codec import decode, encode
 from nodes.wire.messages import Event, JointCommand
 from nodes.wire.recording import RecordingFile
@@ -38,8 +38,8 @@ SERVER = ("description", "state", "body_poses", "lines", "event")
 def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
     """Every message of the recording that is one of ours, in the file's order, and the metadata.
 
-    RecordingError for one with a hole, for which the node would be blamed. Of one that was cut off the last instant is
-    left out: who spoke at it after the cut is not known.
+    RecordingError for one with a hole, for which the node would be blamed. Of one that was cut off the last instants
+    are left out: who spoke at them after the cut is not known.
     """
     file = RecordingFile(path)
     lines = []
@@ -50,7 +50,7 @@ def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
     file.require_no_hole("replayed")
     if file.cut_off:
         last = max((line.time for line in lines[-LAST:] if "/" in line.topic), default=0.0)
-        lines = lines[:-LAST] + [line for line in lines[-LAST:] if line.time < last]
+        lines = [line for line in lines if line.time < last - CROSSING_S]
     return lines, file.metadata
 
 
