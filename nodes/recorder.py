@@ -169,37 +169,42 @@ class Recorder(Node):
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         """Write one message; `name` is the topic on the wire."""
-        time = message.timestamp
-        if isinstance(message, RobotState | JointCommand) and message.clock:
+        time, kind = message.timestamp, type(message)
+        is_state = kind is RobotState
+        if (is_state or kind is JointCommand) and message.clock:  # type: ignore[attr-defined]
             time = self._time
-        elif type(message) is RobotState:
+        elif is_state:
             self._time = time
-        row = lookup(name)
-        if row is not None and row.latched:
+        elif (row := lookup(name)) is not None and row.latched:
             self._latched[name] = message
-        begins = type(message) is RobotState and not self._is_worth_keeping
-        self._is_worth_keeping = self._is_worth_keeping or begins
-        if self._writer is None:
-            self._dropped += 1
-            self._reasons[self._failure] = None
-            if not (row is not None and row.latched) and math.isfinite(time):
-                self._lost.add(time)
+        begins = is_state and not self._is_worth_keeping
+        if begins:
+            self._is_worth_keeping = True
+        if (writer := self._writer) is None:
+            self._lose(name, time)
             return None
-        before = self._writer.messages
+        before = writer.messages
         try:
-            self._writer.write(name, message, time)
-            if begins and self._writer.is_aside:
+            writer.write(name, message, time)
+            if begins and writer.is_aside:
                 self._flush()
         except OSError as error:
             self._report(error)
-            if self._writer is not None and self._writer.messages == before:
+            if writer.messages == before:
                 self._reasons[self._failure] = None
         except ValueError as error:
             self._warn(str(error))
-        kept = self._writer.messages - before if self._writer is not None else 0
+        kept = writer.messages - before
         self._frames += kept
         self._dropped += 1 - kept
         return None
+
+    def _lose(self, name: str, time: float) -> None:
+        """Count a message for which there is no file; what is latched is written once there is one."""
+        self._dropped += 1
+        self._reasons[self._failure] = None
+        if name not in self._latched and math.isfinite(time):
+            self._lost.add(time)
 
     def on_tick(self, now: float) -> Outgoing:
         """Flush when the next tick would be too late."""

@@ -173,7 +173,8 @@ class RecordingWriter:
         self._schemas: dict[type[Message], int] = {}
         self._encoder = msgspec.json.Encoder()
         self._target = Path(os.path.realpath(path))  # of a link: the file it names is replaced, not the link
-        self._all, self._dropped, self._in_chunk = Missing(), Missing(), Missing()
+        self._all, self._dropped, self._has_dropped = Missing(), Missing(), False
+        self._messages_before = 0  # the chunk in progress
         self._chunks: deque[tuple[int, Missing]] = deque()  # where those end that are not on the disk, what is in them
         require_unlocked(self._target)
         self._part = part_path(self._target) if aside and _replaceable(self._target) else None
@@ -218,7 +219,7 @@ class RecordingWriter:
         """All that was written, wherever it is now."""
         found = Missing()
         found.merge(self._all)
-        found.merge(self._in_chunk)
+        found.merge(self._in_chunk())
         return found
 
     @property
@@ -239,7 +240,7 @@ class RecordingWriter:
             while self._chunks and self._chunks[0][0] <= self._file.on_disk:
                 self._chunks.popleft()
         found = Missing()
-        for each in (self._dropped, *(messages for _, messages in self._chunks), self._in_chunk):
+        for each in (self._dropped, *(messages for _, messages in self._chunks), self._in_chunk()):
             found.merge(each)
         return found
 
@@ -259,8 +260,9 @@ class RecordingWriter:
             try:
                 file.hand_over()
             except OSError:
-                channel.count += 1
+                channel.before += 1  # its sequence goes on, so that readers see the hole
                 self._dropped.add(log_time_s)
+                self._has_dropped = True
                 raise
         if self._chunk_ns is not None and (chunk := log_time // self._chunk_ns) != self._chunk:
             self._chunk, first = chunk, self._chunk < 0
@@ -280,7 +282,6 @@ class RecordingWriter:
         channel.count += 1
         channel.last_ns = log_time
         self.messages += 1
-        self._in_chunk.add(log_time_s)
         self._chunk_bytes += len(data)
         if self._flush_s is not None and time.monotonic() >= self._flush_due:
             failure = self._try_flush()
@@ -343,6 +344,14 @@ class RecordingWriter:
             raise ValueError(f"{self.path} is closed; open a new RecordingWriter to write more")
         return self._file
 
+    def _in_chunk(self) -> Missing:
+        """What is in the chunk in progress."""
+        rows = [row for row in self._channels.values() if row.count]
+        if not rows:
+            return Missing()
+        first, last = min(row.first_ns for row in rows), max(row.last_ns for row in rows)
+        return Missing(self.messages - self._messages_before, first / 1e9, last / 1e9)
+
     def _try_flush(self) -> OSError | None:
         self._flush_due = time.monotonic() + (self._flush_s or 0.0)
         file = self._open_file()
@@ -356,9 +365,10 @@ class RecordingWriter:
     def _cut_chunk(self) -> None:
         """End the chunk in progress, with its check record; nothing where no message came since the last."""
         file = self._open_file()
-        rows = list(self._channels.values())
-        if not any(row.count for row in rows):
+        if not (self._has_dropped or self.messages > self._messages_before):
             return
+        rows = list(self._channels.values())
+        in_chunk = self._in_chunk()
         start = file.tell()
         self._writer.flush()
         written = file.since(start)
@@ -372,9 +382,9 @@ class RecordingWriter:
         )
         written.release()  # the file cannot grow while it is looked at
         file.write(encode_check(check))
-        self._chunks.append((file.tell(), self._in_chunk))
-        self._all.merge(self._in_chunk)
-        self._in_chunk = Missing()
+        self._chunks.append((file.tell(), in_chunk))
+        self._all.merge(in_chunk)
+        self._messages_before, self._has_dropped = self.messages, False
         for row in rows:
             row.before, row.count, row.first_ns, row.last_ns = row.total, 0, 0, 0
         self._chunk_bytes = 0
