@@ -44,11 +44,16 @@ RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, p
 
 @dataclass(slots=True)
 class _Place:
-    """A hole, and the number of messages that were read when it was found."""
+    """A hole, and the number of messages that were read when it was found.
+
+    settled  what is missing in it is known by a count behind it
+    last_s   log time of the last message that is missing, where a check record knows it; s
+    """
 
     hole: Hole
     opened_at: int
     settled: bool = False
+    last_s: float | None = None
 
 
 class Scanner:
@@ -81,7 +86,6 @@ class Scanner:
         self._is_damaged_before_messages = False
         self._has_ended = False  # the record that ends the messages was read
         self._has_unknown = False  # records of a kind that is not known here were passed over
-        self._end_of_last: float | None = None  # s, of messages that are missing and are the last so far
         self._no_check_from: int | None = None
         self._summary_read = False
         self._summary_found: Summary | None = None
@@ -323,33 +327,37 @@ class Scanner:
             damaged = any(checks.metadata_crc(each) != check.run_crc for each in self._candidates)
             if damaged or not self._candidates:
                 self._note("its run's metadata, which stands in it twice")
-        lost = []
+        lost, is_of_chunk = [], True
         for row in check.channels:
             channel = self._channels.setdefault(row.id, Channel(row.topic, row.schema, True))
             if not channel.topic:
                 channel.topic, channel.schema, channel.counted = row.topic, row.schema, True
             if channel.expected < row.total:
                 self._lose(channel, row.total - channel.expected)
+                is_of_chunk = is_of_chunk and row.total - channel.expected <= row.count
                 channel.expected = row.total
                 lost.append(row)
             channel.seen_at = self._read
         if lost:
-            self._bound(lost)
+            self._bound(lost, is_of_chunk)
         for place in self._places:
             place.settled = True
         if self._frame is not None and self._frame[0] == check.offset and self._frame[1] != check.frame_crc:
             self._note("the index of a chunk")
         self._frame = None
 
-    def _bound(self, lost: list[checks.ChannelCheck]) -> None:
-        """The ends of a hole at the beginning or, for now, at the end of the file, by what the check record knows."""
-        hole = self._places[-1].hole
+    def _bound(self, lost: list[checks.ChannelCheck], is_of_chunk: bool) -> None:
+        """The ends of a hole at the beginning or, for now, at the end of the file, by what the check record knows.
+
+        is_of_chunk  all that is missing was in the chunk before the check record, so that its first time is known
+        """
+        place = self._places[-1]
         counted = [row for row in lost if row.count]
         if not counted:
             return
-        if hole.start_s is None:
-            hole.start_s = min(row.first_ns for row in counted) / 1e9
-        self._end_of_last = max(row.last_ns for row in counted) / 1e9
+        if place.hole.start_s is None and is_of_chunk:
+            place.hole.start_s = min(row.first_ns for row in counted) / 1e9
+        place.last_s = max(row.last_ns for row in counted) / 1e9
 
     # -- damage
 
@@ -367,7 +375,7 @@ class Scanner:
         if not self._places or self._places[-1].opened_at < self._read or self._places[-1].hole.cause != DAMAGED:
             self._open(DAMAGED)
         else:
-            self._places[-1].settled = False
+            self._places[-1].settled, self._places[-1].last_s = False, None
         self._frame = None
         if anchor is None:
             return None
@@ -470,8 +478,8 @@ class Scanner:
             hole = place.hole
             if hole.cause == DAMAGED and not place.settled:
                 hole.counted = False
-            if hole.end_s is None and self._end_of_last is not None:
-                hole.end_s = self._end_of_last if end_s is None else max(self._end_of_last, end_s)
+            if hole.end_s is None and place.last_s is not None:
+                hole.end_s = place.last_s if end_s is None else max(place.last_s, end_s)
             if hole.messages or not hole.counted:
                 self.holes.append(hole)
             else:
@@ -501,7 +509,7 @@ class Scanner:
                 place.settled = True
         elif len(unsettled) == 1:
             (place,) = unsettled
-            place.settled = True
+            place.settled, place.last_s = True, None
             for topic, count in missing.items():
                 place.hole.messages[topic] = place.hole.messages.get(topic, 0) + count
         elif not unsettled:
