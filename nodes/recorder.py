@@ -200,11 +200,12 @@ class Recorder(Node):
         return None
 
     def _lose(self, name: str, time: float) -> None:
-        """Count a message for which there is no file; what is latched is written once there is one."""
-        self._dropped += 1
+        """Count a message for which there is no file; what is latched is kept, and written once there is one."""
         self._reasons[self._failure] = None
-        if name not in self._latched and math.isfinite(time):
-            self._lost.add(time)
+        if name not in self._latched:
+            self._dropped += 1
+            if math.isfinite(time):
+                self._lost.add(time)
 
     def on_tick(self, now: float) -> Outgoing:
         """Flush when the next tick would be too late."""
