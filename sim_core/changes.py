@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.description import BeamContact
-from sim_core.guards import Beyond, Commanded, Condition, Guard, Pushed, Sinking, Window
+from sim_core.guards import SWITCHING_FIELDS, Beyond, Commanded, Condition, Crossing, Guard, Pushed, Sinking, Window
 from sim_core.mechanism import GROUND, Anchored, Mechanism
 from sim_core.outputs import ForceOutput, HoldingOutput
 from sim_core.quantities import Tunable, value_of
@@ -25,7 +25,8 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
         _require(where, "constraint", configuration.constraints or (), constraints)
     for guard in mechanism.guards:
         where = f"{owner}: guard {guard.name!r}"
-        _require(where, "configuration", (guard.source, guard.target), names)
+        _require(where, "configuration", filter(None, (guard.source, guard.target)), names)
+        _check_switches(guard, constraints, where)
         _check_captured(mechanism, guard.captures, where)
         if isinstance(guard, Guard):
             if not guard.conditions:
@@ -70,6 +71,39 @@ def _require(where: str, kind: str, spoken: Iterable[str], known: list[str]) -> 
     for name in spoken:
         if name not in known:
             raise UnknownName(where, kind, name, known)
+
+
+def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str) -> None:
+    """A guard leads from a source to a target, or switches constraints; and what it switches can change."""
+    for name in SWITCHING_FIELDS:
+        if isinstance(getattr(guard, name), str):
+            raise InvalidMechanism(f"{where}: {name} is {getattr(guard, name)!r}; it must be a tuple of names")
+        _require(where, "constraint", getattr(guard, name), constraints)
+    engages, releases, requires, excludes = (set(getattr(guard, name)) for name in SWITCHING_FIELDS)
+    if guard.target and (engages or releases):
+        raise InvalidMechanism(
+            f"{where} leads to configuration {guard.target!r} and switches {_listed(engages | releases)}; "
+            "it takes a target, or constraints that it engages and releases"
+        )
+    if guard.target and not guard.source:
+        raise InvalidMechanism(f"{where} leads to configuration {guard.target!r} from none; it needs a source")
+    if not guard.target and not (engages or releases):
+        raise InvalidMechanism(f"{where} changes nothing; it needs source and target, or constraints that it engages")
+    for one, other, words in (
+        (engages, releases, "engages and releases"),
+        (requires, excludes, "requires and excludes"),
+    ):
+        if one & other:
+            raise InvalidMechanism(f"{where} {words} constraint {_listed(one & other)}; it can do one of them")
+    if not guard.target and engages <= requires and releases <= excludes:
+        raise InvalidMechanism(
+            f"{where} can never change anything: it is watched only where {_listed(engages | releases)} is as it "
+            "would make it"
+        )
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
 
 
 def _check_captured(mechanism: Mechanism, names: Iterable[str], where: str) -> None:

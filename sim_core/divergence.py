@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def divergence(
     time: float,
     history: np.ndarray,
     system: System,
-    configuration: int,
+    idle: Collection[str],
     stepper: Stepper,
     step_s: float,
     law: str,
@@ -44,15 +44,28 @@ def divergence(
 ) -> SimulationDiverged:
     """The error of a run whose loop ended with that status; its history, rows t, q, v, is written.
 
+    idle    constraints that do not hold now
     lately  what was changed shortly before, or ""
     """
     how = f"{stepper.name} and {law} at {step_s * 1e3:.4g} ms"
     reason, words = WHAT_ENDED[status]
-    words = explained(system, configuration, history) or words
+    words = explained(system, idle, history) or words
     words = "; ".join(filter(None, (words, too_fast(system.mechanism.beams, stepper, step_s), lately)))
     file = write_history(history, system.coordinate_names)
     line = f"{system.mechanism.name!r} diverged at t = {time:.6g} s with {how}: {words}"
     return SimulationDiverged(line, time, history, file, reason)
+
+
+def repetition(names: Sequence[str], time: float, history: np.ndarray, system: System) -> SimulationDiverged:
+    """The error of a run whose guards undo each other at the end of a step; its history is written."""
+    file = write_history(history, system.coordinate_names)
+    called = " and ".join(map(repr, names))
+    fire = f"guards {called} undo each other, and would fire" if len(names) > 1 else f"guard {called} would fire"
+    line = (
+        f"{system.mechanism.name!r} stopped at t = {time:.6g} s: {fire} again and again in one step; "
+        "they need conditions that exclude each other"
+    )
+    return SimulationDiverged(line, time, history, file, "guards repeat")
 
 
 def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
@@ -96,18 +109,17 @@ def _fastest(model: BeamModel) -> float:
     return float(np.sqrt(max(squares.max(initial=0.0), 0.0)))
 
 
-def explained(system: System, configuration: int, history: np.ndarray) -> str:
+def explained(system: System, idle: Collection[str], history: np.ndarray) -> str:
     """What became of the run, if its last states (n, 1 + 2 n_q: t, q, v) show it; "" otherwise."""
-    found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, configuration)]
+    found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, idle)]
     found.append(_at_singular_angles(system, history[-20:]))
     return "; ".join(filter(None, found))
 
 
-def _contacts(system: System, configuration: int) -> list[BeamContact]:
+def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
     """The contacts with beams that hold."""
-    held = system.mechanism.configurations[configuration].constraints
     contacts = [c for c in system.mechanism.constraints if isinstance(c, BeamContact)]
-    return [c for c in contacts if held is None or c.name in held]
+    return [c for c in contacts if c.name not in idle]
 
 
 def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:

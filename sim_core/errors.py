@@ -44,11 +44,11 @@ class UnsupportedPair(InvalidRequest):
 
 
 class SimulationDiverged(SimulationError):  # noqa: N818 - as above
-    """The state left the finite numbers, or the stepper could not go on.
+    """The state left the finite numbers, the stepper could not go on, or guards fire again and again in one step.
 
     time     seconds, the last finite state
     line     what happened, without the file
-    reason   "not finite", "step went to zero" or "solver did not converge"
+    reason   "not finite", "step went to zero", "solver did not converge" or "guards repeat"
     history  (n, 1 + 2 n_q): t, q, v of the last steps, oldest first
     file     where the history was written
     """

@@ -1,4 +1,9 @@
-"""What a description says about changes of configuration: when they happen, what they capture, what they do to v."""
+"""What a description says about changes of configuration: when they happen, what they capture, what they do to v.
+
+A guard switches constraints on and off. It says so in one of two ways: by the names of the configurations before and
+after (`source`, `target`), or by the constraints themselves (`engages`, `releases`). With the second N bodies that land
+on N floors need N guards, with the first 2^N configurations.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +21,19 @@ ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 class Crossing(Frozen):
     """A guard: a point's world coordinate along `axis` crosses `level` (direction +1 rising, -1 falling, 0 both).
 
-    It is watched in configuration `source` and leads to `target`; `impact` says what happens to the velocities:
-    "inelastic" projects them on the target's constraints by impulses, "none" leaves them.
+    source    configuration in which it is watched, and `target` the one after it
+    engages   constraints that hold after it, and `releases` those that do not, in the place of a target; it is watched
+              while it would change any of them
+    requires  constraints that must hold for it to be watched, and `excludes` those that must not
+    impact    what happens to the velocities: "inelastic" projects them on the constraints that hold after it by
+              impulses, "none" leaves them
     captures  constraints with a captured number, which becomes what meets them as they are
     kind      of event that it is, by default the name, and `part` the part of the robot that it is about
     """
 
     name: str
-    source: str
-    target: str
+    source: str = ""
+    target: str = ""
     body: str
     point: Vector3 = ORIGIN
     axis: Vector3 = Y
@@ -34,6 +43,10 @@ class Crossing(Frozen):
     impact: Literal["inelastic", "none"] = "inelastic"
     kind: str = ""
     part: str = ""
+    engages: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +116,20 @@ Condition = Commanded | Window | Sinking | Beyond | Pushed
 
 @dataclass(frozen=True, kw_only=True)
 class Guard(Frozen):
-    """A change of configuration at the end of the first step in `source` where all conditions hold; see Crossing."""
+    """A change of configuration at the end of a step in which it is watched and all conditions hold; see Crossing."""
 
     name: str
-    source: str
-    target: str
+    source: str = ""
+    target: str = ""
     conditions: tuple[Condition, ...]
     captures: tuple[str, ...] = ()
     impact: Literal["inelastic", "none"] = "none"
     kind: str = ""
     part: str = ""
+    engages: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+
+
+SWITCHING_FIELDS = ("engages", "releases", "requires", "excludes")

@@ -17,8 +17,8 @@ from typing import Literal
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.description import Beam, BeamContact
 from sim_core.frozen import Frozen
+from sim_core.guards import SWITCHING_FIELDS, Guard
 from sim_core.guards import Crossing as Crossing
-from sim_core.guards import Guard
 from sim_core.outputs import ForceArrow as ForceArrow
 from sim_core.outputs import JointOutput as JointOutput
 from sim_core.outputs import Output
@@ -239,7 +239,10 @@ class Spring(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration(Frozen):
-    """Which constraints hold: all when `constraints` is None. Joint constraints carry their joint's name."""
+    """A named set of constraints that hold: all when `constraints` is None. Those of a joint carry its name.
+
+    Guards lead from one to another, or switch single constraints: then a set may hold that has no name here.
+    """
 
     name: str = "default"
     constraints: tuple[str, ...] | None = None
@@ -320,11 +323,12 @@ class Mechanism(Frozen):
 
     @cached_property
     def switched(self) -> tuple[str, ...]:
-        """The constraints that hold in some configurations only."""
+        """The constraints that do not always hold: of some configurations only, or switched by guards."""
         lists = [c.constraints for c in self.configurations if c.constraints is not None]
+        by_guards = {name for guard in self.guards for name in (*guard.engages, *guard.releases)}
         joints = self.joints if self.coordinates == "absolute" else ()
         names = dict.fromkeys(item.name for item in (*joints, *self.constraints))
-        return tuple(name for name in names if any(name not in kept for kept in lists))
+        return tuple(name for name in names if name in by_guards or any(name not in kept for kept in lists))
 
     @cached_property
     def captured_constraints(self) -> tuple[str, ...]:
@@ -396,6 +400,8 @@ def _plain(value: object, drop: set[str]) -> object:
         return {type(value).__name__.lower(): value.name}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name not in drop]
+        # what a description may leave out is not in its hash: kernels of before stay valid
+        names = [name for name in names if name not in SWITCHING_FIELDS or getattr(value, name)]
         return {"kind": type(value).__name__, **{n: _plain(getattr(value, n), drop) for n in names}}
     if isinstance(value, tuple):
         return [_plain(item, drop) for item in value]

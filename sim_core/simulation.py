@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim_core.assembly import checked_start
-from sim_core.divergence import WHAT_ENDED, divergence, too_fast
+from sim_core.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.errors import (
     InvalidRequest,
     StabilityWarning,
@@ -22,14 +22,13 @@ from sim_core.errors import (
     UnsupportedPair,
     require_finite,
 )
-from sim_core.guards import Crossing, Guard
+from sim_core.events import GuardsRepeat, StepEvents
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import (
     EVENT,
     HISTORY,
     LAW_HOLONOMIC,
     LAW_ROWS,
-    NOT_WATCHED,
     Calls,
     Workspace,
 )
@@ -38,10 +37,10 @@ from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
 from sim_core.readings import Readings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
-from sim_core.start import FAR, FAR_GIVEN
+from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import State, Transition
+from sim_core.switching import Switching
 from sim_core.system import System
-from sim_core.transitions import capture, impact
 from sim_core.tunings import Tunings
 from sim_core.validation import check_bounds, tuned, validate
 
@@ -96,11 +95,14 @@ class Simulation:
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
+        self._switching = Switching(system, self._w)
+        self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
         self._tunings = Tunings()
         self._assemble_start = assemble_start
         mechanism = system.mechanism
         self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), FAR, stacklevel=3)
         self.reset()
+        self._warn_of_missed(stacklevel=3)
 
     def _bind_what_it_tells(self) -> None:
         system, w, n_bodies = self.system, self._w, len(self.system.mechanism.bodies)
@@ -135,11 +137,11 @@ class Simulation:
         """Take n steps. Raises SimulationDiverged with the last states written to a file."""
         left = n
         while left > 0:
-            status, taken, guard = self._loop(left, self.step_s, self._tick, *self._given)
+            status, taken, _ = self._loop(left, self.step_s, self._tick, *self._given)
             self._tick += taken
             left -= taken
             if status == EVENT:
-                self._change_configuration(guard)
+                self._change_configuration()
             elif status in WHAT_ENDED:
                 self._diverged(status)
 
@@ -158,52 +160,31 @@ class Simulation:
         self.step(round(steps))
 
     def _diverged(self, status: int) -> None:
-        rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
-        history, law = self._w.history[rows].copy(), self.stabilizer.called
         lately = self._tunings.lately(self.time)
-        how = self.stepper, self.step_s, law, lately
-        raise divergence(status, self.time, history, self.system, self._configuration, *how)
+        how = self.stepper, self.step_s, self.stabilizer.called, lately
+        raise divergence(status, self.time, self._history(), self.system, self._switching.idle, *how)
+
+    def _history(self) -> np.ndarray:
+        rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
+        return self._w.history[rows].copy()
 
     # -- configurations -----------------------------------------------------------------------------------------------
 
     @property
     def configuration(self) -> str:
-        """Name of the configuration that holds now."""
-        return self.system.configurations[self._configuration].name
+        """Name of the configuration that holds now; without one the names of the switched constraints that hold."""
+        return self._switching.name
 
-    def _change_configuration(self, guard_index: int) -> None:
-        guard, w = self.system.mechanism.guards[guard_index], self._w
-        before, energy = np.concatenate([w.q, w.v]), self.energy()
-        capture(self.system, w, guard)
-        self._enter(self.system.configuration_index(guard.target))
-        if guard.impact == "inelastic":
-            impact(self.system, w)
-        after, lost = np.concatenate([w.q, w.v]), energy - self.energy()
-        about = guard.part, guard.source, guard.target
-        self._transitions.append(Transition(guard.kind or guard.name, self.time, before, after, lost, *about))
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """The switched constraints that hold now, in the order of the description."""
+        return self._switching.holding
 
-    def _enter(self, configuration: int) -> None:
-        """Make a configuration hold: its guards are watched, and stepper and stabilizer forget what was."""
-        self._configuration = configuration
-        self._switch()
-        for array in (self._w.stepper_memory, self._w.stabilizer_memory, self._w.U):
-            array[:] = 0.0
-        self._watch()
-
-    def _switch(self) -> None:
-        """Put which constraints hold into p."""
-        first = len(self._w.p) - len(self.system.mechanism.switched)
-        self._w.p[first:] = self.system.configurations[self._configuration].parameters[first:]
-
-    def _watch(self) -> None:
-        """Crossings fire when their value changes sign, other guards as soon as it is not below zero."""
-        name, w = self.configuration, self._w
-        self.system.bind("guards", [w.t, w.q, w.v, w.u, w.p, w.lam], [w.guards_before])()
-        for index, guard in enumerate(self.system.mechanism.guards):
-            direction = guard.direction if isinstance(guard, Crossing) else 1
-            w.guard_directions[index] = direction if guard.source == name else NOT_WATCHED
-            if isinstance(guard, Guard):
-                w.guards_before[index] = -1.0
+    def _change_configuration(self) -> None:
+        try:
+            self._transitions += self._events.apply(self.time)
+        except GuardsRepeat as error:
+            raise repetition(error.names, self.time, self._history(), self.system) from None
 
     def take_events(self) -> list[Transition]:
         """The changes of configuration since this was last asked."""
@@ -227,17 +208,20 @@ class Simulation:
         w = self._w
         arrays = [w.q, w.v, w.u, w.p, w.U]
         q, v, u, p, U = (array.copy() for array in arrays)
-        rest = [w.turns.copy(), w.peaks.copy(), w.stepper_memory.copy(), w.stabilizer_memory.copy()]
-        return State(self._tick, q, v, u, p, U, self._configuration, *rest)
+        rest = [w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.guards_before]
+        return State(self._tick, q, v, u, p, U, self._switching.configuration, *[array.copy() for array in rest])
 
     def restore(self, state: State) -> None:
         """Put a snapshot back, of this simulation or of another of the same system; it is checked first."""
         w = self._w
         names = ("q", "v", "u", "p", "U", "turns", "peaks", "stepper_memory", "stabilizer_memory")
-        pairs = {name: getattr(w, name) for name in names}
+        pairs = {name: getattr(w, name) for name in names} | {"guards": w.guards_before}
         given = {name: np.asarray(getattr(state, name), dtype=float) for name in pairs}
         if given["stepper_memory"].size == 0:
             given["stepper_memory"] = np.zeros_like(w.stepper_memory)  # of a stepper without memory: start anew
+        knows_guards = given["guards"].size > 0 or not w.guards_before.size
+        if not knows_guards:
+            given["guards"] = np.zeros_like(w.guards_before)
         for name, array in pairs.items():
             if given[name].shape != array.shape:
                 raise InvalidRequest(
@@ -246,17 +230,16 @@ class Simulation:
             require_finite("state", name, given[name].ravel().tolist())
         if not 0 <= state.tick <= LAST_TICK:
             raise InvalidRequest(f"state is of tick {state.tick}; ticks are 0 .. 2^53")
-        if not 0 <= state.configuration < len(self.system.configurations):
-            raise InvalidRequest(
-                f"state is in configuration {state.configuration}; there are {len(self.system.configurations)}"
-            )
+        self._switching.check(int(state.configuration), given["p"])
         for name, array in pairs.items():
             array[:] = given[name]
         self._parameters = w.p[: len(self._parameters)].copy()
-        self._tick, self._configuration = int(state.tick), int(state.configuration)
+        self._tick = int(state.tick)
+        self._switching.enter(int(state.configuration))
         self._tunings.clear()
-        self._switch()
         self._refresh()
+        if knows_guards:
+            w.guards_before[:] = given["guards"]
 
     def reset(self, q: Any = None, v: Any = None) -> None:
         """Back to tick 0 at the mechanism's start, or at q and v, checked as a start is; tunables keep their values."""
@@ -279,11 +262,14 @@ class Simulation:
             array[:] = 0.0
         w.p[:] = self.system.default_parameters()
         w.p[: len(self._parameters)] = self._parameters
-        self._tick, self._configuration = 0, mechanism.start_configuration
+        self._tick = 0
+        self._switching.enter(mechanism.start_configuration)
         self._transitions = []
         self._tunings.clear()
         self._refresh()
         self._w.peaks[:] = self.violation()
+        if q is not None or v is not None:
+            self._warn_of_missed(stacklevel=3)
 
     def _checked(self, q: np.ndarray, v: np.ndarray, far: float, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
         """A start as it is, or consistent where that is asked for; one that none could be is refused."""
@@ -291,12 +277,16 @@ class Simulation:
         p[: len(self._parameters)] = self._parameters
         return checked_start(self.system, q, v, p, self._assemble_start, far, stacklevel)
 
+    def _warn_of_missed(self, stacklevel: int) -> None:
+        if missed := self._events.missed():
+            warnings.warn(missed_line(self.system.mechanism, missed), StartWarning, stacklevel=stacklevel)
+
     def _refresh(self) -> None:
         """What follows from the state: wrapped angles, guards."""
         w = self._w
         w.t[0] = self.time
         self.system.bind("wrapping", [w.t, w.q, w.v, w.u, w.p], [w.angles])()
-        self._watch()
+        self._switching.watch_anew()
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 

@@ -57,6 +57,16 @@ def start_line(mechanism: Mechanism, violated: str) -> str:
     return f"the start of {mechanism.name!r} violates {violated}; constraint rows should be zero, rates too"
 
 
+def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> str:
+    """The sentence on guards whose point starts beyond its level and moves on from there: (name, distance in m)."""
+    named = ", ".join(f"guard {name!r} by {distance:.3g} m" for name, distance in missed[:NAMED])
+    more = f" and {len(missed) - NAMED} more" if len(missed) > NAMED else ""
+    return (
+        f"the start of {mechanism.name!r} is beyond the level of {named}{more}: a crossing does not fire "
+        "before its point comes back and crosses the level"
+    )
+
+
 def _unit(mechanism: Mechanism, name: str, per_second: str) -> str:
     """Metres where all rows of that name are lengths; otherwise a rate is per second and a position is bare."""
     owners = [item for item in (*mechanism.joints, *mechanism.constraints) if item.name == name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,11 @@ from sim_core.errors import InvalidRequest
 class State:
     """All there is: a run restarted from it goes on to the same bytes. Time is tick * step.
 
-    turns   whole turns of the joints whose angle wraps
-    peaks   largest |Phi|_1 and |Phidot|_1 since the reset
+    p              tunables, captured numbers, then 1 or 0 for each switched constraint: whether it holds
+    configuration  index of the named configuration, -1 where the set of constraints that hold has no name
+    turns          whole turns of the joints whose angle wraps
+    peaks          largest |Phi|_1 and |Phidot|_1 since the reset
+    guards         values of the guards from which the next step's crossings are found; empty: those of the state
     """
 
     tick: int
@@ -30,24 +33,26 @@ class State:
     peaks: np.ndarray
     stepper_memory: np.ndarray
     stabilizer_memory: np.ndarray
+    guards: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def to_plain(self) -> dict[str, Any]:
         """Numbers and lists only."""
         return {
-            field.name: value.tolist() if isinstance(value := getattr(self, field.name), np.ndarray) else value
-            for field in fields(self)
+            item.name: value.tolist() if isinstance(value := getattr(self, item.name), np.ndarray) else value
+            for item in fields(self)
         }
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> State:
         """The state that `to_plain` wrote; InvalidRequest names what is missing."""
-        missing = [field.name for field in fields(State) if field.name not in plain]
+        missing = [item.name for item in fields(State) if item.name not in (*plain, "guards")]
         if missing:
             raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
         whole = {"tick", "configuration"}
         values: dict[str, Any] = {
-            field.name: int(plain[field.name]) if field.name in whole else np.array(plain[field.name], dtype=float)
-            for field in fields(State)
+            item.name: int(plain[item.name]) if item.name in whole else np.array(plain[item.name], dtype=float)
+            for item in fields(State)
+            if item.name in plain
         }
         return State(**values)
 
@@ -57,7 +62,8 @@ class Transition:
     """A change of configuration: (q, v) before and after, and the energy it took away, J.
 
     part            of the robot that it is about
-    source, target  configurations before and after
+    source, target  configurations before and after: their names, or those of the switched constraints that hold
+    Events of one impact have the same states before and after, each its own energy and configurations.
     """
 
     kind: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from sim_core.guards import Crossing, Guard
@@ -21,16 +23,20 @@ def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
         w.p[place] = found[names.index(name)]
 
 
-def impact(system: System, w: Workspace) -> None:
-    """Velocities onto the constraints that hold now, by impulses y: M x + J' y = 0, J x = -Phidot, v gets x.
+def impact(system: System, w: Workspace, engaged: Collection[str] = ()) -> np.ndarray:
+    """Velocities onto the constraints that were engaged, by impulses y: M x + J' y = 0, J x = -Phidot, v gets x.
 
-    All that has mass takes part. The kinetic energy lost is y . Phidot / 2.
+    All that has mass takes part. Rows that held before keep their rate, J x = 0: what the stabilizer is putting right
+    elsewhere is no part of the impact. Where none was engaged, all are projected.
+    Gives the kinetic energy lost by row, J: y Phidot / 2 of the rows that were engaged.
     """
-    state = [w.t, w.q, w.v, w.u, w.p]
+    state, row_names = [w.t, w.q, w.v, w.u, w.p], system.configurations[0].row_names
     w.U[:] = 0.0
     system.bind("acceleration", [*state, w.U], [w.a, w.lam, w.factor])()
     system.bind("residual", state, [w.phi, w.phidot])()
     w.r1[:] = 0.0
-    w.r2[:] = -w.phidot
+    rates = [rate if not engaged or name in engaged else 0.0 for name, rate in zip(row_names, w.phidot, strict=True)]
+    w.r2[:] = -np.array(rates)
     system.bind("apply", [w.factor, w.r1, w.r2], [w.x, w.y])()
     w.v[:] += w.x
+    return np.asarray(-0.5 * w.y * w.r2)

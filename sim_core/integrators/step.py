@@ -11,6 +11,7 @@ from sim_core.integrators.workspace import (
     ACCELERATION,
     APPLY,
     BEFORE,
+    CONDITIONS,
     CORRECTING_STAGES,
     DIRECTION,
     DIVERGED,
@@ -35,6 +36,7 @@ from sim_core.integrators.workspace import (
     LAW_SOLVE,
     LAW_U,
     LEAST_NORM,
+    NOT_WATCHED,
     NOW,
     PEAK_PHI,
     PEAK_PHIDOT,
@@ -179,18 +181,25 @@ def count_turns(m, calls):  # type: ignore[no-untyped-def]
 
 @inner
 def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
-    """Index of a guard that changed sign over this step in its direction (2: not watched), or -1."""
+    """Index of the first guard that fires at the end of this step, or -1.
+
+    Where one does, the values at the step's start stay beside those at its end: all that fire follow from them.
+    """
     if m.guards.shape[1] == 0:
         return -1
-    found = -1
     call_kernel(calls[GUARDS, 0], calls[GUARDS, 1], calls[GUARDS, 2])
     for i in range(m.guards.shape[1]):
         before, now, direction = m.guards[BEFORE, i], m.guards[NOW, i], m.guards[DIRECTION, i]
-        rising, falling = before < 0.0 <= now, before > 0.0 >= now
-        if found < 0 and direction != 2 and ((rising and direction >= 0) or (falling and direction <= 0)):
-            found = i
-        m.guards[BEFORE, i] = now
-    return found
+        if direction == CONDITIONS:
+            if now >= 0.0:
+                return i
+        elif direction != NOT_WATCHED and (
+            (before < 0.0 <= now and direction >= 0) or (before > 0.0 >= now and direction <= 0)
+        ):
+            return i
+    for i in range(m.guards.shape[1]):
+        m.guards[BEFORE, i] = m.guards[NOW, i]
+    return -1
 
 
 @inner
@@ -215,7 +224,10 @@ def is_finite(m):  # type: ignore[no-untyped-def]
 
 @inner
 def end_step(m, calls, law):  # type: ignore[no-untyped-def]
-    """What follows a step: projection, turns, guards. Gives a status (DONE, DIVERGED, EVENT) and the guard or -1."""
+    """What follows a step: projection, turns, guards.
+
+    Gives a status (DONE, DIVERGED, EVENT) and the first guard that fires or -1.
+    """
     if law[LAW_MODE] == PROJECTING:
         project(m, calls, law)
     if not is_finite(m):

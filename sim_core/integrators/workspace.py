@@ -31,7 +31,7 @@ PHI, PHIDOT, HELD, LAM, R2, Y = range(6)
 TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
-NOT_WATCHED = 2  # as a guard's direction
+NOT_WATCHED, CONDITIONS = 2, 3  # as a guard's direction: it does not fire; it fires where its value is not negative
 
 
 class Memory(NamedTuple):
@@ -42,7 +42,7 @@ class Memory(NamedTuple):
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
     scalars: np.ndarray  # (6,)
     angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
-    guards: np.ndarray  # (3, n_guards): values now and before, direction (2: not watched)
+    guards: np.ndarray  # (3, n_guards): values at the end and at the start of the step, direction
     stepper: np.ndarray  # the stepper's memory
     history: np.ndarray  # (HISTORY, 1 + 2 n_q)
 

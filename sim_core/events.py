@@ -1,0 +1,239 @@
+"""The events at the end of a step: which guards fire, in which order, and what each does to the state.
+
+The loop stops after a step in which a guard fires. All that fired are applied then, one by one, in the order of their
+crossings within the step: with g0 and g1 a guard's values at the step's ends, at the part g0 / (g0 - g1) of it. After
+each event the others are asked again. An event takes effect at the tick's end: its place in the step is only an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sim_core.integrators.workspace import Workspace
+from sim_core.state import Transition
+from sim_core.switching import AT_LEVEL, Switching
+from sim_core.transitions import capture, impact
+
+SAME_INSTANT = 1e-9  # of a step: impacts nearer than that are one
+SLOW = 1e-9  # of the speed of approach: a return slower than that is rounding
+CLEARLY = 1e-9  # below zero: conditions that were less false than that did not become true in a step
+
+
+class GuardsRepeat(Exception):  # noqa: N818 - reads as what it is at the call site
+    """Guards that would fire a second time at the end of one step: `names`, in the order of their first events."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+
+
+class StepEvents:
+    """Finds and applies the events at the end of a step, in the workspace of a simulation.
+
+    energy  gives the energy now, J
+    """
+
+    def __init__(self, switching: Switching, w: Workspace, step_s: float, energy: Callable[[], float]) -> None:
+        self._switching, self._system, self._w = switching, switching.system, w
+        self._step_s, self._energy = step_s, energy
+        self._guards, self._is_crossing = switching.guards, switching.is_crossing
+        state, system = [w.t, w.q, w.v, w.u, w.p], switching.system
+        self._read_guards = system.bind("guards", [*state, w.lam], [w.guards])
+        self._accelerate = system.bind("acceleration", [*state, w.U], [w.a, w.lam, w.factor])
+        self._near_t, self._near_q, self._near = np.zeros(1), np.zeros_like(w.q), np.zeros_like(w.guards)
+        near = [self._near_t, self._near_q, w.v, w.u, w.p, np.zeros_like(w.lam)]
+        self._read_near = system.bind("guards", near, [self._near])
+        self._begin()
+
+    def _begin(self) -> None:
+        """Keep the guards' values of the step: what follows depends on them and on the state."""
+        self._before, self._after = self._w.guards_before.copy(), self._w.guards.copy()
+        self._place = self._places()
+        self._fired: list[int] = []
+        self._struck = False
+        self._changed = np.zeros(len(self._switching.holds), dtype=bool)
+        self._left: list[int] = []
+
+    def apply(self, time: float) -> list[Transition]:
+        """Apply the guards that fire at the end of the step that the loop stopped after.
+
+        Ties are broken by the order of the description; inelastic impacts at the same instant are solved for together.
+        A point beyond its level that an impact has sent back fires no earlier than it turns again. Raises GuardsRepeat.
+        """
+        self._begin()
+        held, found = self._switching.holds, []
+        while len(due := self._due()):
+            self._refuse_repetition(due)
+            first = int(due[self._place[due] <= self._place[due].min() + SAME_INSTANT].min())
+            found += self._collide(first, time) if self._switching.inelastic[first] else [self._change(first, time)]
+            self._start_anew()
+        self._w.guards_before[:] = self._next_values(held)
+        self._switching.watch()
+        return found
+
+    # -- which guards fire --------------------------------------------------------------------------------------------
+
+    def _places(self) -> np.ndarray:
+        """Where in the step guards became true, 0 to 1; 0 for those that were before, or became so by an event."""
+        before, after = self._before, self._after
+        changed = ((before < 0.0) & (after >= 0.0)) | (self._is_crossing & (before > 0.0) & (after <= 0.0))
+        place = np.zeros(len(before))
+        place[changed] = before[changed] / (before[changed] - after[changed])
+        return place
+
+    def _crossed(self) -> np.ndarray:
+        """(n_guards,) crossings that changed sign over the step in their direction, watched or not."""
+        before, after, direction = self._before, self._after, self._switching.directions
+        rising = (before < 0.0) & (after >= 0.0) & (direction >= 0)
+        falling = (before > 0.0) & (after <= 0.0) & (direction <= 0)
+        found: np.ndarray = self._is_crossing & (rising | falling)
+        return found
+
+    def _due(self) -> np.ndarray:
+        """The guards that fire now, ascending."""
+        watched, crossed = self._switching.watched(), self._crossed()
+        watched[[guard for guard in self._fired if not self._switching.changes_something[guard]]] = False
+        asked = watched & crossed & (self._struck | (np.abs(self._before) <= AT_LEVEL))
+        if asked.any():
+            crossed &= ~(asked & self._receding())
+        due = watched & (crossed | self._conditions_hold())
+        for guard in np.flatnonzero(due & self._is_crossing).tolist():
+            # a crossing that conditions have undone is past; crossings that undo each other contradict each other
+            if guard in self._fired and not self._is_crossing[self._fired[self._fired.index(guard) :]].all():
+                due[guard] = False
+        return np.flatnonzero(due)
+
+    def _conditions_hold(self) -> np.ndarray:
+        """(n_guards,) guards with conditions that hold now.
+
+        Those that would undo what conditions did in this step wait for the next one, unless it was in this step that
+        they became true: what a force has torn off is not caught again at once because it is still there.
+        """
+        became = (self._before < -CLEARLY) & (self._after >= 0.0)
+        undoes = self._switching.would_undo(self._changed, self._left)
+        found: np.ndarray = ~self._is_crossing & (self._w.guards >= 0.0) & (became | ~undoes)
+        return found
+
+    def _receding(self) -> np.ndarray:
+        """(n_guards,) points that move back to the side from which they crossed their level, by the velocities now."""
+        change = self._after - self._before
+        slow = SLOW * np.abs(change) / self._step_s
+        receding: np.ndarray = self._rates() * np.sign(change) < -slow
+        return receding
+
+    def _rates(self) -> np.ndarray:
+        """(n_guards,) of crossings: the velocity of the point, along its axis by central differences, 0 if rounding."""
+        w, h, rates = self._w, self._step_s, np.zeros(len(self._guards))
+        for sign in (1.0, -1.0):
+            self._near_t[0], self._near_q[:] = w.t[0] + sign * h, w.q + sign * h * w.v
+            self._read_near()
+            rates += sign * self._near / (2.0 * h)
+        rounding = 1e-15 * max(1.0, float(np.abs(w.q).max(initial=0.0))) / h
+        known: np.ndarray = np.where(np.abs(rates) > rounding, rates, 0.0)
+        return known
+
+    def missed(self) -> list[tuple[str, float]]:
+        """Crossings that engage something, whose point is beyond its level and does not come back: (name, how far)."""
+        switching, values = self._switching, self._w.guards
+        if not self._guards:
+            return []
+        direction = np.where(self._is_crossing, switching.directions, 0.0)
+        beyond = (values * direction > 0.0) & ~switching.at_level(values) & (self._rates() * direction >= 0.0)
+        missed = np.flatnonzero(beyond & switching.watched() & switching.engages.any(axis=1))
+        return [(self._guards[guard].name, abs(float(values[guard]))) for guard in missed]
+
+    def _refuse_repetition(self, due: np.ndarray) -> None:
+        again = [place for place, guard in enumerate(self._fired) if guard in due]
+        if again:
+            raise GuardsRepeat(tuple(self._guards[guard].name for guard in self._fired[again[0] :]))
+
+    # -- what they do -------------------------------------------------------------------------------------------------
+
+    def _change(self, guard: int, time: float) -> Transition:
+        """A change that leaves the velocities as they are."""
+        w, source, energy = self._w, self._switching.name, self._energy()
+        before = np.concatenate([w.q, w.v])
+        self._switch(guard)
+        lost, after = energy - self._energy(), np.concatenate([w.q, w.v])
+        return self._transition(guard, time, (before, after), lost, (source, self._switching.name))
+
+    def _collide(self, first: int, time: float) -> list[Transition]:
+        """The impact of a guard and of all that are at the same instant; one event for each, with its own energy."""
+        w, names, energy = self._w, [self._switching.name], self._energy()
+        before, held, group = np.concatenate([w.q, w.v]), self._switching.holds, []
+        guard: int | None = first
+        while guard is not None:
+            self._switch(guard)
+            group.append(guard)
+            names.append(self._switching.name)
+            guard = self._next_at(self._place[first])
+        engaged = self._switching.named(~held & self._switching.holds)
+        lost_by_row = impact(self._system, w, engaged)
+        self._struck = True
+        lost, after = energy - self._energy(), np.concatenate([w.q, w.v])
+        return [
+            self._transition(guard, time, (before, after), share, (source, target))
+            for guard, share, source, target in zip(
+                group, self._shares(group, lost_by_row, lost, held), names, names[1:], strict=False
+            )
+        ]
+
+    def _next_at(self, place: float) -> int | None:
+        """The next guard that makes an impact at that place of the step, with the velocities before the impact."""
+        due = self._due()
+        due = due[self._switching.inelastic[due] & (np.abs(self._place[due] - place) <= SAME_INSTANT)]
+        # conditions that an event made true wait for the velocities and forces after it
+        due = due[self._is_crossing[due] | ((self._before[due] < 0.0) & (self._after[due] >= 0.0))]
+        return next((int(guard) for guard in due if guard not in self._fired), None)
+
+    def _switch(self, guard: int) -> None:
+        held, left = self._switching.holds, self._switching.configuration
+        capture(self._system, self._w, self._guards[guard])
+        self._switching.switch(guard)
+        if not self._is_crossing[guard]:
+            self._changed |= held != self._switching.holds
+            self._left.append(left)
+        self._fired.append(guard)
+
+    def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
+        """What each event of one impact took of the energy lost: the work of the rows that it switched on."""
+        shares, row_names = [], self._system.configurations[0].row_names
+        for guard in group:
+            engaged = self._switching.named(self._switching.engages[guard] & ~held)
+            held = held | self._switching.engages[guard]
+            shares.append(float(sum(lost_by_row[row] for row, name in enumerate(row_names) if name in engaged)))
+        return [lost - sum(shares[1:]), *shares[1:]]
+
+    def _transition(
+        self,
+        index: int,
+        time: float,
+        states: tuple[np.ndarray, np.ndarray],
+        energy: float,
+        configurations: tuple[str, str],
+    ) -> Transition:
+        guard = self._guards[index]
+        return Transition(guard.kind or guard.name, time, *states, energy, guard.part, *configurations)
+
+    def _start_anew(self) -> None:
+        """After an event: stepper and stabilizer forget what was; forces and guards are those of what holds now."""
+        w = self._w
+        for array in (w.stepper_memory, w.stabilizer_memory, w.U):
+            array[:] = 0.0
+        self._accelerate()
+        self._read_guards()
+
+    def _next_values(self, held: np.ndarray) -> np.ndarray:
+        """The guards' values at the start of the next step. held: the constraints that held before the events.
+
+        A crossing that waits keeps its side. A point that was let go at its level has to leave it before it crosses it.
+        """
+        values = self._w.guards.copy()
+        waits = self._switching.watched() & self._crossed()
+        waits[self._fired] = False
+        values[waits] = np.copysign(AT_LEVEL, self._before[waits])
+        let_go = (self._switching.engages & held & ~self._switching.holds).any(axis=1)
+        values[let_go & self._switching.at_level(values)] = 0.0
+        return np.asarray(values)

@@ -1,0 +1,166 @@
+"""Which switched constraints hold, what that is called, and which guards are watched."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim_core.errors import InvalidRequest
+from sim_core.guards import Crossing
+from sim_core.integrators.workspace import CONDITIONS, NOT_WATCHED, Workspace
+from sim_core.start import ROUNDING
+from sim_core.system import System
+
+UNNAMED = -1  # as the index of a configuration: a set of constraints without a name
+NOTHING = "none"  # what such a set is called where no constraint of it holds
+AT_LEVEL = 1e-300  # value of a crossing that starts at its level, or waits there: the sign says on which side
+
+
+class Switching:
+    """The switched constraints of a simulation, as its p says, and the guards that it watches.
+
+    configuration       index of the named configuration, or UNNAMED
+    engages, releases   (n_guards, n_switched): what each guard switches on and off
+    is_crossing, inelastic, changes_something  (n_guards,)
+    """
+
+    def __init__(self, system: System, w: Workspace) -> None:
+        self.system, self._w, self.guards = system, w, system.mechanism.guards
+        self._switched = system.mechanism.switched
+        first = len(w.p) - len(self._switched)
+        self._first, self._flags = first, w.p[first:]
+        self._sets = np.array([rows.parameters[first:] for rows in system.configurations])
+        self._names = [rows.name for rows in system.configurations]
+        self.configuration = system.mechanism.start_configuration
+        self.is_crossing = np.array([isinstance(guard, Crossing) for guard in self.guards], dtype=bool)
+        directions = [guard.direction if isinstance(guard, Crossing) else CONDITIONS for guard in self.guards]
+        self.directions = np.array(directions, dtype=float)
+        self.inelastic = np.array([guard.impact == "inelastic" for guard in self.guards], dtype=bool)
+        self._source = np.array([self._index_of(guard.source) for guard in self.guards], dtype=int)
+        self._target = np.array([self._index_of(guard.target) for guard in self.guards], dtype=int)
+        self._by_name = self._target != UNNAMED
+        self.engages, self.releases = self._changed("engages", 1.0), self._changed("releases", -1.0)
+        self._requires, self._excludes = self._listed("requires"), self._listed("excludes")
+        self.changes_something = np.where(
+            self._by_name, self._source != self._target, (self.engages | self.releases).any(axis=1)
+        )
+        self._read_guards = system.bind("guards", [w.t, w.q, w.v, w.u, w.p, w.lam], [w.guards])
+
+    def _index_of(self, name: str) -> int:
+        return self._names.index(name) if name else UNNAMED
+
+    def _listed(self, field: str) -> np.ndarray:
+        rows = [[name in getattr(guard, field) for name in self._switched] for guard in self.guards]
+        return np.array(rows, dtype=bool).reshape(len(self.guards), len(self._switched))
+
+    def _changed(self, field: str, sign: float) -> np.ndarray:
+        found = self._listed(field)
+        for guard in np.flatnonzero(self._by_name):
+            found[guard] = sign * (self._sets[self._target[guard]] - self._sets[self._source[guard]]) > 0.0
+        return found
+
+    # -- which constraints hold ---------------------------------------------------------------------------------------
+
+    @property
+    def holds(self) -> np.ndarray:
+        """(n_switched,) which of the switched constraints hold now: a copy."""
+        return self._flags > 0.0
+
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """The switched constraints that hold now, in the order of the description."""
+        return self.named(self.holds)
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """The switched constraints that do not hold now."""
+        return self.named(~self.holds)
+
+    def named(self, which: np.ndarray) -> tuple[str, ...]:
+        """The names of some of the switched constraints."""
+        return tuple(name for name, one in zip(self._switched, which, strict=True) if one)
+
+    @property
+    def name(self) -> str:
+        """The configuration's name, or the names of the switched constraints that hold."""
+        return self._names[self.configuration] if self.configuration != UNNAMED else self.name_of(self.holds)
+
+    def name_of(self, which: np.ndarray) -> str:
+        """What a set of switched constraints without a name of its own is called."""
+        return " + ".join(self.named(which)) or NOTHING
+
+    def check(self, configuration: int, p: np.ndarray) -> None:
+        """Raise InvalidRequest for a configuration that is none, or whose constraints are not those that p switches on.
+
+        Constraints of a set without a name are either on or off.
+        """
+        flags, count = p[self._first :], len(self._names)
+        if not UNNAMED <= configuration < count or (configuration == UNNAMED and not self._switched):
+            raise InvalidRequest(f"state is in configuration {configuration}; there are {count}")
+        wanted = (flags > 0.5).astype(float) if configuration == UNNAMED else self._sets[configuration]
+        for name, flag, right in zip(self._switched, flags, wanted, strict=True):
+            if flag != right:
+                where = (
+                    f"configuration {self._names[configuration]!r}" if configuration != UNNAMED else "no configuration"
+                )
+                raise InvalidRequest(
+                    f"state is in {where}, and its p is {flag:g} for constraint {name!r}; it must be {right:g}"
+                )
+
+    def enter(self, configuration: int) -> None:
+        """Make a named configuration hold; where it is UNNAMED, p says already which constraints hold."""
+        self.configuration = configuration
+        if configuration != UNNAMED:
+            self._flags[:] = self._sets[configuration]
+
+    def switch(self, guard: int) -> None:
+        """Make hold what a guard leads to."""
+        if self._by_name[guard]:
+            self.enter(int(self._target[guard]))
+            return
+        self._flags[self.engages[guard]] = 1.0
+        self._flags[self.releases[guard]] = 0.0
+        alike = np.flatnonzero((self._sets == self._flags).all(axis=1))
+        if self.configuration not in alike:
+            self.configuration = int(alike[0]) if len(alike) else UNNAMED
+
+    # -- which guards are watched -------------------------------------------------------------------------------------
+
+    def watched(self) -> np.ndarray:
+        """(n_guards,) those whose configuration holds, or that would switch something and have what they require."""
+        holds = self.holds
+        would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
+        allowed = ~(self._requires & ~holds).any(axis=1) & ~(self._excludes & holds).any(axis=1)
+        here = (self._source == UNNAMED) | (self._source == self.configuration)
+        found: np.ndarray = here & allowed & (would_change | self._by_name)
+        return found
+
+    def would_undo(self, changed: np.ndarray, left: list[int]) -> np.ndarray:
+        """(n_guards,) those that would switch a constraint again, or lead back to a configuration by its name.
+
+        changed  (n_switched,) constraints that were switched; left: configurations that were left
+        """
+        holds = self.holds
+        back = self._by_name & np.isin(self._target, left) & (self._target != self.configuration)
+        would_change = (self.engages & ~holds) | (self.releases & holds)
+        found: np.ndarray = back | (would_change & changed).any(axis=1)
+        return found
+
+    def watch(self) -> None:
+        """Have the loop watch the guards that are due to be; their values are in the workspace."""
+        self._w.guard_directions[:] = np.where(self.watched(), self.directions, NOT_WATCHED)
+
+    def watch_anew(self) -> None:
+        """The same from the state alone: a crossing that starts at its level has yet to cross it."""
+        w = self._w
+        w.lam[:] = 0.0
+        self._read_guards()
+        w.guards_before[:] = w.guards
+        starts = self.at_level(w.guards) & (self.directions != 0.0)
+        w.guards_before[starts] = -AT_LEVEL * self.directions[starts]
+        self.watch()
+
+    def at_level(self, values: np.ndarray) -> np.ndarray:
+        """(n_guards,) crossings whose value is zero but for rounding."""
+        rounding = ROUNDING * max(1.0, self.system.mechanism.characteristic_length)
+        found: np.ndarray = self.is_crossing & (np.abs(values) <= rounding)
+        return found
