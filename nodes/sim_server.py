@@ -334,7 +334,7 @@ class SimServer:
             "tick": self.tick,
             "mode": self.plan.sim.mode,
             "state": self.state,
-            "configuration": self.simulation.configuration if len(self.simulation.system.configurations) > 1 else None,
+            "configuration": self.simulation.configuration if self.simulation.system.mechanism.changes else None,
             "speed": self.speed,
             "real_time_factor": self.pace.factor(self.time),
             "processor_share": self.pace.processor_share,

@@ -75,6 +75,8 @@ def _require(where: str, kind: str, spoken: Iterable[str], known: list[str]) -> 
 
 def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str) -> None:
     """A guard leads from a source to a target, or switches constraints; and what it switches can change."""
+    if isinstance(guard, Crossing) and guard.direction not in (-1, 0, 1):
+        raise InvalidMechanism(f"{where}: direction is {guard.direction}; it must be -1, 0 (both) or 1 (rising)")
     for name in SWITCHING_FIELDS:
         if isinstance(getattr(guard, name), str):
             raise InvalidMechanism(f"{where}: {name} is {getattr(guard, name)!r}; it must be a tuple of names")

@@ -55,6 +55,7 @@ class StepEvents:
         self._struck = False
         self._changed = np.zeros(len(self._switching.holds), dtype=bool)
         self._left: list[int] = []
+        self._watched = self._switching.watched()
 
     def apply(self, time: float) -> list[Transition]:
         """Apply the guards that fire at the end of the step that the loop stopped after.
@@ -98,12 +99,20 @@ class StepEvents:
         asked = watched & crossed & (self._struck | (np.abs(self._before) <= AT_LEVEL))
         if asked.any():
             crossed &= ~(asked & self._receding())
-        due = watched & (crossed | self._conditions_hold())
-        for guard in np.flatnonzero(due & self._is_crossing).tolist():
-            # a crossing that conditions have undone is past; crossings that undo each other contradict each other
-            if guard in self._fired and not self._is_crossing[self._fired[self._fired.index(guard) :]].all():
-                due[guard] = False
+        due = watched & (crossed | self._conditions_hold()) & ~self._past()
         return np.flatnonzero(due)
+
+    def _past(self) -> np.ndarray:
+        """(n_guards,) crossings that fired in this step, and those of the same point and level watched only since.
+
+        A point crosses a level once in a step: what its crossing did may be undone, and is not done again.
+        """
+        fired = self._fired
+        of_fired = {self._switching.levels[guard] for guard in fired if self._is_crossing[guard]}
+        past: np.ndarray = np.array([level in of_fired for level in self._switching.levels], dtype=bool)
+        past &= ~self._watched
+        past[[guard for guard in fired if self._is_crossing[guard]]] = True
+        return past
 
     def _conditions_hold(self) -> np.ndarray:
         """(n_guards,) guards with conditions that hold now.
@@ -231,8 +240,7 @@ class StepEvents:
         A crossing that waits keeps its side. A point that was let go at its level has to leave it before it crosses it.
         """
         values = self._w.guards.copy()
-        waits = self._switching.watched() & self._crossed()
-        waits[self._fired] = False
+        waits = self._switching.watched() & self._crossed() & ~self._past()
         values[waits] = np.copysign(AT_LEVEL, self._before[waits])
         let_go = (self._switching.engages & held & ~self._switching.holds).any(axis=1)
         values[let_go & self._switching.at_level(values)] = 0.0

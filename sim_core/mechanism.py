@@ -330,6 +330,11 @@ class Mechanism(Frozen):
         names = dict.fromkeys(item.name for item in (*joints, *self.constraints))
         return tuple(name for name in names if name in by_guards or any(name not in kept for kept in lists))
 
+    @property
+    def changes(self) -> bool:
+        """Whether different constraints may hold at different times, or configurations differ in their names."""
+        return len(self.configurations) > 1 or bool(self.switched)
+
     @cached_property
     def captured_constraints(self) -> tuple[str, ...]:
         """The constraints that have a captured number, in their order."""

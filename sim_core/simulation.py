@@ -18,6 +18,7 @@ from sim_core.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.errors import (
     InvalidRequest,
     StabilityWarning,
+    StartWarning,
     UnknownName,
     UnsupportedPair,
     require_finite,

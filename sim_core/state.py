@@ -63,7 +63,8 @@ class Transition:
 
     part            of the robot that it is about
     source, target  configurations before and after: their names, or those of the switched constraints that hold
-    Events of one impact have the same states before and after, each its own energy and configurations.
+    Events of one impact have the same states before and after, each its own configurations and energy: the work of the
+    constraints that it switched on, less than zero where they pull. Together they took what the impact took.
     """
 
     kind: str

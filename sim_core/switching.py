@@ -34,6 +34,9 @@ class Switching:
         self.is_crossing = np.array([isinstance(guard, Crossing) for guard in self.guards], dtype=bool)
         directions = [guard.direction if isinstance(guard, Crossing) else CONDITIONS for guard in self.guards]
         self.directions = np.array(directions, dtype=float)
+        levels = [(g.body, g.point, g.axis, g.level) if isinstance(g, Crossing) else None for g in self.guards]
+        numbers = {level: number for number, level in enumerate(dict.fromkeys(levels))}
+        self.levels = [numbers[level] for level in levels]  # the same number for crossings of one point and level
         self.inelastic = np.array([guard.impact == "inelastic" for guard in self.guards], dtype=bool)
         self._source = np.array([self._index_of(guard.source) for guard in self.guards], dtype=int)
         self._target = np.array([self._index_of(guard.target) for guard in self.guards], dtype=int)
@@ -46,7 +49,7 @@ class Switching:
         self._read_guards = system.bind("guards", [w.t, w.q, w.v, w.u, w.p, w.lam], [w.guards])
 
     def _index_of(self, name: str) -> int:
-        return self._names.index(name) if name else UNNAMED
+        return self.system.configuration_index(name) if name else UNNAMED
 
     def _listed(self, field: str) -> np.ndarray:
         rows = [[name in getattr(guard, field) for name in self._switched] for guard in self.guards]

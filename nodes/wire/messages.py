@@ -238,7 +238,7 @@ class Event(Message, kw_only=True):
     key     the parameter; `old` and `new` its values as JSON, or those of the speed
     detail  one line for a person
     part    of the robot that a change of configuration is about, e.g. "hand_a"
-    source  configuration before, and `target` after
+    source  configuration before, and `target` after: its name, or the switched constraints that hold, as "a + b"
     """
 
     kind: str = ""

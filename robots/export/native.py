@@ -79,6 +79,9 @@ def interface_of(mechanism: Mechanism) -> Interface:
 
     if len(mechanism.configurations) > 1:
         raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.configurations)} configurations; C takes one")
+    if mechanism.switched:
+        named = ", ".join(map(repr, mechanism.switched))
+        raise InvalidRequest(f"{mechanism.name!r} has guards that switch {named}; C takes constraints that always hold")
     if mechanism.beams:
         named = ", ".join(repr(beam.name) for beam in mechanism.beams)
         raise InvalidRequest(f"{mechanism.name!r} has beams {named}; C and object files take rigid bodies alone")

@@ -73,6 +73,11 @@ def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: s
             f"{', '.join(one.name for one in configurations)}, {len(contacts)} beam contacts and {rest} other "
             "constraints: 'schur' and 'augmented' take these"
         )
+    if contacts[0].name in mechanism.switched and configurations[0].constraints is None:
+        raise InvalidMechanism(
+            f"{owner}: formulation {mechanism.formulation!r} eliminates contact {contacts[0].name!r}, which a guard "
+            "switches"
+        )
     held = configurations[0].constraints
     if held is not None and contacts[0].name not in held:
         raise InvalidMechanism(

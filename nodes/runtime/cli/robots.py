@@ -224,6 +224,7 @@ def _plain(mechanism: Any) -> dict[str, Any]:
         "actuators": [_actuator(a) for a in mechanism.actuators],
         "configurations": [configuration.name for configuration in mechanism.configurations],
         "starts_in": mechanism.configurations[mechanism.start_configuration].name,
+        "switched": list(mechanism.switched),
         "springs": [
             {"name": s.name, "from": s.body_a, "to": s.body_b, **{key: _number(getattr(s, key)) for key in SPRING}}
             for s in mechanism.springs
@@ -291,6 +292,8 @@ def _print(robot: dict[str, Any]) -> None:
     )
     if len(robot["configurations"]) > 1:
         say(f"\nconfigurations: {', '.join(robot['configurations'])}; it starts in {robot['starts_in']}")
+    elif robot["switched"]:
+        say(f"\nconstraints that guards switch: {', '.join(robot['switched'])}")
     if robot["springs"]:
         say("\nsprings")
         say_table(
