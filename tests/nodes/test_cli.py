@@ -257,7 +257,10 @@ def test_a_recording_that_was_cut_before_its_first_message_is_said_to_be_empty(
     assert run(["info", "killed.mcap"]) == 0
     captured = capsys.readouterr()
     assert "0.000 s (t = 0.000 .. 0.000 s), 0 messages" in captured.out
-    assert captured.err == "there is nothing in it: it was cut off before its first message\n"
+    assert captured.err.splitlines() == [
+        "there is nothing in it: it was cut off before its first message",
+        "hole: the beginning .. the end (cut off): its writer did not close it, so what came after is not known",
+    ]
 
 
 def test_info_tells_the_plan_in_a_line_and_one_for_each_node(

@@ -135,9 +135,11 @@ def test_shapes_become_visuals() -> None:
 def test_shapes_are_where_they_are_here(random_tree: Callable[[int], Mechanism], engine: Any) -> None:
     """On a body whose joint is not at its origin; thin lines by their middle and direction."""
     tree, random = random_tree(3), np.random.default_rng(5)
+    quaternions = random.normal(size=(len(SHAPES), 4))
+    quaternions /= np.linalg.norm(quaternions, axis=1, keepdims=True)
     shapes = tuple(
-        dataclasses.replace(shape, position=tuple(random.normal(size=3)), quaternion=tuple(random.normal(size=4)))
-        for shape in SHAPES
+        dataclasses.replace(shape, position=tuple(random.normal(size=3)), quaternion=tuple(quaternion))
+        for shape, quaternion in zip(SHAPES, quaternions.tolist(), strict=True)
     )
     bodies = (*tree.bodies[:-1], dataclasses.replace(tree.bodies[-1], shapes=shapes))
     assert any(tree.joints[-1].child_point)
@@ -148,8 +150,7 @@ def test_shapes_are_where_they_are_here(random_tree: Callable[[int], Mechanism],
     found = engine(system).shapes(q)
     for index, (position, rotation) in enumerate(found):
         shape = shapes[max(index - 1, 0)]  # the line has two pieces
-        e = np.array(shape.quaternion) / np.linalg.norm(shape.quaternion)
-        R_shape = R @ rotation_from_quaternion(e)
+        R_shape = R @ rotation_from_quaternion(np.array(shape.quaternion))
         start = p + R @ np.array(shape.position)
         if shape.kind == "line":
             ends = np.array(shape.points).reshape(-1, 3)[index : index + 2]
