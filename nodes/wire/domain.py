@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 LARGEST_DOMAIN = 232
+FALLBACK = "/tmp/armswing"  # and the user's number, where XDG_RUNTIME_DIR is not set
 LONGEST_IPC_PATH = 100  # sockaddr_un holds 107 bytes; ".lock" and the like need some
 
 
@@ -24,21 +26,38 @@ def default_domain() -> int:
 def domain_folder(domain: int) -> Path:
     """The folder of a domain, created with mode 0700.
 
-    $XDG_RUNTIME_DIR/armswing/<domain>, or /tmp/armswing-<uid>/<domain> where that is not set.
+    $XDG_RUNTIME_DIR/armswing/<domain>, or /tmp/armswing-<uid>/<domain> where that is not set. DomainError where others
+    could reach the sockets in it: it is another user's, its mode is open to others, or they may write above it.
     """
     if not 0 <= domain <= LARGEST_DOMAIN:
         raise DomainError(f"domain {domain} is not in 0 .. {LARGEST_DOMAIN}")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    root = Path(runtime) / "armswing" if runtime else Path(f"/tmp/armswing-{os.getuid()}")
+    root = Path(runtime) / "armswing" if runtime else Path(f"{FALLBACK}-{os.getuid()}")
+    folder = root / str(domain)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if root.stat().st_uid != os.getuid():
-            raise DomainError(f"{root} belongs to another user; set XDG_RUNTIME_DIR to a folder of your own")
-        folder = root / str(domain)
+        if runtime:
+            _require_own(Path(runtime), 0o022)
+        _require_own(root, 0o077)
         folder.mkdir(mode=0o700, exist_ok=True)
+        _require_own(folder, 0o077)
     except OSError as error:
         raise DomainError(f"{root} cannot be used: {error.strerror}; set XDG_RUNTIME_DIR") from None
     return folder
+
+
+def _require_own(folder: Path, closed: int) -> None:
+    """Raise DomainError unless a folder is this user's and gives others none of the rights `closed`."""
+    mine = os.getuid()
+    for found, owners in ((folder.lstat(), {mine, 0}), (folder.stat(), {mine})):  # the first of a link itself
+        if found.st_uid not in owners:
+            raise DomainError(
+                f"{folder} belongs to another user (uid {found.st_uid}, this is {mine});"
+                " set XDG_RUNTIME_DIR to a folder of your own"
+            )
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & closed:
+        raise DomainError(f"{folder} is open to other users (mode {mode:04o}): 'chmod 700 {folder}' closes it")
 
 
 def ipc_endpoint(domain: int, leaf: str) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +56,52 @@ def test_the_domain_folder_is_private_and_left_empty(domain: int) -> None:
     with Registry(domain):
         assert domain_folder(domain).stat().st_mode & 0o777 == 0o700
     assert not list(domain_folder(domain).iterdir())
+
+
+@pytest.mark.parametrize("runtime", ["XDG_RUNTIME_DIR", "fallback"])
+@pytest.mark.parametrize("which", ["root", "domain"])
+@pytest.mark.parametrize("mode", [0o777, 0o750, 0o701, 0o1777])
+def test_a_runtime_folder_that_is_open_to_others_is_refused_with_the_remedy(
+    runtime: str, which: str, mode: int, domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if runtime == "fallback":
+        monkeypatch.delenv("XDG_RUNTIME_DIR")
+        monkeypatch.setattr("nodes.wire.domain.FALLBACK", str(tmp_path / "armswing"))
+    folder = domain_folder(domain)
+    opened = folder if which == "domain" else folder.parent
+    opened.chmod(mode)
+    with pytest.raises(DomainError) as refused:
+        domain_folder(domain)
+    assert str(refused.value).startswith(f"{opened} is open to other users (mode {mode:04o})")
+    assert f"'chmod 700 {opened}'" in str(refused.value)
+    with pytest.raises(DomainError):
+        Registry(domain).__enter__()
+    opened.chmod(0o700)
+    assert domain_folder(domain) == folder
+
+
+def test_a_runtime_folder_that_others_may_write_to_is_refused_and_one_that_they_may_only_read_is_not(
+    domain: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Path(os.environ["XDG_RUNTIME_DIR"])
+    runtime.chmod(0o777)
+    with pytest.raises(DomainError, match=rf"{runtime} is open to other users \(mode 0777\): 'chmod 700"):
+        domain_folder(domain)
+    runtime.chmod(0o755)
+    assert domain_folder(domain).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("runtime", ["XDG_RUNTIME_DIR", "fallback"])
+def test_a_runtime_folder_of_another_user_is_refused(
+    runtime: str, domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = os.getuid() + 1
+    if runtime == "fallback":
+        monkeypatch.delenv("XDG_RUNTIME_DIR")
+        monkeypatch.setattr("nodes.wire.domain.FALLBACK", str(tmp_path / "armswing"))
+    monkeypatch.setattr("nodes.wire.domain.os.getuid", lambda: other)
+    with pytest.raises(DomainError, match=rf"belongs to another user \(uid {other - 1}, this is {other}\); set XDG"):
+        domain_folder(domain)
 
 
 def test_what_killed_processes_left_is_swept_at_the_start(domain: int) -> None:
