@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 import zmq
 
-from nodes.wire.bus import Context, Feed, Subscriber
+from nodes.wire.bus import LAST_WORDS_S, Context, Feed, Subscriber
 from nodes.wire.messages import BodyPoses, Lines, Message, RobotState, Status
 from nodes.wire.registry import NodeEntry
 from nodes.wire.sockets import QUEUE
@@ -65,8 +65,11 @@ class Links:
         with self._guard:
             self._offered = list(nodes)
 
-    def update(self, poller: zmq.Poller) -> list[str]:
-        """Connect to and disconnect from what the latest list says; the names of publishers that went."""
+    def update(self, poller: zmq.Poller, take: Callable[[Heard], None]) -> list[str]:
+        """Connect to and disconnect from what the latest list says; the names of publishers that went.
+
+        `take` gets what is here from those first; a listener that keeps all waits for the rest of it.
+        """
         with self._guard:
             nodes, self._offered = self._offered, None
         if nodes is None:
@@ -75,6 +78,7 @@ class Links:
         gone = []
         for source, feed in list(self.subscriber.feeds.items()):
             if wanted.get(source) != feed.endpoint:
+                self._take_rest(feed, take, LAST_WORDS_S if self._keeps_all else 0.0)
                 poller.unregister(feed.socket)
                 self._forget(_descriptor(feed))
                 self.subscriber.disconnect(source)
@@ -156,6 +160,15 @@ class Links:
             backlog = fresh
         for item in backlog:
             take(item)
+
+    def take_last(self, take: Callable[[Heard], None], gone: Container[str]) -> None:
+        """Give `take` what is here before the listener ends, and what the publishers that are gone sent before."""
+        for feed in self.subscriber.feeds.values():
+            self._take_rest(feed, take, LAST_WORDS_S if feed.source in gone else 0.0)
+
+    def _take_rest(self, feed: Feed, take: Callable[[Heard], None], longest_s: float) -> None:
+        for heard in feed.receive_rest(longest_s):
+            take((feed.source, *heard))
 
     def close(self) -> None:
         """Listen no more."""

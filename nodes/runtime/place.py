@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import zmq
 
 from nodes.wire import door
-from nodes.wire.bus import Context, Publisher
+from nodes.wire.bus import LAST_WORDS_S, Context, Publisher
 from nodes.wire.domain import ipc_endpoint
 from nodes.wire.messages import Status
 from nodes.wire.refusals import Refusals
@@ -86,6 +86,11 @@ class Place:
         )
 
     @property
+    def dead(self) -> set[str]:
+        """Nodes of this host whose process has ended, as far as the registry has not said so yet."""
+        return set() if self._link is None else self._link.dead
+
+    @property
     def refusals(self) -> list[Refusals]:
         """What its sockets refused that every node has."""
         link = [] if self._link is None else [self._link.refusals]
@@ -124,11 +129,21 @@ class Place:
         return max(self.status_due - time.monotonic(), 0.0)
 
     def close(self) -> None:
-        """Leave the registry and free the sockets."""
-        if self._link is not None:
-            self._link.close()
+        """Free the sockets and leave the registry, in this order: who hears that it left can have its last messages."""
         self.publisher.close()
         self.service.close()
+        if self._link is not None:
+            self._link.close()
+
+
+def finish(context: Context) -> None:
+    """End the context of a process that exits, once its closed publishers' messages are sent or LAST_WORDS_S passed.
+
+    Without this an exit discards what the kernel has not taken yet.
+    """
+    ending = threading.Thread(target=context.term, name="last words", daemon=True)
+    ending.start()
+    ending.join(LAST_WORDS_S)
 
 
 def poller_of(*sources: object) -> zmq.Poller:

@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import zmq
+
+from nodes.runtime.place import finish
 from nodes.runtime.plan import Plan, read_plan
 from nodes.runtime.plan_tables import PlanError
 from nodes.wire.domain import DomainError
@@ -44,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         print(told(error), file=sys.stderr)
         return 1
+    finally:
+        finish(zmq.Context.instance())
     return 0
 
 

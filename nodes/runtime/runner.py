@@ -130,6 +130,8 @@ class Runner:
                     hosted.context.warn(line)
                 self._collector = Collector()
                 self._loop(self._collector)
+                if hosted.lossless and self._turns is None:
+                    self._links.take_last(self._take, place.dead)
                 place.set_state("stopping")
                 self._say_status()
                 hosted.stop()
@@ -169,7 +171,7 @@ class Runner:
                 self._wake.clear()
                 for request, refusal in self._checks.take():
                     self._reply(request, refusal)
-                self._links.update(self._poller)
+                self._links.update(self._poller, self._take)
                 if self._asker is not None:
                     self._asker.update(self._nodes, self._poller)
             if place.status.state == "starting" and self._is_ready():

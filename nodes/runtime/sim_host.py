@@ -198,7 +198,7 @@ class SimHost:
             self._answer(self._calls.popleft())
         if self._nodes_changed:
             self._nodes_changed = False
-            for source in self._links.update(self._poller):
+            for source in self._links.update(self._poller, self._take_command):
                 self._server.forget(source)
         place, server = self._place, self._server
         if server.state != place.status.state:

@@ -1,13 +1,15 @@
 """Publish and subscribe over ZeroMQ, without a broker: an XPUB per publisher, a SUB per one listened to.
 
 Frames: [topic, payload]. A latched message is sent again at each new subscription, with its seq; receivers
-ignore a seq they have. A subscriber knows its subscriptions have arrived when the probe topic comes back.
+ignore a seq they have. A subscriber knows its subscriptions have arrived when the probe topic comes back, and that
+it has all that a publisher ever sent when the probe topic carries `END`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import zmq
 from zmq.backend import zmq_poll
@@ -22,8 +24,10 @@ from nodes.wire.topics import lookup
 Context = zmq.Context[zmq.Socket[bytes]]
 
 PROBE = b"~"  # after every robot name: a fresh connection sends its subscriptions in this order
+END = b"end"  # what the probe topic carries when a publisher closes: no message comes after it
 BATCH = 256
-LAST_WORDS_MS = 100  # a closing publisher still hands over what it said
+LAST_WORDS_MS = 500  # a closing publisher still hands over what it said
+LAST_WORDS_S = 1e-3 * LAST_WORDS_MS
 SUBSCRIPTIONS = (b"\x01", b"\x00")  # how a subscription begins, and how its end does
 
 
@@ -94,7 +98,9 @@ class Publisher:
                     self.socket.send_multipart([topic, payload])
 
     def close(self) -> None:
-        """Stop saying; what is not sent yet has LAST_WORDS_MS."""
+        """Send `END` and close; messages that are not sent yet have LAST_WORDS_MS."""
+        with contextlib.suppress(zmq.ZMQError):
+            self.socket.send_multipart([PROBE, END], NOBLOCK)
         self.socket.close(linger=LAST_WORDS_MS)
         self._claim.release()
 
@@ -104,6 +110,7 @@ class Feed:
 
     topics  {topic: message type}, None for every topic of the table
     ready   whether the subscriptions have arrived there: nothing said from then on is missed at the start
+    ended   whether the publisher has closed and all that it sent was received
     """
 
     def __init__(
@@ -116,7 +123,7 @@ class Feed:
     ) -> None:
         self.source = source
         self.endpoint = endpoint
-        self.ready = False
+        self.ready = self.ended = False
         self.arrivals = Arrivals()
         self._refusals = refusals
         self._any = topics is None
@@ -160,7 +167,7 @@ class Feed:
                     pass
                 self._refusals.refuse(_shown(frame), "more than two frames")
                 continue
-            known = self._known.get(frame) or self._learn(frame)
+            known = self._known.get(frame) or self._learn(frame, payload)
             if known is None:
                 continue
             name, kind = known
@@ -174,10 +181,20 @@ class Feed:
                 return name, message, said
         return None
 
-    def _learn(self, frame: bytes) -> tuple[str, type[Message]] | None:
+    def receive_rest(self, longest_s: float) -> Iterator[tuple[str, Message, bytes]]:
+        """What a publisher that is gone still sent; waits for its `END`, which a killed one never sends, so long."""
+        deadline = time.monotonic() + longest_s
+        while True:
+            while (heard := self.receive()) is not None:
+                yield heard
+            if self.ended or not zmq_poll(self._asked, max(int(1e3 * (deadline - time.monotonic())), 0)):
+                return
+
+    def _learn(self, frame: bytes, payload: zmq.Frame) -> tuple[str, type[Message]] | None:
         """A topic heard for the first time: ours when all is wanted, else only its prefix was."""
         if frame == PROBE:
             self.ready = True
+            self.ended = payload.bytes == END
             return None
         if not self._any:
             return None

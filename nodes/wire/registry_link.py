@@ -137,6 +137,11 @@ class RegistryLink:
             if self._on_change is not None:
                 self._on_change(nodes)
 
+    @property
+    def dead(self) -> set[str]:
+        """Nodes of this host that the registry still lists and whose process has ended."""
+        return {entry.name for entry in self.nodes if not self._lives(entry)}
+
     def _lives(self, entry: NodeEntry) -> bool:
         return entry.host != self._host or is_alive(entry.pid)
 

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import zmq
 
 from nodes.runtime.links import Heard, Links
-from nodes.wire.messages import JointCommand, Message, RobotState
+from nodes.wire.bus import Publisher
+from nodes.wire.messages import Event, JointCommand, Message, RobotState
+from nodes.wire.registry import NodeEntry
+
+SPEAKER = """
+import os
+import sys
+import zmq
+from nodes.runtime.place import finish
+from nodes.wire.bus import Publisher
+from nodes.wire.messages import Event
+
+context = zmq.Context.instance()
+publisher = Publisher(context, "sim", sys.argv[1])
+while not publisher.socket.poll() or publisher.socket.recv() != b"\\x01~":
+    pass
+publisher.publish("arm/event", Event(kind="first"))
+for _ in range(3000):  # more than the kernel holds
+    publisher.publish("arm/event", Event(kind="late", detail="x" * 1000))
+publisher.close()
+finish(context)
+os._exit(0)
+"""
 
 
 class Backlog:
@@ -61,3 +86,42 @@ def test_who_fell_far_behind_hears_the_latest_state_and_counts_the_rest(
     commands = [message.seq for _, _, message, _ in heard if isinstance(message, JointCommand)]
     assert commands == list(range(1, states // 100 + 1))  # each says something of its own
     assert (links.stale, links.lost) == (stale, stale)
+
+
+def listener(name: str, endpoint: str, keeps_all: bool = False) -> tuple[Links, zmq.Poller]:
+    """Links that hear the events of the publisher at this endpoint."""
+    links, poller = Links(zmq.Context.instance(), name, {"arm/event": Event}, keeps_all), zmq.Poller()
+    links.offer([NodeEntry(name="sim", pid=1, endpoints={"data": endpoint}, speaks=["arm/event"])])
+    links.update(poller, lambda heard: None)
+    return links, poller
+
+
+def test_who_leaves_is_heard_to_the_end(tmp_path: Path) -> None:
+    """The news that it left may come before its last messages, or while they wait."""
+    publisher = Publisher(zmq.Context.instance(), "sim", endpoint := f"ipc://{tmp_path}/data")
+    links, poller = listener("recorder", endpoint, keeps_all=True)
+    heard: list[Heard] = []
+    while not links.ready:
+        publisher.serve_subscriptions()
+        links.take_all(heard.append)
+    for _ in range(500):
+        publisher.publish("arm/event", Event(kind="late"))
+    publisher.close()
+    links.offer([])
+    assert links.update(poller, heard.append) == ["sim"]
+    assert len(heard) == 500
+    links.close()
+
+
+def test_a_process_that_ends_hands_over_what_waits(tmp_path: Path) -> None:
+    endpoint = f"ipc://{tmp_path}/data"
+    links, _ = listener("recorder", endpoint, keeps_all=True)
+    (feed,) = links.subscriber.feeds.values()
+    process = subprocess.Popen([sys.executable, "-c", SPEAKER, endpoint])
+    heard: list[Heard] = []
+    assert feed.socket.poll(30_000)
+    links.take_last(heard.append, {"sim"})
+    assert feed.ended
+    assert len(heard) == 3001
+    assert process.wait(30.0) == 0
+    links.close()
