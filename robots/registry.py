@@ -29,7 +29,7 @@ from robots.gibbon import mechanism as gibbon
 from robots.parameters import About
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
-from sim_core.validation import validate
+from sim_core.mechanism.validation import validate
 
 Builder = Callable[..., Mechanism]
 FILE = "file"  # the parameter of a robot whose numbers are in a file

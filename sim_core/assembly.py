@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim_core.checks.angles import angle_doubts
-from sim_core.checks.masses import singular_mass
 from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
-from sim_core.flexible.description import BeamContact
-from sim_core.quantities import Vector3
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.checks.angles import angle_doubts
+from sim_core.mechanism.checks.masses import singular_mass
+from sim_core.mechanism.quantities import Vector3
 from sim_core.start import ROUNDING, start_line, too_far, violated_at
 
 if TYPE_CHECKING:

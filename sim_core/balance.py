@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim_core.mechanism import Tunable
+from sim_core.mechanism.description import Tunable
 
 if TYPE_CHECKING:
     from sim_core.simulation import Simulation

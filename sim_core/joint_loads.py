@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Number
-from sim_core.quantities import value_of
+from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism, Number
+from sim_core.mechanism.quantities import value_of
 from sim_core.spatial import cross, perpendicular_axes, rotation_about
 
 Array = Any  # numpy array or casadi SX

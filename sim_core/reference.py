@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.flexible.description import BeamContact
 from sim_core.flexible.elements import beam_model, contact_model
-from sim_core.mechanism import (
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.description import (
     COORDINATES,
     GROUND,
     Anchored,
@@ -29,7 +29,7 @@ from sim_core.mechanism import (
     Spring,
     UnitNorm,
 )
-from sim_core.quantities import value_of
+from sim_core.mechanism.quantities import value_of
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from sim_core.integrators.workspace import (
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
+from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.readings import Readings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import FAR, FAR_GIVEN, missed_line
@@ -43,7 +44,6 @@ from sim_core.state import State, Transition
 from sim_core.switching import Switching
 from sim_core.system import System
 from sim_core.tunings import Tunings
-from sim_core.validation import check_bounds, tuned, validate
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
 

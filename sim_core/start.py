@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from sim_core.flexible.description import BeamContact
-from sim_core.mechanism import Coincidence, Distance, Mechanism, Slider
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.description import Coincidence, Distance, Mechanism, Slider
 
 if TYPE_CHECKING:
     from sim_core.system import System

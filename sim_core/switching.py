@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sim_core.errors import InvalidRequest
-from sim_core.guards import Crossing
 from sim_core.integrators.workspace import CONDITIONS, NOT_WATCHED, Workspace
+from sim_core.mechanism.guards import Crossing
 from sim_core.start import ROUNDING
 from sim_core.system import System
 

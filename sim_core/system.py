@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sim_core.changes import check_captured_rows
-from sim_core.checks.doubts import doubts
 from sim_core.errors import DescriptionWarning, UnknownName
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.native import Library
-from sim_core.mechanism import Mechanism
-from sim_core.validation import validate
+from sim_core.mechanism.changes import check_captured_rows
+from sim_core.mechanism.checks.doubts import doubts
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.validation import validate
 
 if TYPE_CHECKING:
     from sim_core.batch import Batch

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from sim_core.guards import Crossing, Guard
 from sim_core.integrators.workspace import Workspace
+from sim_core.mechanism.guards import Crossing, Guard
 from sim_core.system import System
 
 

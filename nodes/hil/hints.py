@@ -21,7 +21,7 @@ from nodes.hil.causes import Hint, Hints, Key, Search
 from nodes.hil.model import Efforts, NoModelError, actuated
 from nodes.hil.motion import Applied, Band, Motion, motion_of, passed, rms
 from nodes.hil.streams import Floats, Stream
-from sim_core.quantities import value_of
+from sim_core.mechanism.quantities import value_of
 
 QUIET = 0.001  # share of the measured efforts: a residual below it needs no explanation
 ROUNDS = 4  # in which the zeros of encoders, in which efforts are not linear, are found more closely

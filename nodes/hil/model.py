@@ -11,7 +11,7 @@ import numpy as np
 
 from nodes.hil.streams import Floats
 from sim_core.mechanism import Body, Mechanism, Tunable
-from sim_core.quantities import value_of
+from sim_core.mechanism.quantities import value_of
 from sim_core.system import System, assemble
 
 INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")

@@ -14,7 +14,7 @@ from nodes.hil.streams import Floats
 from nodes.runtime.plan import SimPlan
 from robots.registry import build
 from sim_core.mechanism import Actuator, Mechanism, Tunable
-from sim_core.quantities import value_of
+from sim_core.mechanism.quantities import value_of
 from sim_core.servo import Servos
 from sim_core.simulation import Simulation
 from sim_core.state import State

@@ -17,8 +17,8 @@ from nodes.wire.messages import (
     Shape,
     SpringDescription,
 )
-from sim_core.flexible.description import BeamContact, ContactForceOutput, DeflectionOutput
-from sim_core.outputs import ForceOutput, HoldingOutput, JointOutput, PointOutput, VelocityOutput, names_of
+from sim_core.mechanism.beams import BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, JointOutput, PointOutput, VelocityOutput, names_of
 from sim_core.spatial import quaternions_from_rotations
 
 UNITS: dict[type, str] = {

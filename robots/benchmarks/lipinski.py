@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from robots.parameters import About, require_choice, require_finite_number, require_positive, require_whole
 from sim_core.errors import InvalidRequest
-from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
 from sim_core.flexible.elements import beam_model
-from sim_core.flexible.validation import check_beams
 from sim_core.mechanism import Body, Joint, JointOutput, Mechanism, Shape, X, Y
+from sim_core.mechanism.beams import Beam, BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.checks.beams import check_beams
 
 UPPER_LENGTH, LOWER_LENGTH = 1.5, 1.0
 ARM_MASS, ARM_INERTIA = 20.0, 2.0

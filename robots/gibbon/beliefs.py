@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from robots.gibbon.swing_model import Beliefs, Link
-from sim_core.flexible.description import BeamContact
 from sim_core.mechanism import Mechanism
-from sim_core.quantities import value_of
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.quantities import value_of
 
 
 def beliefs_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.0) -> Beliefs:

@@ -7,8 +7,8 @@ import math
 from robots.gibbon import parameters as numbers
 from robots.gibbon.parameters import GRAVITY, Robot
 from sim_core.errors import InvalidRequest
-from sim_core.flexible.description import Beam
-from sim_core.quantities import value_of
+from sim_core.mechanism.beams import Beam
+from sim_core.mechanism.quantities import value_of
 
 NEAREST = 0.1  # of the reach: places closer than that make the arms fold flat
 WHO = "robot 'gibbon'"

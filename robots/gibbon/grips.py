@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from robots.gibbon.parameters import CLOSING_SPEED, REACH
-from sim_core.guards import Aim, Beyond, Commanded, Condition, Guard, Pushed, Sinking, Window
 from sim_core.mechanism import Actuator, Configuration, PointOutput, Tunable, Vector3, X, Z
-from sim_core.outputs import ForceArrow, ForceOutput, HoldingOutput, Output, VelocityOutput
+from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Guard, Pushed, Sinking, Window
+from sim_core.mechanism.outputs import ForceArrow, ForceOutput, HoldingOutput, Output, VelocityOutput
 
 HANDS = ("a", "b")
 DOWN: Vector3 = (0.0, 0.0, -1.0)

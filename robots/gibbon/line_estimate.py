@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_core.flexible.description import Beam
 from sim_core.flexible.elements import BeamModel, contact_model
-from sim_core.quantities import value_of
+from sim_core.mechanism.beams import Beam
+from sim_core.mechanism.quantities import value_of
 
 FORCE_NOISE = 20.0  # N, how wrong the model's force of a hand is over one update
 MODAL_NOISE = 0.3  # m kg^0.5 / s^2, acceleration of each mode that the model does not know, over one update

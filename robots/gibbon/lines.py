@@ -11,10 +11,10 @@ from robots.gibbon.feasible import check_bars, check_cable
 from robots.gibbon.grips import HANDS
 from robots.gibbon.parameters import Robot
 from robots.gibbon.start import Start, start_on_bars, start_on_cable
-from sim_core.flexible.description import Beam, BeamContact
-from sim_core.guards import Aim
 from sim_core.mechanism import Anchored, Constraint, Shape, Tunable, Vector3, X, Z
-from sim_core.quantities import Captured
+from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.guards import Aim
+from sim_core.mechanism.quantities import Captured
 
 DOWN: Vector3 = (0.0, 0.0, -1.0)
 HERE: Vector3 = (0.0, 0.0, 0.0)

@@ -13,7 +13,7 @@ import numpy as np
 from robots.gibbon.swing_model import BOTH, DRIVEN, ELBOW, PITCH, SWING, TRUNK, Beliefs, swing_system
 from sim_core.kernels.bound import BoundKernel, pointer_table
 from sim_core.kernels.compiled import call_kernel, inner, loop
-from sim_core.quantities import Tunable
+from sim_core.mechanism.quantities import Tunable
 from sim_core.system import System
 
 LONGEST = 4096  # steps of one rollout

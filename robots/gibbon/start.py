@@ -9,8 +9,8 @@ import numpy as np
 
 from robots.gibbon.parameters import GRAVITY, Robot
 from sim_core.errors import InvalidRequest
-from sim_core.flexible.description import Beam
 from sim_core.flexible.elements import contact_model
+from sim_core.mechanism.beams import Beam
 
 ENOUGH = 50  # iterations; each gains more than a digit
 

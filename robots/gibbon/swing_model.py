@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from sim_core.flexible.description import Beam, BeamContact
 from sim_core.mechanism import (
     GROUND,
     ORIGIN,
@@ -31,6 +30,7 @@ from sim_core.mechanism import (
     X,
     Y,
 )
+from sim_core.mechanism.beams import Beam, BeamContact
 from sim_core.system import System, assemble
 
 SWING, BOTH, DRIVEN = range(3)

@@ -6,7 +6,7 @@ import casadi as ca
 
 from sim_core import spatial
 from sim_core.derivation.symbols import Frame, Motion, Symbols, ground_frame, symbols_for
-from sim_core.mechanism import COORDINATES, Body, Mechanism
+from sim_core.mechanism.description import COORDINATES, Body, Mechanism
 
 
 def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:

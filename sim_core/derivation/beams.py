@@ -13,10 +13,10 @@ import casadi as ca
 import numpy as np
 
 from sim_core.derivation.symbols import Frames, Lifted, Motion, Symbols
-from sim_core.flexible.description import Beam, BeamContact
 from sim_core.flexible.elements import BeamModel, beam_model, contact_model
-from sim_core.mechanism import Mechanism
-from sim_core.quantities import Tunable, Vector3, value_of
+from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.quantities import Tunable, Vector3, value_of
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import casadi as ca
 from sim_core import spatial
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.errors import InvalidMechanism
-from sim_core.flexible.description import BeamContact
-from sim_core.mechanism import (
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.description import (
     GROUND,
     Anchored,
     Coincidence,

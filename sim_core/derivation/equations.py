@@ -18,8 +18,8 @@ from sim_core.derivation.solutions import Solution, solution_of
 from sim_core.derivation.springs import spring_energy, spring_forces
 from sim_core.derivation.symbols import Frame, Motion, Symbols
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
-from sim_core.mechanism import GROUND, Joint, JointOutput, Mechanism
-from sim_core.validation import validate
+from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism
+from sim_core.mechanism.validation import validate
 
 FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
 

@@ -9,9 +9,9 @@ import casadi as ca
 from sim_core.derivation.constraints import direction_of, rows_of
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.errors import InvalidMechanism
-from sim_core.flexible.description import BeamContact
-from sim_core.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Sinking, Window
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Sinking, Window
 
 
 def guard_values(

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from sim_core.checks.masses import singular_mass
 from sim_core.derivation.constraints import LENGTHS, all_constraints, is_nonholonomic, rows_of
 from sim_core.derivation.symbols import Frames, Motion, Symbols
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.flexible.description import BeamContact
-from sim_core.guards import Crossing, Guard, Pushed
-from sim_core.mechanism import Mechanism
-from sim_core.outputs import ForceOutput
-from sim_core.quantities import Captured, Tunable
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.checks.masses import singular_mass
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.guards import Crossing, Guard, Pushed
+from sim_core.mechanism.outputs import ForceOutput
+from sim_core.mechanism.quantities import Captured, Tunable
 from sim_core.start import ROUNDING
 
 SAMPLES = 3  # places at which a row that no coordinate moves does not change

@@ -7,10 +7,10 @@ import casadi as ca
 from sim_core.derivation.constraints import direction_of
 from sim_core.derivation.solutions import Solution
 from sim_core.derivation.symbols import Motion, Symbols
-from sim_core.flexible.description import ContactForceOutput, DeflectionOutput
 from sim_core.flexible.elements import beam_model
-from sim_core.mechanism import JointOutput, Mechanism, PointOutput
-from sim_core.outputs import ForceOutput, HoldingOutput, VelocityOutput, names_of
+from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.description import JointOutput, Mechanism, PointOutput
+from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, VelocityOutput, names_of
 
 
 def outputs_of(

@@ -23,8 +23,8 @@ from sim_core.derivation.constraints import Rows
 from sim_core.derivation.elimination import Factor, dense, entries_of, factorize, sparse
 from sim_core.derivation.symbols import Symbols
 from sim_core.errors import InvalidMechanism
-from sim_core.flexible.description import BeamContact
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.description import Mechanism
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import casadi as ca
 from sim_core.derivation.absolute import inertia_matrix
 from sim_core.derivation.symbols import Lifted, Motion, Symbols, symbols_for
 from sim_core.derivation.tree import Link, Mounted, Tree, coordinate_names, frames_of, tree_of
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism.description import Mechanism
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:

@@ -16,8 +16,8 @@ from sim_core.derivation.constraints import Rows, all_constraints, rows_for
 from sim_core.derivation.making import dense_function
 from sim_core.derivation.partition import partition
 from sim_core.derivation.symbols import Motion, Symbols
-from sim_core.flexible.description import BeamContact
-from sim_core.mechanism import GROUND, Anchored, Mechanism, SpinRelation, UnitNorm
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.description import GROUND, Anchored, Mechanism, SpinRelation, UnitNorm
 from sim_core.solve import regularization_for
 
 

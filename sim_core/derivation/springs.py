@@ -5,7 +5,7 @@ from __future__ import annotations
 import casadi as ca
 
 from sim_core.derivation.symbols import Frames, Symbols
-from sim_core.mechanism import Mechanism, Spring
+from sim_core.mechanism.description import Mechanism, Spring
 
 
 def _gap(spring: Spring, frames: Frames) -> ca.SX:

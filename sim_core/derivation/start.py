@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import casadi as ca
 
-from sim_core.changes import check_captured_rows
 from sim_core.derivation.beams import with_beams
 from sim_core.derivation.constraints import all_constraints, rows_for
 from sim_core.derivation.equations import FAMILIES, joint_measures
 from sim_core.derivation.immovable import check_movable
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism.changes import check_captured_rows
+from sim_core.mechanism.description import Mechanism
 from sim_core.start import violated_at
 
 

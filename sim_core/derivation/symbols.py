@@ -8,8 +8,8 @@ from typing import Any
 
 import casadi as ca
 
-from sim_core.mechanism import GROUND, Mechanism
-from sim_core.quantities import Captured, Number, Tunable, Vector3, holding
+from sim_core.mechanism.description import GROUND, Mechanism
+from sim_core.mechanism.quantities import Captured, Number, Tunable, Vector3, holding
 
 
 @dataclass

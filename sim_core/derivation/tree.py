@@ -9,7 +9,7 @@ import casadi as ca
 
 from sim_core import spatial
 from sim_core.derivation.symbols import Frame, Symbols, ground_frame
-from sim_core.mechanism import GROUND, Body, Joint, Mechanism
+from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism
 
 
 @dataclass(frozen=True)

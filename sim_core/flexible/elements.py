@@ -13,8 +13,8 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from sim_core.flexible.description import Beam
-from sim_core.quantities import Tunable, value_of
+from sim_core.mechanism.beams import Beam
+from sim_core.mechanism.quantities import Tunable, value_of
 
 # columns: coefficients of 1, z, z^2, z^3 of the shapes of (w_i, l slope_i, w_j, l slope_j), z = x / l in the element
 HERMITE = np.array([[1, 0, -3, 2], [0, 1, -2, 1], [0, 0, 3, -2], [0, 0, -1, 1]], dtype=float)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim_core.flexible.description import Beam
 from sim_core.flexible.elements import beam_model
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism.beams import Beam
+from sim_core.mechanism.description import Mechanism
 
 POINTS = 100  # of a beam, at least: pieces of an element each, all equally long
 

@@ -16,8 +16,8 @@ from nodes.wire.messages import BodyPoses, Lines, Message
 from robots.registry import build, names
 from sim_core.errors import UnknownName
 from sim_core.mechanism import ForceArrow, X
+from sim_core.mechanism.validation import validate
 from sim_core.system import assemble
-from sim_core.validation import validate
 
 
 @pytest.mark.parametrize("formulation", ["partitioned", "schur"])

@@ -26,8 +26,6 @@ from nodes.runtime.plan import PlanError
 from nodes.runtime.plan_file import load_plan
 from robots import registry
 from sim_core.errors import InvalidRequest, SimulationDiverged, SimulationWarning
-from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
-from sim_core.guards import Aim, Beyond, Commanded, Crossing, Guard, Pushed, Sinking, Window
 from sim_core.mechanism import (
     ORIGIN,
     Actuator,
@@ -54,7 +52,9 @@ from sim_core.mechanism import (
     Y,
     Z,
 )
-from sim_core.outputs import ForceOutput, HoldingOutput, VelocityOutput
+from sim_core.mechanism.beams import Beam, BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.guards import Aim, Beyond, Commanded, Crossing, Guard, Pushed, Sinking, Window
+from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, VelocityOutput
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 

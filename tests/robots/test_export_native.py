@@ -16,7 +16,7 @@ from robots.export.native import TARGETS, export_files
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Anchored, Body, Joint, Mechanism, Tunable, X
-from sim_core.quantities import Captured
+from sim_core.mechanism.quantities import Captured
 from sim_core.system import assemble
 
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of ELF

@@ -11,7 +11,7 @@ import pytest
 
 from robots import registry
 from sim_core.errors import InvalidRequest, UnknownName
-from sim_core.quantities import value_of
+from sim_core.mechanism.quantities import value_of
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robots import registry
-from sim_core.quantities import value_of
+from sim_core.mechanism.quantities import value_of
 
 ROBOTS = Path(registry.__file__).parent
 KINDS = {"measured", "datasheet", "published", "assumed"}

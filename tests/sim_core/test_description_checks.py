@@ -13,7 +13,6 @@ import pytest
 
 from robots.registry import build, names
 from sim_core.assembly import consistent_start
-from sim_core.checks.doubts import doubts
 from sim_core.derivation.start import checked_rows
 from sim_core.errors import DescriptionWarning, InvalidRequest, SimulationDiverged, StartWarning
 from sim_core.mechanism import (
@@ -40,10 +39,11 @@ from sim_core.mechanism import (
     Y,
     Z,
 )
-from sim_core.outputs import ForceOutput
+from sim_core.mechanism.checks.doubts import doubts
+from sim_core.mechanism.outputs import ForceOutput
+from sim_core.mechanism.validation import validate
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
-from sim_core.validation import validate
 
 BALL = (0.1, 0.1, 0.1, 0.0, 0.0, 0.0)
 PIN = Joint(name="pin", child="bar", child_point=(-0.5, 0.0, 0.0))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sim_core.errors import InvalidMechanism, InvalidRequest, SimulationDiverged, StartWarning, UnknownName
-from sim_core.guards import Beyond, Commanded, Crossing, Guard, Pushed
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.mechanism import Actuator, Anchored, Body, Configuration, Joint, Mechanism, Z
-from sim_core.outputs import HoldingOutput
+from sim_core.mechanism.guards import Beyond, Commanded, Crossing, Guard, Pushed
+from sim_core.mechanism.outputs import HoldingOutput
 from sim_core.simulation import Simulation
 from sim_core.state import State, Transition
 from sim_core.system import System, assemble

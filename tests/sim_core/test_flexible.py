@@ -9,11 +9,11 @@ import pytest
 
 from robots.registry import build
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.flexible.description import Beam, BeamContact, DeflectionOutput
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism import Configuration, Mechanism
+from sim_core.mechanism.beams import Beam, BeamContact, DeflectionOutput
+from sim_core.mechanism.validation import validate
 from sim_core.system import assemble
-from sim_core.validation import validate
 
 L, EI, MASS = 5.0, 590.1, 1.179
 # roots of cos x cosh x = 1

@@ -9,8 +9,8 @@ import pytest
 
 from robots.registry import build
 from sim_core.errors import InvalidMechanism
+from sim_core.mechanism.validation import validate
 from sim_core.system import assemble
-from sim_core.validation import validate
 
 
 @pytest.mark.parametrize("name", ["triple_pendulum", "parallelogram_four_bar", "rotary_pendulum"])

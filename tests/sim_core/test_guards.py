@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from sim_core.errors import InvalidMechanism, InvalidRequest
-from sim_core.guards import Aim, Beyond, Commanded, Crossing, Guard, Pushed, Sinking, Window
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.mechanism import Actuator, Anchored, Body, Configuration, Joint, Mechanism, Tunable, X, Z
-from sim_core.outputs import ForceOutput, HoldingOutput, PointOutput, VelocityOutput
-from sim_core.quantities import Captured
+from sim_core.mechanism.guards import Aim, Beyond, Commanded, Crossing, Guard, Pushed, Sinking, Window
+from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, PointOutput, VelocityOutput
+from sim_core.mechanism.quantities import Captured
 from sim_core.servo import Servos
 from sim_core.simulation import Simulation
 from sim_core.state import State

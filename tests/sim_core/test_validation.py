@@ -22,9 +22,9 @@ from sim_core.mechanism import (
     Spring,
     Tunable,
 )
+from sim_core.mechanism.validation import coordinate_count, validate
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
-from sim_core.validation import coordinate_count, validate
 
 SPRING = {"name": "coil", "point_a": ORIGIN, "point_b": (1.0, 0.0, 0.0), "stiffness": 1.0}
 INERTIA = (0.1, 0.1, 0.1, 0.0, 0.0, 0.0)

@@ -66,8 +66,8 @@ def show_robot(
 ) -> None:
     """Bodies, joints, actuators and parameters of a robot; where its start violates constraints, one that does not."""
     from robots.registry import builder, parameters
-    from sim_core.checks.doubts import doubts
     from sim_core.derivation.start import checked_rows, violated_at_start
+    from sim_core.mechanism.checks.doubts import doubts
 
     mechanism, choices = _built(name, param)
     with working(f"deriving the constraints of {name!r}"):
@@ -209,7 +209,7 @@ def _choices(builder: Any) -> dict[str, Any]:
 
 def _plain(mechanism: Any) -> dict[str, Any]:
     from nodes.runtime.description import output_names, output_units
-    from sim_core.flexible.description import BeamContact
+    from sim_core.mechanism.beams import BeamContact
 
     return {
         "name": mechanism.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import GROUND, Mechanism
+from sim_core.mechanism.description import GROUND, Mechanism
 
 
 def check_tree(mechanism: Mechanism, owner: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sim_core.frozen import Frozen
-from sim_core.quantities import Number, Vector3
+from sim_core.mechanism.frozen import Frozen
+from sim_core.mechanism.quantities import Number, Vector3
 
 
 @dataclass(frozen=True, kw_only=True)

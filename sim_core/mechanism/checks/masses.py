@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism.description import Mechanism
 
 SINGULAR = 1e-13  # the smallest eigenvalue of the mass matrix scaled to a diagonal of ones
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from sim_core.errors import InvalidMechanism
-from sim_core.flexible.description import BeamContact
-from sim_core.mechanism import GROUND, Joint, Mechanism, SpinRelation
-from sim_core.quantities import Vector3
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.description import GROUND, Joint, Mechanism, SpinRelation
+from sim_core.mechanism.quantities import Vector3
 
 ROUNDING = 1e-9
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.flexible.description import BeamContact
-from sim_core.guards import SWITCHING_FIELDS, Beyond, Commanded, Condition, Crossing, Guard, Pushed, Sinking, Window
-from sim_core.mechanism import GROUND, Anchored, Mechanism
-from sim_core.outputs import ForceOutput, HoldingOutput
-from sim_core.quantities import Tunable, value_of
+from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.description import GROUND, Anchored, Mechanism
+from sim_core.mechanism.guards import (
+    SWITCHING_FIELDS,
+    Beyond,
+    Commanded,
+    Condition,
+    Crossing,
+    Guard,
+    Pushed,
+    Sinking,
+    Window,
+)
+from sim_core.mechanism.outputs import ForceOutput, HoldingOutput
+from sim_core.mechanism.quantities import Tunable, value_of
 
 ROUNDING = 1e-9
 

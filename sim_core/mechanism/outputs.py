@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim_core.flexible.description import ContactForceOutput, DeflectionOutput
-from sim_core.frozen import Frozen
-from sim_core.quantities import Vector3
+from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.frozen import Frozen
+from sim_core.mechanism.quantities import Vector3
 
 ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 

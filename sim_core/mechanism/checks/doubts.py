@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sim_core.checks.inertias import inertia_doubts
-from sim_core.mechanism import Mechanism
-from sim_core.quantities import Tunable, value_of
+from sim_core.mechanism.checks.inertias import inertia_doubts
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.quantities import Tunable, value_of
 
 
 def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:

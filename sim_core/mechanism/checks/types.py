@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism
-from sim_core.quantities import Captured, Tunable, Vector3
+from sim_core.mechanism.quantities import Captured, Tunable, Vector3
 
 LARGEST = 1e15  # beside a number beyond this, double precision keeps nothing of a robot's lengths and masses
 UNBOUNDED = {"least", "most"}  # fields that may be infinite

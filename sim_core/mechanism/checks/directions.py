@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import Joint, Mechanism, SpinRelation
+from sim_core.mechanism.description import Joint, Mechanism, SpinRelation
 
 AXES = ("axis", "axis_a", "axis_b", "direction")  # fields that hold a unit vector
 AXIS_LISTS = ("directions", "axes")  # fields that hold several

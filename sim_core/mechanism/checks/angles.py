@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from sim_core.checks.names import coordinate_names
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import COORDINATES, Body, Mechanism
+from sim_core.mechanism.checks.names import coordinate_names
+from sim_core.mechanism.description import COORDINATES, Body, Mechanism
 
 SINGULAR = 1e-6  # |sin theta| of ZXZ angles: closer, phi and psi are one angle
 NEAR = 0.05  # here their rates are 20 times the angular velocity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sim_core.frozen import Frozen
+from sim_core.mechanism.frozen import Frozen
 
 Vector3 = tuple[float, float, float]
 

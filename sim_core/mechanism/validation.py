@@ -7,17 +7,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim_core.changes import check_changes
-from sim_core.checks.angles import check_angles
-from sim_core.checks.directions import check_directions
-from sim_core.checks.inertias import check_inertia
-from sim_core.checks.names import check_unique
-from sim_core.checks.planes import check_planes
-from sim_core.checks.trees import check_tree
-from sim_core.checks.types import check_fields
 from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
-from sim_core.flexible.validation import check_beams
-from sim_core.mechanism import (
+from sim_core.mechanism.changes import check_changes
+from sim_core.mechanism.checks.angles import check_angles
+from sim_core.mechanism.checks.beams import check_beams
+from sim_core.mechanism.checks.directions import check_directions
+from sim_core.mechanism.checks.inertias import check_inertia
+from sim_core.mechanism.checks.names import check_unique
+from sim_core.mechanism.checks.planes import check_planes
+from sim_core.mechanism.checks.trees import check_tree
+from sim_core.mechanism.checks.types import check_fields
+from sim_core.mechanism.description import (
     COORDINATES,
     GROUND,
     Actuator,
@@ -31,8 +31,8 @@ from sim_core.mechanism import (
     SpinRelation,
     Spring,
 )
-from sim_core.outputs import ForceOutput, VelocityOutput, names_of
-from sim_core.quantities import Tunable, value_of
+from sim_core.mechanism.outputs import ForceOutput, VelocityOutput, names_of
+from sim_core.mechanism.quantities import Tunable, value_of
 
 BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child")
 SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # numbers of a size

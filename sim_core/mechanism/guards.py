@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sim_core.frozen import Frozen
-from sim_core.quantities import Number, Vector3
+from sim_core.mechanism.frozen import Frozen
+from sim_core.mechanism.quantities import Number, Vector3
 
 Y: Vector3 = (0.0, 1.0, 0.0)
 ORIGIN: Vector3 = (0.0, 0.0, 0.0)

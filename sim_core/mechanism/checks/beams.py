@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.flexible.description import Beam, BeamContact, ContactForceOutput, DeflectionOutput
-from sim_core.mechanism import Mechanism
-from sim_core.quantities import Tunable, value_of
+from sim_core.mechanism.beams import Beam, BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.quantities import Tunable, value_of
 
 POSITIVE = ("length", "elements", "mass_per_length", "bending_stiffness")
 NOT_NEGATIVE = ("modes", "mass_damping", "stiffness_damping", "damping_ratio", "tension")

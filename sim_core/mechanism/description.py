@@ -15,18 +15,18 @@ from functools import cached_property
 from typing import Literal
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.flexible.description import Beam, BeamContact
-from sim_core.frozen import Frozen
-from sim_core.guards import SWITCHING_FIELDS, Guard
-from sim_core.guards import Crossing as Crossing
-from sim_core.outputs import ForceArrow as ForceArrow
-from sim_core.outputs import JointOutput as JointOutput
-from sim_core.outputs import Output
-from sim_core.outputs import PointOutput as PointOutput
-from sim_core.quantities import Captured, holding
-from sim_core.quantities import Number as Number
-from sim_core.quantities import Tunable as Tunable
-from sim_core.quantities import Vector3 as Vector3
+from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.frozen import Frozen
+from sim_core.mechanism.guards import SWITCHING_FIELDS, Guard
+from sim_core.mechanism.guards import Crossing as Crossing
+from sim_core.mechanism.outputs import ForceArrow as ForceArrow
+from sim_core.mechanism.outputs import JointOutput as JointOutput
+from sim_core.mechanism.outputs import Output
+from sim_core.mechanism.outputs import PointOutput as PointOutput
+from sim_core.mechanism.quantities import Captured, holding
+from sim_core.mechanism.quantities import Number as Number
+from sim_core.mechanism.quantities import Tunable as Tunable
+from sim_core.mechanism.quantities import Vector3 as Vector3
 
 Matrix3 = tuple[Vector3, Vector3, Vector3]
 

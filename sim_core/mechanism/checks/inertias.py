@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism import Body, Mechanism
-from sim_core.quantities import value_of
+from sim_core.mechanism.description import Body, Mechanism
+from sim_core.mechanism.quantities import value_of
 
 ROUNDING = 1e-9  # of the largest principal moment: below, a negative one was merely rounded
 SHORT = 1e-3  # of the largest principal moment: by this the two others may be short of it, as files round

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from sim_core.errors import InvalidMechanism
-from sim_core.flexible.description import Beam, BeamContact
-from sim_core.mechanism import GROUND, Mechanism
-from sim_core.outputs import names_of
+from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.description import GROUND, Mechanism
+from sim_core.mechanism.outputs import names_of
 
 IN_KERNELS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 NAMED = {

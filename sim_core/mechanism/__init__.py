@@ -1,0 +1,37 @@
+"""Description of a mechanism: bodies, joints, constraints, springs, actuators, guards and outputs."""
+
+from sim_core.mechanism.description import COORDINATES as COORDINATES
+from sim_core.mechanism.description import GROUND as GROUND
+from sim_core.mechanism.description import IDENTITY as IDENTITY
+from sim_core.mechanism.description import IDENTITY_QUATERNION as IDENTITY_QUATERNION
+from sim_core.mechanism.description import ORIGIN as ORIGIN
+from sim_core.mechanism.description import Actuator as Actuator
+from sim_core.mechanism.description import Anchored as Anchored
+from sim_core.mechanism.description import Body as Body
+from sim_core.mechanism.description import Coincidence as Coincidence
+from sim_core.mechanism.description import Configuration as Configuration
+from sim_core.mechanism.description import Constraint as Constraint
+from sim_core.mechanism.description import Crossing as Crossing
+from sim_core.mechanism.description import Distance as Distance
+from sim_core.mechanism.description import ForceArrow as ForceArrow
+from sim_core.mechanism.description import Joint as Joint
+from sim_core.mechanism.description import JointOutput as JointOutput
+from sim_core.mechanism.description import Matrix3 as Matrix3
+from sim_core.mechanism.description import Mechanism as Mechanism
+from sim_core.mechanism.description import Number as Number
+from sim_core.mechanism.description import Perpendicular as Perpendicular
+from sim_core.mechanism.description import PointOutput as PointOutput
+from sim_core.mechanism.description import Servo as Servo
+from sim_core.mechanism.description import Shape as Shape
+from sim_core.mechanism.description import Slider as Slider
+from sim_core.mechanism.description import SpinRelation as SpinRelation
+from sim_core.mechanism.description import Spring as Spring
+from sim_core.mechanism.description import Tunable as Tunable
+from sim_core.mechanism.description import UnitNorm as UnitNorm
+from sim_core.mechanism.description import Vector3 as Vector3
+from sim_core.mechanism.description import X as X
+from sim_core.mechanism.description import Y as Y
+from sim_core.mechanism.description import Z as Z
+from sim_core.mechanism.guards import Guard as Guard
+from sim_core.mechanism.outputs import Output as Output
+from sim_core.mechanism.quantities import Captured as Captured
