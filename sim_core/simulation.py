@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from sim_core.assembly import checked_start
-from sim_core.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.errors import (
     InvalidRequest,
     StabilityWarning,
@@ -23,7 +22,8 @@ from sim_core.errors import (
     UnsupportedPair,
     require_finite,
 )
-from sim_core.events import GuardsRepeat, StepEvents
+from sim_core.events.step import GuardsRepeat, StepEvents
+from sim_core.events.switching import Switching
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import (
     EVENT,
@@ -37,13 +37,13 @@ from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
 from sim_core.mechanism.validation import check_bounds, tuned, validate
-from sim_core.readings import Readings
+from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
+from sim_core.monitoring.readings import Readings
+from sim_core.monitoring.tunings import Tunings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import State, Transition
-from sim_core.switching import Switching
 from sim_core.system import System
-from sim_core.tunings import Tunings
 
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
 

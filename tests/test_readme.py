@@ -20,7 +20,7 @@ from nodes.client import read_recording
 from nodes.runtime.plan_file import load_plan
 from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
-from sim_core.comparison import every_stabilizer
+from sim_core.analysis.comparison import every_stabilizer
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.stabilizers import Baumgarte, stabilizers_by_name
 from sim_core.system import assemble

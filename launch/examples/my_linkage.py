@@ -4,7 +4,7 @@ from math import atan2, dist
 
 import rich
 
-from sim_core.comparison import compare, table
+from sim_core.analysis.comparison import compare, table
 from sim_core.mechanism import GROUND, Actuator, Body, Joint, Mechanism, Spring, X
 from sim_core.system import assemble
 

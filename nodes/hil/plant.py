@@ -15,7 +15,7 @@ from nodes.runtime.plan import SimPlan
 from robots.registry import build
 from sim_core.mechanism import Actuator, Mechanism, Tunable
 from sim_core.mechanism.quantities import value_of
-from sim_core.servo import Servos
+from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import System, assemble

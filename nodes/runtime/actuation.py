@@ -14,8 +14,8 @@ from nodes.runtime.watch import Watchdog
 from nodes.wire.messages import JointCommand
 from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
-from sim_core.servo import Known, Servos
-from sim_core.servo_kernels import add_loads
+from sim_core.servos.kernels import add_loads
+from sim_core.servos.loops import Known, Servos
 from sim_core.simulation import Simulation
 
 Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
-from sim_core.servo_kernels import widen
+from sim_core.servos.kernels import widen
 
 TOLERANCE = 0.01  # of a joint's range: a servo that holds a joint at its limit swings about it
 

@@ -19,7 +19,7 @@ from nodes.studies.claims import MEANINGS, Verdict, sci
 from nodes.studies.crew import Report
 from nodes.studies.study import Plot, Results, Study
 from nodes.studies.style import settings
-from sim_core.comparison import limit_text
+from sim_core.analysis.comparison import limit_text
 
 MARKER = "study.json"  # says what a study has written, when and with what
 UNFINISHED = ".unfinished-"  # begins the name of the folder in which pictures wait for the others

@@ -149,7 +149,7 @@ def simulation_of(run: Run) -> tuple[Any, float]:
 
 def execute(run: Run) -> Outcome:
     """Simulate one run up to its end or to where it is lost, and look at it at equal times."""
-    from sim_core.loss import advance_or_lose
+    from sim_core.analysis.loss import advance_or_lose
 
     sim, limit = simulation_of(run)
     length = sim.system.mechanism.characteristic_length

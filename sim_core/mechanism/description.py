@@ -199,7 +199,7 @@ class Servo(Frozen):
 class Actuator(Frozen):
     """An effort (N or N m) along a declared joint; positive effort speeds the joint up in its positive sense.
 
-    With a `servo` it takes velocities and positions too, see `sim_core.servo`. Positions are limited by its joint.
+    With a `servo` it takes velocities and positions too, see `sim_core.servos.loops`. Its joint limits positions.
     Without a joint it is a switch: its command, 1 for on and 0 for off, is what guards see.
     `start` is its effort or command at the start.
     """

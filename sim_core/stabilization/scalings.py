@@ -51,7 +51,7 @@ def man(
     case 1  starts at rest: U = 100 FLC(Phi, Phidot)
     case 2  starts in motion: U = ku FLC(n kp Phi, n kd Phidot), kp = 1 / |Phi|, kd = 1 / |Phidot| of the first step,
             n = 2, ku = kp |v|: `phi`, `phidot` (1-norms) and `speed` (2-norm of the initial v) must be given, e.g. by
-            sim_core.comparison.first_violation
+            sim_core.analysis.comparison.first_violation
     """
     sets = FuzzySets("gaussian", conjunction, sigma)
     if case == 1:

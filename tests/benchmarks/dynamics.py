@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from robots.registry import build
-from sim_core.balance import energy_balance
+from sim_core.analysis.balance import energy_balance
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import STABILIZERS, stabilizer_named
 from sim_core.system import assemble

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sim_core import reference
-from sim_core.balance import energy_balance
-from sim_core.comparison import label_of
+from sim_core.analysis.balance import energy_balance
+from sim_core.analysis.comparison import label_of
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.inverse import forward_dynamics, forward_kinematics, inverse_dynamics, mass_matrix

@@ -16,7 +16,7 @@ from robots.charmie.spring_study import with_spring
 from robots.registry import build
 from sim_core.errors import InvalidRequest
 from sim_core.inverse import inverse_dynamics
-from sim_core.servo import Servos
+from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 

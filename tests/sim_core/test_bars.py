@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from robots.registry import build
-from sim_core.balance import energy_balance
+from sim_core.analysis.balance import energy_balance
 from sim_core.integrators.steppers import dopri5_adaptive
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import Baumgarte, FuzzyPaper

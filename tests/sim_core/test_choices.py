@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from robots.registry import build
-from sim_core.comparison import compare
+from sim_core.analysis.comparison import compare
 from sim_core.derivation.start import violated_at_start
 from sim_core.errors import InvalidRequest, StartWarning
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS, dopri5_adaptive, stepper_named

@@ -10,7 +10,7 @@ import pytest
 import rich
 
 from robots.registry import build
-from sim_core.comparison import (
+from sim_core.analysis.comparison import (
     AT_REST,
     Comparison,
     compare,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_core import divergence
+from sim_core.monitoring import divergence
 
 
 def test_only_the_files_of_the_last_few_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

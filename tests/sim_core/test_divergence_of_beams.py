@@ -10,10 +10,10 @@ import pytest
 
 import robots
 from sim_core import Simulation, assemble
-from sim_core.comparison import compare
-from sim_core.divergence import too_fast
+from sim_core.analysis.comparison import compare
 from sim_core.errors import SimulationDiverged, StabilityWarning
 from sim_core.integrators.steppers import stepper_named
+from sim_core.monitoring.divergence import too_fast
 
 
 def test_a_run_that_its_fastest_mode_ends_says_the_step_that_would_do() -> None:

@@ -14,7 +14,7 @@ from sim_core.mechanism import Actuator, Anchored, Body, Configuration, Joint, M
 from sim_core.mechanism.guards import Aim, Beyond, Commanded, Crossing, Guard, Pushed, Sinking, Window
 from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, PointOutput, VelocityOutput
 from sim_core.mechanism.quantities import Captured
-from sim_core.servo import Servos
+from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import System, assemble

@@ -7,9 +7,9 @@ import pytest
 
 from robots.registry import build
 from sim_core.errors import SimulationDiverged
+from sim_core.monitoring.tunings import LATELY_S
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
-from sim_core.tunings import LATELY_S
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from sim_core.errors import InvalidMechanism, InvalidRequest
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, X, Z
 from sim_core.mechanism.validation import validate
-from sim_core.servo import Servos
+from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sim_core.integrators.workspace import Workspace
 from sim_core.kernels.bound import BoundKernel
-from sim_core.reading_kernels import summed_up, unwrap
+from sim_core.monitoring.reading_kernels import summed_up, unwrap
 from sim_core.system import System
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sim_core.events.switching import AT_LEVEL, Switching
+from sim_core.events.transitions import capture, impact
 from sim_core.integrators.workspace import Workspace
 from sim_core.state import Transition
-from sim_core.switching import AT_LEVEL, Switching
-from sim_core.transitions import capture, impact
 
 SAME_INSTANT = 1e-9  # of a step: impacts nearer than that are one
 SLOW = 1e-9  # of the speed of approach: a return slower than that is rounding

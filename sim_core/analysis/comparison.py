@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.divergence import longest_step
+from sim_core.analysis.loss import advance_or_lose
 from sim_core.errors import InvalidRequest, SimulationWarning
 from sim_core.integrators.steppers import Stepper
-from sim_core.loss import advance_or_lose
+from sim_core.monitoring.divergence import longest_step
 from sim_core.simulation import Simulation
 from sim_core.stabilization.scalings import man, nada
 from sim_core.stabilization.stabilizers import (
