@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from nodes.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
-from nodes.reach import check_reach, too_fast, undriven
+from nodes.planning.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
+from nodes.planning.reachability import check_reach, too_fast, undriven
+from nodes.planning.via_points import ANGLES, UNITS, ViaPoints, read_via_points
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan_tables import suggestion
-from nodes.via_points import ANGLES, UNITS, ViaPoints, read_via_points
 from nodes.wire.messages import Description, Message, Reference, RobotState
 
 Kind = Literal["sine", "steps", "minimum_jerk", "quintic", "trapezoidal", "acceleration_segments"]
@@ -37,7 +37,7 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                    held before the first and after the last
     velocities     one row per waypoint, values alone, for "quintic"; at rest where there are none. `accelerations` too
     segments       [[duration, acceleration], ...] or one acceleration per joint, from rest
-    file           a via-point file (nodes/via_points.py says how it is written) in place of joints and waypoints;
+    file           a via-point file (see nodes/planning/via_points.py) in place of joints and waypoints;
                    looked for in the launch file's project folder, then where the launch was started
     relative       values count from where the joints are in the first state; limits of joints are then not checked
     beyond_limits  true: it is meant that joints leave their limits, or are faster than theirs; else the former is

@@ -50,7 +50,7 @@ class Brachiation(Node):
 
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
-        from robots.gibbon.limits import check_hanging, check_limit
+        from nodes.planning.brachiation.limits import check_hanging, check_limit
 
         mechanism = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
         if any(actuator.joint == "elbow" for actuator in mechanism.actuators):

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.profiles import Curve, Point, acceleration_segments, least_time, minimum_jerk, quintic, sine, trapezoidal
+from nodes.planning.profiles import (
+    Curve,
+    Point,
+    acceleration_segments,
+    least_time,
+    minimum_jerk,
+    quintic,
+    sine,
+    trapezoidal,
+)
 
 TIMES = [0.5, 1.5, 2.0]
 VALUES = [0.2, 1.4, -0.3]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.via_points import ViaPointError, read_via_points
+from nodes.planning.via_points import ViaPointError, read_via_points
 
 CSV = """# a lift and a tilt
 time_s, lift_mm, tilt_deg, tilt_deg_s, tilt_deg_s2

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robots.gibbon.beliefs import beliefs_of
-from robots.gibbon.line_estimate import HandOnLine, LineEstimate
-from robots.gibbon.pilot import Gait, Hand, Measured, Pilot, elbow_of_robot, rigid
-from robots.gibbon.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
-from robots.gibbon.rollout import Roller
-from robots.gibbon.swing_model import DROP, ELBOW, PITCH, SLIDE, SWING
+from nodes.planning.brachiation.beliefs import beliefs_of
+from nodes.planning.brachiation.line_estimate import HandOnLine, LineEstimate
+from nodes.planning.brachiation.pilot import Gait, Hand, Measured, Pilot, elbow_of_robot, rigid
+from nodes.planning.brachiation.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
+from nodes.planning.brachiation.rollout import Roller
+from nodes.planning.brachiation.swing_model import DROP, ELBOW, PITCH, SLIDE, SWING
 from robots.registry import build
 from sim_core.flexible.elements import contact_model
 from sim_core.mechanism import Mechanism

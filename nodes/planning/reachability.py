@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from nodes.profiles import Curve
-from nodes.via_points import UNITS, ViaPoints
+from nodes.planning.profiles import Curve
+from nodes.planning.via_points import UNITS, ViaPoints
 
 SAMPLES = 32  # of a curve between two via points
 MEANT = "(beyond_limits = true if this is meant)"

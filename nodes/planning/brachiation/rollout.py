@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robots.gibbon.swing_model import BOTH, DRIVEN, ELBOW, PITCH, SWING, TRUNK, Beliefs, swing_system
+from nodes.planning.brachiation.swing_model import BOTH, DRIVEN, ELBOW, PITCH, SWING, TRUNK, Beliefs, swing_system
 from sim_core.kernels.bound import BoundKernel, pointer_table
 from sim_core.kernels.compiled import call_kernel, inner, loop
 from sim_core.mechanism.quantities import Tunable

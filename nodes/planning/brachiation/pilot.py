@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robots.gibbon.line_estimate import HandOnLine, LineEstimate
-from robots.gibbon.planner import Plan, Task, cost_of, folded_elbow, plan_swing, remaining
-from robots.gibbon.rollout import N_POWERS, Roller
-from robots.gibbon.swing_model import BOTH, DROP, ELBOW, PITCH, SLIDE, SWING, TRUNK, Beliefs
+from nodes.planning.brachiation.line_estimate import HandOnLine, LineEstimate
+from nodes.planning.brachiation.planner import Plan, Task, cost_of, folded_elbow, plan_swing, remaining
+from nodes.planning.brachiation.rollout import N_POWERS, Roller
+from nodes.planning.brachiation.swing_model import BOTH, DROP, ELBOW, PITCH, SLIDE, SWING, TRUNK, Beliefs
 
 HANDS = ("a", "b")
 # where a plan without a predecessor looks: durations relative to that of the links as a pendulum, even bumps, rad

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from nodes.planning.brachiation.beliefs import beliefs_of, limit_of
 from robots.gibbon import parameters as numbers
-from robots.gibbon.beliefs import beliefs_of, limit_of
 from robots.gibbon.feasible import NEAREST, rounded_up
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism import Mechanism

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robots.gibbon.swing_model import Beliefs, Link
+from nodes.planning.brachiation.swing_model import Beliefs, Link
 from sim_core.mechanism import Mechanism
 from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.quantities import value_of

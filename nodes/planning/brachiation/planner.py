@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robots.gibbon.rollout import N_POWERS, Arrival, Roller, over_limit
+from nodes.planning.brachiation.rollout import N_POWERS, Arrival, Roller, over_limit
 
 # what counts as one unit of error in a residual
 GAP_SCALE = 5e-3  # m
