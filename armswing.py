@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Context": "nodes.runtime.node",
     "Node": "nodes.runtime.node",
-    "messages": "nodes.wire",
+    "messages": "nodes",
     "client": "nodes",
     "build": "robots.registry",
     "names": "robots.registry",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nodes import client as client
+    from nodes import messages as messages
     from nodes.runtime.node import Context as Context
     from nodes.runtime.node import Node as Node
-    from nodes.wire import messages as messages
 
 _HOMES = {"Context": "nodes.runtime.node", "Node": "nodes.runtime.node"}
-_MODULES = {"messages": "nodes.wire.messages", "client": "nodes.client"}
+_MODULES = {"messages": "nodes.messages", "client": "nodes.client"}
 __all__ = sorted([*_HOMES, *_MODULES])
 
 

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import zmq
 
+from nodes.messages import Message
+from nodes.messages.topics import lookup
 from nodes.wire.bus import Subscriber
 from nodes.wire.domain import default_domain
-from nodes.wire.messages import Message
 from nodes.wire.registry import NodeEntry, RegistryClient
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.service import ServiceClient
 from nodes.wire.site import calls_endpoint
 from nodes.wire.sockets import AddressError
-from nodes.wire.topics import lookup
 
 if TYPE_CHECKING:
     from nodes.wire.recording import Recording, read_recording

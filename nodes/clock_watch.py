@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nodes.hil.clock_track import ClockTracks
+from nodes.messages import Event, Message, PeerClock, Status
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Event, Message, PeerClock, Status
 
 
 class ClockWatch(Node):

@@ -13,9 +13,9 @@ import numpy as np
 from nodes.hil.host_time import HostTime
 from nodes.hil.plant import Differences, Plant, mechanism_of, spread
 from nodes.hil.sensors import Sensing, Sensors
+from nodes.messages import JointCommand, Message, RobotState
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan import SimPlan
-from nodes.wire.messages import JointCommand, Message, RobotState
 
 MOST_WAITING = 4096  # commands on their way
 NEARLY_0_S = 1e-9  # a stamp of 0 would be none

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from nodes.messages import JointCommand, Message
+from nodes.messages.topics import ROBOT_TOPICS
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import JointCommand, Message
 from nodes.wire.recording import RecordingError, RecordingFile
 from nodes.wire.recording_runs import RunCutter
-from nodes.wire.topics import ROBOT_TOPICS
 
 
 class PlayerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -13,6 +13,9 @@ from typing import Any
 
 import msgspec
 
+from nodes.messages import Event, JointCommand, Lines, Message
+from nodes.messages.codec import WireError, encode
+from nodes.messages.stamp import Stamper
 from nodes.runtime.actuation import Actuation
 from nodes.runtime.clock import Durations
 from nodes.runtime.command_news import CommandNews
@@ -22,10 +25,7 @@ from nodes.runtime.payload import Payloads
 from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
 from nodes.runtime.watch import MilestoneWatch, Pace, RoundTrips, fresh_states, too_old
-from nodes.wire.codec import WireError, encode
-from nodes.wire.messages import Event, JointCommand, Lines, Message
 from nodes.wire.refusals import Refusals
-from nodes.wire.stamp import Stamper
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.flexible.lines import BeamLines

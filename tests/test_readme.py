@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
+from nodes.messages import RobotState
 from nodes.runtime.plan_file import load_plan
-from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
 from sim_core.analysis.comparison import every_stabilizer
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nodes.wire.messages import Description, Shape
+from nodes.messages import Description, Shape
 from viewer.projection import Seen, View, hull, rotation
 from viewer.series import Floats
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nodes.wire.messages import Description
+from nodes.messages import Description
 from viewer import theme
 from viewer.bodies import Outline
 from viewer.projection import View

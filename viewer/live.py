@@ -7,8 +7,8 @@ import time
 from collections import deque
 
 from nodes.client import Client, NotLiveError
+from nodes.messages import Description, Message, RobotState
 from nodes.wire.domain import default_domain
-from nodes.wire.messages import Description, Message, RobotState
 from nodes.wire.registry import RegistryError
 
 QUEUE_MOST = 100_000  # messages kept for a window that is not drawing; older ones are dropped

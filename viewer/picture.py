@@ -11,7 +11,7 @@ import numpy as np
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore, QtGui
 
-from nodes.wire.messages import Description
+from nodes.messages import Description
 from viewer import theme
 from viewer.axes import PlainAxis
 from viewer.bodies import Outline, Skeleton, evenly_along

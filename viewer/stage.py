@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from nodes.wire.messages import BodyDescription, Description, Shape
+from nodes.messages import BodyDescription, Description, Shape
 from viewer import theme
 from viewer.bodies import Outline, Skeleton
 from viewer.projection import View

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from nodes.wire.messages import Message, RobotState, Status
+from nodes.messages import Message, RobotState, Status
 from viewer import theme
 from viewer.live import LiveFeed
 from viewer.panels import choose_fields

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from nodes.controllers.take_over import TakeOver
+from nodes.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
 from robots.registry import build
 
 HANDS = ("a", "b")

@@ -11,9 +11,9 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
+from nodes.messages import Event, JointCommand, Message, Reference, RobotState
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan_tables import suggestion
-from nodes.wire.messages import Event, JointCommand, Message, Reference, RobotState
 from robots.registry import build
 from sim_core.inverse import DrivenDynamics
 from sim_core.mechanism import Mechanism

@@ -16,7 +16,7 @@ import msgspec
 
 from nodes.hil.clock_track import ClockTracks
 from nodes.hil.live import HISTORY_S, MOST_WAITING
-from nodes.wire.messages import JointCommand, PeerClock, RobotState
+from nodes.messages import JointCommand, PeerClock, RobotState
 
 SERVER = "sim"  # the node that says the states
 CROSSING_S = 2e-3  # by which stamps of samples and of commands may come out of order

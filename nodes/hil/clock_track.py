@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from nodes.hil.clock import FEWEST, RESOLUTION_S, Clock, ClockStep, Exchange, detect_steps, estimate_clock
-from nodes.wire.messages import Event, Message, PeerClock
+from nodes.messages import Event, Message, PeerClock
 
 MOST = 256  # round trips that an estimate looks at
 KEPT = 128  # round trips: a minute at 2 Hz

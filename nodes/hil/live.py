@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from nodes.wire.messages import Residual, RobotState
+from nodes.messages import Residual, RobotState
 
 HISTORY_S = 2.0  # predicted states are kept this long; a measurement older than that has no partner
 SLOW = 0.01  # rad/s or m/s, RMS: what moves no faster has no delay that anybody could see

@@ -9,7 +9,7 @@ from typing import Any
 from nodes.hil.alignment import SERVER, Stamped
 from nodes.hil.live import LivePairs
 from nodes.hil.retrace import FIRST_S, CommandAges, Retrace
-from nodes.wire.messages import Event, JointCommand, Residual, RobotState
+from nodes.messages import Event, JointCommand, Residual, RobotState
 from sim_core.errors import SimulationDiverged
 
 Judged = Iterator[tuple[Residual, list[float]]]

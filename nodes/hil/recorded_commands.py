@@ -13,7 +13,7 @@ from nodes.hil.alignment import SERVER
 from nodes.hil.recorded_clock import simulation_time
 from nodes.hil.retrace import FIRST_S, CommandAges, retraced
 from nodes.hil.streams import Floats, Stream, StreamError
-from nodes.wire.messages import JointCommand, RobotState
+from nodes.messages import JointCommand, RobotState
 from nodes.wire.recording import Recording
 from sim_core.errors import SimulationDiverged
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from nodes.hil.plant import Differences, Plant
 from nodes.hil.streams import Floats, Stream
+from nodes.messages import JointCommand, RobotState
 from nodes.runtime.plan import SimPlan
-from nodes.wire.messages import JointCommand, RobotState
 
 FIRST_S = 0.1  # a run that is known from then on is known from its start
 REMEMBERED = 4096  # states whose time is, for the age of commands

@@ -11,7 +11,7 @@ import numpy as np
 from nodes.hil.imperfections import OwnClock, drag, quantize
 from nodes.hil.plant import Differences, require_least, spread
 from nodes.hil.streams import Floats
-from nodes.wire.messages import RobotState
+from nodes.messages import RobotState
 
 NOISES = ("position_noise", "velocity_noise", "effort_noise")
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import msgspec
 import zmq
 
+from nodes.messages import PeerClock
 from nodes.runtime.wake import Timer
 from nodes.wire.bus import Context
-from nodes.wire.messages import PeerClock
 from nodes.wire.registry import NodeEntry
 from nodes.wire.service import CLOCK, Call, Reply
 from nodes.wire.sockets import AddressError, connect, make_socket

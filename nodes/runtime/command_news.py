@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 
-from nodes.wire.messages import Event
+from nodes.messages import Event
 
 log = logging.getLogger("armswing.node")
 

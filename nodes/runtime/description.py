@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.wire.messages import (
+from nodes.messages import (
     ActuatorDescription,
     BodyDescription,
     Description,

@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nodes.messages import Event, Message, PeerClock, RobotState
+from nodes.messages.codec import WireError, decode, encode
+from nodes.messages.stamp import Stamper
+from nodes.messages.topics import resolve
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.plan_tables import PlanError, convert
-from nodes.wire.codec import WireError, decode, encode
-from nodes.wire.messages import Event, Message, PeerClock, RobotState
 from nodes.wire.refusals import Refusals
-from nodes.wire.stamp import Stamper
-from nodes.wire.topics import resolve
 
 Envelope = tuple[str, bytes]  # (topic on the wire, encoded message)
 Out = Callable[[str, bytes], None]

@@ -16,13 +16,13 @@ from typing import Any
 import zmq
 
 from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
+from nodes.messages import Description
 from nodes.runtime.handlers import uncalled
 from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, SimPlan, read_plan
 from nodes.runtime.plan_tables import PlanError, convert
 from nodes.wire.domain import DomainError, default_domain, domain_folder
-from nodes.wire.messages import Description
 from nodes.wire.registry import Registry, RegistryError
 from nodes.wire.service import ServiceError
 from nodes.wire.sockets import AddressError

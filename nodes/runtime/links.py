@@ -9,8 +9,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 import zmq
 
+from nodes.messages import BodyPoses, Lines, Message, RobotState, Status
 from nodes.wire.bus import LAST_WORDS_S, Context, Feed, Subscriber
-from nodes.wire.messages import BodyPoses, Lines, Message, RobotState, Status
 from nodes.wire.registry import NodeEntry
 from nodes.wire.sockets import QUEUE
 

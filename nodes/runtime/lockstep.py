@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from nodes.messages import JointCommand
+from nodes.messages.codec import WireError, decode
 from nodes.runtime.hosted import Envelope, HostedNode, Out
 from nodes.runtime.simulated import Simulated
-from nodes.wire.codec import WireError, decode
-from nodes.wire.messages import JointCommand
 
 SAMPLED = ("state", "body_poses", "lines")  # of these a participant called on each n-th step hears only the latest
 

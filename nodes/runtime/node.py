@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from nodes.wire.messages import Message, PeerClock
+from nodes.messages import Message, PeerClock
 
 WAITS_FOR = "waits for"  # begins the status's detail of a node that lacks something
 Outgoing = Iterable[tuple[str, Message]] | None

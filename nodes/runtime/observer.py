@@ -8,9 +8,9 @@ from typing import Any
 
 import zmq
 
+from nodes.messages import Status
 from nodes.wire.bus import Subscriber
 from nodes.wire.domain import domain_folder
-from nodes.wire.messages import Status
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.service import ServiceClient, ServiceError

@@ -15,9 +15,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from nodes.wire.codec import encode
-from nodes.wire.messages import BodyPoses, Message, RobotState
-from nodes.wire.stamp import Stamper
+from nodes.messages import BodyPoses, Message, RobotState
+from nodes.messages.codec import encode
+from nodes.messages.stamp import Stamper
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import native_function
 from sim_core.simulation import Simulation

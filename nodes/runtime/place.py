@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 
 import zmq
 
+from nodes.messages import Status
 from nodes.wire import door
 from nodes.wire.bus import LAST_WORDS_S, Context, Publisher
 from nodes.wire.domain import ipc_endpoint
-from nodes.wire.messages import Status
 from nodes.wire.refusals import Refusals
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import OnChange, RegistryLink

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.wire.messages import Message
+from nodes.messages import Message
 
 NOT_COMPARED = frozenset({"seq", "sent_ns"})  # the publisher's count and clock, not the node's word
 

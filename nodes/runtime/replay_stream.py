@@ -11,11 +11,11 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from nodes.messages import RobotState
+from nodes.messages.codec import decode
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.node import Node
 from nodes.runtime.replay_comparison import Line
-from nodes.wire.codec import decode
-from nodes.wire.messages import RobotState
 
 CROSSING_S = 0.05  # messages this close in simulation time may have crossed
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import zmq
 
+from nodes.messages import Event
 from nodes.runtime.clock_asker import ClockAsker
 from nodes.runtime.garbage import Collector
 from nodes.runtime.hosted import HostedNode
@@ -24,7 +25,6 @@ from nodes.runtime.scheduling import arrange
 from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake
 from nodes.wire.bus import Context
-from nodes.wire.messages import Event
 from nodes.wire.refusals import last_of
 from nodes.wire.registry import NodeEntry
 from nodes.wire.service import Request

@@ -16,6 +16,7 @@ from typing import Any
 
 import zmq
 
+from nodes.messages import Event, JointCommand
 from nodes.runtime.cadence import Cadence
 from nodes.runtime.clock import DeadlineMissedError, tighten_timer_slack
 from nodes.runtime.garbage import Collector
@@ -28,7 +29,6 @@ from nodes.runtime.scheduling import arrange, as_it_is
 from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.runtime.wake import StopSignals, Wake
 from nodes.wire.bus import Context
-from nodes.wire.messages import Event, JointCommand
 from nodes.wire.refusals import Refusals, last_of
 from nodes.wire.registry import NodeEntry
 from nodes.wire.service import Request

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import msgspec
 import zmq
 
+from nodes.messages.codec import LATEST_S
 from nodes.runtime.hosted import Envelope, HostedNode
 from nodes.wire.bus import Context, Publisher
-from nodes.wire.codec import LATEST_S
 from nodes.wire.refusals import Refusals
 from nodes.wire.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
 

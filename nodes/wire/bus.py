@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import zmq
 from zmq.backend import zmq_poll
 
-from nodes.wire.codec import WireError, decode, encode
-from nodes.wire.messages import Message
+from nodes.messages import Message
+from nodes.messages.codec import WireError, decode, encode
+from nodes.messages.stamp import Arrivals, Stamper
+from nodes.messages.topics import lookup
 from nodes.wire.refusals import Refusals
 from nodes.wire.sockets import MORE, NOBLOCK, POLLIN, Claim, connect, is_readable, make_socket
-from nodes.wire.stamp import Arrivals, Stamper
-from nodes.wire.topics import lookup
 
 Context = zmq.Context[zmq.Socket[bytes]]
 

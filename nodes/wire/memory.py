@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from nodes.wire.codec import decode, encode
-from nodes.wire.messages import Message
-from nodes.wire.stamp import Stamper
-from nodes.wire.topics import lookup
+from nodes.messages import Message
+from nodes.messages.codec import decode, encode
+from nodes.messages.stamp import Stamper
+from nodes.messages.topics import lookup
 
 
 class MemoryBus:

@@ -18,7 +18,8 @@ import numpy as np
 from mcap.exceptions import McapError
 from mcap.writer import MCAP0_MAGIC
 
-from nodes.wire.messages import Description, Event, Message
+from nodes.messages import Description, Event, Message
+from nodes.messages.topics import lookup
 from nodes.wire.recording_columns import Columns, columns
 from nodes.wire.recording_holes import Hole, damage_text, inner
 from nodes.wire.recording_runs import Run, RunCutter, picked, seq_of
@@ -27,7 +28,6 @@ from nodes.wire.recording_schema import decode_json, schema_name
 from nodes.wire.recording_sidecar import read_sidecar, sidecar_is_damaged
 from nodes.wire.recording_warning import RecordingWarning
 from nodes.wire.recording_writer import RecordingWriter, is_complete
-from nodes.wire.topics import lookup
 
 __all__ = [
     "Hole",

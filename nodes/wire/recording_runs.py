@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from nodes.wire.topics import lookup
+from nodes.messages.topics import lookup
 
 STATE, EVENT = "state", "event"
 PUT_BACK = ("reset", "restore")

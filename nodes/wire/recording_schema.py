@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from nodes.wire.messages import Message
+from nodes.messages import Message
 
 SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 

@@ -25,8 +25,8 @@ from typing import Any, Self
 import msgspec
 from mcap.writer import CompressionType, Writer
 
-from nodes.wire.codec import LATEST_S
-from nodes.wire.messages import Message
+from nodes.messages import Message
+from nodes.messages.codec import LATEST_S
 from nodes.wire.recording_checks import COUNTED, HEAD, ChannelCheck, Check, chunk_head_bytes, encode_check, metadata_crc
 from nodes.wire.recording_lock import lock, require_unlocked
 from nodes.wire.recording_places import is_closed, keep_before, part_path

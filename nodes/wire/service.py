@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from nodes.wire.codec import MAX_BYTES
+from nodes.messages.codec import MAX_BYTES
 from nodes.wire.refusals import Refusals
 from nodes.wire.sockets import Claim, connect, make_socket
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import zmq
 from zmq.backend import zmq_poll
 
+from nodes.messages.codec import MAX_BYTES
 from nodes.wire import door, gate, keys
-from nodes.wire.codec import MAX_BYTES
 from nodes.wire.domain import LONGEST_IPC_PATH
 
 LARGEST_FRAME = 4 * MAX_BYTES

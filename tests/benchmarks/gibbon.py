@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from nodes.messages import JointCommand
 from nodes.runtime.plan import Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.messages import JointCommand
 from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

@@ -23,13 +23,13 @@ from typing import Any
 
 import zmq
 
+from nodes.messages import JointCommand, RobotState
+from nodes.messages.codec import decode, encode
 from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Node
 from nodes.runtime.plan import NodePlan, Plan, SimPlan, save_plan
-from nodes.wire.codec import decode, encode
 from nodes.wire.domain import domain_folder
-from nodes.wire.messages import JointCommand, RobotState
 from nodes.wire.registry import NodeEntry, Registry, RegistryClient
 from nodes.wire.service import ServiceClient
 

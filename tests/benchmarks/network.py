@@ -20,10 +20,10 @@ from typing import Any
 
 import zmq
 
+from nodes.messages import JointCommand, RobotState
+from nodes.messages.codec import decode, encode
 from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
 from nodes.wire import keys
-from nodes.wire.codec import decode, encode
-from nodes.wire.messages import JointCommand, RobotState
 
 HERE = Path(__file__).resolve()
 STATE, COMMAND = "rotary_pendulum/state", "rotary_pendulum/command"

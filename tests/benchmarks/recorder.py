@@ -22,10 +22,10 @@ import msgspec
 import numpy as np
 from mcap.writer import CompressionType, Writer
 
+from nodes.messages import RobotState
+from nodes.messages.codec import decode, encode
 from nodes.recorder import Recorder
 from nodes.runtime.node import Context
-from nodes.wire.codec import decode, encode
-from nodes.wire.messages import RobotState
 from nodes.wire.recording import read_recording
 from robots import build
 

@@ -11,9 +11,9 @@ import zmq
 from fuzz_frames import Frames, stream
 from fuzz_receivers import DOMAIN, PATIENCE_S, LostError, Target
 
+from nodes.messages.codec import encode
 from nodes.runtime.turns import RemotePort
 from nodes.wire.bus import Context
-from nodes.wire.codec import encode
 from nodes.wire.domain import ipc_endpoint
 from nodes.wire.registry import NEWS_TOPIC, News, NodeEntry
 from nodes.wire.registry_link import RegistryLink

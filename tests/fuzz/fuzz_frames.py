@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from nodes.wire import messages
-from nodes.wire.codec import encode
-from nodes.wire.messages import Message
+from nodes.messages import Message
+from nodes.messages import structs as messages
+from nodes.messages.codec import encode
 from nodes.wire.registry import NodeEntry
 
 ROBOT = "rotary_pendulum"

@@ -10,6 +10,7 @@ import zmq
 from fuzz_frames import ROBOT, Frames, calls, stream, stream_frames, turns
 
 from nodes.controllers.swing_up import SwingUp
+from nodes.messages.stamp import Arrivals
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.turns import TurnServer
@@ -19,7 +20,6 @@ from nodes.wire.registry import Registry
 from nodes.wire.service import ServiceServer
 from nodes.wire.site import calls_endpoint
 from nodes.wire.sockets import Claim, make_socket
-from nodes.wire.stamp import Arrivals
 
 PATIENCE_S = 20.0
 DOMAIN = 3

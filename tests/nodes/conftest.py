@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import zmq
 
+from nodes.messages import Message, RobotState
+from nodes.messages.codec import decode
 from nodes.runtime.plan import Plan, save_plan
 from nodes.runtime.plan_file import load_plan
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
 from nodes.wire.domain import domain_folder
-from nodes.wire.messages import Message, RobotState
 from nodes.wire.registry import NodeEntry, Registry, RegistryClient
 from nodes.wire.service import ServiceClient
 from robots import registry
@@ -30,7 +30,7 @@ from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, Y
 DOMAIN = 7
 NODES = '''
 from nodes.runtime.node import Node
-from nodes.wire.messages import JointCommand, Message, Reference, RobotState
+from nodes.messages import JointCommand, Message, Reference, RobotState
 
 
 class Damp(Node):

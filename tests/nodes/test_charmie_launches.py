@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from nodes.messages import Reference, Twist
 from nodes.runtime.compose import Composition, compose
 from nodes.runtime.plan import Plan
 from nodes.runtime.plan_file import load_plan
-from nodes.wire.messages import Reference, Twist
 
 ROOT = Path(__file__).resolve().parents[2]
 

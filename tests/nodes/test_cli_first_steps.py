@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from nodes.messages import JointCommand
+from nodes.messages.codec import decode
 from nodes.runtime.cli import doctor
 from nodes.runtime.cli.application import run
 from nodes.runtime.compose import compose
 from nodes.runtime.plan_file import load_plan
-from nodes.wire.codec import decode
-from nodes.wire.messages import JointCommand
 from robots.registry import build, names
 
 

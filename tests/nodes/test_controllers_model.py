@@ -13,11 +13,11 @@ from nodes.controllers.computed_torque import ComputedTorque
 from nodes.controllers.gravity_pd import GravityPD
 from nodes.controllers.model import ModelController
 from nodes.controllers.tracking import REFERENCE_LIFE_S, Targets
+from nodes.messages import JointCommand, Reference, RobotState
+from nodes.messages.codec import decode
 from nodes.runtime.compose import Composition, compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
-from nodes.wire.codec import decode
-from nodes.wire.messages import JointCommand, Reference, RobotState
 from robots.registry import build
 from sim_core import assemble, inverse_dynamics
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from nodes.controllers.omni_base import JOINTS, OmniBase
+from nodes.messages import Encoders, JointCommand, Reference, RobotState, Twist
+from nodes.messages.codec import WireError, decode, encode
 from nodes.runtime.node import Context
 from nodes.runtime.plan import Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.codec import WireError, decode, encode
-from nodes.wire.messages import Encoders, JointCommand, Reference, RobotState, Twist
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nodes.controllers.pd import JointPD, JointPDParams
+from nodes.messages import JointCommand, Reference, RobotState
 from nodes.runtime.node import Context
-from nodes.wire.messages import JointCommand, Reference, RobotState
 
 GOOD: dict[str, Any] = {"joints": ["b"], "stiffness": [4.0], "damping": [0.5]}
 

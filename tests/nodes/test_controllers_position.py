@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from nodes.controllers.position import JointPosition, JointPositionParams
+from nodes.messages import Description, JointCommand, JointDescription, Reference, RobotState
 from nodes.runtime.node import Context
-from nodes.wire.messages import Description, JointCommand, JointDescription, Reference, RobotState
 
 
 def started(joints: list[str]) -> JointPosition:

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from nodes.messages import BodyPoses, Lines, Message
+from nodes.messages.codec import decode
 from nodes.runtime.cli.application import run as command_line
 from nodes.runtime.description import describe, output_names, output_units
 from nodes.runtime.plan import Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
-from nodes.wire.messages import BodyPoses, Lines, Message
 from robots.registry import build, names
 from sim_core.errors import UnknownName
 from sim_core.mechanism import ForceArrow, X

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from nodes.messages import Event
+from nodes.messages.codec import decode
 from nodes.runtime.cli.application import run
 from nodes.runtime.compose import compose
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
-from nodes.wire.messages import Event
 from nodes.wire.recording import RecordingFile
 from robots import registry
 from sim_core.mechanism import Anchored, Body, Configuration, Crossing, Joint, Mechanism, Z

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from nodes.controllers.brachiation import Brachiation, BrachiationParams, path_at, torque_at
+from nodes.messages import JointCommand, RobotState, SwingPlan, SwingProgress
+from nodes.messages.codec import decode
 from nodes.planning.brachiation.limits import least_torque
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan import Plan
 from nodes.runtime.plan_file import load_plan
 from nodes.runtime.plan_tables import PlanError
-from nodes.wire.codec import decode
-from nodes.wire.messages import JointCommand, RobotState, SwingPlan, SwingProgress
 from robots.registry import build
 
 ROOT = Path(__file__).resolve().parents[2]

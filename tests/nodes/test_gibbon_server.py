@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from nodes.messages import Event, JointCommand, Message, RobotState
+from nodes.messages.codec import decode
 from nodes.runtime.plan import Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
-from nodes.wire.messages import Event, JointCommand, Message, RobotState
 from robots.registry import build
 
 

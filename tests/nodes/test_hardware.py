@@ -13,13 +13,13 @@ import pytest
 
 from nodes.hardware import Hardware
 from nodes.hil.plant import Plant
+from nodes.messages import JointCommand, RobotState
+from nodes.messages.codec import decode
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.plan_file import load_plan
 from nodes.runtime.plan_tables import PlanError
-from nodes.wire.codec import decode
-from nodes.wire.messages import JointCommand, RobotState
 from robots import registry
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism
 

@@ -14,9 +14,9 @@ from nodes.hil.clock_track import ClockTrack
 from nodes.hil.recorded_clock import simulation_time
 from nodes.hil.streams import StreamError
 from nodes.hil_compare import HilCompare
+from nodes.messages import Event, Message, PeerClock, Residual, RobotState
+from nodes.messages.codec import decode, encode
 from nodes.runtime.node import Context
-from nodes.wire.codec import decode, encode
-from nodes.wire.messages import Event, Message, PeerClock, Residual, RobotState
 from nodes.wire.recording_columns import Columns, columns
 
 EPOCH_NS = 1_790_000_000 * 10**9

@@ -18,11 +18,11 @@ from nodes.hil.limits import Limits
 from nodes.hil.reading import COMPARER
 from nodes.hil.run_notes import run_notes
 from nodes.hil.streams import Stream
+from nodes.messages import RobotState, Status
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.plan_file import load_plan
-from nodes.wire.messages import RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from robots import registry
 from sim_core.mechanism import Mechanism
@@ -36,7 +36,7 @@ import math
 from collections import deque
 
 from nodes.runtime.node import Node
-from nodes.wire.messages import RobotState
+from nodes.messages import RobotState
 
 FAULTS = ("biased", "late", "dead", "coarse")
 

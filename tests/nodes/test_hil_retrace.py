@@ -11,17 +11,17 @@ from nodes.hil.predicting import LivePrediction
 from nodes.hil.reading import read_case
 from nodes.hil.verdict import Compared, Verdict, limits_of
 from nodes.hil_compare import HilCompare
+from nodes.messages import Event, JointCommand, RobotState
 from nodes.runtime.compose import compose
 from nodes.runtime.plan import Plan
 from nodes.runtime.plan_file import load_plan
-from nodes.wire.messages import Event, JointCommand, RobotState
 
 ROOT = Path(__file__).resolve().parents[2]
 LATE = '''
 """A robot far away: each command reaches it up to 30 ms after the model."""
 
 from nodes.hardware import Hardware
-from nodes.wire.messages import JointCommand
+from nodes.messages import JointCommand
 
 
 class Far(Hardware):

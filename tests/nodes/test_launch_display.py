@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from nodes.messages import Status
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.launch import Launch
 from nodes.runtime.logs import Log
@@ -16,7 +17,6 @@ from nodes.runtime.plan import Plan
 from nodes.runtime.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
 from nodes.runtime.supervisor import Child, Failure, Program
 from nodes.wire.domain import domain_folder
-from nodes.wire.messages import Status
 from nodes.wire.registry import Registry
 from nodes.wire.service import ServiceError
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.messages import BodyPoses, Message, RobotState
+from nodes.messages.codec import encode
 from nodes.runtime.payload import poses_payload, state_payload
-from nodes.wire.codec import encode
-from nodes.wire.messages import BodyPoses, Message, RobotState
 
 TOPIC = "arm/state"
 

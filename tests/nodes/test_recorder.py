@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import nodes.recorder
+from nodes.messages import Description, JointCommand, Message, RobotState, Status
 from nodes.player import Player
 from nodes.recorder import Recorder, run_metadata, run_sidecar
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context, Node
 from nodes.runtime.plan_file import load_plan
 from nodes.wire import recording_writer
-from nodes.wire.messages import Description, JointCommand, Message, RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from nodes.wire.recording_places import before_path, sidecar_path
 

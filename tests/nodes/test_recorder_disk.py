@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.messages import Description, RobotState
 from nodes.recorder import Recorder
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.wire import recording_writer
-from nodes.wire.messages import Description, RobotState
 from nodes.wire.recording import RecordingFile, read_recording
 from nodes.wire.recording_lock import FileInUseError, require_unlocked
 

@@ -16,16 +16,10 @@ import numpy as np
 import pytest
 from mcap.reader import make_reader
 
-from nodes.wire import messages, recording_writer
-from nodes.wire.messages import (
-    Description,
-    JointCommand,
-    JointDescription,
-    Message,
-    Reference,
-    RobotState,
-    Status,
-)
+from nodes.messages import Description, JointCommand, JointDescription, Message, Reference, RobotState, Status
+from nodes.messages import structs as messages
+from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from nodes.wire import recording_writer
 from nodes.wire.recording import (
     Recording,
     RecordingError,
@@ -37,7 +31,6 @@ from nodes.wire.recording import (
 from nodes.wire.recording_csv import export_csv
 from nodes.wire.recording_schema import decode_json, json_schema
 from nodes.wire.recording_writer import keep_unfinished, sidecar_path
-from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
 STATE = "arm/state"
 MESSAGE_TYPES = [row.message for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()]
@@ -235,7 +228,7 @@ def test_a_file_that_is_no_recording_is_refused_in_one_line(tmp_path: Path) -> N
 
 WRITE_UNTIL_KILLED = """
 import itertools, sys, time
-from nodes.wire.messages import RobotState
+from nodes.messages import RobotState
 from nodes.wire.recording import RecordingWriter
 with RecordingWriter(sys.argv[1], {}, chunk_s=None, flush_s=0.1) as writer:
     under_way, start = False, time.monotonic()

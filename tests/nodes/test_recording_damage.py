@@ -22,13 +22,13 @@ import pytest
 from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader
 
+from nodes.messages import Description, Event, JointCommand, RobotState
 from nodes.player import Player
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan_file import load_plan
 from nodes.wire import recording_checks as checks
-from nodes.wire.messages import Description, Event, JointCommand, RobotState
 from nodes.wire.recording import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
 from nodes.wire.recording_compare import compare
 from nodes.wire.recording_holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.wire.messages import Description, RobotState, Status
+from nodes.messages import Description, RobotState, Status
 from nodes.wire.recording import RecordingError, RecordingWriter, describe, read_recording
 
 STATE = "arm/state"

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nodes.messages import Description, Event, JointCommand, Message, RobotState, Status
 from nodes.player import PlayerParams, _script
 from nodes.runtime.cli.application import run
-from nodes.wire.messages import Description, Event, JointCommand, Message, RobotState, Status
 from nodes.wire.recording import RecordingError, RecordingWriter, describe, read_recording
 
 STATE = "arm/state"

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from nodes.messages import Reference, RobotState
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.replay import node_of, plan_of, read_lines, replay
 from nodes.runtime.replay_comparison import Line, Outcome, Tolerances
-from nodes.wire.messages import Reference, RobotState
 
 SMALL = '''
 import msgspec
 from nodes.runtime.node import Node
-from nodes.wire.messages import JointCommand, Reference, RobotState
+from nodes.messages import JointCommand, Reference, RobotState
 
 
 class Filter(Node):

@@ -21,12 +21,12 @@ from nodes.emulated_board import EmulatedBoard
 from nodes.hil.board import Board, BoardParams, tilt_of, torso_of
 from nodes.hil.odometry import BoardClock, Odometry, difference
 from nodes.hil.serial_line import Line, line_time
+from nodes.messages import Encoders, JointCommand, Message, RobotState
 from nodes.runtime.node import Context, Node
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.plan_file import load_plan
 from nodes.runtime.plan_tables import PlanError
 from nodes.serial_board import SerialBoard
-from nodes.wire.messages import Encoders, JointCommand, Message, RobotState
 from robots.charmie.base import moved, wheel_turns
 from robots.charmie.parameters import read_parameters
 from robots.charmie.serial_frames import STOPPED, Command, Stream, stream_reader

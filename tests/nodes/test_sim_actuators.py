@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.messages import Description, Event, JointCommand
+from nodes.messages.codec import decode
 from nodes.runtime.excursions import Excursions
 from nodes.runtime.plan import Plan, SimPlan
 from nodes.runtime.summary import Summary
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
-from nodes.wire.messages import Description, Event, JointCommand
 
 MakePlan = Callable[..., Plan]
 Started = Callable[[Plan], tuple[SimServer, Any]]  # the server, and an ear for what it says

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from nodes.messages import Event, JointCommand, Message
+from nodes.messages.codec import decode
 from nodes.runtime.plan import Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
-from nodes.wire.messages import Event, JointCommand, Message
 from sim_core.errors import SimulationDiverged
 
 

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.messages import BodyPoses, Description, Event, JointCommand, RobotState
 from nodes.runtime.plan import Milestone, Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.messages import BodyPoses, Description, Event, JointCommand, RobotState
 from robots.registry import build, names
 
 MakePlan = Callable[..., Plan]

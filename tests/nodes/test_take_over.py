@@ -14,11 +14,11 @@ from nodes.controllers.pd import JointPD
 from nodes.controllers.position import JointPosition
 from nodes.controllers.swing_up import SwingUp
 from nodes.controllers.take_over import FADE_S, TakeOver
+from nodes.messages import Event, JointCommand, Message, Reference, RobotState
+from nodes.messages.codec import decode
 from nodes.runtime.node import Context, Node
 from nodes.runtime.plan import Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
-from nodes.wire.messages import Event, JointCommand, Message, Reference, RobotState
 
 JOINTS = ["joint_2", "joint_4"]
 STEP_S, WATCHDOG_S = 1e-3, 0.1

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.messages import ActuatorDescription, Description, JointDescription, Reference, RobotState
 from nodes.runtime.node import Context
 from nodes.trajectory import Trajectory, TrajectoryParams
-from nodes.wire.messages import ActuatorDescription, Description, JointDescription, Reference, RobotState
 
 STEP_S = 1e-3
 

@@ -12,7 +12,7 @@ import pytest
 if "DISPLAY" not in os.environ:
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from nodes.wire.messages import (
+from nodes.messages import (
     ActuatorDescription,
     BodyDescription,
     BodyPoses,

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
+from nodes.messages import Event, RobotState
 from nodes.runtime.cli.application import run
-from nodes.wire.messages import Event, RobotState
 from nodes.wire.recording import RecordingWriter
 from viewer import app
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.wire.messages import Event, RobotState
+from nodes.messages import Event, RobotState
 from nodes.wire.recording import RecordingWriter, read_recording
 from viewer.signals import Signals, from_recording
 

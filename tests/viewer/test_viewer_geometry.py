@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.wire.messages import BodyDescription, Description, RobotState, Shape
+from nodes.messages import BodyDescription, Description, RobotState, Shape
 from nodes.wire.recording import read_recording
 from viewer.bodies import Skeleton, evenly_along
 from viewer.projection import Seen, check_plane, choose_view, hull, rotation

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import zmq
 
+from nodes.messages import Description, Message, RobotState
 from nodes.wire.bus import Publisher
 from nodes.wire.domain import domain_folder
-from nodes.wire.messages import Description, Message, RobotState
 from nodes.wire.registry import NodeEntry, Registry, RegistryClient
 from viewer.live import LiveFeed
 from viewer.signals import Signals

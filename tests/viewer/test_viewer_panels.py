@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodes.wire.messages import (
+from nodes.messages import (
     ActuatorDescription,
     BodyDescription,
     Description,

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 
-from nodes.wire.messages import (
+from nodes.messages import (
     BodyDescription,
     BodyPoses,
     Description,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.messages import Description, JointDescription, RobotState, Status
 from nodes.runtime.cli.application import run as command_line
-from nodes.wire.messages import Description, JointDescription, RobotState, Status
 from nodes.wire.recording import RecordingWriter, read_recording
 from viewer import app, availability
 from viewer.signals import Signals, from_recording

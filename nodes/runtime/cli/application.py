@@ -38,7 +38,7 @@ ONE_LINE_ERRORS = {
     ("nodes.runtime.plan", "PlanError"): 2,
     ("nodes.runtime.joining", "NodeFailedError"): 1,
     ("nodes.wire.registry", "RegistryError"): 2,
-    ("nodes.wire.codec", "WireError"): 2,
+    ("nodes.messages.codec", "WireError"): 2,
     ("nodes.wire.keys", "KeysError"): 2,
     ("nodes.wire.domain", "DomainError"): 2,
     ("nodes.wire.sockets", "AddressError"): 2,

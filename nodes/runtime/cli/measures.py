@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from nodes.hil.clock_track import ClockTrack
+from nodes.messages import Message, PeerClock
+from nodes.messages.codec import encode
 from nodes.runtime.summary import seconds_text
-from nodes.wire.codec import encode
-from nodes.wire.messages import Message, PeerClock
 from nodes.wire.service import ServiceError
 
 WINDOW = 10_000

@@ -14,17 +14,17 @@ import msgspec
 import zmq
 
 from nodes.client import Client, NotLiveError
+from nodes.messages import Event, JointCommand, Message, RobotState
+from nodes.messages.codec import WireError, encode
+from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from nodes.runtime.cli.terminal import InputError, UnavailableError, nearest
 from nodes.runtime.plan_tables import choices
 from nodes.wire.bus import Publisher, Subscriber
-from nodes.wire.codec import WireError, encode
 from nodes.wire.domain import ipc_endpoint
-from nodes.wire.messages import Event, JointCommand, Message, RobotState
 from nodes.wire.registry import NodeEntry
 from nodes.wire.registry_link import RegistryLink
 from nodes.wire.site import read_site
 from nodes.wire.sockets import AddressError
-from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from sim_core.tables import misfit
 
 SERVE_S = 0.05

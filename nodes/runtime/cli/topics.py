@@ -189,7 +189,7 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
 
 
 def _check_topic(topic: str, live: list[str]) -> None:
-    from nodes.wire.topics import lookup
+    from nodes.messages.topics import lookup
 
     if lookup(topic) is None and topic not in live:
         raise InputError(f"no topic {topic!r}; topics are {', '.join(live)}{nearest(topic, live)}")

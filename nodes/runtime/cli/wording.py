@@ -14,8 +14,8 @@ app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing 
 
 def _messages() -> dict[str, Any]:
     """{name: type} of every message that the topics carry, and of what these hold."""
-    from nodes.wire import messages
-    from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+    from nodes.messages import structs as messages
+    from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
     carried = {row.message.__name__: row.message for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()}
     parts = (
@@ -28,7 +28,7 @@ def _messages() -> dict[str, Any]:
 @app.command("list", epilog="Example: armswing message list")
 def list_messages(as_json: AsJson = False) -> None:
     """Every message, the topic that carries it, and what it is."""
-    from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+    from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
     topics: dict[str, str] = {}
     for name, row in ROBOT_TOPICS.items():
@@ -53,8 +53,8 @@ def show_message(
     """Fields, types and defaults of a message; units in words. As JSON, its JSON Schema."""
     import msgspec
 
+    from nodes.messages import Message
     from nodes.runtime.plan_tables import type_text
-    from nodes.wire.messages import Message
 
     known = _messages()
     if name not in known:

@@ -18,7 +18,7 @@ import pytest
 NODES = """
 import msgspec
 from nodes.runtime.node import Node
-from nodes.wire.messages import JointCommand, RobotState
+from nodes.messages import JointCommand, RobotState
 
 
 class Damper(Node):

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from nodes.client import Client, read_recording
+from nodes.messages import Reference
 from nodes.runtime.cli.application import run
-from nodes.wire.messages import Reference
 
 STATE = "rotary_pendulum/state"
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
+from nodes.messages import Description, RobotState
+from nodes.messages.codec import WireError
 from nodes.wire import recording
-from nodes.wire.codec import WireError
-from nodes.wire.messages import Description, RobotState
 from nodes.wire.service import ServiceError
 
 STATE = "rotary_pendulum/state"

@@ -29,7 +29,7 @@ SENSORS = """
 import math
 import msgspec
 from nodes.runtime.node import Node
-from nodes.wire.messages import RobotState
+from nodes.messages import RobotState
 
 
 class Sensors(Node):

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from nodes.client import Client
+from nodes.messages import RobotState
 from nodes.runtime.cli.application import run
 from nodes.runtime.joining import run_node
 from nodes.wire.domain import domain_folder
-from nodes.wire.messages import RobotState
 from nodes.wire.recording import RecordingWriter
 from nodes.wire.registry import RegistryError
 
 BRITTLE = """
 import msgspec
 from nodes.runtime.node import Node
-from nodes.wire.messages import RobotState
+from nodes.messages import RobotState
 
 
 class Brittle(Node):

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from nodes.messages import JointCommand, Message, RobotState
+from nodes.messages.codec import decode
 from nodes.runtime import sim_host
 from nodes.runtime.plan import Plan
 from nodes.runtime.sim_host import SimHost
 from nodes.sim_server import SimServer
-from nodes.wire.codec import decode
-from nodes.wire.messages import JointCommand, Message, RobotState
 from nodes.wire.registry import NodeEntry
 
 MakePlan = Callable[..., Plan]

@@ -12,18 +12,18 @@ import pytest
 from nodes.client import Client
 from nodes.hil.reading import read_case
 from nodes.hil.verdict import Compared, limits_of
+from nodes.messages import PeerClock, RobotState
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.node import Context, Node
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.plan_file import load_plan
-from nodes.wire.messages import PeerClock, RobotState
 from nodes.wire.recording import read_recording
 
 Until = Callable[..., Any]
 SENSORS = '''
 import msgspec
 from nodes.runtime.node import Node
-from nodes.wire.messages import RobotState
+from nodes.messages import RobotState
 
 EPOCH_NS = 1_700_000_000 * 10**9
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import zmq
 
+from nodes.messages import Event, JointCommand, Message, RobotState
 from nodes.runtime.links import Heard, Links
 from nodes.wire.bus import Publisher
-from nodes.wire.messages import Event, JointCommand, Message, RobotState
 from nodes.wire.registry import NodeEntry
 
 SPEAKER = """
@@ -21,7 +21,7 @@ import sys
 import zmq
 from nodes.runtime.place import finish
 from nodes.wire.bus import Publisher
-from nodes.wire.messages import Event
+from nodes.messages import Event
 
 context = zmq.Context.instance()
 publisher = Publisher(context, "sim", sys.argv[1])

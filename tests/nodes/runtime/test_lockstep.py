@@ -12,6 +12,8 @@ import msgpack
 import pytest
 import zmq
 
+from nodes.messages import JointCommand, Reference
+from nodes.messages.codec import decode
 from nodes.runtime.compose import compose
 from nodes.runtime.hosted import Envelope
 from nodes.runtime.lockstep import Scheduler
@@ -19,9 +21,7 @@ from nodes.runtime.plan import Plan
 from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.sim_server import SimServer
 from nodes.wire.bus import Subscriber
-from nodes.wire.codec import decode
 from nodes.wire.domain import ipc_endpoint
-from nodes.wire.messages import JointCommand, Reference
 from nodes.wire.sockets import Claim, make_socket
 
 MakePlan = Callable[..., Plan]
@@ -55,7 +55,7 @@ class Told:
 
 
 def encoded(kind: Any, topic: str) -> Callable[[float], list[Envelope]]:
-    from nodes.wire.codec import encode
+    from nodes.messages.codec import encode
 
     return lambda now: [(topic, encode(kind(seq=round(now * 1e3) + 1, timestamp=now)))]
 
@@ -101,7 +101,7 @@ def test_a_slower_participant_hears_the_latest_state_and_every_reference(make_pl
 
 
 def test_a_command_acts_in_the_step_it_is_given_in(make_plan: MakePlan) -> None:
-    from nodes.wire.codec import encode
+    from nodes.messages.codec import encode
 
     command = encode(JointCommand(name=["arm"], value=[0.02]))
     server = SimServer(make_plan(mode="lockstep"))

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import zmq
 
+from nodes.messages import Status
 from nodes.runtime.observer import Observer
 from nodes.wire.bus import Publisher
 from nodes.wire.domain import ipc_endpoint
-from nodes.wire.messages import Status
 from nodes.wire.registry import NodeEntry, Registry, RegistryClient
 from nodes.wire.service import ServiceError
 

@@ -22,7 +22,7 @@ from typing import Literal
 
 import msgspec
 from nodes.runtime.node import Node
-from nodes.wire.messages import JointCommand, Reference, RobotState
+from nodes.messages import JointCommand, Reference, RobotState
 
 
 class Params(msgspec.Struct, forbid_unknown_fields=True):

@@ -18,11 +18,11 @@ import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.messages import Description, JointCommand, RobotState, Status
+from nodes.messages.codec import MAX_BYTES, encode
 from nodes.wire.bus import PROBE, Publisher, Subscriber
-from nodes.wire.codec import MAX_BYTES, encode
 from nodes.wire.domain import ipc_endpoint
 from nodes.wire.memory import MemoryBus
-from nodes.wire.messages import Description, JointCommand, RobotState, Status
 from nodes.wire.sockets import AddressError, Claim, make_socket
 
 Until = Callable[..., Any]

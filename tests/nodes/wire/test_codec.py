@@ -14,19 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.wire.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES, WireError, decode, encode
-from nodes.wire.messages import (
-    BodyPoses,
-    Description,
-    Event,
-    JointCommand,
-    Lines,
-    Message,
-    Reference,
-    RobotState,
-    Status,
-)
-from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from nodes.messages import BodyPoses, Description, Event, JointCommand, Lines, Message, Reference, RobotState, Status
+from nodes.messages.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES, WireError, decode, encode
+from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
 TOPICS = [f"robot/{name}" for name in ROBOT_TOPICS] + list(GLOBAL_TOPICS)
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 import zmq
 
+from nodes.messages import Status
 from nodes.runtime.cli.application import run
 from nodes.wire import door, keys
 from nodes.wire.bus import Context, Publisher, Subscriber
 from nodes.wire.domain import ipc_endpoint
-from nodes.wire.messages import Status
 from nodes.wire.probe import probe
 from nodes.wire.registry import Registry, RegistryError
 from nodes.wire.service import ServiceClient, ServiceServer

@@ -12,7 +12,7 @@ import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.wire.codec import MAX_BYTES
+from nodes.messages.codec import MAX_BYTES
 from nodes.wire.domain import ipc_endpoint
 from nodes.wire.service import ServiceClient, ServiceError, ServiceServer, ServiceTimeout
 from nodes.wire.sockets import make_socket

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from nodes.wire import domain, messages, registry, registry_link, service, sockets
+from nodes.messages import structs as messages
+from nodes.messages.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES
+from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from nodes.wire import domain, registry, registry_link, service, sockets
 from nodes.wire.bus import PROBE
-from nodes.wire.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES
-from nodes.wire.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "wire.md").read_text()
 PLAIN = {

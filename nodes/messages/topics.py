@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodes.wire.messages import (
+from nodes.messages.structs import (
     BodyPoses,
     Description,
     Encoders,

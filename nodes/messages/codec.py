@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nodes.wire.messages import BodyPoses, Encoders, JointCommand, Lines, Message, Reference, RobotState, Twist
-from nodes.wire.topics import lookup
+from nodes.messages.structs import BodyPoses, Encoders, JointCommand, Lines, Message, Reference, RobotState, Twist
+from nodes.messages.topics import lookup
 
 MAX_BYTES = 1 << 20
 LATEST_S = 9e9  # 285 years: as nanoseconds still a whole number of 64 bits, in recordings too

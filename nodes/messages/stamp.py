@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from nodes.wire.messages import Message
+from nodes.messages.structs import Message
 
 
 class Stamper:
