@@ -29,7 +29,7 @@ from nodes.wire.site import calls_endpoint
 from nodes.wire.sockets import AddressError
 
 if TYPE_CHECKING:
-    from nodes.wire.recording import Recording, read_recording
+    from nodes.recording.reader import Recording, read_recording
 
 __all__ = [
     "Client",
@@ -198,7 +198,7 @@ def lost_messages(status: Mapping[str, Any]) -> int:
 def __getattr__(name: str) -> Any:
     # Recordings bring numpy and mcap, which a script that only asks a service does not need.
     if name in ("read_recording", "Recording"):
-        from nodes.wire import recording
+        from nodes.recording import reader as recording
 
         return getattr(recording, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

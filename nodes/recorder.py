@@ -13,10 +13,10 @@ import msgspec
 
 from nodes.messages import JointCommand, Message, RobotState
 from nodes.messages.topics import lookup
+from nodes.recording.lock import FileInUseError, require_unlocked
+from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
 from nodes.runtime.loading import PACKAGE_ROOT, load_class
 from nodes.runtime.node import Context, Node, Outgoing
-from nodes.wire.recording_lock import FileInUseError, require_unlocked
-from nodes.wire.recording_writer import Missing, RecordingWriter, keep_unfinished
 
 # Of a disk: the run is worth more than its recording, so it goes on, and the launch fails at its end.
 DISK_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBUSY})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from viewer.availability import ViewerUnavailable, require_qt
 
 if TYPE_CHECKING:
-    from nodes.wire.recording import Recording
+    from nodes.recording.reader import Recording
     from viewer.window import Window
 
 __all__ = ["ViewerUnavailable", "main", "run"]
@@ -128,7 +128,7 @@ def _application() -> Any:
 
 
 def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str, run_number: int | None) -> Window:
-    from nodes.wire.recording import read_recording
+    from nodes.recording.reader import read_recording
     from viewer.live import LiveFeed
     from viewer.panels import check_curves, choose_fields
     from viewer.projection import check_plane

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nodes.messages import BodyPoses, Description, Event, HoldDescription, Lines, Message, Reference, RobotState
-from nodes.wire.recording import Recording
+from nodes.recording.reader import Recording
 from viewer.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
 
 VECTORS = ("position", "velocity", "effort")

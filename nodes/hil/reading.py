@@ -17,7 +17,7 @@ from nodes.hil.recorded_clock import ClockNote, simulation_time
 from nodes.hil.recorded_commands import prediction
 from nodes.hil.run_notes import run_notes
 from nodes.hil.streams import Floats, Stream, StreamError, stream_of
-from nodes.wire.recording import Recording, read_recording, require_no_hole
+from nodes.recording.reader import Recording, read_recording, require_no_hole
 
 COMPARER = "hil_compare.py:HilCompare"
 STEP_KNOWN_S = 0.1  # a step of another clock is known to that at least

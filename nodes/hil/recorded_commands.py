@@ -14,7 +14,7 @@ from nodes.hil.recorded_clock import simulation_time
 from nodes.hil.retrace import FIRST_S, CommandAges, retraced
 from nodes.hil.streams import Floats, Stream, StreamError
 from nodes.messages import JointCommand, RobotState
-from nodes.wire.recording import Recording
+from nodes.recording.reader import Recording
 from sim_core.errors import SimulationDiverged
 
 SAME_START = 1e-3  # rad or m between the model's start and the first state that was recorded

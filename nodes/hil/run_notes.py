@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nodes.wire.recording import Recording
-from nodes.wire.recording_columns import Columns
+from nodes.recording.columns import Columns
+from nodes.recording.reader import Recording
 
 SHORT = 0.98  # of the launch file's duration: a recording that ends before was interrupted
 HELD = 0.98  # of real time: a run below it fell behind

@@ -15,6 +15,7 @@ from typing import Any
 
 from nodes.messages import Status
 from nodes.messages.topics import resolve
+from nodes.recording.places import before_path, is_closed, known_until
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.far_nodes import FarNodes, digests, site_of
 from nodes.runtime.loading import load_class
@@ -24,7 +25,6 @@ from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.wire.domain import domain_folder
-from nodes.wire.recording_places import before_path, is_closed, known_until
 from nodes.wire.registry import Registry
 from nodes.wire.service import ServiceError
 from nodes.wire.sockets import sweep

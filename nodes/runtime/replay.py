@@ -17,6 +17,8 @@ import msgspec
 from nodes.messages import Event, JointCommand
 from nodes.messages.codec import decode, encode
 from nodes.messages.topics import resolve
+from nodes.recording.reader import RecordingFile
+from nodes.recording.runs import PUT_BACK
 from nodes.runtime.hosted import Envelope, HostedNode, Out
 from nodes.runtime.loading import load_class
 from nodes.runtime.lockstep import LocalPort, Port, Scheduler
@@ -25,8 +27,6 @@ from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.plan_tables import PlanError, convert, suggestion
 from nodes.runtime.replay_comparison import Line, Outcome, Tolerances, compare, differences
 from nodes.runtime.replay_stream import CROSSING_S, Stream
-from nodes.wire.recording import RecordingFile
-from nodes.wire.recording_runs import PUT_BACK
 
 LAST = 64  # messages at the end of a recording that may be of its last tick
 SERVER = ("description", "state", "body_poses", "lines", "event")

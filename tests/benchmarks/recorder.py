@@ -25,8 +25,8 @@ from mcap.writer import CompressionType, Writer
 from nodes.messages import RobotState
 from nodes.messages.codec import decode, encode
 from nodes.recorder import Recorder
+from nodes.recording.reader import read_recording
 from nodes.runtime.node import Context
-from nodes.wire.recording import read_recording
 from robots import build
 
 MESSAGES = 30_000

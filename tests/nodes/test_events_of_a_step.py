@@ -10,11 +10,11 @@ import pytest
 
 from nodes.messages import Event
 from nodes.messages.codec import decode
+from nodes.recording.reader import RecordingFile
 from nodes.runtime.cli.application import run
 from nodes.runtime.compose import compose
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.sim_server import SimServer
-from nodes.wire.recording import RecordingFile
 from robots import registry
 from sim_core.mechanism import Anchored, Body, Configuration, Crossing, Joint, Mechanism, Z
 

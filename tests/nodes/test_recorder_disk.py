@@ -14,13 +14,13 @@ import pytest
 
 from nodes.messages import Description, RobotState
 from nodes.recorder import Recorder
+from nodes.recording import writer as recording_writer
+from nodes.recording.lock import FileInUseError, require_unlocked
+from nodes.recording.reader import RecordingFile, read_recording
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
-from nodes.wire import recording_writer
-from nodes.wire.recording import RecordingFile, read_recording
-from nodes.wire.recording_lock import FileInUseError, require_unlocked
 
 STATE = "arm/state"
 

@@ -19,18 +19,11 @@ from mcap.reader import make_reader
 from nodes.messages import Description, JointCommand, JointDescription, Message, Reference, RobotState, Status
 from nodes.messages import structs as messages
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
-from nodes.wire import recording_writer
-from nodes.wire.recording import (
-    Recording,
-    RecordingError,
-    RecordingFile,
-    RecordingWriter,
-    describe,
-    read_recording,
-)
-from nodes.wire.recording_csv import export_csv
-from nodes.wire.recording_schema import decode_json, json_schema
-from nodes.wire.recording_writer import keep_unfinished, sidecar_path
+from nodes.recording import writer as recording_writer
+from nodes.recording.csv import export_csv
+from nodes.recording.reader import Recording, RecordingError, RecordingFile, RecordingWriter, describe, read_recording
+from nodes.recording.schema import decode_json, json_schema
+from nodes.recording.writer import keep_unfinished, sidecar_path
 
 STATE = "arm/state"
 MESSAGE_TYPES = [row.message for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()]
@@ -229,7 +222,7 @@ def test_a_file_that_is_no_recording_is_refused_in_one_line(tmp_path: Path) -> N
 WRITE_UNTIL_KILLED = """
 import itertools, sys, time
 from nodes.messages import RobotState
-from nodes.wire.recording import RecordingWriter
+from nodes.recording.reader import RecordingWriter
 with RecordingWriter(sys.argv[1], {}, chunk_s=None, flush_s=0.1) as writer:
     under_way, start = False, time.monotonic()
     for seq in itertools.count():

@@ -24,15 +24,15 @@ from mcap.stream_reader import StreamReader
 
 from nodes.messages import Description, Event, JointCommand, RobotState
 from nodes.player import Player
+from nodes.recording.compare import compare
+from nodes.recording.integrity import checks as checks
+from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
+from nodes.recording.places import sidecar_path
+from nodes.recording.reader import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Context
 from nodes.runtime.plan_file import load_plan
-from nodes.wire import recording_checks as checks
-from nodes.wire.recording import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
-from nodes.wire.recording_compare import compare
-from nodes.wire.recording_holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
-from nodes.wire.recording_places import sidecar_path
 
 LAUNCH = Path(__file__).resolve().parents[2] / "launch"
 STATE, ROBOT_STATE = "arm/state", "rotary_pendulum/state"
@@ -455,8 +455,8 @@ def test_a_hole_of_the_recorder_is_told_from_damage(arm: Path, tmp_path: Path, m
             raise OSError(28, "No space left on device")
         return write(descriptor, data)
 
-    monkeypatch.setattr("nodes.wire.recording_writer.os.write", limited)
-    monkeypatch.setattr("nodes.wire.recording_writer.MAX_BACKLOG_BYTES", 4000)
+    monkeypatch.setattr("nodes.recording.writer.os.write", limited)
+    monkeypatch.setattr("nodes.recording.writer.MAX_BACKLOG_BYTES", 4000)
     with RecordingWriter(path, {}, chunk_s=0.01) as writer:
         for tick in range(300):
             full = 50 <= tick < 200
@@ -485,7 +485,7 @@ def test_a_damaged_sidecar_is_left_out_and_named(arm: Path) -> None:
     sidecar = sidecar_path(arm)
     content = sidecar.read_bytes()
     chosen = random.Random(6)
-    from nodes.wire.recording_sidecar import read_sidecar, sidecar_is_damaged
+    from nodes.recording.sidecar import read_sidecar, sidecar_is_damaged
 
     whole = read_sidecar(arm)
     assert whole is not None
@@ -577,7 +577,7 @@ def test_a_recording_of_an_earlier_version_is_checked_as_far_as_it_can_be(tmp_pa
 
 
 def test_a_hole_leaves_the_rate_of_a_topic_as_it_was(arm: Path) -> None:
-    from nodes.wire.recording import describe
+    from nodes.recording.reader import describe
 
     content = arm.read_bytes()
     arm.write_bytes(flipped(content, 8 * content.index(b'"seq":77,')))

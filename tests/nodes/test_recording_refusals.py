@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodes.messages import Description, RobotState, Status
-from nodes.wire.recording import RecordingError, RecordingWriter, describe, read_recording
+from nodes.recording.reader import RecordingError, RecordingWriter, describe, read_recording
 
 STATE = "arm/state"
 

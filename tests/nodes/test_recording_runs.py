@@ -11,8 +11,8 @@ import pytest
 
 from nodes.messages import Description, Event, JointCommand, Message, RobotState, Status
 from nodes.player import PlayerParams, _script
+from nodes.recording.reader import RecordingError, RecordingWriter, describe, read_recording
 from nodes.runtime.cli.application import run
-from nodes.wire.recording import RecordingError, RecordingWriter, describe, read_recording
 
 STATE = "arm/state"
 SPANS = [("", 1.8, 15.7), ("reset", 0.0, 3.0), ("restore", 2.0, 2.5), ("server restarted", 0.0, 0.25)]

@@ -23,7 +23,7 @@ from nodes.messages import (
     RobotState,
     Shape,
 )
-from nodes.wire.recording import RecordingWriter
+from nodes.recording.reader import RecordingWriter
 
 Said = tuple[str, Message]
 

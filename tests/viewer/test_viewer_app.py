@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from nodes.messages import Event, RobotState
+from nodes.recording.reader import RecordingWriter
 from nodes.runtime.cli.application import run
-from nodes.wire.recording import RecordingWriter
 from viewer import app
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nodes.messages import Event, RobotState
-from nodes.wire.recording import RecordingWriter, read_recording
+from nodes.recording.reader import RecordingWriter, read_recording
 from viewer.signals import Signals, from_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing

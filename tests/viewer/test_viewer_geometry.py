@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nodes.messages import BodyDescription, Description, RobotState, Shape
-from nodes.wire.recording import read_recording
+from nodes.recording.reader import read_recording
 from viewer.bodies import Skeleton, evenly_along
 from viewer.projection import Seen, check_plane, choose_view, hull, rotation
 from viewer.series import Ring, decimated, row_at

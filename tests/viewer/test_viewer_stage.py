@@ -24,7 +24,7 @@ from nodes.messages import (
     Shape,
     SpringDescription,
 )
-from nodes.wire.recording import RecordingWriter, read_recording
+from nodes.recording.reader import RecordingWriter, read_recording
 from viewer import theme
 from viewer.projection import choose_view
 from viewer.signals import Signals, from_recording

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from nodes.messages import Description, JointDescription, RobotState, Status
+from nodes.recording.reader import RecordingWriter, read_recording
 from nodes.runtime.cli.application import run as command_line
-from nodes.wire.recording import RecordingWriter, read_recording
 from viewer import app, availability
 from viewer.signals import Signals, from_recording
 

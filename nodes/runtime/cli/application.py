@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from nodes.recording.integrity.warning import RecordingWarning
 from nodes.runtime.cli import (
     comparing,
     controller,
@@ -31,7 +32,6 @@ from nodes.runtime.cli import (
     wording,
 )
 from nodes.runtime.cli.terminal import InputError, UnavailableError, warn
-from nodes.wire.recording_warning import RecordingWarning
 
 # Errors that carry one clear line, by name: a module that was never loaded has raised nothing.
 ONE_LINE_ERRORS = {
@@ -44,7 +44,7 @@ ONE_LINE_ERRORS = {
     ("nodes.wire.sockets", "AddressError"): 2,
     ("nodes.wire.service", "ServiceTimeout"): 1,
     ("nodes.wire.service", "ServiceError"): 2,
-    ("nodes.wire.recording", "RecordingError"): 2,
+    ("nodes.recording.reader", "RecordingError"): 2,
     ("nodes.client", "UnknownNameError"): 2,
     ("nodes.client", "NotLiveError"): 1,
     ("sim_core.errors", "InvalidRequest"): 2,

@@ -32,7 +32,7 @@ def compare(
 
     States are aligned by their timestamps. Exit code 0 when plans and positions are the same, 1 when they differ.
     """
-    from nodes.wire.recording_compare import compare as compared
+    from nodes.recording.compare import compare as compared
 
     for file in (first, second):
         require_recording(file)

@@ -47,8 +47,8 @@ def record(
     domain: Domain = None,
 ) -> None:
     """Record every topic of the live domain until Ctrl-C."""
+    from nodes.recording.lock import FileInUseError, require_unlocked
     from nodes.runtime.joining import run_node
-    from nodes.wire.recording_lock import FileInUseError, require_unlocked
 
     folder = output.absolute().parent
     if not folder.is_dir():
@@ -108,7 +108,7 @@ def play(
 
 def info(file: File, as_json: AsJson = False) -> None:
     """What a recording holds: runs, topics, counts, rates, duration, parameters."""
-    from nodes.wire.recording import describe
+    from nodes.recording.reader import describe
 
     require_recording(file)
     found = describe(file)
@@ -125,9 +125,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a recording as CSV, one file per topic: all of its runs one below the other, or one of them."""
-    from nodes.wire.recording import read_recording
-    from nodes.wire.recording_csv import export_csv
-    from nodes.wire.recording_holes import inner
+    from nodes.recording.csv import export_csv
+    from nodes.recording.integrity.holes import inner
+    from nodes.recording.reader import read_recording
 
     require_recording(file)
     if csv.exists() and not csv.is_dir():
@@ -147,7 +147,7 @@ def export(
 
 def _robot_of(file: Path) -> str:
     """The robot a recording is of, from its first robot topic."""
-    from nodes.wire.recording import RecordingFile
+    from nodes.recording.reader import RecordingFile
 
     for recorded in RecordingFile(file):
         robot, slash, _ = recorded.topic.rpartition("/")
@@ -187,8 +187,8 @@ def _watch_playing(client: Any, name: str) -> None:
 def _print(found: dict[str, Any]) -> None:
     from msgspec import convert
 
-    from nodes.wire.recording_holes import Hole, inner
-    from nodes.wire.recording_runs import Run
+    from nodes.recording.integrity.holes import Hole, inner
+    from nodes.recording.runs import Run
 
     runs = [convert(run, Run) for run in found["runs"]]
     span = f"{found['duration_s']:.3f} s "

@@ -13,7 +13,7 @@ import pytest
 from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
 from nodes.messages import Description, RobotState
 from nodes.messages.codec import WireError
-from nodes.wire import recording
+from nodes.recording import reader as recording
 from nodes.wire.service import ServiceError
 
 STATE = "rotary_pendulum/state"

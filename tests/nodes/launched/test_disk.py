@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from nodes.client import Client, read_recording
-from nodes.wire.recording import RecordingFile
+from nodes.recording.reader import RecordingFile
 from nodes.wire.service import ServiceError
 
 NOBODY_WRITES = Path("/sys/run.mcap")  # root neither

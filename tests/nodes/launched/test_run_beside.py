@@ -10,10 +10,10 @@ import pytest
 
 from nodes.client import Client
 from nodes.messages import RobotState
+from nodes.recording.reader import RecordingWriter
 from nodes.runtime.cli.application import run
 from nodes.runtime.joining import run_node
 from nodes.wire.domain import domain_folder
-from nodes.wire.recording import RecordingWriter
 from nodes.wire.registry import RegistryError
 
 BRITTLE = """

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodes.wire.recording_checks import COUNTED
+from nodes.recording.integrity.checks import COUNTED
 
 
 @dataclass(slots=True)

@@ -46,7 +46,7 @@ def is_closed(path: str | os.PathLike[str]) -> bool:
 
 def known_until(path: str | os.PathLike[str]) -> str:
     """ "t = 3.200 s": the time of the last message of a recording that was cut off."""
-    from nodes.wire.recording import RecordingError, RecordingFile
+    from nodes.recording.reader import RecordingError, RecordingFile
 
     try:
         last_ns = [recorded.time_ns for recorded in RecordingFile(path)][-1:]

@@ -20,14 +20,14 @@ from mcap.writer import MCAP0_MAGIC
 
 from nodes.messages import Description, Event, Message
 from nodes.messages.topics import lookup
-from nodes.wire.recording_columns import Columns, columns
-from nodes.wire.recording_holes import Hole, damage_text, inner
-from nodes.wire.recording_runs import Run, RunCutter, picked, seq_of
-from nodes.wire.recording_scan import Scanner
-from nodes.wire.recording_schema import decode_json, schema_name
-from nodes.wire.recording_sidecar import read_sidecar, sidecar_is_damaged
-from nodes.wire.recording_warning import RecordingWarning
-from nodes.wire.recording_writer import RecordingWriter, is_complete
+from nodes.recording.columns import Columns, columns
+from nodes.recording.integrity.holes import Hole, damage_text, inner
+from nodes.recording.integrity.scan import Scanner
+from nodes.recording.integrity.warning import RecordingWarning
+from nodes.recording.runs import Run, RunCutter, picked, seq_of
+from nodes.recording.schema import decode_json, schema_name
+from nodes.recording.sidecar import read_sidecar, sidecar_is_damaged
+from nodes.recording.writer import RecordingWriter, is_complete
 
 __all__ = [
     "Hole",

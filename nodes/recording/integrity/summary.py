@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from mcap.opcode import Opcode
 
-from nodes.wire.recording_checks import HEAD
-from nodes.wire.recording_places import MAGIC
-from nodes.wire.recording_records import Channel, channel_of, schema_of
+from nodes.recording.integrity.checks import HEAD
+from nodes.recording.integrity.records import Channel, channel_of, schema_of
+from nodes.recording.places import MAGIC
 
 _FOOTER = struct.Struct("<BQQQI")  # record head, start of the summary, start of its offsets, CRC
 _STATISTICS_BYTES = 46  # of a statistics record before its counts by channel

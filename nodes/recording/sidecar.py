@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.wire.recording_places import sidecar_path
+from nodes.recording.places import sidecar_path
 
 FORMAT, CHECKSUM = "format", "crc32"  # the checksum is of all else, as JSON with sorted keys
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.wire.recording import Recording, RecordingError, read_recording, require_no_hole
+from nodes.recording.reader import Recording, RecordingError, read_recording, require_no_hole
 
 Floats = NDArray[np.float64]
 BEGINS = 1e-3  # a joint's deviation has begun where it is this share of the largest; smaller is how it grows

@@ -21,10 +21,10 @@ from mcap.records import Chunk
 from mcap.stream_reader import get_chunk_data_stream
 from mcap.writer import MCAP0_MAGIC
 
-from nodes.wire import recording_checks as checks
-from nodes.wire.recording_holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
-from nodes.wire.recording_records import Channel, channel_of, metadata_of, schema_of, text_at
-from nodes.wire.recording_summary import Summary, is_closed_by, read_summary
+from nodes.recording.integrity import checks as checks
+from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
+from nodes.recording.integrity.records import Channel, channel_of, metadata_of, schema_of, text_at
+from nodes.recording.integrity.summary import Summary, is_closed_by, read_summary
 
 MAX_RECORD_BYTES = 256 << 20
 WINDOW_BYTES = 1 << 20  # that is searched at a time

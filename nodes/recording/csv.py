@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.wire.recording import Recording
-from nodes.wire.recording_columns import Columns
-from nodes.wire.recording_holes import Hole
+from nodes.recording.columns import Columns
+from nodes.recording.integrity.holes import Hole
+from nodes.recording.reader import Recording
 
 HOLES = "holes.csv"
 

@@ -27,12 +27,20 @@ from mcap.writer import CompressionType, Writer
 
 from nodes.messages import Message
 from nodes.messages.codec import LATEST_S
-from nodes.wire.recording_checks import COUNTED, HEAD, ChannelCheck, Check, chunk_head_bytes, encode_check, metadata_crc
-from nodes.wire.recording_lock import lock, require_unlocked
-from nodes.wire.recording_places import is_closed, keep_before, part_path
-from nodes.wire.recording_places import sidecar_path as sidecar_path
-from nodes.wire.recording_schema import json_schema, schema_name
-from nodes.wire.recording_sidecar import encode_sidecar
+from nodes.recording.integrity.checks import (
+    COUNTED,
+    HEAD,
+    ChannelCheck,
+    Check,
+    chunk_head_bytes,
+    encode_check,
+    metadata_crc,
+)
+from nodes.recording.lock import lock, require_unlocked
+from nodes.recording.places import is_closed, keep_before, part_path
+from nodes.recording.places import sidecar_path as sidecar_path
+from nodes.recording.schema import json_schema, schema_name
+from nodes.recording.sidecar import encode_sidecar
 
 METADATA_NAME = "armswing"
 MAX_CHUNK_BYTES = 4 << 20
