@@ -20,13 +20,13 @@ import zmq
 
 from nodes.messages import Message
 from nodes.messages.topics import lookup
-from nodes.wire.bus import Subscriber
-from nodes.wire.domain import default_domain
-from nodes.wire.registry import NodeEntry, RegistryClient
-from nodes.wire.registry_link import RegistryLink
-from nodes.wire.service import ServiceClient
-from nodes.wire.site import calls_endpoint
-from nodes.wire.sockets import AddressError
+from nodes.transport.bus import Subscriber
+from nodes.transport.domain import default_domain
+from nodes.transport.registry import NodeEntry, RegistryClient
+from nodes.transport.registry_link import RegistryLink
+from nodes.transport.service import ServiceClient
+from nodes.transport.site import calls_endpoint
+from nodes.transport.sockets import AddressError
 
 if TYPE_CHECKING:
     from nodes.recording.reader import Recording, read_recording

@@ -25,7 +25,7 @@ from nodes.runtime.payload import Payloads
 from nodes.runtime.plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.sim_services import SERVICES, known_names
 from nodes.runtime.watch import MilestoneWatch, Pace, RoundTrips, fresh_states, too_old
-from nodes.wire.refusals import Refusals
+from nodes.transport.refusals import Refusals
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.flexible.lines import BeamLines

@@ -8,8 +8,8 @@ from collections import deque
 
 from nodes.client import Client, NotLiveError
 from nodes.messages import Description, Message, RobotState
-from nodes.wire.domain import default_domain
-from nodes.wire.registry import RegistryError
+from nodes.transport.domain import default_domain
+from nodes.transport.registry import RegistryError
 
 QUEUE_MOST = 100_000  # messages kept for a window that is not drawing; older ones are dropped
 QUIET_S = 0.5

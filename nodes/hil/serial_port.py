@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nodes.wire.domain import domain_folder
+from nodes.transport.domain import domain_folder
 
 
 def usual_port(plan: Mapping[str, Any]) -> Path:

@@ -11,10 +11,10 @@ import zmq
 
 from nodes.messages import PeerClock
 from nodes.runtime.wake import Timer
-from nodes.wire.bus import Context
-from nodes.wire.registry import NodeEntry
-from nodes.wire.service import CLOCK, Call, Reply
-from nodes.wire.sockets import AddressError, connect, make_socket
+from nodes.transport.bus import Context
+from nodes.transport.registry import NodeEntry
+from nodes.transport.service import CLOCK, Call, Reply
+from nodes.transport.sockets import AddressError, connect, make_socket
 
 PERIOD_S = 0.05
 QUICK = 24  # round trips in a row at the start, one per period: enough for a first estimate of offset and drift

@@ -16,9 +16,9 @@ from nodes.runtime.plan import PLAN_FILE, Plan, save_plan
 from nodes.runtime.plan_tables import PlanError, near_word
 from nodes.runtime.supervisor import Failure, Supervisor
 from nodes.runtime.waiting import Waiting
-from nodes.wire.registry import Hold
-from nodes.wire.site import forget_site, write_site
-from nodes.wire.sockets import sweep
+from nodes.transport.registry import Hold
+from nodes.transport.site import forget_site, write_site
+from nodes.transport.sockets import sweep
 
 TICK_S = 0.05
 

@@ -22,7 +22,7 @@ from nodes.messages.topics import resolve
 from nodes.runtime.node import Context, Node, Outgoing
 from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.plan_tables import PlanError, convert
-from nodes.wire.refusals import Refusals
+from nodes.transport.refusals import Refusals
 
 Envelope = tuple[str, bytes]  # (topic on the wire, encoded message)
 Out = Callable[[str, bytes], None]

@@ -22,10 +22,10 @@ from nodes.runtime.loading import load_class, locate
 from nodes.runtime.node import Node
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, SimPlan, read_plan
 from nodes.runtime.plan_tables import PlanError, convert
-from nodes.wire.domain import DomainError, default_domain, domain_folder
-from nodes.wire.registry import Registry, RegistryError
-from nodes.wire.service import ServiceError
-from nodes.wire.sockets import AddressError
+from nodes.transport.domain import DomainError, default_domain, domain_folder
+from nodes.transport.registry import Registry, RegistryError
+from nodes.transport.service import ServiceError
+from nodes.transport.sockets import AddressError
 
 DESCRIPTION_WAIT_S = 2.0
 BESIDE_PERIOD_S = 0.05

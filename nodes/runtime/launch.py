@@ -24,10 +24,10 @@ from nodes.runtime.own_address import check_own_address
 from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
-from nodes.wire.domain import domain_folder
-from nodes.wire.registry import Registry
-from nodes.wire.service import ServiceError
-from nodes.wire.sockets import sweep
+from nodes.transport.domain import domain_folder
+from nodes.transport.registry import Registry
+from nodes.transport.service import ServiceError
+from nodes.transport.sockets import sweep
 
 COMPARER = "hil_compare.py:HilCompare"
 UNMEASURED = "failed: nothing was measured"  # a comparer's verdict on a run that leaves nothing to report on

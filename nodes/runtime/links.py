@@ -10,9 +10,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 import zmq
 
 from nodes.messages import BodyPoses, Lines, Message, RobotState, Status
-from nodes.wire.bus import LAST_WORDS_S, Context, Feed, Subscriber
-from nodes.wire.registry import NodeEntry
-from nodes.wire.sockets import QUEUE
+from nodes.transport.bus import LAST_WORDS_S, Context, Feed, Subscriber
+from nodes.transport.registry import NodeEntry
+from nodes.transport.sockets import QUEUE
 
 log = logging.getLogger("armswing.node")
 

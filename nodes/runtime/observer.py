@@ -9,12 +9,12 @@ from typing import Any
 import zmq
 
 from nodes.messages import Status
-from nodes.wire.bus import Subscriber
-from nodes.wire.domain import domain_folder
-from nodes.wire.registry import NodeEntry
-from nodes.wire.registry_link import RegistryLink
-from nodes.wire.service import ServiceClient, ServiceError
-from nodes.wire.sockets import AddressError
+from nodes.transport.bus import Subscriber
+from nodes.transport.domain import domain_folder
+from nodes.transport.registry import NodeEntry
+from nodes.transport.registry_link import RegistryLink
+from nodes.transport.service import ServiceClient, ServiceError
+from nodes.transport.sockets import AddressError
 
 log = logging.getLogger("armswing.node")
 

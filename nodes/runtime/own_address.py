@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nodes.runtime.plan import Plan
 from nodes.runtime.plan_tables import PlanError
-from nodes.wire import keys
+from nodes.transport.security import keys
 
 SIOCGIFADDR = 0x8915  # the IPv4 address of an interface
 GLOBAL_SCOPE = "00"

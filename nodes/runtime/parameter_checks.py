@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from nodes.runtime.wake import Wake
-from nodes.wire.service import Request
+from nodes.transport.service import Request
 
 
 class ParameterChecks:

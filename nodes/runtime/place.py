@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 import zmq
 
 from nodes.messages import Status
-from nodes.wire import door
-from nodes.wire.bus import LAST_WORDS_S, Context, Publisher
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.refusals import Refusals
-from nodes.wire.registry import NodeEntry
-from nodes.wire.registry_link import OnChange, RegistryLink
-from nodes.wire.service import ServiceServer
-from nodes.wire.site import read_site
+from nodes.transport.bus import LAST_WORDS_S, Context, Publisher
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.refusals import Refusals
+from nodes.transport.registry import NodeEntry
+from nodes.transport.registry_link import OnChange, RegistryLink
+from nodes.transport.security import door
+from nodes.transport.service import ServiceServer
+from nodes.transport.site import read_site
 
 STATUS_PERIOD_S = 0.5
 STATUS_TOPIC = "status"

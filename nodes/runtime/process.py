@@ -22,9 +22,9 @@ import zmq
 from nodes.runtime.place import finish
 from nodes.runtime.plan import Plan, read_plan
 from nodes.runtime.plan_tables import PlanError
-from nodes.wire.domain import DomainError
-from nodes.wire.registry import RegistryError
-from nodes.wire.sockets import AddressError
+from nodes.transport.domain import DomainError
+from nodes.transport.registry import RegistryError
+from nodes.transport.sockets import AddressError
 
 PR_SET_PDEATHSIG = 1
 

@@ -24,10 +24,10 @@ from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.scheduling import arrange
 from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake
-from nodes.wire.bus import Context
-from nodes.wire.refusals import last_of
-from nodes.wire.registry import NodeEntry
-from nodes.wire.service import Request
+from nodes.transport.bus import Context
+from nodes.transport.refusals import last_of
+from nodes.transport.registry import NodeEntry
+from nodes.transport.service import Request
 
 log = logging.getLogger("armswing.node")
 

@@ -28,10 +28,10 @@ from nodes.runtime.plan import Plan
 from nodes.runtime.scheduling import arrange, as_it_is
 from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.runtime.wake import StopSignals, Wake
-from nodes.wire.bus import Context
-from nodes.wire.refusals import Refusals, last_of
-from nodes.wire.registry import NodeEntry
-from nodes.wire.service import Request
+from nodes.transport.bus import Context
+from nodes.transport.refusals import Refusals, last_of
+from nodes.transport.registry import NodeEntry
+from nodes.transport.service import Request
 
 log = logging.getLogger("armswing.node")
 

@@ -14,9 +14,9 @@ import zmq
 
 from nodes.messages.codec import LATEST_S
 from nodes.runtime.hosted import Envelope, HostedNode
-from nodes.wire.bus import Context, Publisher
-from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
+from nodes.transport.bus import Context, Publisher
+from nodes.transport.refusals import Refusals
+from nodes.transport.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
 
 _encoder = msgspec.msgpack.Encoder()
 _request_decoder = msgspec.msgpack.Decoder(tuple[int, float, list[tuple[str, bytes]]])

@@ -8,9 +8,9 @@ from types import FrameType
 
 from nodes.runtime.far_nodes import site_of
 from nodes.runtime.plan import Plan
-from nodes.wire import keys
-from nodes.wire.probe import Answer, probe
-from nodes.wire.site import Site, registry_ports, write_site
+from nodes.transport.security import keys
+from nodes.transport.security.probe import Answer, probe
+from nodes.transport.site import Site, registry_ports, write_site
 
 PATIENCE_S = 3.0  # with a launch that is not there yet, before a word is said
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from nodes.runtime.plan import NodePlan, Plan, SimPlan, save_plan
-from nodes.wire.domain import domain_folder
-from nodes.wire.registry import Registry, RegistryClient
-from nodes.wire.service import ServiceClient
+from nodes.transport.domain import domain_folder
+from nodes.transport.registry import Registry, RegistryClient
+from nodes.transport.service import ServiceClient
 
 REPEATS = 5
 DEADLINE_S = 120.0

@@ -29,9 +29,9 @@ from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
 from nodes.runtime.compose import compose
 from nodes.runtime.node import Node
 from nodes.runtime.plan import NodePlan, Plan, SimPlan, save_plan
-from nodes.wire.domain import domain_folder
-from nodes.wire.registry import NodeEntry, Registry, RegistryClient
-from nodes.wire.service import ServiceClient
+from nodes.transport.domain import domain_folder
+from nodes.transport.registry import NodeEntry, Registry, RegistryClient
+from nodes.transport.service import ServiceClient
 
 ROBOT = "rotary_pendulum"
 STATE, COMMAND = f"{ROBOT}/state", f"{ROBOT}/command"

@@ -23,7 +23,7 @@ import zmq
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode, encode
 from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
-from nodes.wire import keys
+from nodes.transport.security import keys
 
 HERE = Path(__file__).resolve()
 STATE, COMMAND = "rotary_pendulum/state", "rotary_pendulum/command"

@@ -13,13 +13,13 @@ from fuzz_receivers import DOMAIN, PATIENCE_S, LostError, Target
 
 from nodes.messages.codec import encode
 from nodes.runtime.turns import RemotePort
-from nodes.wire.bus import Context
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.registry import NEWS_TOPIC, News, NodeEntry
-from nodes.wire.registry_link import RegistryLink
-from nodes.wire.service import ServiceClient
-from nodes.wire.site import news_endpoint
-from nodes.wire.sockets import Claim, make_socket
+from nodes.transport.bus import Context
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.registry import NEWS_TOPIC, News, NodeEntry
+from nodes.transport.registry_link import RegistryLink
+from nodes.transport.service import ServiceClient
+from nodes.transport.site import news_endpoint
+from nodes.transport.sockets import Claim, make_socket
 
 
 class Asking(Target):
@@ -78,7 +78,7 @@ class Calling(Asking):
         self._client = ServiceClient(self.endpoint, context)
 
     def ask(self) -> None:
-        from nodes.wire.service import ServiceError
+        from nodes.transport.service import ServiceError
 
         try:
             self._client.call("status", timeout_s=PATIENCE_S)

@@ -12,7 +12,7 @@ import msgspec
 from nodes.messages import Message
 from nodes.messages import structs as messages
 from nodes.messages.codec import encode
-from nodes.wire.registry import NodeEntry
+from nodes.transport.registry import NodeEntry
 
 ROBOT = "rotary_pendulum"
 

@@ -14,12 +14,12 @@ from nodes.messages.stamp import Arrivals
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.turns import TurnServer
-from nodes.wire.bus import Context, Publisher, Subscriber
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.registry import Registry
-from nodes.wire.service import ServiceServer
-from nodes.wire.site import calls_endpoint
-from nodes.wire.sockets import Claim, make_socket
+from nodes.transport.bus import Context, Publisher, Subscriber
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.registry import Registry
+from nodes.transport.service import ServiceServer
+from nodes.transport.site import calls_endpoint
+from nodes.transport.sockets import Claim, make_socket
 
 PATIENCE_S = 20.0
 DOMAIN = 3

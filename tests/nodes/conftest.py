@@ -21,9 +21,9 @@ from nodes.messages.codec import decode
 from nodes.runtime.plan import Plan, save_plan
 from nodes.runtime.plan_file import load_plan
 from nodes.sim_server import SimServer
-from nodes.wire.domain import domain_folder
-from nodes.wire.registry import NodeEntry, Registry, RegistryClient
-from nodes.wire.service import ServiceClient
+from nodes.transport.domain import domain_folder
+from nodes.transport.registry import NodeEntry, Registry, RegistryClient
+from nodes.transport.service import ServiceClient
 from robots import registry
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, Y
 

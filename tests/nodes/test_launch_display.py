@@ -16,9 +16,9 @@ from nodes.runtime.logs import Log
 from nodes.runtime.plan import Plan
 from nodes.runtime.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
 from nodes.runtime.supervisor import Child, Failure, Program
-from nodes.wire.domain import domain_folder
-from nodes.wire.registry import Registry
-from nodes.wire.service import ServiceError
+from nodes.transport.domain import domain_folder
+from nodes.transport.registry import Registry
+from nodes.transport.service import ServiceError
 
 SIM = NodeLine("sim", 101, "running", 0, "commands 1000")
 DAMPER = NodeLine("damper", 102, "ready", 7, "")

@@ -11,7 +11,7 @@ import pytest
 
 from nodes.messages import RobotState
 from nodes.runtime.cli.measures import Delay, FarClock
-from nodes.wire.service import ServiceTimeout
+from nodes.transport.service import ServiceTimeout
 
 MS = 1_000_000
 

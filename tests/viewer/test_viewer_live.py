@@ -13,9 +13,9 @@ import pytest
 import zmq
 
 from nodes.messages import Description, Message, RobotState
-from nodes.wire.bus import Publisher
-from nodes.wire.domain import domain_folder
-from nodes.wire.registry import NodeEntry, Registry, RegistryClient
+from nodes.transport.bus import Publisher
+from nodes.transport.domain import domain_folder
+from nodes.transport.registry import NodeEntry, Registry, RegistryClient
 from viewer.live import LiveFeed
 from viewer.signals import Signals
 

@@ -220,7 +220,7 @@ def _clock() -> Iterator[Finding]:
 def _folder() -> Iterator[Finding]:
     import os
 
-    from nodes.wire.domain import DomainError, default_domain, domain_folder
+    from nodes.transport.domain import DomainError, default_domain, domain_folder
 
     try:
         folder = domain_folder(default_domain())

@@ -48,7 +48,7 @@ def node_info(
     import contextlib
 
     from nodes.client import Client
-    from nodes.wire.service import ServiceError
+    from nodes.transport.service import ServiceError
 
     with Client(domain) as client:
         info = _describe(client, client.node(name))

@@ -29,7 +29,7 @@ def new(
     """Make this user's key pair, and print the half that others may know. One that is there is given the name."""
     import platform
 
-    from nodes.wire import keys
+    from nodes.transport.security import keys
 
     if name is None:
         name = re.sub(r"[^A-Za-z0-9_.-]|^[^A-Za-z]+", "", platform.node())[:64] or "localhost"
@@ -44,7 +44,7 @@ def new(
 @app.command("list", epilog="Example: armswing keys list --json")
 def list_keys(as_json: AsJson = False) -> None:
     """This user's public key, and the keys that are allowed."""
-    from nodes.wire import keys
+    from nodes.transport.security import keys
 
     allowed = keys.allowed()
     own = keys.own_key() if (keys.keys_folder() / "own").exists() else None
@@ -66,7 +66,7 @@ def allow(
     as_json: AsJson = False,
 ) -> None:
     """Let a key come in, and be called; holds from the next connection on, without a restart."""
-    from nodes.wire import keys
+    from nodes.transport.security import keys
 
     keys.allow(name, key)
     allowed = keys.allowed()[name]
@@ -81,7 +81,7 @@ def allow(
 @app.command(epilog="Example: armswing keys revoke robot")
 def revoke(name: KeyName, as_json: AsJson = False) -> None:
     """Let a key in no more; live launches hang up on its holder within a second, without a restart."""
-    from nodes.wire import keys
+    from nodes.transport.security import keys
 
     key = keys.revoke(name)
     if as_json:

@@ -113,7 +113,7 @@ def run(
 ) -> None:
     """Run one node in this terminal, beside a live launch."""
     from nodes.runtime.joining import run_node
-    from nodes.wire.registry import RegistryError
+    from nodes.transport.registry import RegistryError
 
     params = parse_assignments(param or [], "--param")
     try:

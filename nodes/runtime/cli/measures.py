@@ -14,7 +14,7 @@ from nodes.hil.clock_track import ClockTrack
 from nodes.messages import Message, PeerClock
 from nodes.messages.codec import encode
 from nodes.runtime.summary import seconds_text
-from nodes.wire.service import ServiceError
+from nodes.transport.service import ServiceError
 
 WINDOW = 10_000
 

@@ -83,7 +83,7 @@ def _list_all(domain: int | None, as_json: bool) -> None:
     import contextlib
 
     from nodes.client import Client
-    from nodes.wire.service import ServiceError
+    from nodes.transport.service import ServiceError
 
     found: dict[str, dict[str, Any]] = {}
     with Client(domain) as client:

@@ -19,12 +19,12 @@ from nodes.messages.codec import WireError, encode
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from nodes.runtime.cli.terminal import InputError, UnavailableError, nearest
 from nodes.runtime.plan_tables import choices
-from nodes.wire.bus import Publisher, Subscriber
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.registry import NodeEntry
-from nodes.wire.registry_link import RegistryLink
-from nodes.wire.site import read_site
-from nodes.wire.sockets import AddressError
+from nodes.transport.bus import Publisher, Subscriber
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.registry import NodeEntry
+from nodes.transport.registry_link import RegistryLink
+from nodes.transport.site import read_site
+from nodes.transport.sockets import AddressError
 from sim_core.tables import misfit
 
 SERVE_S = 0.05

@@ -142,8 +142,8 @@ def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
     """The clock of the topic's sender where that is on another host, followed meanwhile; None for one on this host."""
     from nodes.client import Client
     from nodes.runtime.cli.measures import FarClock
-    from nodes.wire.service import CLOCK, ServiceClient
-    from nodes.wire.site import read_site
+    from nodes.transport.service import CLOCK, ServiceClient
+    from nodes.transport.site import read_site
 
     with Client(domain) as client:
         here = read_site(client.domain).host

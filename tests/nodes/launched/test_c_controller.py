@@ -12,7 +12,7 @@ import pytest
 import zmq
 
 from nodes.client import Client
-from nodes.wire.service import ServiceClient, ServiceError
+from nodes.transport.service import ServiceClient, ServiceError
 
 SOURCE = Path(__file__).parents[3] / "launch" / "examples" / "my_controller.c"
 NAME = "my_controller"

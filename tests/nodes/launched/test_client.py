@@ -14,7 +14,7 @@ from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
 from nodes.messages import Description, RobotState
 from nodes.messages.codec import WireError
 from nodes.recording import reader as recording
-from nodes.wire.service import ServiceError
+from nodes.transport.service import ServiceError
 
 STATE = "rotary_pendulum/state"
 

@@ -17,7 +17,7 @@ import pytest
 
 from nodes.client import Client, read_recording
 from nodes.recording.reader import RecordingFile
-from nodes.wire.service import ServiceError
+from nodes.transport.service import ServiceError
 
 NOBODY_WRITES = Path("/sys/run.mcap")  # root neither
 DURATION_S = 6.0

@@ -13,8 +13,8 @@ from nodes.messages import RobotState
 from nodes.recording.reader import RecordingWriter
 from nodes.runtime.cli.application import run
 from nodes.runtime.joining import run_node
-from nodes.wire.domain import domain_folder
-from nodes.wire.registry import RegistryError
+from nodes.transport.domain import domain_folder
+from nodes.transport.registry import RegistryError
 
 BRITTLE = """
 import msgspec

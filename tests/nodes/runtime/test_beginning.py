@@ -14,7 +14,7 @@ from nodes.runtime import sim_host
 from nodes.runtime.plan import Plan
 from nodes.runtime.sim_host import SimHost
 from nodes.sim_server import SimServer
-from nodes.wire.registry import NodeEntry
+from nodes.transport.registry import NodeEntry
 
 MakePlan = Callable[..., Plan]
 STATE, COMMAND = "rotary_pendulum/state", "rotary_pendulum/command"

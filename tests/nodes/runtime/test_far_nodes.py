@@ -10,7 +10,7 @@ import pytest
 from nodes.runtime.far_nodes import difference, digests
 from nodes.runtime.observer import Observer
 from nodes.runtime.plan_file import load_plan
-from nodes.wire.registry import Registry
+from nodes.transport.registry import Registry
 
 LAUNCH_FILE = Path(__file__).resolve().parents[3] / "launch/hil_controller.toml"
 

@@ -12,15 +12,15 @@ import zmq
 
 from nodes.messages import Event, JointCommand, Message, RobotState
 from nodes.runtime.links import Heard, Links
-from nodes.wire.bus import Publisher
-from nodes.wire.registry import NodeEntry
+from nodes.transport.bus import Publisher
+from nodes.transport.registry import NodeEntry
 
 SPEAKER = """
 import os
 import sys
 import zmq
 from nodes.runtime.place import finish
-from nodes.wire.bus import Publisher
+from nodes.transport.bus import Publisher
 from nodes.messages import Event
 
 context = zmq.Context.instance()

@@ -20,9 +20,9 @@ from nodes.runtime.lockstep import Scheduler
 from nodes.runtime.plan import Plan
 from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.sim_server import SimServer
-from nodes.wire.bus import Subscriber
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.sockets import Claim, make_socket
+from nodes.transport.bus import Subscriber
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.sockets import Claim, make_socket
 
 MakePlan = Callable[..., Plan]
 Stream = list[tuple[str, bytes]]

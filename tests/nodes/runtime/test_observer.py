@@ -12,10 +12,10 @@ import zmq
 
 from nodes.messages import Status
 from nodes.runtime.observer import Observer
-from nodes.wire.bus import Publisher
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.registry import NodeEntry, Registry, RegistryClient
-from nodes.wire.service import ServiceError
+from nodes.transport.bus import Publisher
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.registry import NodeEntry, Registry, RegistryClient
+from nodes.transport.service import ServiceError
 
 Until = Callable[..., Any]
 
@@ -23,7 +23,7 @@ Until = Callable[..., Any]
 def test_an_address_that_is_none_is_said_once_and_the_others_are_heard(
     domain: int, until: Until, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("nodes.wire.registry._check", lambda entry: None)  # an older registry let all in
+    monkeypatch.setattr("nodes.transport.registry._check", lambda entry: None)  # an older registry let all in
     context: Any = zmq.Context()
     publisher = Publisher(context, "good", ipc_endpoint(domain, "good.data"))
     with Registry(domain), RegistryClient(domain) as client:

@@ -11,7 +11,7 @@ from nodes.runtime.cli.application import run
 from nodes.runtime.own_address import check_own_address, is_own, own_addresses
 from nodes.runtime.plan_file import load_plan
 from nodes.runtime.plan_tables import PlanError
-from nodes.wire import keys
+from nodes.transport.security import keys
 
 LAUNCH_FILE = Path(__file__).resolve().parents[3] / "launch/hil_controller.toml"
 ELSEWHERE = "192.0.2.77"  # for documentation: no computer has it

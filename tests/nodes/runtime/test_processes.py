@@ -14,8 +14,8 @@ import pytest
 
 from nodes.runtime.plan import Plan
 from nodes.runtime.process import say_warnings_plainly
-from nodes.wire.registry import Registry, is_alive
-from nodes.wire.service import ServiceError
+from nodes.transport.registry import Registry, is_alive
+from nodes.transport.service import ServiceError
 from sim_core.errors import StabilityWarning
 
 MakePlan = Callable[..., Plan]

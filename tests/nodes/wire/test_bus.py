@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from nodes.messages import Description, JointCommand, RobotState, Status
 from nodes.messages.codec import MAX_BYTES, encode
-from nodes.wire.bus import PROBE, Publisher, Subscriber
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.memory import MemoryBus
-from nodes.wire.sockets import AddressError, Claim, make_socket
+from nodes.transport.bus import PROBE, Publisher, Subscriber
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.memory import MemoryBus
+from nodes.transport.sockets import AddressError, Claim, make_socket
 
 Until = Callable[..., Any]
 STATE = "robot/state"
@@ -210,7 +210,7 @@ def test_a_publisher_outlives_strange_subscriptions(context: Any, publisher: Pub
 
 LISTENER = """
 import sys, zmq
-from nodes.wire.bus import Subscriber
+from nodes.transport.bus import Subscriber
 subscriber = Subscriber(zmq.Context.instance(), ["robot/state"], "slow")
 feed = subscriber.connect("sim", sys.argv[1])
 while not feed.ready:

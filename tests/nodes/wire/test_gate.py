@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from nodes.wire import gate
+from nodes.transport.security import gate
 
 Knock = Callable[[str], bool]
 

@@ -16,14 +16,14 @@ import zmq
 
 from nodes.messages import Status
 from nodes.runtime.cli.application import run
-from nodes.wire import door, keys
-from nodes.wire.bus import Context, Publisher, Subscriber
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.probe import probe
-from nodes.wire.registry import Registry, RegistryError
-from nodes.wire.service import ServiceClient, ServiceServer
-from nodes.wire.site import Site, read_site
-from nodes.wire.sockets import AddressError, check_address, connect, make_socket
+from nodes.transport.bus import Context, Publisher, Subscriber
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.registry import Registry, RegistryError
+from nodes.transport.security import door, keys
+from nodes.transport.security.probe import probe
+from nodes.transport.service import ServiceClient, ServiceServer
+from nodes.transport.site import Site, read_site
+from nodes.transport.sockets import AddressError, check_address, connect, make_socket
 
 KEY = 64 * "a"
 

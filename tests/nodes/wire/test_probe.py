@@ -11,10 +11,10 @@ import pytest
 import zmq
 from zmq.utils import z85
 
-from nodes.wire import keys
-from nodes.wire.bus import Publisher
-from nodes.wire.probe import probe
-from nodes.wire.sockets import AddressError
+from nodes.transport.bus import Publisher
+from nodes.transport.security import keys
+from nodes.transport.security.probe import probe
+from nodes.transport.sockets import AddressError
 
 OTHER = 64 * "a"
 

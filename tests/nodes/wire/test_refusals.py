@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.wire import refusals
-from nodes.wire.refusals import Refusals
+from nodes.transport import refusals
+from nodes.transport.refusals import Refusals
 
 
 class Clock:

@@ -15,9 +15,9 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodes.wire.bus import Subscriber
-from nodes.wire.domain import DomainError, domain_folder, ipc_endpoint
-from nodes.wire.registry import (
+from nodes.transport.bus import Subscriber
+from nodes.transport.domain import DomainError, domain_folder, ipc_endpoint
+from nodes.transport.registry import (
     LARGEST_GENERATION,
     NodeEntry,
     Registry,
@@ -27,9 +27,9 @@ from nodes.wire.registry import (
     calls_endpoint,
     is_alive,
 )
-from nodes.wire.registry_link import RegistryLink
-from nodes.wire.service import ServiceClient, ServiceError
-from nodes.wire.sockets import AddressError
+from nodes.transport.registry_link import RegistryLink
+from nodes.transport.service import ServiceClient, ServiceError
+from nodes.transport.sockets import AddressError
 
 Until = Callable[..., Any]
 
@@ -66,7 +66,7 @@ def test_a_runtime_folder_that_is_open_to_others_is_refused_with_the_remedy(
 ) -> None:
     if runtime == "fallback":
         monkeypatch.delenv("XDG_RUNTIME_DIR")
-        monkeypatch.setattr("nodes.wire.domain.FALLBACK", str(tmp_path / "armswing"))
+        monkeypatch.setattr("nodes.transport.domain.FALLBACK", str(tmp_path / "armswing"))
     folder = domain_folder(domain)
     opened = folder if which == "domain" else folder.parent
     opened.chmod(mode)
@@ -98,8 +98,8 @@ def test_a_runtime_folder_of_another_user_is_refused(
     other = os.getuid() + 1
     if runtime == "fallback":
         monkeypatch.delenv("XDG_RUNTIME_DIR")
-        monkeypatch.setattr("nodes.wire.domain.FALLBACK", str(tmp_path / "armswing"))
-    monkeypatch.setattr("nodes.wire.domain.os.getuid", lambda: other)
+        monkeypatch.setattr("nodes.transport.domain.FALLBACK", str(tmp_path / "armswing"))
+    monkeypatch.setattr("nodes.transport.domain.os.getuid", lambda: other)
     with pytest.raises(DomainError, match=rf"belongs to another user \(uid {other - 1}, this is {other}\); set XDG"):
         domain_folder(domain)
 

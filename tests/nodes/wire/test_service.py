@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.messages.codec import MAX_BYTES
-from nodes.wire.domain import ipc_endpoint
-from nodes.wire.service import ServiceClient, ServiceError, ServiceServer, ServiceTimeout
-from nodes.wire.sockets import make_socket
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.service import ServiceClient, ServiceError, ServiceServer, ServiceTimeout
+from nodes.transport.sockets import make_socket
 
 
 class Echo(threading.Thread):

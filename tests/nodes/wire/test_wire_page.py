@@ -13,8 +13,8 @@ from msgspec import inspect
 from nodes.messages import structs as messages
 from nodes.messages.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
-from nodes.wire import domain, registry, registry_link, service, sockets
-from nodes.wire.bus import PROBE
+from nodes.transport import domain, registry, registry_link, service, sockets
+from nodes.transport.bus import PROBE
 
 PAGE = (Path(__file__).parents[3] / "docs" / "wire.md").read_text()
 PLAIN = {

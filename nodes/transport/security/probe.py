@@ -18,8 +18,8 @@ from typing import Literal
 
 import zmq
 
-from nodes.wire import keys
-from nodes.wire.sockets import CONNECT_TIMEOUT_MS, AddressError, check_address, make_socket
+from nodes.transport.security import keys
+from nodes.transport.sockets import CONNECT_TIMEOUT_MS, AddressError, check_address, make_socket
 
 Result = Literal["open", "refused", "unreachable", "silent", "wrong_key", "not_allowed"]
 

@@ -18,8 +18,8 @@ from nodes.messages import Message
 from nodes.messages.codec import WireError, decode, encode
 from nodes.messages.stamp import Arrivals, Stamper
 from nodes.messages.topics import lookup
-from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import MORE, NOBLOCK, POLLIN, Claim, connect, is_readable, make_socket
+from nodes.transport.refusals import Refusals
+from nodes.transport.sockets import MORE, NOBLOCK, POLLIN, Claim, connect, is_readable, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.wire.domain import DomainError, domain_folder, ipc_endpoint
+from nodes.transport.domain import DomainError, domain_folder, ipc_endpoint
 
 SITE_FILE = "site.json"
 FIRST_PORT = 17400

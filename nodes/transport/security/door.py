@@ -19,8 +19,8 @@ from itertools import count
 
 import zmq
 
-from nodes.wire import gate, keys
-from nodes.wire.refusals import Refusals
+from nodes.transport.refusals import Refusals
+from nodes.transport.security import gate, keys
 
 log = logging.getLogger("armswing.wire")
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from nodes.wire import door
-from nodes.wire.domain import domain_folder, ipc_endpoint
-from nodes.wire.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
-from nodes.wire.site import (
+from nodes.transport.domain import domain_folder, ipc_endpoint
+from nodes.transport.security import door
+from nodes.transport.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
+from nodes.transport.site import (
     LOCAL,
     Site,
     calls_endpoint,
@@ -27,7 +27,7 @@ from nodes.wire.site import (
     read_site,
     write_site,
 )
-from nodes.wire.sockets import AddressError, Claim, check_address, lock, lock_path, make_socket, sweep
+from nodes.transport.sockets import AddressError, Claim, check_address, lock, lock_path, make_socket, sweep
 
 __all__ = ["Registry", "RegistryClient", "calls_endpoint", "news_endpoint"]
 

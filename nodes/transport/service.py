@@ -19,8 +19,8 @@ import msgspec
 import zmq
 
 from nodes.messages.codec import MAX_BYTES
-from nodes.wire.refusals import Refusals
-from nodes.wire.sockets import Claim, connect, make_socket
+from nodes.transport.refusals import Refusals
+from nodes.transport.sockets import Claim, connect, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
 

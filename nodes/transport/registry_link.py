@@ -12,8 +12,8 @@ from collections.abc import Callable
 import msgspec
 import zmq
 
-from nodes.wire.refusals import Refusals
-from nodes.wire.registry import (
+from nodes.transport.refusals import Refusals
+from nodes.transport.registry import (
     NEWS_TOPIC,
     News,
     NodeEntry,
@@ -23,8 +23,8 @@ from nodes.wire.registry import (
     is_alive,
     news_endpoint,
 )
-from nodes.wire.service import Context
-from nodes.wire.sockets import connect, make_socket
+from nodes.transport.service import Context
+from nodes.transport.sockets import connect, make_socket
 
 log = logging.getLogger("armswing.wire")
 

@@ -19,8 +19,8 @@ import zmq
 from zmq.backend import zmq_poll
 
 from nodes.messages.codec import MAX_BYTES
-from nodes.wire import door, gate, keys
-from nodes.wire.domain import LONGEST_IPC_PATH
+from nodes.transport.domain import LONGEST_IPC_PATH
+from nodes.transport.security import door, gate, keys
 
 LARGEST_FRAME = 4 * MAX_BYTES
 HEARTBEAT_MS = 100
