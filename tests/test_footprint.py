@@ -71,7 +71,7 @@ def test_no_node_and_no_process_of_a_launch_imports_what_draws() -> None:
 
 @pytest.mark.parametrize("module", ["nodes.controllers.pd", "nodes.controllers.swing_up", "nodes.trajectory"])
 def test_a_node_without_a_model_imports_no_compiler(module: str) -> None:
-    loaded = imported(f"import nodes.runtime.process, nodes.runtime.runner, nodes.runtime.loading, {module}")
+    loaded = imported(f"import nodes.runtime.process, nodes.runtime.runner, nodes.plan.loading, {module}")
     assert not loaded & set(COMPILERS)
 
 

@@ -18,8 +18,8 @@ import pytest
 
 from nodes.client import read_recording
 from nodes.messages import RobotState
+from nodes.plan.file import load_plan
 from nodes.recording.reader import RecordingWriter
-from nodes.runtime.plan_file import load_plan
 from sim_core.analysis.comparison import every_stabilizer
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.stabilizers import Baumgarte, stabilizers_by_name

@@ -12,7 +12,7 @@ import numpy as np
 from nodes.hil.imperfections import OwnClock
 from nodes.hil.plant import Differences, Plant, mechanism_of, spread
 from nodes.hil.serial_line import Line
-from nodes.runtime.plan import SimPlan
+from nodes.plan.launch_plan import SimPlan
 from robots.charmie import base
 from robots.charmie.parameters import Parameters
 from robots.charmie.serial_frames import LEGS, REFUSED, SPEED_STEPS, STOPPED, TORSO, Command, Stream, command_reader

@@ -11,7 +11,7 @@ import numpy as np
 from nodes.hil.imperfections import dry_friction, take_up
 from nodes.hil.model import with_open_mass
 from nodes.hil.streams import Floats
-from nodes.runtime.plan import SimPlan
+from nodes.plan.launch_plan import SimPlan
 from robots.registry import build
 from sim_core.mechanism import Actuator, Mechanism, Tunable
 from sim_core.mechanism.quantities import value_of

@@ -16,7 +16,7 @@ import numpy as np
 from nodes.hil.plant import Differences, Plant
 from nodes.hil.streams import Floats, Stream
 from nodes.messages import JointCommand, RobotState
-from nodes.runtime.plan import SimPlan
+from nodes.plan.launch_plan import SimPlan
 
 FIRST_S = 0.1  # a run that is known from then on is known from its start
 REMEMBERED = 4096  # states whose time is, for the age of commands

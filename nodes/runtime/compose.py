@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from nodes.plan.launch_plan import Plan
+from nodes.plan.loading import load_class
 from nodes.runtime.hosted import HostedNode, Out
-from nodes.runtime.loading import load_class
 from nodes.runtime.lockstep import LocalPort, Scheduler
-from nodes.runtime.plan import Plan
 
 
 def make_server(plan: Plan, wall_clock: bool | None = None) -> Any:

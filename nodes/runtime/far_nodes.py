@@ -9,9 +9,9 @@ from pathlib import PurePath
 
 import msgspec
 
+from nodes.plan.launch_plan import LOCAL, NodePlan, Plan
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.observer import NOT_READY, Observer
-from nodes.runtime.plan import LOCAL, NodePlan, Plan
 from nodes.transport.security import keys
 from nodes.transport.site import Site, far_registry
 

@@ -17,11 +17,11 @@ import zmq
 
 from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
 from nodes.messages import Description
-from nodes.runtime.handlers import uncalled
-from nodes.runtime.loading import load_class, locate
+from nodes.plan.handlers import uncalled
+from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, SimPlan, read_plan
+from nodes.plan.loading import load_class, locate
+from nodes.plan.tables import PlanError, convert
 from nodes.runtime.node import Node
-from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, SimPlan, read_plan
-from nodes.runtime.plan_tables import PlanError, convert
 from nodes.transport.domain import DomainError, default_domain, domain_folder
 from nodes.transport.registry import Registry, RegistryError
 from nodes.transport.service import ServiceError

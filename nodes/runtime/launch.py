@@ -15,13 +15,13 @@ from typing import Any
 
 from nodes.messages import Status
 from nodes.messages.topics import resolve
+from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, save_plan
+from nodes.plan.loading import load_class
 from nodes.recording.places import before_path, is_closed, known_until
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.far_nodes import FarNodes, digests, site_of
-from nodes.runtime.loading import load_class
 from nodes.runtime.observer import Observer
 from nodes.runtime.own_address import check_own_address
-from nodes.runtime.plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.runtime.summary import ListenerLoss, Summary
 from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.transport.domain import domain_folder

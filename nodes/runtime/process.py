@@ -19,9 +19,9 @@ from typing import Any
 
 import zmq
 
+from nodes.plan.launch_plan import Plan, read_plan
+from nodes.plan.tables import PlanError
 from nodes.runtime.place import finish
-from nodes.runtime.plan import Plan, read_plan
-from nodes.runtime.plan_tables import PlanError
 from nodes.transport.domain import DomainError
 from nodes.transport.registry import RegistryError
 from nodes.transport.sockets import AddressError
@@ -90,7 +90,7 @@ def run_node(plan: Plan, name: str) -> None:
     if name == "sim":
         _run_simulation(plan)
         return
-    from nodes.runtime.loading import load_class
+    from nodes.plan.loading import load_class
     from nodes.runtime.runner import Runner
 
     node_plan = plan.node(name)

@@ -13,6 +13,7 @@ import msgspec
 import zmq
 
 from nodes.messages import Event
+from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.runtime.clock_asker import ClockAsker
 from nodes.runtime.garbage import Collector
 from nodes.runtime.hosted import HostedNode
@@ -20,7 +21,6 @@ from nodes.runtime.links import Heard, Links
 from nodes.runtime.node import WAITS_FOR, Node
 from nodes.runtime.parameter_checks import ParameterChecks
 from nodes.runtime.place import Place, poller_of
-from nodes.runtime.plan import NodePlan, Plan
 from nodes.runtime.scheduling import arrange
 from nodes.runtime.turns import TurnServer
 from nodes.runtime.wake import StopSignals, Timer, Wake

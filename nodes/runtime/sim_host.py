@@ -17,6 +17,7 @@ from typing import Any
 import zmq
 
 from nodes.messages import Event, JointCommand
+from nodes.plan.launch_plan import Plan
 from nodes.runtime.cadence import Cadence
 from nodes.runtime.clock import DeadlineMissedError, tighten_timer_slack
 from nodes.runtime.garbage import Collector
@@ -24,7 +25,6 @@ from nodes.runtime.hosted import Envelope
 from nodes.runtime.links import Heard, Links
 from nodes.runtime.lockstep import Scheduler
 from nodes.runtime.place import Place, poller_of
-from nodes.runtime.plan import Plan
 from nodes.runtime.scheduling import arrange, as_it_is
 from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.runtime.wake import StopSignals, Wake

@@ -107,7 +107,7 @@ class Runs:
 def plan_of(case: Case, seconds: float) -> Any:
     """The plan of a case, as a launch file would give it."""
     import nodes
-    from nodes.runtime.plan import NodePlan, Plan, SimPlan
+    from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 
     there: dict[str, float | str] = {
         "line": "cable",

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
+from nodes.plan.file import load_plan
 from nodes.runtime.compose import compose
-from nodes.runtime.plan_file import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = ROOT / "launch" / "rotary_pendulum_lockstep.toml"

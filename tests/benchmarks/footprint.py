@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nodes.runtime.plan import NodePlan, Plan, SimPlan, save_plan
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan, save_plan
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry, RegistryClient
 from nodes.transport.service import ServiceClient

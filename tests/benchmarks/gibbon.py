@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nodes.messages import JointCommand
-from nodes.runtime.plan import Plan, SimPlan
+from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.sim_server import SimServer
 from robots.registry import build
 from sim_core.simulation import Simulation

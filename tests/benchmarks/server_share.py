@@ -22,9 +22,9 @@ from typing import Any
 
 import zmq
 
+from nodes.plan.file import load_plan
 from nodes.runtime.clock import tighten_timer_slack
 from nodes.runtime.launch import launch_plan
-from nodes.runtime.plan_file import load_plan
 
 LAUNCHES = ("charmie_pick", "charmie_validation", "gibbon_cable")
 FOLDER = Path(__file__).resolve().parents[2] / "launch"

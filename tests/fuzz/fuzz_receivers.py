@@ -11,8 +11,8 @@ from fuzz_frames import ROBOT, Frames, calls, stream, stream_frames, turns
 
 from nodes.controllers.swing_up import SwingUp
 from nodes.messages.stamp import Arrivals
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.runtime.hosted import HostedNode
-from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.turns import TurnServer
 from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint

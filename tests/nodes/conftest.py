@@ -18,8 +18,8 @@ import zmq
 
 from nodes.messages import Message, RobotState
 from nodes.messages.codec import decode
-from nodes.runtime.plan import Plan, save_plan
-from nodes.runtime.plan_file import load_plan
+from nodes.plan.file import load_plan
+from nodes.plan.launch_plan import Plan, save_plan
 from nodes.sim_server import SimServer
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient

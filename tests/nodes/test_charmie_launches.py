@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from nodes.messages import Reference, Twist
+from nodes.plan.file import load_plan
+from nodes.plan.launch_plan import Plan
 from nodes.runtime.compose import Composition, compose
-from nodes.runtime.plan import Plan
-from nodes.runtime.plan_file import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,14 +16,14 @@ import pytest
 import typer
 
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+from nodes.plan.file import load_plan
+from nodes.plan.keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
+from nodes.plan.tables import PlanError
 from nodes.recording.reader import RecordingWriter
 from nodes.runtime.cli import parameters
 from nodes.runtime.cli.application import app, run
 from nodes.runtime.cli.speaking import parse_message
 from nodes.runtime.cli.terminal import InputError
-from nodes.runtime.plan_file import load_plan
-from nodes.runtime.plan_keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
-from nodes.runtime.plan_tables import PlanError
 from robots.registry import build
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.stabilizers import stabilizers_by_name

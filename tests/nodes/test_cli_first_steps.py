@@ -9,10 +9,10 @@ import pytest
 
 from nodes.messages import JointCommand
 from nodes.messages.codec import decode
+from nodes.plan.file import load_plan
 from nodes.runtime.cli import doctor
 from nodes.runtime.cli.application import run
 from nodes.runtime.compose import compose
-from nodes.runtime.plan_file import load_plan
 from robots.registry import build, names
 
 

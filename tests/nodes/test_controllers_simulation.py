@@ -11,7 +11,7 @@ import pytest
 
 from nodes.controllers.swing_up import SwingUp
 from nodes.messages import JointCommand, RobotState
-from nodes.runtime.loading import load_class
+from nodes.plan.loading import load_class
 from nodes.runtime.node import Context, Node
 from robots.registry import build
 from sim_core.simulation import Simulation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from nodes.runtime.plan_file import load_plan
+from nodes.plan.file import load_plan
 from robots.charmie.parameters import OURS
 
 PLAN = '[sim]\nrobot = "charmie"\nparameters = {{ file = "{file}" }}\n'

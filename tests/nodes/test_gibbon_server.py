@@ -9,7 +9,7 @@ import pytest
 
 from nodes.messages import Event, JointCommand, Message, RobotState
 from nodes.messages.codec import decode
-from nodes.runtime.plan import Plan, SimPlan
+from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.sim_server import SimServer
 from robots.registry import build
 

@@ -19,11 +19,11 @@ from nodes.hil.reading import COMPARER
 from nodes.hil.run_notes import run_notes
 from nodes.hil.streams import Stream
 from nodes.messages import RobotState, Status
+from nodes.plan.file import load_plan
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import RecordingWriter, read_recording
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
-from nodes.runtime.plan import NodePlan, Plan, SimPlan
-from nodes.runtime.plan_file import load_plan
 from robots import registry
 from sim_core.mechanism import Mechanism
 

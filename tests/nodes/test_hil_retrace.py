@@ -12,9 +12,9 @@ from nodes.hil.reading import read_case
 from nodes.hil.verdict import Compared, Verdict, limits_of
 from nodes.hil_compare import HilCompare
 from nodes.messages import Event, JointCommand, RobotState
+from nodes.plan.file import load_plan
+from nodes.plan.launch_plan import Plan
 from nodes.runtime.compose import compose
-from nodes.runtime.plan import Plan
-from nodes.runtime.plan_file import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 LATE = '''

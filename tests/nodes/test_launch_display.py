@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from nodes.messages import Status
+from nodes.plan.launch_plan import Plan
 from nodes.runtime.display import Display, NodeLine
 from nodes.runtime.launch import Launch
 from nodes.runtime.logs import Log
-from nodes.runtime.plan import Plan
 from nodes.runtime.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
 from nodes.runtime.supervisor import Child, Failure, Program
 from nodes.transport.domain import domain_folder

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from nodes.messages import Reference, RobotState
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
-from nodes.runtime.plan import NodePlan, Plan, SimPlan
 from nodes.runtime.replay import node_of, plan_of, read_lines, replay
 from nodes.runtime.replay_comparison import Line, Outcome, Tolerances
 

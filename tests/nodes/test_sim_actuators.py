@@ -12,8 +12,8 @@ import pytest
 
 from nodes.messages import Description, Event, JointCommand
 from nodes.messages.codec import decode
+from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.runtime.excursions import Excursions
-from nodes.runtime.plan import Plan, SimPlan
 from nodes.runtime.summary import Summary
 from nodes.sim_server import SimServer
 

@@ -10,7 +10,7 @@ import pytest
 
 from nodes.messages import Event, JointCommand, Message
 from nodes.messages.codec import decode
-from nodes.runtime.plan import Plan, SimPlan
+from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.sim_server import SimServer
 from sim_core.errors import SimulationDiverged
 

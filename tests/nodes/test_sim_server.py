@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nodes.messages import BodyPoses, Description, Event, JointCommand, RobotState
-from nodes.runtime.plan import Milestone, Plan, SimPlan
+from nodes.plan.launch_plan import Milestone, Plan, SimPlan
 from nodes.sim_server import SimServer
 from robots.registry import build, names
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodes.runtime.plan_file import load_plan
+from nodes.plan.file import load_plan
 from nodes.studies import crew, gibbon, report
 from nodes.studies.gibbon_figures import overs
 from nodes.studies.gibbon_runs import BLIND, LAUNCHED, SPANS, Case, Runs, brachiate, plan_of

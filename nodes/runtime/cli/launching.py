@@ -10,7 +10,7 @@ import typer
 from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments, say, say_table
 
 if TYPE_CHECKING:
-    from nodes.runtime.plan import Plan
+    from nodes.plan.launch_plan import Plan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def _print_keys(asked: bool) -> None:
     """List every key of a launch file, and end."""
     if not asked:
         return
-    from nodes.runtime.plan_keys import TABLES, keys, parameters
+    from nodes.plan.keys import TABLES, keys, parameters
 
     for table in TABLES:
         say(f"{table or 'above all tables'}")
@@ -73,8 +73,8 @@ def launch(
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise InputError(f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}")
 
+    from nodes.plan.file import load_plan
     from nodes.runtime.launch import launch_plan, process_began
-    from nodes.runtime.plan_file import load_plan
 
     plan = load_plan(file, set_ or [])
     if domain is not None:

@@ -47,8 +47,8 @@ def replay(
 
     A lockstep run is repeated turn by turn, any other in the order of the file.
     """
+    from nodes.plan.loading import load_class
     from nodes.runtime import replay as replays
-    from nodes.runtime.loading import load_class
 
     require_recording(recording)
     tolerances = _tolerances(tolerance or [])

@@ -95,7 +95,7 @@ def speed(
     as_json: AsJson = False,
 ) -> None:
     """Run slower or faster than the wall clock."""
-    from nodes.runtime.plan import SPEED_MAX, SPEED_MIN
+    from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN
 
     if not SPEED_MIN <= factor <= SPEED_MAX:
         raise InputError(f"speed {factor:g}: expected a positive number, {SPEED_MIN:g} .. {SPEED_MAX:g}")

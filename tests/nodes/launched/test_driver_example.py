@@ -16,7 +16,7 @@ import pytest
 
 from nodes.hil.plant import Differences, Plant
 from nodes.hil.reading import read_case
-from nodes.runtime.plan import SimPlan
+from nodes.plan.launch_plan import SimPlan
 
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = 5  # of the robot between two questions, 1 ms each

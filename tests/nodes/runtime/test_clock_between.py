@@ -13,11 +13,11 @@ from nodes.client import Client
 from nodes.hil.reading import read_case
 from nodes.hil.verdict import Compared, limits_of
 from nodes.messages import PeerClock, RobotState
+from nodes.plan.file import load_plan
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import read_recording
 from nodes.runtime.hosted import HostedNode
 from nodes.runtime.node import Context, Node
-from nodes.runtime.plan import NodePlan, Plan, SimPlan
-from nodes.runtime.plan_file import load_plan
 
 Until = Callable[..., Any]
 SENSORS = '''

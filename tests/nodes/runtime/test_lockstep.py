@@ -14,10 +14,10 @@ import zmq
 
 from nodes.messages import JointCommand, Reference
 from nodes.messages.codec import decode
+from nodes.plan.launch_plan import Plan
 from nodes.runtime.compose import compose
 from nodes.runtime.hosted import Envelope
 from nodes.runtime.lockstep import Scheduler
-from nodes.runtime.plan import Plan
 from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.sim_server import SimServer
 from nodes.transport.bus import Subscriber

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nodes.runtime.plan import Milestone
+from nodes.plan.launch_plan import Milestone
 from nodes.runtime.watch import MilestoneWatch
 
 STEP_S = 0.1

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from nodes.plan.file import load_plan
+from nodes.plan.tables import PlanError
 from nodes.runtime import own_address
 from nodes.runtime.cli.application import run
 from nodes.runtime.own_address import check_own_address, is_own, own_addresses
-from nodes.runtime.plan_file import load_plan
-from nodes.runtime.plan_tables import PlanError
 from nodes.transport.security import keys
 
 LAUNCH_FILE = Path(__file__).resolve().parents[3] / "launch/hil_controller.toml"

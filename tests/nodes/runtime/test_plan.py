@@ -10,10 +10,10 @@ from typing import Literal
 import msgspec
 import pytest
 
-from nodes.runtime.loading import load_class
-from nodes.runtime.plan import Plan, read_plan, save_plan
-from nodes.runtime.plan_file import load_plan
-from nodes.runtime.plan_tables import PlanError, convert
+from nodes.plan.file import load_plan
+from nodes.plan.launch_plan import Plan, read_plan, save_plan
+from nodes.plan.loading import load_class
+from nodes.plan.tables import PlanError, convert
 from sim_core.integrators.steppers import STEPPERS
 
 NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'
@@ -347,7 +347,7 @@ def test_a_users_own_nodes_folder_never_shadows_ours(tmp_path: Path) -> None:
     (tmp_path / "nodes" / "own.py").write_text(
         "from neighbour import WORD\nfrom nodes.runtime.node import Node\n\nclass Own(Node):\n    word = WORD\n"
     )
-    code = "from nodes.runtime.loading import load_class\nprint(load_class('nodes/own.py:Own', '.').word)"
+    code = "from nodes.plan.loading import load_class\nprint(load_class('nodes/own.py:Own', '.').word)"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "mine", done.stderr
 
@@ -376,7 +376,7 @@ def test_a_file_that_cannot_be_imported_is_told_with_its_line(
 
 def test_importing_the_runtime_brings_no_compiler() -> None:
     code = (
-        "import sys, nodes.runtime.runner, nodes.runtime.plan, nodes.transport.bus, nodes.runtime.process\n"
+        "import sys, nodes.runtime.runner, nodes.plan.launch_plan, nodes.transport.bus, nodes.runtime.process\n"
         "print([name for name in ('numba', 'casadi', 'scipy', 'llvmlite') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)

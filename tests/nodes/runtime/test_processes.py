@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nodes.runtime.plan import Plan
+from nodes.plan.launch_plan import Plan
 from nodes.runtime.process import say_warnings_plainly
 from nodes.transport.registry import Registry, is_alive
 from nodes.transport.service import ServiceError

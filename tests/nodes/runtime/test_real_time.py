@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
+from nodes.plan.file import load_plan
+from nodes.plan.launch_plan import Plan
 from nodes.runtime.cadence import Cadence
 from nodes.runtime.clock import DeadlineMissedError, Durations, Pacer
 from nodes.runtime.garbage import FIRST, MOST, Collector
-from nodes.runtime.plan import Plan
-from nodes.runtime.plan_file import load_plan
 from nodes.runtime.scheduling import arrange, as_it_is
 
 MakePlan = Callable[..., Plan]

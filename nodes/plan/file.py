@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nodes.runtime.plan import PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan
-from nodes.runtime.plan_check import check_plan
-from nodes.runtime.plan_tables import PlanError, convert, near_word, suggestion
+from nodes.plan.checks import check_plan
+from nodes.plan.launch_plan import PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan
+from nodes.plan.tables import PlanError, convert, near_word, suggestion
 
 MCAP = b"\x89MCAP"  # how a recording begins
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from nodes.runtime.plan_tables import PlanError
+from nodes.plan.tables import PlanError
 
 Mode = Literal["realtime", "fast", "lockstep"]
 SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # simulated seconds per wall second that a pacer keeps

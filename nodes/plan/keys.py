@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from nodes.runtime.plan import Milestone, NodePlan, Plan, SimPlan
-from nodes.runtime.plan_tables import type_text
+from nodes.plan.launch_plan import Milestone, NodePlan, Plan, SimPlan
+from nodes.plan.tables import type_text
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.membership import FuzzySets
 from sim_core.stabilization.stabilizers import stabilizers_by_name

@@ -13,11 +13,11 @@ import msgspec
 
 from nodes.messages import Message
 from nodes.messages.topics import ROBOT_TOPICS, lookup, resolve
-from nodes.runtime.handlers import uncalled
-from nodes.runtime.loading import load_class, locate
+from nodes.plan.handlers import uncalled
+from nodes.plan.launch_plan import LOCAL, NAME, SPEED_MAX, SPEED_MIN, Milestone, NodePlan, Plan, SimPlan
+from nodes.plan.loading import load_class, locate
+from nodes.plan.tables import PlanError, convert, positive, suggestion, worded
 from nodes.runtime.node import Node
-from nodes.runtime.plan import LOCAL, NAME, SPEED_MAX, SPEED_MIN, Milestone, NodePlan, Plan, SimPlan
-from nodes.runtime.plan_tables import PlanError, convert, positive, suggestion, worded
 
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
