@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nodes.runtime.node import Context as Context
-    from nodes.runtime.node import Node as Node
+    from nodes.node import Context as Context
+    from nodes.node import Node as Node
     from robots.registry import build as build
     from robots.registry import names as names
     from sim_core.inverse import forward_dynamics as forward_dynamics
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sim_core.system import assemble as assemble
 
 _HOMES = {
-    "Context": "nodes.runtime.node",
-    "Node": "nodes.runtime.node",
+    "Context": "nodes.node",
+    "Node": "nodes.node",
     "messages": "nodes",
     "client": "nodes",
     "build": "robots.registry",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nodes import client as client
     from nodes import messages as messages
-    from nodes.runtime.node import Context as Context
-    from nodes.runtime.node import Node as Node
+    from nodes.node import Context as Context
+    from nodes.node import Node as Node
 
-_HOMES = {"Context": "nodes.runtime.node", "Node": "nodes.runtime.node"}
+_HOMES = {"Context": "nodes.node", "Node": "nodes.node"}
 _MODULES = {"messages": "nodes.messages", "client": "nodes.client"}
 __all__ = sorted([*_HOMES, *_MODULES])
 

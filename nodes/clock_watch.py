@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from nodes.hil.clock_track import ClockTracks
 from nodes.messages import Event, Message, PeerClock, Status
-from nodes.runtime.node import Context, Node, Outgoing
+from nodes.node import Context, Node, Outgoing
 
 
 class ClockWatch(Node):

@@ -16,8 +16,8 @@ import numpy as np
 from nodes.hil.board import Board, BoardParams, require_drivable
 from nodes.hil.serial_port import require_realtime, usual_port
 from nodes.messages import Message, RobotState
+from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import SimPlan
-from nodes.runtime.node import Context, Node, Outgoing
 from robots.charmie.parameters import read_parameters
 
 MOST_BYTES = 4096

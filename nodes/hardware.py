@@ -14,8 +14,8 @@ from nodes.hil.host_time import HostTime
 from nodes.hil.plant import Differences, Plant, mechanism_of, spread
 from nodes.hil.sensors import Sensing, Sensors
 from nodes.messages import JointCommand, Message, RobotState
+from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import SimPlan
-from nodes.runtime.node import Context, Node, Outgoing
 
 MOST_WAITING = 4096  # commands on their way
 NEARLY_0_S = 1e-9  # a stamp of 0 would be none

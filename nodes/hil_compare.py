@@ -12,9 +12,9 @@ from nodes.hil.limits import Limits, angle_text
 from nodes.hil.live import JointSums
 from nodes.hil.predicting import Judged, LivePrediction
 from nodes.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState
+from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import load_class
 from nodes.plan.tables import PlanError
-from nodes.runtime.node import Context, Node, Outgoing
 
 NOTHING = "failed: nothing was measured, no node said `measured`"
 

@@ -10,9 +10,9 @@ import msgspec
 
 from nodes.messages import JointCommand, Message
 from nodes.messages.topics import ROBOT_TOPICS
+from nodes.node import Context, Node, Outgoing
 from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.recording.runs import RunCutter
-from nodes.runtime.node import Context, Node, Outgoing
 
 
 class PlayerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -13,10 +13,10 @@ import msgspec
 
 from nodes.messages import JointCommand, Message, RobotState
 from nodes.messages.topics import lookup
+from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import PACKAGE_ROOT, load_class
 from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
-from nodes.runtime.node import Context, Node, Outgoing
 
 # Of a disk: the run is worth more than its recording, so it goes on, and the launch fails at its end.
 DISK_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBUSY})

@@ -15,7 +15,7 @@ from nodes.hil.odometry import JOINTS, BoardClock, Odometry
 from nodes.hil.serial_line import line_time
 from nodes.hil.serial_port import require_realtime, usual_port
 from nodes.messages import Encoders, JointCommand, Message, RobotState
-from nodes.runtime.node import Context, Node, Outgoing
+from nodes.node import Context, Node, Outgoing
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 from robots.charmie.serial_frames import (

@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
+from nodes.hosting.clock import Durations
+from nodes.hosting.hosted import Out, changes
 from nodes.messages import Event, JointCommand, Lines, Message
 from nodes.messages.codec import WireError, encode
 from nodes.messages.stamp import Stamper
 from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.runtime.actuation import Actuation
-from nodes.runtime.clock import Durations
 from nodes.runtime.command_news import CommandNews
 from nodes.runtime.description import describe
-from nodes.runtime.hosted import Out, changes
 from nodes.runtime.payload import Payloads
 from nodes.runtime.sim_services import SERVICES, known_names
 from nodes.runtime.watch import MilestoneWatch, Pace, RoundTrips, fresh_states, too_old

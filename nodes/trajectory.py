@@ -12,11 +12,11 @@ from typing import Any, Literal
 import msgspec
 
 from nodes.messages import Description, Message, Reference, RobotState
+from nodes.node import Context, Node, Outgoing
 from nodes.plan.tables import suggestion
 from nodes.planning.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.planning.reachability import check_reach, too_fast, undriven
 from nodes.planning.via_points import ANGLES, UNITS, ViaPoints, read_via_points
-from nodes.runtime.node import Context, Node, Outgoing
 
 Kind = Literal["sine", "steps", "minimum_jerk", "quintic", "trapezoidal", "acceleration_segments"]
 OF_KIND = {  # the parameters that belong to some kinds only

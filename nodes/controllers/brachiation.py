@@ -16,7 +16,7 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
-from nodes.runtime.node import Context, Node, Outgoing
+from nodes.node import Context, Node, Outgoing
 from robots.registry import build
 
 HANDS = ("a", "b")

@@ -12,8 +12,8 @@ import numpy as np
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.messages import Event, JointCommand, Message, Reference, RobotState
+from nodes.node import Context, Node, Outgoing
 from nodes.plan.tables import suggestion
-from nodes.runtime.node import Context, Node, Outgoing
 from robots.registry import build
 from sim_core.inverse import DrivenDynamics
 from sim_core.mechanism import Mechanism

@@ -12,7 +12,7 @@ import numpy as np
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError
 from nodes.messages import Encoders, Event, JointCommand, Message, Reference, RobotState, Twist
-from nodes.runtime.node import Context, Node, Outgoing
+from nodes.node import Context, Node, Outgoing
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 

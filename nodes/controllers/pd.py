@@ -12,7 +12,7 @@ import numpy as np
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
 from nodes.messages import Event, JointCommand, Message, Reference, RobotState
-from nodes.runtime.node import Context, Node, Outgoing
+from nodes.node import Context, Node, Outgoing
 
 
 class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -11,7 +11,7 @@ import numpy as np
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.messages import Description, Event, JointCommand, Message, Reference, RobotState
-from nodes.runtime.node import Context, Node, Outgoing
+from nodes.node import Context, Node, Outgoing
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -15,7 +15,7 @@ from nodes.controllers.riccati import lqr_gain
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
 from nodes.messages import Event, JointCommand, Message, Reference, RobotState
-from nodes.runtime.node import Context, Node, Outgoing
+from nodes.node import Context, Node, Outgoing
 
 # Energies are in units of the pendulum's largest moment of gravity: -1 hanging at rest, 1 at rest upright.
 TARGET_ENERGY = 1.05  # a little more than rest at the top gets there though the masses are not known well

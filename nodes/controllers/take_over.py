@@ -7,8 +7,8 @@ import numpy as np
 
 from nodes.controllers.tracking import Vector
 from nodes.messages import Event, RobotState
+from nodes.node import Context
 from nodes.plan.launch_plan import SimPlan
-from nodes.runtime.node import Context
 
 FADE_S = 0.2  # of simulation time
 BEGINNING_S = 0.1  # of a run: a controller that is there from then on begins as it likes

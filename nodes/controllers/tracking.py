@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodes.messages import Reference, RobotState
-from nodes.runtime.node import Context
+from nodes.node import Context
 
 Vector = NDArray[np.float64]
 REFERENCE_LIFE_S = 0.2  # an older reference is a place to stay at: it is followed on no longer

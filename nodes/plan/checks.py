@@ -13,11 +13,11 @@ import msgspec
 
 from nodes.messages import Message
 from nodes.messages.topics import ROBOT_TOPICS, lookup, resolve
+from nodes.node import Node
 from nodes.plan.handlers import uncalled
 from nodes.plan.launch_plan import LOCAL, NAME, SPEED_MAX, SPEED_MIN, Milestone, NodePlan, Plan, SimPlan
 from nodes.plan.loading import load_class, locate
 from nodes.plan.tables import PlanError, convert, positive, suggestion, worded
-from nodes.runtime.node import Node
 
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from nodes.runtime.node import Node
+from nodes.node import Node
 
 HANDLERS = tuple(name for name in vars(Node) if name.startswith("on_"))
 SPEAKING = tuple(name for name in HANDLERS if name != "on_stop")

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 
 import nodes
+from nodes.node import Node
 from nodes.plan.tables import PlanError, suggestion
-from nodes.runtime.node import Node
 
 PYTHON = sysconfig.get_paths()["stdlib"]
 PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nodes.runtime.clock import Deadline, Durations, Pacer
+from nodes.hosting.clock import Deadline, Durations, Pacer
 
 SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
 LONGEST_BATCH = 256

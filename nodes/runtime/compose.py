@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from nodes.hosting.hosted import HostedNode, Out
 from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import load_class
-from nodes.runtime.hosted import HostedNode, Out
 from nodes.runtime.lockstep import LocalPort, Scheduler
 
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from nodes.runtime.node import WAITS_FOR
+from nodes.node import WAITS_FOR
 
 REFRESH_S = 0.25
 PLAIN_PERIOD_S = 5.0

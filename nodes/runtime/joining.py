@@ -17,11 +17,11 @@ import zmq
 
 from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
 from nodes.messages import Description
+from nodes.node import Node
 from nodes.plan.handlers import uncalled
 from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, SimPlan, read_plan
 from nodes.plan.loading import load_class, locate
 from nodes.plan.tables import PlanError, convert
-from nodes.runtime.node import Node
 from nodes.transport.domain import DomainError, default_domain, domain_folder
 from nodes.transport.registry import Registry, RegistryError
 from nodes.transport.service import ServiceError
@@ -108,8 +108,8 @@ def _run(
     greet: Callable[[str], None] | None,
 ) -> Node:
     """Run the plan's only node to its end; an exception of its own code is shown."""
+    from nodes.hosting.runner import Runner
     from nodes.runtime.process import told
-    from nodes.runtime.runner import Runner
 
     node_plan = plan.nodes[0]
     try:

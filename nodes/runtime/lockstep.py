@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from nodes.hosting.hosted import Envelope, HostedNode, Out
 from nodes.messages import JointCommand
 from nodes.messages.codec import WireError, decode
-from nodes.runtime.hosted import Envelope, HostedNode, Out
 from nodes.runtime.simulated import Simulated
 
 SAMPLED = ("state", "body_poses", "lines")  # of these a participant called on each n-th step hears only the latest

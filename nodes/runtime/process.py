@@ -19,9 +19,9 @@ from typing import Any
 
 import zmq
 
+from nodes.hosting.place import finish
 from nodes.plan.launch_plan import Plan, read_plan
 from nodes.plan.tables import PlanError
-from nodes.runtime.place import finish
 from nodes.transport.domain import DomainError
 from nodes.transport.registry import RegistryError
 from nodes.transport.sockets import AddressError
@@ -90,18 +90,18 @@ def run_node(plan: Plan, name: str) -> None:
     if name == "sim":
         _run_simulation(plan)
         return
+    from nodes.hosting.runner import Runner
     from nodes.plan.loading import load_class
-    from nodes.runtime.runner import Runner
 
     node_plan = plan.node(name)
     Runner(plan, node_plan, load_class(node_plan.run, plan.folder)()).run()
 
 
 def _run_simulation(plan: Plan) -> None:
-    from nodes.runtime.clock import DeadlineMissedError
+    from nodes.hosting.clock import DeadlineMissedError
+    from nodes.hosting.turns import LockstepError
     from nodes.runtime.compose import make_server
     from nodes.runtime.sim_host import SimHost
-    from nodes.runtime.turns import LockstepError
     from sim_core.errors import InvalidRequest, SimulationError
 
     try:

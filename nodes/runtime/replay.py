@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
+from nodes.hosting.hosted import Envelope, HostedNode, Out
 from nodes.messages import Event, JointCommand
 from nodes.messages.codec import decode, encode
 from nodes.messages.topics import resolve
+from nodes.node import Node
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.loading import load_class
 from nodes.plan.tables import PlanError, convert, suggestion
 from nodes.recording.reader import RecordingFile
 from nodes.recording.runs import PUT_BACK
-from nodes.runtime.hosted import Envelope, HostedNode, Out
 from nodes.runtime.lockstep import LocalPort, Port, Scheduler
-from nodes.runtime.node import Node
 from nodes.runtime.replay_comparison import Line, Outcome, Tolerances, compare, differences
 from nodes.runtime.replay_stream import CROSSING_S, Stream
 

@@ -11,10 +11,10 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from nodes.hosting.hosted import HostedNode
 from nodes.messages import RobotState
 from nodes.messages.codec import decode
-from nodes.runtime.hosted import HostedNode
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.runtime.replay_comparison import Line
 
 CROSSING_S = 0.05  # messages this close in simulation time may have crossed

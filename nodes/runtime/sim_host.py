@@ -16,18 +16,18 @@ from typing import Any
 
 import zmq
 
+from nodes.hosting.clock import DeadlineMissedError, tighten_timer_slack
+from nodes.hosting.garbage import Collector
+from nodes.hosting.hosted import Envelope
+from nodes.hosting.links import Heard, Links
+from nodes.hosting.place import Place, poller_of
+from nodes.hosting.scheduling import arrange, as_it_is
+from nodes.hosting.turns import LockstepError, RemotePort
+from nodes.hosting.wake import StopSignals, Wake
 from nodes.messages import Event, JointCommand
 from nodes.plan.launch_plan import Plan
 from nodes.runtime.cadence import Cadence
-from nodes.runtime.clock import DeadlineMissedError, tighten_timer_slack
-from nodes.runtime.garbage import Collector
-from nodes.runtime.hosted import Envelope
-from nodes.runtime.links import Heard, Links
 from nodes.runtime.lockstep import Scheduler
-from nodes.runtime.place import Place, poller_of
-from nodes.runtime.scheduling import arrange, as_it_is
-from nodes.runtime.turns import LockstepError, RemotePort
-from nodes.runtime.wake import StopSignals, Wake
 from nodes.transport.bus import Context
 from nodes.transport.refusals import Refusals, last_of
 from nodes.transport.registry import NodeEntry

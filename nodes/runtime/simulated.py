@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from nodes.hosting.hosted import Out
 from nodes.messages import JointCommand
-from nodes.runtime.hosted import Out
 
 
 class Simulated(Protocol):

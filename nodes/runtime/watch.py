@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
+from nodes.hosting.clock import Durations
 from nodes.plan.launch_plan import Milestone
-from nodes.runtime.clock import Durations
 
 REMEMBERED = 1024  # states whose send time is kept
 

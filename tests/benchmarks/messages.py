@@ -23,12 +23,12 @@ from typing import Any
 
 import zmq
 
+from nodes.hosting.clock import Durations, Pacer, tighten_timer_slack
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode, encode
+from nodes.node import Node
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan, save_plan
-from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
 from nodes.runtime.compose import compose
-from nodes.runtime.node import Node
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
 from nodes.transport.service import ServiceClient

@@ -20,9 +20,9 @@ from typing import Any
 
 import zmq
 
+from nodes.hosting.clock import Durations, Pacer, tighten_timer_slack
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode, encode
-from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
 from nodes.transport.security import keys
 
 HERE = Path(__file__).resolve()

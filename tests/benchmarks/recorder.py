@@ -24,9 +24,9 @@ from mcap.writer import CompressionType, Writer
 
 from nodes.messages import RobotState
 from nodes.messages.codec import decode, encode
+from nodes.node import Context
 from nodes.recorder import Recorder
 from nodes.recording.reader import read_recording
-from nodes.runtime.node import Context
 from robots import build
 
 MESSAGES = 30_000

@@ -22,8 +22,8 @@ from typing import Any
 
 import zmq
 
+from nodes.hosting.clock import tighten_timer_slack
 from nodes.plan.file import load_plan
-from nodes.runtime.clock import tighten_timer_slack
 from nodes.runtime.launch import launch_plan
 
 LAUNCHES = ("charmie_pick", "charmie_validation", "gibbon_cable")

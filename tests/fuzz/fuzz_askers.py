@@ -11,8 +11,8 @@ import zmq
 from fuzz_frames import Frames, stream
 from fuzz_receivers import DOMAIN, PATIENCE_S, LostError, Target
 
+from nodes.hosting.turns import RemotePort
 from nodes.messages.codec import encode
-from nodes.runtime.turns import RemotePort
 from nodes.transport.bus import Context
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.registry import NEWS_TOPIC, News, NodeEntry

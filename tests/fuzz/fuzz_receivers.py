@@ -10,10 +10,10 @@ import zmq
 from fuzz_frames import ROBOT, Frames, calls, stream, stream_frames, turns
 
 from nodes.controllers.swing_up import SwingUp
+from nodes.hosting.hosted import HostedNode
+from nodes.hosting.turns import TurnServer
 from nodes.messages.stamp import Arrivals
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.runtime.hosted import HostedNode
-from nodes.runtime.turns import TurnServer
 from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.registry import Registry

@@ -16,7 +16,7 @@ OFFSET_S, DRIFT = 7.0, 100e-6
 SENSORS = """
 import msgspec
 
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import RobotState
 
 

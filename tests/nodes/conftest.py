@@ -29,7 +29,7 @@ from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, Y
 
 DOMAIN = 7
 NODES = '''
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import JointCommand, Message, Reference, RobotState
 
 

@@ -15,9 +15,9 @@ from nodes.controllers.model import ModelController
 from nodes.controllers.tracking import REFERENCE_LIFE_S, Targets
 from nodes.messages import JointCommand, Reference, RobotState
 from nodes.messages.codec import decode
+from nodes.node import Context
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.runtime.compose import Composition, compose
-from nodes.runtime.node import Context
 from robots.registry import build
 from sim_core import assemble, inverse_dynamics
 

@@ -12,8 +12,8 @@ import pytest
 from nodes.controllers.omni_base import JOINTS, OmniBase
 from nodes.messages import Encoders, JointCommand, Reference, RobotState, Twist
 from nodes.messages.codec import WireError, decode, encode
+from nodes.node import Context
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.runtime.node import Context
 from nodes.sim_server import SimServer
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters

@@ -11,7 +11,7 @@ import pytest
 
 from nodes.controllers.pd import JointPD, JointPDParams
 from nodes.messages import JointCommand, Reference, RobotState
-from nodes.runtime.node import Context
+from nodes.node import Context
 
 GOOD: dict[str, Any] = {"joints": ["b"], "stiffness": [4.0], "damping": [0.5]}
 

@@ -8,7 +8,7 @@ import pytest
 
 from nodes.controllers.position import JointPosition, JointPositionParams
 from nodes.messages import Description, JointCommand, JointDescription, Reference, RobotState
-from nodes.runtime.node import Context
+from nodes.node import Context
 
 
 def started(joints: list[str]) -> JointPosition:

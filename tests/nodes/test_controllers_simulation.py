@@ -11,8 +11,8 @@ import pytest
 
 from nodes.controllers.swing_up import SwingUp
 from nodes.messages import JointCommand, RobotState
+from nodes.node import Context, Node
 from nodes.plan.loading import load_class
-from nodes.runtime.node import Context, Node
 from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

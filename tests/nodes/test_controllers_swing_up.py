@@ -17,7 +17,7 @@ import pytest
 from nodes.controllers.riccati import lqr_gain, solve_riccati
 from nodes.controllers.swing_up import RotaryModel, SwingUp, SwingUpParams
 from nodes.messages import JointCommand, Reference, RobotState
-from nodes.runtime.node import Context
+from nodes.node import Context
 from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

@@ -12,12 +12,12 @@ import pytest
 from nodes.controllers.brachiation import Brachiation, BrachiationParams, path_at, torque_at
 from nodes.messages import JointCommand, RobotState, SwingPlan, SwingProgress
 from nodes.messages.codec import decode
+from nodes.node import Context
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
 from nodes.plan.tables import PlanError
 from nodes.planning.brachiation.limits import least_torque
 from nodes.runtime.compose import compose
-from nodes.runtime.node import Context
 from robots.registry import build
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,11 +15,11 @@ from nodes.hardware import Hardware
 from nodes.hil.plant import Plant
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode
+from nodes.node import Context
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError
 from nodes.runtime.compose import compose
-from nodes.runtime.node import Context
 from robots import registry
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism
 

@@ -16,8 +16,8 @@ from nodes.hil.streams import StreamError
 from nodes.hil_compare import HilCompare
 from nodes.messages import Event, Message, PeerClock, Residual, RobotState
 from nodes.messages.codec import decode, encode
+from nodes.node import Context
 from nodes.recording.columns import Columns, columns
-from nodes.runtime.node import Context
 
 EPOCH_NS = 1_790_000_000 * 10**9
 Clock = Callable[[float], float]  # theirs at a time of ours; s since EPOCH_NS, both

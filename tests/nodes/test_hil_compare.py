@@ -12,17 +12,17 @@ import pytest
 from nodes.hil.reading import read_case
 from nodes.hil_compare import HilCompare
 from nodes.messages import Description, JointDescription, Residual, RobotState
+from nodes.node import Context
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError
 from nodes.recording.reader import read_recording
 from nodes.runtime.compose import compose
-from nodes.runtime.node import Context
 
 LATE = '''
 import math
 from collections import deque
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import RobotState
 
 

@@ -35,7 +35,7 @@ SENSORS = '''
 import math
 from collections import deque
 
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import RobotState
 
 FAULTS = ("biased", "late", "dead", "coarse")

@@ -12,6 +12,7 @@ import pytest
 
 import nodes.recorder
 from nodes.messages import Description, JointCommand, Message, RobotState, Status
+from nodes.node import Context, Node
 from nodes.plan.file import load_plan
 from nodes.player import Player
 from nodes.recorder import Recorder, run_metadata, run_sidecar
@@ -19,7 +20,6 @@ from nodes.recording import writer as recording_writer
 from nodes.recording.places import before_path, sidecar_path
 from nodes.recording.reader import RecordingWriter, read_recording
 from nodes.runtime.compose import compose
-from nodes.runtime.node import Context, Node
 
 LOCKSTEP = Path(__file__).parents[2] / "launch" / "rotary_pendulum_lockstep.toml"
 PLAN = {

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from nodes.messages import Description, RobotState
+from nodes.node import Context
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recorder import Recorder
 from nodes.recording import writer as recording_writer
@@ -20,7 +21,6 @@ from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.reader import RecordingFile, read_recording
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
-from nodes.runtime.node import Context
 
 STATE = "arm/state"
 

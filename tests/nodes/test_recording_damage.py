@@ -23,6 +23,7 @@ from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader
 
 from nodes.messages import Description, Event, JointCommand, RobotState
+from nodes.node import Context
 from nodes.plan.file import load_plan
 from nodes.player import Player
 from nodes.recording.compare import compare
@@ -32,7 +33,6 @@ from nodes.recording.places import sidecar_path
 from nodes.recording.reader import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
 from nodes.runtime.cli.application import run as armswing
 from nodes.runtime.compose import compose
-from nodes.runtime.node import Context
 
 LAUNCH = Path(__file__).resolve().parents[2] / "launch"
 STATE, ROBOT_STATE = "arm/state", "rotary_pendulum/state"

@@ -18,7 +18,7 @@ from nodes.runtime.replay_comparison import Line, Outcome, Tolerances
 
 SMALL = '''
 import msgspec
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import JointCommand, Reference, RobotState
 
 

@@ -22,10 +22,10 @@ from nodes.hil.board import Board, BoardParams, tilt_of, torso_of
 from nodes.hil.odometry import BoardClock, Odometry, difference
 from nodes.hil.serial_line import Line, line_time
 from nodes.messages import Encoders, JointCommand, Message, RobotState
+from nodes.node import Context, Node
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError
-from nodes.runtime.node import Context, Node
 from nodes.serial_board import SerialBoard
 from robots.charmie.base import moved, wheel_turns
 from robots.charmie.parameters import read_parameters

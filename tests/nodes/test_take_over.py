@@ -16,8 +16,8 @@ from nodes.controllers.swing_up import SwingUp
 from nodes.controllers.take_over import FADE_S, TakeOver
 from nodes.messages import Event, JointCommand, Message, Reference, RobotState
 from nodes.messages.codec import decode
+from nodes.node import Context, Node
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.runtime.node import Context, Node
 from nodes.sim_server import SimServer
 
 JOINTS = ["joint_2", "joint_4"]

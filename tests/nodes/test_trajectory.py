@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nodes.messages import ActuatorDescription, Description, JointDescription, Reference, RobotState
-from nodes.runtime.node import Context
+from nodes.node import Context
 from nodes.trajectory import Trajectory, TrajectoryParams
 
 STEP_S = 1e-3

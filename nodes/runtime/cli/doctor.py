@@ -103,7 +103,7 @@ def _bar(as_json: bool) -> Callable[[float], None] | None:
 
 def _punctuality(seconds: float, show: Callable[[float], None] | None) -> list[Finding]:
     """What a loop holds as it is, and with SCHED_FIFO."""
-    from nodes.runtime.jitter import Jitter, measure_jitter
+    from nodes.hosting.jitter import Jitter, measure_jitter
 
     def part(number: int) -> Callable[[float], None] | None:
         return None if show is None else lambda done: show((number + done) / 2.0)
@@ -192,7 +192,7 @@ def _qt() -> Iterator[Finding]:
 def _cores() -> Iterator[Finding]:
     import os
 
-    from nodes.runtime.host import settings
+    from nodes.hosting.computer import settings
 
     cores = len(os.sched_getaffinity(0))
     load = os.getloadavg()[0]

@@ -11,7 +11,7 @@ import typer
 from nodes.runtime.cli.terminal import AsJson, InputError, nearest, parse_assignments, require_recording, say, say_json
 
 if TYPE_CHECKING:
-    from nodes.runtime.node import Node
+    from nodes.node import Node
 
 EPILOG = "Example: armswing replay demo.mcap --node nodes/controllers/swing_up.py:SwingUp --tolerance value=1e-9"
 SHOWN = 8  # fields of the first difference

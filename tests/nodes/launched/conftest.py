@@ -17,7 +17,7 @@ import pytest
 
 NODES = """
 import msgspec
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import JointCommand, RobotState
 
 

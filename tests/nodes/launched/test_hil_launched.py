@@ -28,7 +28,7 @@ params = {{ bias_deg = 0.4 }}
 SENSORS = """
 import math
 import msgspec
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import RobotState
 
 

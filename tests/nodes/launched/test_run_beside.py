@@ -18,7 +18,7 @@ from nodes.transport.registry import RegistryError
 
 BRITTLE = """
 import msgspec
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import RobotState
 
 

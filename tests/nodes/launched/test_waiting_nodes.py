@@ -10,7 +10,7 @@ from nodes.client import Client
 WAITER = """
 from pathlib import Path
 
-from nodes.runtime.node import Node
+from nodes.node import Node
 
 FILE = Path(__file__).with_name("plugged_in")
 

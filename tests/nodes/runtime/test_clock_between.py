@@ -12,17 +12,17 @@ import pytest
 from nodes.client import Client
 from nodes.hil.reading import read_case
 from nodes.hil.verdict import Compared, limits_of
+from nodes.hosting.hosted import HostedNode
 from nodes.messages import PeerClock, RobotState
+from nodes.node import Context, Node
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import read_recording
-from nodes.runtime.hosted import HostedNode
-from nodes.runtime.node import Context, Node
 
 Until = Callable[..., Any]
 SENSORS = '''
 import msgspec
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import RobotState
 
 EPOCH_NS = 1_700_000_000 * 10**9

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import zmq
 
+from nodes.hosting.links import Heard, Links
 from nodes.messages import Event, JointCommand, Message, RobotState
-from nodes.runtime.links import Heard, Links
 from nodes.transport.bus import Publisher
 from nodes.transport.registry import NodeEntry
 
@@ -19,7 +19,7 @@ SPEAKER = """
 import os
 import sys
 import zmq
-from nodes.runtime.place import finish
+from nodes.hosting.place import finish
 from nodes.transport.bus import Publisher
 from nodes.messages import Event
 

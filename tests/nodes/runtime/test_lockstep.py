@@ -12,13 +12,13 @@ import msgpack
 import pytest
 import zmq
 
+from nodes.hosting.hosted import Envelope
+from nodes.hosting.turns import LockstepError, RemotePort
 from nodes.messages import JointCommand, Reference
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan
 from nodes.runtime.compose import compose
-from nodes.runtime.hosted import Envelope
 from nodes.runtime.lockstep import Scheduler
-from nodes.runtime.turns import LockstepError, RemotePort
 from nodes.sim_server import SimServer
 from nodes.transport.bus import Subscriber
 from nodes.transport.domain import ipc_endpoint

@@ -21,7 +21,7 @@ TUNED = """
 from typing import Literal
 
 import msgspec
-from nodes.runtime.node import Node
+from nodes.node import Node
 from nodes.messages import JointCommand, Reference, RobotState
 
 
@@ -345,7 +345,7 @@ def test_a_users_own_nodes_folder_never_shadows_ours(tmp_path: Path) -> None:
     (tmp_path / "nodes" / "__init__.py").write_text("raise RuntimeError('shadowed')")
     (tmp_path / "nodes" / "neighbour.py").write_text("WORD = 'mine'")
     (tmp_path / "nodes" / "own.py").write_text(
-        "from neighbour import WORD\nfrom nodes.runtime.node import Node\n\nclass Own(Node):\n    word = WORD\n"
+        "from neighbour import WORD\nfrom nodes.node import Node\n\nclass Own(Node):\n    word = WORD\n"
     )
     code = "from nodes.plan.loading import load_class\nprint(load_class('nodes/own.py:Own', '.').word)"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -366,7 +366,7 @@ def test_a_file_that_cannot_be_imported_is_told_with_its_line(
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     file = tmp_path / "own.py"
-    file.write_text(f"from nodes.runtime.node import Node\n{text}")
+    file.write_text(f"from nodes.node import Node\n{text}")
     (tmp_path / "faulty.py").write_text("undefined\n")
     with pytest.raises(PlanError) as refused:
         load_class(f"{file}:Own")
@@ -376,7 +376,7 @@ def test_a_file_that_cannot_be_imported_is_told_with_its_line(
 
 def test_importing_the_runtime_brings_no_compiler() -> None:
     code = (
-        "import sys, nodes.runtime.runner, nodes.plan.launch_plan, nodes.transport.bus, nodes.runtime.process\n"
+        "import sys, nodes.hosting.runner, nodes.plan.launch_plan, nodes.transport.bus, nodes.runtime.process\n"
         "print([name for name in ('numba', 'casadi', 'scipy', 'llvmlite') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
+from nodes.hosting.clock import DeadlineMissedError, Durations, Pacer
+from nodes.hosting.garbage import FIRST, MOST, Collector
+from nodes.hosting.scheduling import arrange, as_it_is
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
 from nodes.runtime.cadence import Cadence
-from nodes.runtime.clock import DeadlineMissedError, Durations, Pacer
-from nodes.runtime.garbage import FIRST, MOST, Collector
-from nodes.runtime.scheduling import arrange, as_it_is
 
 MakePlan = Callable[..., Plan]
 MS = 1_000_000

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from nodes.controllers.pd import JointPD
 from nodes.controllers.swing_up import SwingUp
+from nodes.hosting.hosted import HostedNode
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.recorder import Recorder
-from nodes.runtime.hosted import HostedNode
 from nodes.trajectory import Trajectory
 
 MakePlan = Callable[..., Plan]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import msgspec
 import zmq
 
+from nodes.hosting.wake import Timer
 from nodes.messages import PeerClock
-from nodes.runtime.wake import Timer
 from nodes.transport.bus import Context
 from nodes.transport.registry import NodeEntry
 from nodes.transport.service import CLOCK, Call, Reply

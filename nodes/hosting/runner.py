@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 import zmq
 
+from nodes.hosting.clock_asker import ClockAsker
+from nodes.hosting.garbage import Collector
+from nodes.hosting.hosted import HostedNode
+from nodes.hosting.links import Heard, Links
+from nodes.hosting.parameter_checks import ParameterChecks
+from nodes.hosting.place import Place, poller_of
+from nodes.hosting.scheduling import arrange
+from nodes.hosting.turns import TurnServer
+from nodes.hosting.wake import StopSignals, Timer, Wake
 from nodes.messages import Event
+from nodes.node import WAITS_FOR, Node
 from nodes.plan.launch_plan import NodePlan, Plan
-from nodes.runtime.clock_asker import ClockAsker
-from nodes.runtime.garbage import Collector
-from nodes.runtime.hosted import HostedNode
-from nodes.runtime.links import Heard, Links
-from nodes.runtime.node import WAITS_FOR, Node
-from nodes.runtime.parameter_checks import ParameterChecks
-from nodes.runtime.place import Place, poller_of
-from nodes.runtime.scheduling import arrange
-from nodes.runtime.turns import TurnServer
-from nodes.runtime.wake import StopSignals, Timer, Wake
 from nodes.transport.bus import Context
 from nodes.transport.refusals import last_of
 from nodes.transport.registry import NodeEntry

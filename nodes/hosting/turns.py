@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 import zmq
 
+from nodes.hosting.hosted import Envelope, HostedNode
 from nodes.messages.codec import LATEST_S
-from nodes.runtime.hosted import Envelope, HostedNode
 from nodes.transport.bus import Context, Publisher
 from nodes.transport.refusals import Refusals
 from nodes.transport.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket

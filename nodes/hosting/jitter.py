@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.runtime.clock import Durations, Pacer, tighten_timer_slack
-from nodes.runtime.scheduling import preferred
+from nodes.hosting.clock import Durations, Pacer, tighten_timer_slack
+from nodes.hosting.scheduling import preferred
 
 PERIOD_S = 1e-3
 RATES_HZ = (1000, 500, 250, 200, 100, 50, 20, 10)

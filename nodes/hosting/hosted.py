@@ -19,9 +19,9 @@ from nodes.messages import Event, Message, PeerClock, RobotState
 from nodes.messages.codec import WireError, decode, encode
 from nodes.messages.stamp import Stamper
 from nodes.messages.topics import resolve
+from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.tables import PlanError, convert
-from nodes.runtime.node import Context, Node, Outgoing
 from nodes.transport.refusals import Refusals
 
 Envelope = tuple[str, bytes]  # (topic on the wire, encoded message)
