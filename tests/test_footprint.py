@@ -63,7 +63,7 @@ def test_the_extra_for_the_viewer_is_what_brings_qt() -> None:
 
 def test_no_node_and_no_process_of_a_launch_imports_what_draws() -> None:
     modules = [".".join(path.with_suffix("").parts) for path in NODES]
-    modules += ["nodes.runtime.process", "nodes.hosting.runner", "nodes.runtime.sim_host", "nodes.runtime.launch"]
+    modules += ["nodes.runtime.process", "nodes.hosting.runner", "nodes.simulation.event_loop", "nodes.runtime.launch"]
     loaded = imported("; ".join(f"import {module}" for module in modules))
     assert "zmq" in loaded
     assert not {name for name in loaded if name.lower().startswith(DRAWING)}

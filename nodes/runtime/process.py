@@ -100,8 +100,8 @@ def run_node(plan: Plan, name: str) -> None:
 def _run_simulation(plan: Plan) -> None:
     from nodes.hosting.clock import DeadlineMissedError
     from nodes.hosting.turns import LockstepError
-    from nodes.runtime.compose import make_server
-    from nodes.runtime.sim_host import SimHost
+    from nodes.simulation.compose import make_server
+    from nodes.simulation.event_loop import SimHost
     from sim_core.errors import InvalidRequest, SimulationError
 
     try:

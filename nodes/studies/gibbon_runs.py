@@ -132,7 +132,7 @@ def plan_of(case: Case, seconds: float) -> Any:
 
 def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
     """Hand-overs in a row until one is missed, enough are made, or time is over; the hands' places meanwhile, m."""
-    from nodes.runtime.compose import compose
+    from nodes.simulation.compose import compose
 
     steps, held = round(SLICE_S * 1e3), 0.0
     with compose(plan_of(case, spans.seconds)) as run:

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from nodes.plan.file import load_plan
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = ROOT / "launch" / "rotary_pendulum_lockstep.toml"

@@ -19,7 +19,7 @@ from typing import Any
 
 from nodes.messages import JointCommand
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.sim_server import SimServer
+from nodes.simulation.server import SimServer
 from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

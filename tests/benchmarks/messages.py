@@ -28,7 +28,7 @@ from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode, encode
 from nodes.node import Node
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan, save_plan
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
 from nodes.transport.service import ServiceClient

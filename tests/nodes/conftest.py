@@ -20,7 +20,7 @@ from nodes.messages import Message, RobotState
 from nodes.messages.codec import decode
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan, save_plan
-from nodes.sim_server import SimServer
+from nodes.simulation.server import SimServer
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
 from nodes.transport.service import ServiceClient

@@ -9,7 +9,7 @@ import pytest
 from nodes.messages import Reference, Twist
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
-from nodes.runtime.compose import Composition, compose
+from nodes.simulation.compose import Composition, compose
 
 ROOT = Path(__file__).resolve().parents[2]
 

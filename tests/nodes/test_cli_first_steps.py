@@ -12,7 +12,7 @@ from nodes.messages.codec import decode
 from nodes.plan.file import load_plan
 from nodes.runtime.cli import doctor
 from nodes.runtime.cli.application import run
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 from robots.registry import build, names
 
 

@@ -17,7 +17,7 @@ from nodes.messages import JointCommand, Reference, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.runtime.compose import Composition, compose
+from nodes.simulation.compose import Composition, compose
 from robots.registry import build
 from sim_core import assemble, inverse_dynamics
 

@@ -14,7 +14,7 @@ from nodes.messages import Encoders, JointCommand, Reference, RobotState, Twist
 from nodes.messages.codec import WireError, decode, encode
 from nodes.node import Context
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.sim_server import SimServer
+from nodes.simulation.server import SimServer
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 

@@ -11,8 +11,8 @@ from nodes.messages import BodyPoses, Lines, Message
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.runtime.cli.application import run as command_line
-from nodes.runtime.description import describe, output_names, output_units
-from nodes.sim_server import SimServer
+from nodes.simulation.description import describe, output_names, output_units
+from nodes.simulation.server import SimServer
 from robots.registry import build, names
 from sim_core.errors import UnknownName
 from sim_core.mechanism import ForceArrow, X

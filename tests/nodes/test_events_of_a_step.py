@@ -13,8 +13,8 @@ from nodes.messages.codec import decode
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import RecordingFile
 from nodes.runtime.cli.application import run
-from nodes.runtime.compose import compose
-from nodes.sim_server import SimServer
+from nodes.simulation.compose import compose
+from nodes.simulation.server import SimServer
 from robots import registry
 from sim_core.mechanism import Anchored, Body, Configuration, Crossing, Joint, Mechanism, Z
 

@@ -17,7 +17,7 @@ from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
 from nodes.plan.tables import PlanError
 from nodes.planning.brachiation.limits import least_torque
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 from robots.registry import build
 
 ROOT = Path(__file__).resolve().parents[2]

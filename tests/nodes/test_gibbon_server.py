@@ -10,7 +10,7 @@ import pytest
 from nodes.messages import Event, JointCommand, Message, RobotState
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.sim_server import SimServer
+from nodes.simulation.server import SimServer
 from robots.registry import build
 
 

@@ -19,7 +19,7 @@ from nodes.node import Context
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 from robots import registry
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism
 

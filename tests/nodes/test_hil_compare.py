@@ -17,7 +17,7 @@ from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError
 from nodes.recording.reader import read_recording
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 
 LATE = '''
 import math

@@ -23,7 +23,7 @@ from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import RecordingWriter, read_recording
 from nodes.runtime.cli.application import run as armswing
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 from robots import registry
 from sim_core.mechanism import Mechanism
 

@@ -14,7 +14,7 @@ from nodes.hil_compare import HilCompare
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[2]
 LATE = '''

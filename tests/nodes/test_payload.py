@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nodes.messages import BodyPoses, Message, RobotState
 from nodes.messages.codec import encode
-from nodes.runtime.payload import poses_payload, state_payload
+from nodes.simulation.payload import poses_payload, state_payload
 
 TOPIC = "arm/state"
 

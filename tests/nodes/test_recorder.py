@@ -19,7 +19,7 @@ from nodes.recorder import Recorder, run_metadata, run_sidecar
 from nodes.recording import writer as recording_writer
 from nodes.recording.places import before_path, sidecar_path
 from nodes.recording.reader import RecordingWriter, read_recording
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 
 LOCKSTEP = Path(__file__).parents[2] / "launch" / "rotary_pendulum_lockstep.toml"
 PLAN = {

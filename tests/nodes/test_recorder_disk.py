@@ -20,7 +20,7 @@ from nodes.recording import writer as recording_writer
 from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.reader import RecordingFile, read_recording
 from nodes.runtime.cli.application import run as armswing
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 
 STATE = "arm/state"
 

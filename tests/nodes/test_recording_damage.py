@@ -32,7 +32,7 @@ from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
 from nodes.recording.places import sidecar_path
 from nodes.recording.reader import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
 from nodes.runtime.cli.application import run as armswing
-from nodes.runtime.compose import compose
+from nodes.simulation.compose import compose
 
 LAUNCH = Path(__file__).resolve().parents[2] / "launch"
 STATE, ROBOT_STATE = "arm/state", "rotary_pendulum/state"

@@ -12,9 +12,9 @@ import pytest
 from nodes.messages import Reference, RobotState
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.runtime.cli.application import run as armswing
-from nodes.runtime.compose import compose
-from nodes.runtime.replay import node_of, plan_of, read_lines, replay
-from nodes.runtime.replay_comparison import Line, Outcome, Tolerances
+from nodes.simulation.compose import compose
+from nodes.simulation.replay.comparison import Line, Outcome, Tolerances
+from nodes.simulation.replay.replay import node_of, plan_of, read_lines, replay
 
 SMALL = '''
 import msgspec
@@ -252,7 +252,7 @@ def test_bad_input_is_one_line(
     file = recorded(tmp_path, ("Wave", "Filter"))
     if "REALTIME" in arguments:
         monkeypatch.setattr(
-            "nodes.runtime.replay.plan_of",
+            "nodes.simulation.replay.replay.plan_of",
             lambda *given: (plan := plan_of(*given), setattr(plan.sim, "mode", "realtime"))[0],
         )
     files = {"FILE": str(file), "REALTIME": str(file)}

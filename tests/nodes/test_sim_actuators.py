@@ -13,9 +13,9 @@ import pytest
 from nodes.messages import Description, Event, JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.runtime.excursions import Excursions
 from nodes.runtime.summary import Summary
-from nodes.sim_server import SimServer
+from nodes.simulation.excursions import Excursions
+from nodes.simulation.server import SimServer
 
 MakePlan = Callable[..., Plan]
 Started = Callable[[Plan], tuple[SimServer, Any]]  # the server, and an ear for what it says

@@ -13,7 +13,7 @@ import pytest
 
 from nodes.messages import BodyPoses, Description, Event, JointCommand, RobotState
 from nodes.plan.launch_plan import Milestone, Plan, SimPlan
-from nodes.sim_server import SimServer
+from nodes.simulation.server import SimServer
 from robots.registry import build, names
 
 MakePlan = Callable[..., Plan]

@@ -18,7 +18,7 @@ from nodes.messages import Event, JointCommand, Message, Reference, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context, Node
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.sim_server import SimServer
+from nodes.simulation.server import SimServer
 
 JOINTS = ["joint_2", "joint_4"]
 STEP_S, WATCHDOG_S = 1e-3, 0.1

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import PlanError
 from nodes.runtime.cli.application import run
-from nodes.runtime.compose import Composition
-from nodes.runtime.description import describe
+from nodes.simulation.compose import Composition
+from nodes.simulation.description import describe
 from robots import registry
 from sim_core.errors import InvalidRequest, SimulationDiverged, SimulationWarning
 from sim_core.mechanism import (

@@ -9,7 +9,7 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 
 import robots
 from nodes.messages import BodyDescription, Description, HoldDescription, Shape
-from nodes.runtime.description import describe, output_names
+from nodes.simulation.description import describe, output_names
 from viewer import theme
 from viewer.bodies import Outline
 from viewer.holds import GRIPS, OPEN, SLIDES, Holds, marks

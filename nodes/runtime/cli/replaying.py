@@ -48,7 +48,7 @@ def replay(
     A lockstep run is repeated turn by turn, any other in the order of the file.
     """
     from nodes.plan.loading import load_class
-    from nodes.runtime import replay as replays
+    from nodes.simulation.replay import replay as replays
 
     require_recording(recording)
     tolerances = _tolerances(tolerance or [])
@@ -66,7 +66,7 @@ def replay(
 
 
 def _tolerances(texts: list[str]) -> Any:
-    from nodes.runtime.replay_comparison import Tolerances
+    from nodes.simulation.replay.comparison import Tolerances
 
     default, fields = 0.0, {}
     for text in texts:
@@ -86,7 +86,7 @@ def _tolerances(texts: list[str]) -> Any:
 
 def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
     """Refuse a tolerance of what no message of the node has."""
-    from nodes.runtime.replay_comparison import NOT_COMPARED
+    from nodes.simulation.replay.comparison import NOT_COMPARED
 
     said = {field for message in cls.speaks.values() for field in message.__struct_fields__} - NOT_COMPARED
     for name in names:

@@ -208,7 +208,7 @@ def _choices(builder: Any) -> dict[str, Any]:
 
 
 def _plain(mechanism: Any) -> dict[str, Any]:
-    from nodes.runtime.description import output_names, output_units
+    from nodes.simulation.description import output_names, output_units
     from sim_core.mechanism.beams import BeamContact
 
     return {

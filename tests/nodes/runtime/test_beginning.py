@@ -11,9 +11,9 @@ import pytest
 from nodes.messages import JointCommand, Message, RobotState
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan
-from nodes.runtime import sim_host
-from nodes.runtime.sim_host import SimHost
-from nodes.sim_server import SimServer
+from nodes.simulation import event_loop as sim_host
+from nodes.simulation.event_loop import SimHost
+from nodes.simulation.server import SimServer
 from nodes.transport.registry import NodeEntry
 
 MakePlan = Callable[..., Plan]

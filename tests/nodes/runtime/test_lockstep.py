@@ -17,9 +17,9 @@ from nodes.hosting.turns import LockstepError, RemotePort
 from nodes.messages import JointCommand, Reference
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan
-from nodes.runtime.compose import compose
-from nodes.runtime.lockstep import Scheduler
-from nodes.sim_server import SimServer
+from nodes.simulation.compose import compose
+from nodes.simulation.lockstep import Scheduler
+from nodes.simulation.server import SimServer
 from nodes.transport.bus import Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.sockets import Claim, make_socket

@@ -26,8 +26,8 @@ from nodes.hosting.turns import LockstepError, RemotePort
 from nodes.hosting.wake import StopSignals, Wake
 from nodes.messages import Event, JointCommand
 from nodes.plan.launch_plan import Plan
-from nodes.runtime.cadence import Cadence
-from nodes.runtime.lockstep import Scheduler
+from nodes.simulation.cadence import Cadence
+from nodes.simulation.lockstep import Scheduler
 from nodes.transport.bus import Context
 from nodes.transport.refusals import Refusals, last_of
 from nodes.transport.registry import NodeEntry

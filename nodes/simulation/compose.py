@@ -8,12 +8,12 @@ from typing import Any
 from nodes.hosting.hosted import HostedNode, Out
 from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import load_class
-from nodes.runtime.lockstep import LocalPort, Scheduler
+from nodes.simulation.lockstep import LocalPort, Scheduler
 
 
 def make_server(plan: Plan, wall_clock: bool | None = None) -> Any:
     """The simulation server of a plan; named as a string, as the runtime imports no node."""
-    return import_module("nodes.sim_server").SimServer(plan, wall_clock)
+    return import_module("nodes.simulation.server").SimServer(plan, wall_clock)
 
 
 class Composition:

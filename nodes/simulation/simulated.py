@@ -1,4 +1,4 @@
-"""What the runtime asks of a simulation server; `nodes.sim_server.SimServer` is one."""
+"""What the runtime asks of a simulation server; `nodes.simulation.server.SimServer` is one."""
 
 from __future__ import annotations
 

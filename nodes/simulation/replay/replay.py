@@ -24,9 +24,9 @@ from nodes.plan.loading import load_class
 from nodes.plan.tables import PlanError, convert, suggestion
 from nodes.recording.reader import RecordingFile
 from nodes.recording.runs import PUT_BACK
-from nodes.runtime.lockstep import LocalPort, Port, Scheduler
-from nodes.runtime.replay_comparison import Line, Outcome, Tolerances, compare, differences
-from nodes.runtime.replay_stream import CROSSING_S, Stream
+from nodes.simulation.lockstep import LocalPort, Port, Scheduler
+from nodes.simulation.replay.comparison import Line, Outcome, Tolerances, compare, differences
+from nodes.simulation.replay.stream import CROSSING_S, Stream
 
 LAST = 64  # messages at the end of a recording that may be of its last tick
 SERVER = ("description", "state", "body_poses", "lines", "event")

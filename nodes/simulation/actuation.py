@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from nodes.messages import JointCommand
-from nodes.runtime.excursions import Excursions
-from nodes.runtime.watch import Watchdog
+from nodes.simulation.excursions import Excursions
+from nodes.simulation.watch import Watchdog
 from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
 from sim_core.servos.kernels import add_loads

@@ -19,12 +19,12 @@ from nodes.messages import Event, JointCommand, Lines, Message
 from nodes.messages.codec import WireError, encode
 from nodes.messages.stamp import Stamper
 from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
-from nodes.runtime.actuation import Actuation
-from nodes.runtime.command_news import CommandNews
-from nodes.runtime.description import describe
-from nodes.runtime.payload import Payloads
-from nodes.runtime.sim_services import SERVICES, known_names
-from nodes.runtime.watch import MilestoneWatch, Pace, RoundTrips, fresh_states, too_old
+from nodes.simulation.actuation import Actuation
+from nodes.simulation.command_news import CommandNews
+from nodes.simulation.description import describe
+from nodes.simulation.payload import Payloads
+from nodes.simulation.services import SERVICES, known_names
+from nodes.simulation.watch import MilestoneWatch, Pace, RoundTrips, fresh_states, too_old
 from nodes.transport.refusals import Refusals
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged

@@ -13,7 +13,7 @@ from typing import Protocol
 from nodes.hosting.hosted import Envelope, HostedNode, Out
 from nodes.messages import JointCommand
 from nodes.messages.codec import WireError, decode
-from nodes.runtime.simulated import Simulated
+from nodes.simulation.simulated import Simulated
 
 SAMPLED = ("state", "body_poses", "lines")  # of these a participant called on each n-th step hears only the latest
 

@@ -15,7 +15,7 @@ from nodes.hosting.hosted import HostedNode
 from nodes.messages import RobotState
 from nodes.messages.codec import decode
 from nodes.node import Node
-from nodes.runtime.replay_comparison import Line
+from nodes.simulation.replay.comparison import Line
 
 CROSSING_S = 0.05  # messages this close in simulation time may have crossed
 
