@@ -63,7 +63,12 @@ def test_the_extra_for_the_viewer_is_what_brings_qt() -> None:
 
 def test_no_node_and_no_process_of_a_launch_imports_what_draws() -> None:
     modules = [".".join(path.with_suffix("").parts) for path in NODES]
-    modules += ["nodes.runtime.process", "nodes.hosting.runner", "nodes.simulation.event_loop", "nodes.runtime.launch"]
+    modules += [
+        "nodes.launching.process",
+        "nodes.hosting.runner",
+        "nodes.simulation.event_loop",
+        "nodes.launching.launch",
+    ]
     loaded = imported("; ".join(f"import {module}" for module in modules))
     assert "zmq" in loaded
     assert not {name for name in loaded if name.lower().startswith(DRAWING)}
@@ -71,11 +76,11 @@ def test_no_node_and_no_process_of_a_launch_imports_what_draws() -> None:
 
 @pytest.mark.parametrize("module", ["nodes.controllers.pd", "nodes.controllers.swing_up", "nodes.trajectory"])
 def test_a_node_without_a_model_imports_no_compiler(module: str) -> None:
-    loaded = imported(f"import nodes.runtime.process, nodes.hosting.runner, nodes.plan.loading, {module}")
+    loaded = imported(f"import nodes.launching.process, nodes.hosting.runner, nodes.plan.loading, {module}")
     assert not loaded & set(COMPILERS)
 
 
 @pytest.mark.parametrize("module", ["nodes.controllers.computed_torque", "nodes.controllers.gravity_pd"])
 def test_a_controller_with_a_model_imports_no_compiler_before_it_builds_one(module: str) -> None:
-    loaded = imported(f"import nodes.runtime.process, nodes.hosting.runner, {module}")
+    loaded = imported(f"import nodes.launching.process, nodes.hosting.runner, {module}")
     assert not loaded & set(COMPILERS)

@@ -17,7 +17,7 @@ from functools import partial
 from multiprocessing import resource_tracker
 from typing import Any
 
-from nodes.runtime.process import die_with_parent
+from nodes.launching.process import die_with_parent
 from nodes.studies.runs import Outcome, Run, execute, simulation_of
 from nodes.studies.study import Cost, Part, Results, Study
 

@@ -50,7 +50,7 @@ CASES = {
 
 def process(file: Path, node: str) -> subprocess.Popen[bytes]:
     """The process of one node of the plan."""
-    command = [sys.executable, "-P", "-m", "nodes.runtime.process", "--plan", str(file), "--node", node]
+    command = [sys.executable, "-P", "-m", "nodes.launching.process", "--plan", str(file), "--node", node]
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 

@@ -87,7 +87,7 @@ def running(plan: Plan) -> Iterator[ServiceClient]:
     with Registry(plan.domain), RegistryClient(plan.domain) as client:
         file = domain_folder(plan.domain) / "plan.json"
         save_plan(plan, file)
-        command = [sys.executable, "-P", "-m", "nodes.runtime.process", "--plan", str(file), "--node"]
+        command = [sys.executable, "-P", "-m", "nodes.launching.process", "--plan", str(file), "--node"]
         names = ["sim", *(node.name for node in plan.nodes)]
         processes = []
         try:

@@ -232,7 +232,7 @@ class Run:
                 self.start(name)
 
     def start(self, name: str) -> None:
-        command = [sys.executable, "-P", "-m", "nodes.runtime.process", "--plan", str(self.file), "--node", name]
+        command = [sys.executable, "-P", "-m", "nodes.launching.process", "--plan", str(self.file), "--node", name]
         self.processes[name] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         wait_until(lambda: self._is_ready(name), 30.0)
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from nodes.launching.display import Display, NodeLine
+from nodes.launching.launch import Launch
+from nodes.launching.logs import Log
+from nodes.launching.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
+from nodes.launching.supervisor import Child, Failure, Program
 from nodes.messages import Status
 from nodes.plan.launch_plan import Plan
-from nodes.runtime.display import Display, NodeLine
-from nodes.runtime.launch import Launch
-from nodes.runtime.logs import Log
-from nodes.runtime.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
-from nodes.runtime.supervisor import Child, Failure, Program
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
@@ -59,7 +59,7 @@ def test_a_pause_is_said_once_and_again_each_minute(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("nodes.runtime.display.time.monotonic", lambda: now)
+    monkeypatch.setattr("nodes.launching.display.time.monotonic", lambda: now)
     paused = SIM._replace(state="paused")
     with Display(duration_s=None) as display:
         for _ in range(150):  # each second

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodes.runtime import supervisor
-from nodes.runtime.supervisor import Failure, Program, Supervisor
+from nodes.launching import supervisor
+from nodes.launching.supervisor import Failure, Program, Supervisor
 
 READY = "import pathlib, sys, time, signal; pathlib.Path(sys.argv[1]).touch();"
 

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.launching.summary import Summary
 from nodes.messages import Description, Event, JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.runtime.summary import Summary
 from nodes.simulation.excursions import Excursions
 from nodes.simulation.server import SimServer
 

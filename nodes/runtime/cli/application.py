@@ -36,7 +36,7 @@ from nodes.runtime.cli.terminal import InputError, UnavailableError, warn
 # Errors that carry one clear line, by name: a module that was never loaded has raised nothing.
 ONE_LINE_ERRORS = {
     ("nodes.plan.launch_plan", "PlanError"): 2,
-    ("nodes.runtime.joining", "NodeFailedError"): 1,
+    ("nodes.launching.joining", "NodeFailedError"): 1,
     ("nodes.transport.registry", "RegistryError"): 2,
     ("nodes.messages.codec", "WireError"): 2,
     ("nodes.transport.security.keys", "KeysError"): 2,

@@ -73,8 +73,8 @@ def launch(
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise InputError(f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}")
 
+    from nodes.launching.launch import launch_plan, process_began
     from nodes.plan.file import load_plan
-    from nodes.runtime.launch import launch_plan, process_began
 
     plan = load_plan(file, set_ or [])
     if domain is not None:
@@ -91,7 +91,7 @@ def launch(
 
 def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> NoReturn:
     """The part of a plan that a further host runs; ends with its exit code."""
-    from nodes.runtime.host_launch import launch_host
+    from nodes.launching.host_launch import launch_host
 
     if view or json_file is not None:
         raise InputError(f"--host {host}: {'--view' if view else '--json'} is for the launch at the server")
@@ -112,7 +112,7 @@ def run(
     domain: Domain = None,
 ) -> None:
     """Run one node in this terminal, beside a live launch."""
-    from nodes.runtime.joining import run_node
+    from nodes.launching.joining import run_node
     from nodes.transport.registry import RegistryError
 
     params = parse_assignments(param or [], "--param")

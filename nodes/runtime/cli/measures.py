@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from nodes.hil.clock_track import ClockTrack
+from nodes.launching.summary import seconds_text
 from nodes.messages import Message, PeerClock
 from nodes.messages.codec import encode
-from nodes.runtime.summary import seconds_text
 from nodes.transport.service import ServiceError
 
 WINDOW = 10_000

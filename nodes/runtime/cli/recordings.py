@@ -47,8 +47,8 @@ def record(
     domain: Domain = None,
 ) -> None:
     """Record every topic of the live domain until Ctrl-C."""
+    from nodes.launching.joining import run_node
     from nodes.recording.lock import FileInUseError, require_unlocked
-    from nodes.runtime.joining import run_node
 
     folder = output.absolute().parent
     if not folder.is_dir():
@@ -86,7 +86,7 @@ def play(
     domain: Domain = None,
 ) -> None:
     """Say again what was recorded, with the original spacing times a factor."""
-    from nodes.runtime.joining import run_node
+    from nodes.launching.joining import run_node
 
     require_recording(file)
     if not 0.0 < speed < float("inf"):

@@ -189,7 +189,7 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
 
 def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
     """The mechanism, and what its builder takes."""
-    from nodes.runtime.process import say_warnings_plainly
+    from nodes.launching.process import say_warnings_plainly
     from robots.registry import build, builder, names
 
     if name not in names():

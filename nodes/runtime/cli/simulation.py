@@ -160,7 +160,7 @@ def _await_tick(client: Any, target: int) -> None:
 
 def _lines(key: str, value: Any) -> list[str]:
     """A value of the status in words, one line for each actuator, each node refused and the like."""
-    from nodes.runtime.summary import Load, seconds_text
+    from nodes.launching.summary import Load, seconds_text
 
     if key == "loads":
         return [f"{name} {Load(**load).text()}" for name, load in value.items()] or ["-"]

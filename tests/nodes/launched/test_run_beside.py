@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from nodes.client import Client
+from nodes.launching.joining import run_node
 from nodes.messages import RobotState
 from nodes.recording.reader import RecordingWriter
 from nodes.runtime.cli.application import run
-from nodes.runtime.joining import run_node
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import RegistryError
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nodes.launching.far_nodes import difference, digests
+from nodes.launching.observer import Observer
 from nodes.plan.file import load_plan
-from nodes.runtime.far_nodes import difference, digests
-from nodes.runtime.observer import Observer
 from nodes.transport.registry import Registry
 
 LAUNCH_FILE = Path(__file__).resolve().parents[3] / "launch/hil_controller.toml"

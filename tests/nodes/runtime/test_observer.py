@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import zmq
 
+from nodes.launching.observer import Observer
 from nodes.messages import Status
-from nodes.runtime.observer import Observer
 from nodes.transport.bus import Publisher
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient

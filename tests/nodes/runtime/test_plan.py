@@ -376,7 +376,7 @@ def test_a_file_that_cannot_be_imported_is_told_with_its_line(
 
 def test_importing_the_runtime_brings_no_compiler() -> None:
     code = (
-        "import sys, nodes.hosting.runner, nodes.plan.launch_plan, nodes.transport.bus, nodes.runtime.process\n"
+        "import sys, nodes.hosting.runner, nodes.plan.launch_plan, nodes.transport.bus, nodes.launching.process\n"
         "print([name for name in ('numba', 'casadi', 'scipy', 'llvmlite') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from nodes.launching.process import say_warnings_plainly
 from nodes.plan.launch_plan import Plan
-from nodes.runtime.process import say_warnings_plainly
 from nodes.transport.registry import Registry, is_alive
 from nodes.transport.service import ServiceError
 from sim_core.errors import StabilityWarning
@@ -214,7 +214,7 @@ def test_what_is_not_there_ends_with_one_line_and_code_2(make_plan: MakePlan, ru
         (["--plan", str(running.file), "--node", "elbow"], "no node 'elbow'"),
         (["--plan", "/nowhere.json", "--node", "sim"], "not a saved plan"),
     ):
-        command = [sys.executable, "-P", "-m", "nodes.runtime.process", *arguments]
+        command = [sys.executable, "-P", "-m", "nodes.launching.process", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert says in done.stderr
@@ -223,7 +223,7 @@ def test_what_is_not_there_ends_with_one_line_and_code_2(make_plan: MakePlan, ru
 
 def test_no_process_outlives_the_one_that_started_it(make_plan: MakePlan, run: Any, until: Until) -> None:
     running = run(make_plan("Damp", mode="realtime"), start=False)
-    command = [sys.executable, "-P", "-m", "nodes.runtime.process", "--plan", str(running.file), "--node", "damp"]
+    command = [sys.executable, "-P", "-m", "nodes.launching.process", "--plan", str(running.file), "--node", "damp"]
     code = f"import subprocess; subprocess.run({command!r})"
     parent = subprocess.Popen([sys.executable, "-c", code])
     entry = until(lambda: running.entry("damp"), 20.0)

@@ -7,15 +7,15 @@ import os
 import sys
 from types import FrameType
 
+from nodes.launching.display import Display, NodeLine
+from nodes.launching.far_nodes import difference, site_of
+from nodes.launching.launch import node_programs, on_signals
+from nodes.launching.observer import Observer
+from nodes.launching.own_address import check_own_address
+from nodes.launching.supervisor import Failure, Supervisor
+from nodes.launching.waiting import Waiting
 from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
 from nodes.plan.tables import PlanError, near_word
-from nodes.runtime.display import Display, NodeLine
-from nodes.runtime.far_nodes import difference, site_of
-from nodes.runtime.launch import node_programs, on_signals
-from nodes.runtime.observer import Observer
-from nodes.runtime.own_address import check_own_address
-from nodes.runtime.supervisor import Failure, Supervisor
-from nodes.runtime.waiting import Waiting
 from nodes.transport.registry import Hold
 from nodes.transport.site import forget_site, write_site
 from nodes.transport.sockets import sweep

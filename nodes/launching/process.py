@@ -1,4 +1,4 @@
-"""The process of one node: `python -P -m nodes.runtime.process --plan PLAN.json --node NAME`.
+"""The process of one node: `python -P -m nodes.launching.process --plan PLAN.json --node NAME`.
 
 Exit codes: 0 asked to stop, 1 failed (the traceback or one line says why), 2 asked for something that is not there.
 """
@@ -31,7 +31,7 @@ PR_SET_PDEATHSIG = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to stop; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -P -m nodes.runtime.process", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -P -m nodes.launching.process", description=__doc__)
     parser.add_argument("--plan", required=True, help="the plan, as JSON")
     parser.add_argument("--node", required=True, help="which of its nodes; 'sim' is the simulation server")
     parser.add_argument("--parent", type=int, default=os.getppid(), help="the process whose end ends this one")
@@ -68,9 +68,10 @@ def say_warnings_plainly() -> None:
 
 def told(error: Exception) -> str:
     """The traceback of a node's own code, without the frames of ours that lead to it; all of it when it is ours."""
-    ours = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
+    ours = {package / room for room in ("hosting", "launching", "simulation", "simulation/replay")}
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [index for index, frame in enumerate(frames) if Path(frame.filename).resolve().parent == ours]
+    inside = [index for index, frame in enumerate(frames) if Path(frame.filename).resolve().parent in ours]
     own = frames[inside[-1] + 1 :] if inside else frames
     if not own and not isinstance(error, TypeError):  # a TypeError of ours says what the node did wrong
         own = frames

@@ -9,9 +9,9 @@ from pathlib import PurePath
 
 import msgspec
 
+from nodes.launching.display import Display, NodeLine
+from nodes.launching.observer import NOT_READY, Observer
 from nodes.plan.launch_plan import LOCAL, NodePlan, Plan
-from nodes.runtime.display import Display, NodeLine
-from nodes.runtime.observer import NOT_READY, Observer
 from nodes.transport.security import keys
 from nodes.transport.site import Site, far_registry
 

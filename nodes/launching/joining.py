@@ -109,7 +109,7 @@ def _run(
 ) -> Node:
     """Run the plan's only node to its end; an exception of its own code is shown."""
     from nodes.hosting.runner import Runner
-    from nodes.runtime.process import told
+    from nodes.launching.process import told
 
     node_plan = plan.nodes[0]
     try:

@@ -13,17 +13,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from nodes.launching.display import Display, NodeLine
+from nodes.launching.far_nodes import FarNodes, digests, site_of
+from nodes.launching.observer import Observer
+from nodes.launching.own_address import check_own_address
+from nodes.launching.summary import ListenerLoss, Summary
+from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.messages import Status
 from nodes.messages.topics import resolve
 from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.plan.loading import load_class
 from nodes.recording.places import before_path, is_closed, known_until
-from nodes.runtime.display import Display, NodeLine
-from nodes.runtime.far_nodes import FarNodes, digests, site_of
-from nodes.runtime.observer import Observer
-from nodes.runtime.own_address import check_own_address
-from nodes.runtime.summary import ListenerLoss, Summary
-from nodes.runtime.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
@@ -34,7 +34,7 @@ UNMEASURED = "failed: nothing was measured"  # a comparer's verdict on a run tha
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
-    "import sys; from nodes.runtime.process import die_with_parent; die_with_parent(int(sys.argv[1]));"
+    "import sys; from nodes.launching.process import die_with_parent; die_with_parent(int(sys.argv[1]));"
     "from nodes.runtime.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
 )
 GATHER_S = 0.7  # of the 5 s in which a launch ends
@@ -324,7 +324,7 @@ class Launch:
 def program(name: str, plan_file: Path, restart: Restart = "never", max_restarts: int = 3) -> Program:
     """The process of one node of a saved plan; "sim" is the server."""
     # Its own pid, because a launch that was killed before a child could look is nobody's parent any more.
-    command = [sys.executable, "-P", "-m", "nodes.runtime.process", "--parent", str(os.getpid())]
+    command = [sys.executable, "-P", "-m", "nodes.launching.process", "--parent", str(os.getpid())]
     return Program(name, [*command, "--plan", str(plan_file), "--node", name], restart, max_restarts)
 
 

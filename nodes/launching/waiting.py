@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from nodes.launching.far_nodes import site_of
 from nodes.plan.launch_plan import Plan
-from nodes.runtime.far_nodes import site_of
 from nodes.transport.security import keys
 from nodes.transport.security.probe import Answer, probe
 from nodes.transport.site import Site, registry_ports, write_site

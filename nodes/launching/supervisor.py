@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from nodes.runtime.logs import Log
+from nodes.launching.logs import Log
 
 READY_DEADLINE_S = 60.0  # without a word: a cold start compiles, says so, and may be slow
 # Of the 5 s a stop may take: time for the polite request, from when it was answered, then for SIGTERM, then SIGKILL.
