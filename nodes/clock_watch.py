@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from nodes.hil.clock_track import ClockTracks
+from nodes.hil.clocks.track import ClockTracks
 from nodes.messages import Event, Message, PeerClock, Status
 from nodes.node import Context, Node, Outgoing
 

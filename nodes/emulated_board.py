@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.hil.board import Board, BoardParams, require_drivable
-from nodes.hil.serial_port import require_realtime, usual_port
+from nodes.hil.emulation.board import Board, BoardParams, require_drivable
+from nodes.hil.emulation.serial_port import require_realtime, usual_port
 from nodes.messages import Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import SimPlan

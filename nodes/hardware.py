@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.hil.host_time import HostTime
-from nodes.hil.plant import Differences, Plant, mechanism_of, spread
-from nodes.hil.sensors import Sensing, Sensors
+from nodes.hil.clocks.host_time import HostTime
+from nodes.hil.emulation.plant import Differences, Plant, mechanism_of, spread
+from nodes.hil.emulation.sensors import Sensing, Sensors
 from nodes.messages import JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import SimPlan

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from nodes.hil.alignment import LiveAlignment
-from nodes.hil.limits import Limits, angle_text
-from nodes.hil.live import JointSums
-from nodes.hil.predicting import Judged, LivePrediction
+from nodes.hil.alignment.live import JointSums
+from nodes.hil.alignment.stamps import LiveAlignment
+from nodes.hil.prediction.predicting import Judged, LivePrediction
+from nodes.hil.report.limits import Limits, angle_text
 from nodes.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import load_class

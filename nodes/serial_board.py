@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.hil.board import tilt_of, torso_of
-from nodes.hil.odometry import JOINTS, BoardClock, Odometry
-from nodes.hil.serial_line import line_time
-from nodes.hil.serial_port import require_realtime, usual_port
+from nodes.hil.emulation.board import tilt_of, torso_of
+from nodes.hil.emulation.odometry import JOINTS, BoardClock, Odometry
+from nodes.hil.emulation.serial_line import line_time
+from nodes.hil.emulation.serial_port import require_realtime, usual_port
 from nodes.messages import Encoders, JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from robots.charmie import base

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nodes.client import read_recording
-from nodes.hil.reading import read_case
+from nodes.hil.report.reading import read_case
 
 OFFSET_S, DRIFT = 7.0, 100e-6
 SENSORS = """

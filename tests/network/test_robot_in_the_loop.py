@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from nodes.hil.reading import read_case
-from nodes.hil.verdict import Compared, Verdict, limits_of
+from nodes.hil.report.reading import read_case
+from nodes.hil.report.verdict import Compared, Verdict, limits_of
 
 LAUNCH_FILE = Path(__file__).resolve().parents[2] / "launch/hil_two_computers.toml"
 SECONDS = "3.2"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nodes.hardware import Hardware
-from nodes.hil.plant import Plant
+from nodes.hil.emulation.plant import Plant
 from nodes.messages import JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context

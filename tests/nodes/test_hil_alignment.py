@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from nodes.hil.alignment import LiveAlignment
-from nodes.hil.clock_track import ClockTrack
-from nodes.hil.recorded_clock import simulation_time
-from nodes.hil.streams import StreamError
+from nodes.hil.alignment.stamps import LiveAlignment
+from nodes.hil.alignment.streams import StreamError
+from nodes.hil.clocks.recorded import simulation_time
+from nodes.hil.clocks.track import ClockTrack
 from nodes.hil_compare import HilCompare
 from nodes.messages import Event, Message, PeerClock, Residual, RobotState
 from nodes.messages.codec import decode, encode

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.hil.reading import read_case
+from nodes.hil.report.reading import read_case
 from nodes.hil_compare import HilCompare
 from nodes.messages import Description, JointDescription, Residual, RobotState
 from nodes.node import Context

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nodes.hil.imperfections import OwnClock, drag, dry_friction, quantize, take_up
+from nodes.hil.emulation.imperfections import OwnClock, drag, dry_friction, quantize, take_up
 
 G, H = 9.81, 1e-3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nodes.hil.play import CROSSINGS_S, best_crossing, missing
+from nodes.hil.identification.play import CROSSINGS_S, best_crossing, missing
 
 TIME = np.arange(0.0, 2.0, 1e-3)
 EFFORT = np.stack([np.sin(2.0 * np.pi * 3.0 * TIME), np.ones_like(TIME)], axis=1)  # changes sign each 1/6 s; never

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.hil.causes import Hint, Hints
-from nodes.hil.comparison import compare
-from nodes.hil.diagnosis import diagnose
-from nodes.hil.limits import Limits
-from nodes.hil.reading import COMPARER
-from nodes.hil.run_notes import run_notes
-from nodes.hil.streams import Stream
+from nodes.hil.alignment.comparison import compare
+from nodes.hil.alignment.streams import Stream
+from nodes.hil.identification.causes import Hint, Hints
+from nodes.hil.identification.diagnosis import diagnose
+from nodes.hil.report.limits import Limits
+from nodes.hil.report.reading import COMPARER
+from nodes.hil.report.run_notes import run_notes
 from nodes.messages import RobotState, Status
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan

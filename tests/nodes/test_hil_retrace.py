@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nodes.hil.predicting import LivePrediction
-from nodes.hil.reading import read_case
-from nodes.hil.verdict import Compared, Verdict, limits_of
+from nodes.hil.prediction.predicting import LivePrediction
+from nodes.hil.report.reading import read_case
+from nodes.hil.report.verdict import Compared, Verdict, limits_of
 from nodes.hil_compare import HilCompare
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.plan.file import load_plan

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.hil.causes import Hint, Hints
-from nodes.hil.comparison import compare, dead_stretches
-from nodes.hil.diagnosis import diagnose
-from nodes.hil.hints import explain
-from nodes.hil.limits import Limits
-from nodes.hil.model import Efforts, NoModelError, model_of
-from nodes.hil.motion import Applied
-from nodes.hil.streams import Gap, Pairing, Pairs, Resampled, Stream, StreamError, gaps, segments, stream_of
+from nodes.hil.alignment.comparison import compare, dead_stretches
+from nodes.hil.alignment.streams import Gap, Pairing, Pairs, Resampled, Stream, StreamError, gaps, segments, stream_of
+from nodes.hil.identification.causes import Hint, Hints
+from nodes.hil.identification.diagnosis import diagnose
+from nodes.hil.identification.hints import explain
+from nodes.hil.identification.model import Efforts, NoModelError, model_of
+from nodes.hil.identification.motion import Applied
+from nodes.hil.report.limits import Limits
 
 
 def wave(t: np.ndarray, late: float = 0.0) -> np.ndarray:

@@ -331,9 +331,9 @@ class Tools:
             assert code != 1 or "nothing could be compared" in err
 
     def check_report(self, path: Path, file: RecordingFile) -> None:
-        from nodes.hil.reading import read_case
-        from nodes.hil.streams import StreamError
-        from nodes.hil.verdict import Compared, limits_of
+        from nodes.hil.alignment.streams import StreamError
+        from nodes.hil.report.reading import read_case
+        from nodes.hil.report.verdict import Compared, limits_of
 
         try:
             with warnings.catch_warnings():

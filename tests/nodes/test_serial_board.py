@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.emulated_board import EmulatedBoard
-from nodes.hil.board import Board, BoardParams, tilt_of, torso_of
-from nodes.hil.odometry import BoardClock, Odometry, difference
-from nodes.hil.serial_line import Line, line_time
+from nodes.hil.emulation.board import Board, BoardParams, tilt_of, torso_of
+from nodes.hil.emulation.odometry import BoardClock, Odometry, difference
+from nodes.hil.emulation.serial_line import Line, line_time
 from nodes.messages import Encoders, JointCommand, Message, RobotState
 from nodes.node import Context, Node
 from nodes.plan.file import load_plan

@@ -74,7 +74,8 @@ def report(
         raise UnavailableError(f"a report draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
     # By name: reports share the look of studies, which stand above the runtime.
     reports, verdicts, reading, streams = (
-        importlib.import_module(f"nodes.hil.{name}") for name in ("report", "verdict", "reading", "streams")
+        importlib.import_module(f"nodes.hil.{name}")
+        for name in ("report.folder", "report.verdict", "report.reading", "alignment.streams")
     )
     output = Path(f"{recording.stem}_report") if output is None else output
     _refuse_foreign(output, reports.foreign_file(output))

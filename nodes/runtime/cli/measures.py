@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.hil.clock_track import ClockTrack
+from nodes.hil.clocks.track import ClockTrack
 from nodes.launching.summary import seconds_text
 from nodes.messages import Message, PeerClock
 from nodes.messages.codec import encode

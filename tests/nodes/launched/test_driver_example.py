@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from nodes.hil.plant import Differences, Plant
-from nodes.hil.reading import read_case
+from nodes.hil.emulation.plant import Differences, Plant
+from nodes.hil.report.reading import read_case
 from nodes.plan.launch_plan import SimPlan
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from nodes.hil.reading import read_case
-from nodes.hil.verdict import Compared, Verdict, limits_of
+from nodes.hil.report.reading import read_case
+from nodes.hil.report.verdict import Compared, Verdict, limits_of
 
 ROOT = Path(__file__).resolve().parents[3]
 

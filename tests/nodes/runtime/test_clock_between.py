@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nodes.client import Client
-from nodes.hil.reading import read_case
-from nodes.hil.verdict import Compared, limits_of
+from nodes.hil.report.reading import read_case
+from nodes.hil.report.verdict import Compared, limits_of
 from nodes.hosting.hosted import HostedNode
 from nodes.messages import PeerClock, RobotState
 from nodes.node import Context, Node

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nodes.hil.model import NoModelError
-from nodes.hil.streams import Floats, Stream, at_times, segments
+from nodes.hil.alignment.streams import Floats, Stream, at_times, segments
+from nodes.hil.identification.model import NoModelError
 
 CUTOFF_HZ = 10.0  # residual and motion are low-passed: differentiated positions are noise above
 KEPT_HZ = 100.0  # of the low-passed samples

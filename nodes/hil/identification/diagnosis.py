@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import numpy as np
 
-from nodes.hil.causes import KINDS, Hint, Hints
-from nodes.hil.comparison import Comparison, JointComparison
-from nodes.hil.limits import Limits, angle_text
+from nodes.hil.alignment.comparison import Comparison, JointComparison
+from nodes.hil.identification.causes import KINDS, Hint, Hints
+from nodes.hil.report.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # a shorter one is not worth a line
 EVEN = 0.5  # a bias explains a position error when what varies around it is less than this share of it

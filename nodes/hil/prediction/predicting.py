@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nodes.hil.alignment import SERVER, Stamped
-from nodes.hil.live import LivePairs
-from nodes.hil.retrace import FIRST_S, CommandAges, Retrace
+from nodes.hil.alignment.live import LivePairs
+from nodes.hil.alignment.stamps import SERVER, Stamped
+from nodes.hil.prediction.retrace import FIRST_S, CommandAges, Retrace
 from nodes.messages import Event, JointCommand, Residual, RobotState
 from sim_core.errors import SimulationDiverged
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from nodes.hil.imperfections import dry_friction, take_up
-from nodes.hil.model import with_open_mass
-from nodes.hil.streams import Floats
+from nodes.hil.alignment.streams import Floats
+from nodes.hil.emulation.imperfections import dry_friction, take_up
+from nodes.hil.identification.model import with_open_mass
 from nodes.plan.launch_plan import SimPlan
 from robots.registry import build
 from sim_core.mechanism import Actuator, Mechanism, Tunable

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.hil.alignment import SERVER
-from nodes.hil.clock import Clock, ClockStep, Exchange, detect_steps
-from nodes.hil.clock_track import estimate
-from nodes.hil.streams import GAP_FACTOR, Floats, StreamError
+from nodes.hil.alignment.stamps import SERVER
+from nodes.hil.alignment.streams import GAP_FACTOR, Floats, StreamError
+from nodes.hil.clocks.clock import Clock, ClockStep, Exchange, detect_steps
+from nodes.hil.clocks.track import estimate
 
 CLOCK_TOPIC = "clock"
 OVERLAP_S = 0.05  # by which stamps on both sides of a step may seem to fall back

@@ -7,8 +7,8 @@ from collections import deque
 
 import numpy as np
 
-from nodes.hil.board import tilt_of
-from nodes.hil.streams import Floats
+from nodes.hil.alignment.streams import Floats
+from nodes.hil.emulation.board import tilt_of
 from robots.charmie import base
 from robots.charmie.parameters import Parameters
 from robots.charmie.serial_frames import Stream

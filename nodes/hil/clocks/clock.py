@@ -14,7 +14,7 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from nodes.hil.streams import Floats
+from nodes.hil.alignment.streams import Floats
 
 WINDOW = 8  # exchanges of which only the quickest counts, as in NTP's clock filter
 FEWEST = 3  # quickest exchanges for an offset and a drift

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from nodes.hil.motion import rms
-from nodes.hil.streams import Floats
+from nodes.hil.alignment.streams import Floats
+from nodes.hil.identification.motion import rms
 
 MATTERS = 0.02  # share of the power still unexplained that a cause must explain to be named
 CLEAR = 30.0  # twice the logarithm of the likelihood ratio from which a cause is better than none

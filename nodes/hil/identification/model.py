@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.hil.streams import Floats
+from nodes.hil.alignment.streams import Floats
 from sim_core.mechanism import Body, Mechanism, Tunable
 from sim_core.mechanism.quantities import value_of
 from sim_core.system import System, assemble

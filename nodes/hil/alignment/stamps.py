@@ -14,8 +14,8 @@ from math import hypot
 
 import msgspec
 
-from nodes.hil.clock_track import ClockTracks
-from nodes.hil.live import HISTORY_S, MOST_WAITING
+from nodes.hil.alignment.live import HISTORY_S, MOST_WAITING
+from nodes.hil.clocks.track import ClockTracks
 from nodes.messages import JointCommand, PeerClock, RobotState
 
 SERVER = "sim"  # the node that says the states

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.hil.alignment import SERVER
-from nodes.hil.recorded_clock import simulation_time
-from nodes.hil.retrace import FIRST_S, CommandAges, retraced
-from nodes.hil.streams import Floats, Stream, StreamError
+from nodes.hil.alignment.stamps import SERVER
+from nodes.hil.alignment.streams import Floats, Stream, StreamError
+from nodes.hil.clocks.recorded import simulation_time
+from nodes.hil.prediction.retrace import FIRST_S, CommandAges, retraced
 from nodes.messages import JointCommand, RobotState
 from nodes.recording.reader import Recording
 from sim_core.errors import SimulationDiverged

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nodes.hil import play
-from nodes.hil.causes import Hint, Hints, Key, Search
-from nodes.hil.model import Efforts, NoModelError, actuated
-from nodes.hil.motion import Applied, Band, Motion, motion_of, passed, rms
-from nodes.hil.streams import Floats, Stream
+from nodes.hil.alignment.streams import Floats, Stream
+from nodes.hil.identification import play
+from nodes.hil.identification.causes import Hint, Hints, Key, Search
+from nodes.hil.identification.model import Efforts, NoModelError, actuated
+from nodes.hil.identification.motion import Applied, Band, Motion, motion_of, passed, rms
 from sim_core.mechanism.quantities import value_of
 
 QUIET = 0.001  # share of the measured efforts: a residual below it needs no explanation

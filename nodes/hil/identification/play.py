@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nodes.hil.imperfections import take_up
-from nodes.hil.streams import Floats
+from nodes.hil.alignment.streams import Floats
+from nodes.hil.emulation.imperfections import take_up
 
 CROSSINGS_S = tuple(2e-3 * 1.35**k for k in range(18))  # 2 ms to 0.33 s: times to cross the play that are tried
 LIKE = 0.4  # the effort that is missing is all of it: a fit is of backlash when its share is 1 within this

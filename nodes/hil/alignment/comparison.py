@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from nodes.hil.streams import Floats, Gap, Pairing, Pairs, Stream, StreamError, gaps, segments
+from nodes.hil.alignment.streams import Floats, Gap, Pairing, Pairs, Stream, StreamError, gaps, segments
 
 MAX_DELAY_S = 0.2
 LAGS = 41  # delays tried at a time; each of the two rounds after the first looks closer

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.hil.plant import Differences, Plant
-from nodes.hil.streams import Floats, Stream
+from nodes.hil.alignment.streams import Floats, Stream
+from nodes.hil.emulation.plant import Differences, Plant
 from nodes.messages import JointCommand, RobotState
 from nodes.plan.launch_plan import SimPlan
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.hil.causes import Hints
-from nodes.hil.limits import Limits, angle_text
-from nodes.hil.pictures import draw_all, draw_efforts
-from nodes.hil.verdict import KIND, Compared, Verdict
+from nodes.hil.identification.causes import Hints
+from nodes.hil.report.limits import Limits, angle_text
+from nodes.hil.report.pictures import draw_all, draw_efforts
+from nodes.hil.report.verdict import KIND, Compared, Verdict
 
 VERDICT = "verdict.json"
 
@@ -49,7 +49,7 @@ def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tupl
 
     here = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader([here, here.parent / "studies"]),
+        loader=FileSystemLoader([here, here.parents[1] / "studies"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.hil.limits import Limits
-from nodes.hil.recorded_clock import ClockNote, simulation_time
-from nodes.hil.recorded_commands import prediction
-from nodes.hil.run_notes import run_notes
-from nodes.hil.streams import Floats, Stream, StreamError, stream_of
+from nodes.hil.alignment.streams import Floats, Stream, StreamError, stream_of
+from nodes.hil.clocks.recorded import ClockNote, simulation_time
+from nodes.hil.prediction.recorded_commands import prediction
+from nodes.hil.report.limits import Limits
+from nodes.hil.report.run_notes import run_notes
 from nodes.recording.reader import Recording, read_recording, require_no_hole
 
 COMPARER = "hil_compare.py:HilCompare"

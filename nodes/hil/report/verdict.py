@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from nodes.hil.causes import Hints
-from nodes.hil.comparison import Comparison, JointComparison, compare
-from nodes.hil.diagnosis import Diagnosis, Excess, Finding, diagnose
-from nodes.hil.hints import Explanation, explain
-from nodes.hil.limits import Limits
-from nodes.hil.model import Efforts, NoModelError, model_of
-from nodes.hil.motion import Applied
-from nodes.hil.reading import Case, Source
-from nodes.hil.recorded_clock import ClockNote
-from nodes.hil.streams import Gap
+from nodes.hil.alignment.comparison import Comparison, JointComparison, compare
+from nodes.hil.alignment.streams import Gap
+from nodes.hil.clocks.recorded import ClockNote
+from nodes.hil.identification.causes import Hints
+from nodes.hil.identification.diagnosis import Diagnosis, Excess, Finding, diagnose
+from nodes.hil.identification.hints import Explanation, explain
+from nodes.hil.identification.model import Efforts, NoModelError, model_of
+from nodes.hil.identification.motion import Applied
+from nodes.hil.report.limits import Limits
+from nodes.hil.report.reading import Case, Source
 
 KIND = "armswing hil report"
 UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm, _ms or _percent says its own"

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from nodes.hil.imperfections import OwnClock
-from nodes.hil.plant import Differences, Plant, mechanism_of, spread
-from nodes.hil.serial_line import Line
+from nodes.hil.emulation.imperfections import OwnClock
+from nodes.hil.emulation.plant import Differences, Plant, mechanism_of, spread
+from nodes.hil.emulation.serial_line import Line
 from nodes.plan.launch_plan import SimPlan
 from robots.charmie import base
 from robots.charmie.parameters import Parameters

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from nodes.hil.comparison import JointComparison
-from nodes.hil.hints import QUIET
-from nodes.hil.limits import angle_text
-from nodes.hil.verdict import Compared
+from nodes.hil.alignment.comparison import JointComparison
+from nodes.hil.identification.hints import QUIET
+from nodes.hil.report.limits import angle_text
+from nodes.hil.report.verdict import Compared
 from nodes.studies.style import BLUE, GREEN, INK, MUTED, VERMILION, settings
 
 MOST_POINTS = 3000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nodes.hil.streams import Floats
+from nodes.hil.alignment.streams import Floats
 
 SWEEPS = 1000  # over the joints, in the search for their friction
 SETTLED = 1e-12  # share of the largest friction within which a sweep changes nothing

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
-from nodes.hil.clock import FEWEST, RESOLUTION_S, Clock, ClockStep, Exchange, detect_steps, estimate_clock
+from nodes.hil.clocks.clock import FEWEST, RESOLUTION_S, Clock, ClockStep, Exchange, detect_steps, estimate_clock
 from nodes.messages import Event, Message, PeerClock
 
 MOST = 256  # round trips that an estimate looks at

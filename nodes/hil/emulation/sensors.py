@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nodes.hil.imperfections import OwnClock, drag, quantize
-from nodes.hil.plant import Differences, require_least, spread
-from nodes.hil.streams import Floats
+from nodes.hil.alignment.streams import Floats
+from nodes.hil.emulation.imperfections import OwnClock, drag, quantize
+from nodes.hil.emulation.plant import Differences, require_least, spread
 from nodes.messages import RobotState
 
 NOISES = ("position_noise", "velocity_noise", "effort_noise")
