@@ -18,11 +18,11 @@ import pytest
 
 from nodes.runtime.cli.application import run as command
 from nodes.runtime.cli.studies import _print as print_verdicts
-from nodes.studies import claims, crew, figures, report, tables
-from nodes.studies.claims import Finding, Verdict
-from nodes.studies.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_BDF2
-from nodes.studies.runs import Method, Outcome, Run, execute, simulation_of
-from nodes.studies.study import Results, Study
+from nodes.studies.framework import claims, crew, figures, report, tables
+from nodes.studies.framework.claims import Finding, Verdict
+from nodes.studies.framework.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_BDF2
+from nodes.studies.framework.runs import Method, Outcome, Run, execute, simulation_of
+from nodes.studies.framework.study import Results, Study
 
 PAPERS = ("lipinski", "man", "nada")
 MOST_CURVES = 7
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(600)  # a loaded machine runs every simulation 
 
 
 def study_of(paper: str) -> Study:
-    found: Study = importlib.import_module(f"nodes.studies.{paper}").study(spans="tiny")
+    found: Study = importlib.import_module(f"nodes.studies.{paper}.study").study(spans="tiny")
     return found
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from nodes.plan.file import load_plan
-from nodes.studies import crew, gibbon, report
-from nodes.studies.gibbon_figures import overs
-from nodes.studies.gibbon_runs import BLIND, LAUNCHED, SPANS, Case, Runs, brachiate, plan_of
-from nodes.studies.study import Results, Study
+from nodes.studies.framework import crew, report
+from nodes.studies.framework.study import Results, Study
+from nodes.studies.gibbon import study as gibbon
+from nodes.studies.gibbon.figures import overs
+from nodes.studies.gibbon.runs import BLIND, LAUNCHED, SPANS, Case, Runs, brachiate, plan_of
 
 pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nodes.studies import lipinski
-from nodes.studies.claims import Verdict
-from nodes.studies.crew import Here, run_all, warm
-from nodes.studies.lipinski_runs import SPANS, Runs
-from nodes.studies.lipinski_shapes import deep_claim, deflected, model_of, steep_claim, turning_points, turns
-from nodes.studies.study import Results
+from nodes.studies.framework.claims import Verdict
+from nodes.studies.framework.crew import Here, run_all, warm
+from nodes.studies.framework.study import Results
+from nodes.studies.lipinski import study as lipinski
+from nodes.studies.lipinski.runs import SPANS, Runs
+from nodes.studies.lipinski.shapes import deep_claim, deflected, model_of, steep_claim, turning_points, turns
 
 RUNS = Runs(SPANS["full"])
 

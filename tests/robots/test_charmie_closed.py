@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.studies.charmie.spring_study import with_spring
 from robots.charmie import closed, geometry
 from robots.charmie.loads import charmie_loads
 from robots.charmie.mechanism import with_loops
 from robots.charmie.parameters import Parameters, read_parameters
-from robots.charmie.spring_study import with_spring
 from robots.registry import build
 from sim_core.errors import InvalidRequest
 from sim_core.inverse import inverse_dynamics

@@ -49,7 +49,7 @@ def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tupl
 
     here = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader([here, here.parents[1] / "studies"]),
+        loader=FileSystemLoader([here, here.parents[1] / "pages"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

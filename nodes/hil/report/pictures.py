@@ -12,7 +12,7 @@ from nodes.hil.alignment.comparison import JointComparison
 from nodes.hil.identification.hints import QUIET
 from nodes.hil.report.limits import angle_text
 from nodes.hil.report.verdict import Compared
-from nodes.studies.style import BLUE, GREEN, INK, MUTED, VERMILION, settings
+from nodes.pages.style import BLUE, GREEN, INK, MUTED, VERMILION, settings
 
 MOST_POINTS = 3000
 MOST_EFFORTS = 4

@@ -102,8 +102,8 @@ def _carry_out(
     if missing:
         raise UnavailableError(f"a study draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
     # By name: studies stand above the runtime, which may not import them.
-    crew, report = (importlib.import_module(f"nodes.studies.{name}") for name in ("crew", "report"))
-    study = importlib.import_module(f"nodes.studies.{paper}").study(quick=quick, spans=spans)
+    crew, report = (importlib.import_module(f"nodes.studies.framework.{name}") for name in ("crew", "report"))
+    study = importlib.import_module(f"nodes.studies.{paper}.study").study(quick=quick, spans=spans)
     _refuse_foreign(folder, report.marker_of(folder), report.foreign_files(folder, study), paper)
     with _folder(folder), Bar() as bar:
 

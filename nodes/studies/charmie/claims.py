@@ -1,0 +1,224 @@
+"""What the paper on CHARMIE claims, in our words, and the rules that decide each claim. [GoncalvesEtAl2024]"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from nodes.studies.charmie.runs import COMPILED, MODELS, NUMPY, Times, Validation
+from nodes.studies.framework.claims import Claim, Finding, Verdict, sci, verdict_of
+from nodes.studies.framework.study import Results
+from robots.charmie.point_clouds import connections
+from robots.registry import build
+
+OVERLAP = 1e-9  # m between two accounts of the claw that lie on one another, with much to spare
+IDENTICAL = 1e-9  # of the largest force, between two accounts of it
+LINEAR = 0.15  # of the time: how far the middle of three models may lie off the line through the others
+SHARE = (0.60, 0.70)
+
+
+def claims() -> tuple[Claim, ...]:
+    """All claims, in the paper's order."""
+    return (
+        Claim(
+            "bodies",
+            "section 3.1",
+            "40 rigid bodies on 34 revolute, 10 prismatic and 3 rigid joints; 21 degrees of freedom.",
+            "the inventory in use here has these numbers.",
+            count_bodies,
+            ("poses",),
+            met=Verdict.BUILT_IN,
+        ),
+        Claim(
+            "rest",
+            "section 6",
+            "The robot is fully stopped after its movement.",
+            "every joint velocity is 0 at the end, to rounding.",
+            ends_at_rest,
+            ("claw",),
+            met=Verdict.BUILT_IN,
+        ),
+        Claim(
+            "kinematics",
+            "section 6, figure 12",
+            "The positions of the claw from two programs overlap completely.",
+            f"all coordinates of D12a agree to {sci(OVERLAP)} m at all instants compared.",
+            same_claw,
+            ("claw",),
+            met=Verdict.CHECKED,
+        ),
+        Claim(
+            "dynamics",
+            "section 6, figure 13",
+            "The forces of body 2 on body 3 from two programs are identical.",
+            f"all components agree to {sci(IDENTICAL)} of the largest force at all instants compared.",
+            same_force,
+            ("floor",),
+            met=Verdict.CHECKED,
+        ),
+        Claim(
+            "loops",
+            "section 6",
+            "Leaving the closed and overconstrained loops out hardly changes the forces on the floor.",
+            f"with loops and without, all components agree to {sci(IDENTICAL)} of the largest force.",
+            same_without_loops,
+            ("floor",),
+            met=Verdict.BUILT_IN,
+        ),
+        *timed_claims(),
+    )
+
+
+def timed_claims() -> tuple[Claim, ...]:
+    """Those of table 5."""
+    return (
+        Claim(
+            "linear",
+            "section 6, table 5",
+            "The time of kinematics and of dynamics grows linearly with the number of bodies of the arms.",
+            f"the arm with 4 bodies takes the mean of those with 2 and 6, within {100 * LINEAR:.0f} %, and they take "
+            "more the more bodies they have.",
+            grows_linearly,
+            ("times",),
+            timed=True,
+        ),
+        Claim(
+            "share",
+            "section 6, table 5",
+            "Without inverse dynamics 60 to 70 % of the time is saved.",
+            "the share that all four models save lies between 60 and 70 %, rounded to whole per cents.",
+            share_of_dynamics,
+            ("times",),
+            timed=True,
+        ),
+        Claim(
+            "bigger",
+            "section 6, table 5",
+            "The bigger the model, the greater that reduction.",
+            "the share grows from each model to the next bigger one.",
+            grows_with_size,
+            ("times",),
+            timed=True,
+        ),
+    )
+
+
+def seen(results: Results) -> Validation:
+    """The validation motion."""
+    found: Validation = results.parts["validation"]
+    return found
+
+
+def times(results: Results, model: str) -> Times:
+    """The times of one of table 5's models."""
+    found: Times = results.parts[model]
+    return found
+
+
+def count_bodies(results: Results) -> list[Finding]:
+    """From the inventory."""
+    tree = build("charmie")
+    joints = connections(tree)
+    bodies = {end for joint in joints for end in (joint.body_a, joint.body_b)} - {"ground"}
+    kinds = Counter(joint.kind for joint in joints)
+    free = len(tree.moving_joints)
+    here = f"{len(bodies)} bodies, {kinds['R']} revolute, {kinds['P']} prismatic, {kinds['F']} rigid joints; {free} DOF"
+    holds = (len(bodies), kinds["R"], kinds["P"], kinds["F"], free) == (40, 34, 10, 3, 21)
+    return [Finding("our inventory", here, verdict_of(holds), {"bodies": len(bodies), "joints": len(joints)})]
+
+
+def ends_at_rest(results: Results) -> list[Finding]:
+    """The last velocities."""
+    speed = seen(results).last_speed
+    here = f"largest joint velocity at the end: {sci(speed)}"
+    return [Finding("validation motion", here, verdict_of(speed <= 1e-12), {"speed": speed})]
+
+
+def same_claw(results: Results) -> list[Finding]:
+    """Every other engine."""
+    found = []
+    for name, other in seen(results).others.items():
+        apart = float(np.nanmax(np.abs(other.claw - seen(results).ours.claw)))
+        here = f"at most {sci(apart)} m apart"
+        found.append(Finding(f"beside {name}", here, verdict_of(apart <= OVERLAP), {"apart_m": apart}))
+    return found
+
+
+def _relative(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.nanmax(np.abs(one - other)) / np.nanmax(np.abs(one)))
+
+
+def same_force(results: Results) -> list[Finding]:
+    """Every other engine."""
+    found = []
+    for name, other in seen(results).others.items():
+        apart = _relative(seen(results).ours.force, other.force)
+        here = f"at most {sci(apart)} of the largest force apart"
+        found.append(Finding(f"beside {name}", here, verdict_of(apart <= IDENTICAL), {"relative": apart}))
+    return found
+
+
+def same_without_loops(results: Results) -> list[Finding]:
+    """Step 7 beside the recursion alone."""
+    apart = _relative(seen(results).ours.force, seen(results).open_tree)
+    here = f"at most {sci(apart)} of the largest force apart; the loops push on links 3 to 5 alone"
+    return [Finding("with and without step 7", here, verdict_of(apart <= IDENTICAL), {"relative": apart})]
+
+
+def grows_linearly(results: Results) -> list[Finding]:
+    """The three arms."""
+    found = []
+    for way in (NUMPY, COMPILED):
+        arms = [times(results, model) for model in MODELS[:3]]
+        for what in ("kinematics", "with dynamics"):
+            small, middle, large = ((arm.kinematics if what == "kinematics" else arm.whole)[way] for arm in arms)
+            off = middle / ((small + large) / 2) - 1
+            holds = abs(off) <= LINEAR and small < middle < large
+            here = f"{_ms(small)}, {_ms(middle)}, {_ms(large)} for 2, 4, 6 bodies: {100 * off:+.0f} % off the line"
+            found.append(Finding(f"{way}, {what}", here, verdict_of(holds), {"off": off}))
+    return found
+
+
+def saved(results: Results, way: str) -> list[float]:
+    """The share of time that each model saves without dynamics, in the order of MODELS."""
+    found = [times(results, model) for model in MODELS]
+    return [1 - each.kinematics[way] / each.whole[way] for each in found]
+
+
+def share_of_dynamics(results: Results) -> list[Finding]:
+    """Both ways."""
+    return [
+        Finding(way, _shares(results, way), _within(saved(results, way)), _named(results, way))
+        for way in (NUMPY, COMPILED)
+    ]
+
+
+def _within(shares: list[float]) -> Verdict:
+    return verdict_of(all(SHARE[0] <= round(share, 2) <= SHARE[1] for share in shares))
+
+
+def grows_with_size(results: Results) -> list[Finding]:
+    """Both ways."""
+    return [
+        Finding(
+            way,
+            _shares(results, way),
+            verdict_of(bool(np.all(np.diff(saved(results, way)) > 0.0))),
+            _named(results, way),
+        )
+        for way in (NUMPY, COMPILED)
+    ]
+
+
+def _shares(results: Results, way: str) -> str:
+    shares = saved(results, way)
+    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in zip(MODELS, shares, strict=True))
+
+
+def _named(results: Results, way: str) -> dict[str, float]:
+    return dict(zip(MODELS, saved(results, way), strict=True))
+
+
+def _ms(seconds: float) -> str:
+    return f"{sci(1e3 * seconds)} ms"

@@ -1,0 +1,239 @@
+"""What the study of CHARMIE works out: the validation motion beside other engines, loads, springs, and times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nodes.studies.charmie.actuator_loads import Efforts, efforts_over, posed
+from nodes.studies.charmie.spring_study import SpringStudy, tune_springs
+from robots.charmie.loads import loads_of_motion
+from robots.charmie.motions import DURATION, SQUAT_S, Instant, JointMotion, bang, squat_and_lean, validation_motion
+from robots.charmie.parameters import Parameters, read_parameters
+from robots.charmie.point_clouds import auxiliary_clouds, local_points, main_clouds, point_clouds
+from robots.registry import build
+from sim_core import reference
+from sim_core.joint_loads import Posture, joint_loads, motions, postures
+from sim_core.mechanism import Mechanism
+
+MODELS = ("arm_2dof", "arm_4dof", "arm_6dof", "charmie")
+STEPS = 1000  # of table 5
+CLAW_BODY = "link_12a"
+TRIALS, LASTING = 3, 0.05  # of which the best counts; s of each
+NUMPY, COMPILED = "numpy, body by body", "compiled kernels"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One engine's account of a motion: D12a in the world, m, and the force of body 2 on body 3 in 3's axes, N."""
+
+    claw: np.ndarray
+    force: np.ndarray
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The validation motion at times (n,): ours, others by name, what actuators and springs do, the last velocities."""
+
+    times: np.ndarray
+    ours: Seen
+    others: dict[str, Seen]
+    open_tree: np.ndarray
+    efforts: Efforts
+    last_speed: float
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of the processor for 1000 steps of a model by way: kinematics alone, and with dynamics."""
+
+    bodies: int
+    kinematics: dict[str, float]
+    whole: dict[str, float]
+
+
+def joint_names(mechanism: Mechanism) -> list[str]:
+    """The names of the joints that move."""
+    return [joint.name for joint in mechanism.moving_joints]
+
+
+def validation(samples: int, checked: int) -> Validation:
+    """The 5 s in `samples` instants. The slow reference looks at `checked` of them, pinocchio at all where it is."""
+    p, tree = read_parameters(), build("charmie")
+    motion = validation_motion(p, joint_names(tree))
+    times = np.linspace(0.0, DURATION, samples)
+    instants = [motion(t) for t in times]
+    claw, force, open_tree = [], [], []
+    for q, v, a in instants:
+        at = postures(tree, q)
+        moving = motions(tree, at, v, a)
+        hand = at[CLAW_BODY]
+        claw.append(hand.p_WO + hand.R_WB @ np.array(p.arm.claw.center))
+        force.append(loads_of_motion(p, tree, moving, q).floor.force)
+        open_tree.append(joint_loads(tree, moving)["link_3"].force)
+    others = {"the slow reference": _by_reference(p, tree, instants, checked)}
+    pinocchio = _by_pinocchio(p, tree, instants)
+    if pinocchio is not None:
+        others["pinocchio, from our URDF"] = pinocchio
+    efforts = efforts_over(p, tree, posed(tree, motion, times), times)
+    ours = Seen(np.array(claw), np.array(force))
+    return Validation(times, ours, others, np.array(open_tree), efforts, float(np.abs(motion(DURATION)[1]).max()))
+
+
+def _by_reference(p: Parameters, tree: Mechanism, instants: Sequence[Instant], checked: int) -> Seen:
+    """Positions and accelerations of centres of mass as jets along the joints' line, their sum by Newton's law.
+
+    At every (n / checked)-th instant; nan between.
+    """
+    n = len(instants)
+    claw, force = np.full((n, 3), np.nan), np.full((n, 3), np.nan)
+    for k in sorted({round(x) for x in np.linspace(0, n - 1, checked)}):
+        q, v, a = instants[k]
+        along = reference.frames_along(tree, q, v)
+        steered = reference.frames_along(tree, q, a)
+        total = np.zeros(3)
+        for body in tree.bodies[2:]:
+            C = body.center_of_mass
+            # d2/dt2 x(q) = x'' along v, and x' along a
+            acceleration = along[body.name].point(C).dd + steered[body.name].point(C).d
+            total += float(body.mass) * (acceleration - np.array(tree.gravity))  # type: ignore[arg-type]
+        claw[k] = along[CLAW_BODY].point(p.arm.claw.center).x
+        force[k] = along["link_3"].R.x.T @ total
+    return Seen(claw, force)
+
+
+def _by_pinocchio(p: Parameters, tree: Mechanism, instants: Sequence[Instant]) -> Seen | None:
+    """The same from pinocchio's recursion over our exported URDF; None where pinocchio is not installed."""
+    try:
+        import pinocchio as pin
+    except ImportError:
+        return None
+    from robots.export import export
+
+    model = pin.buildModelFromXML(export(tree, "urdf").text)
+    data, order = model.createData(), [model.getJointId(name) for name in joint_names(tree)]
+    yaw, hand = model.getJointId("base_yaw"), model.getFrameId(CLAW_BODY)
+    claw, force = [], []
+    for instant in instants:
+        q, v, a = (np.zeros(model.nv) for _ in range(3))
+        for into, values in zip((q, v, a), instant, strict=True):
+            into[[model.idx_vs[joint] for joint in order]] = values
+        pin.rnea(model, data, _configuration(model, q), v, a)
+        pin.framesForwardKinematics(model, data, _configuration(model, q))
+        placed = data.oMf[hand]
+        claw.append(placed.translation + placed.rotation @ np.array(p.arm.claw.center))
+        force.append(data.f[yaw].linear.copy())
+    return Seen(np.array(claw), np.array(force))
+
+
+def _configuration(model: Any, q: np.ndarray) -> np.ndarray:
+    """Joint positions as pinocchio writes them: joints that turn without limits by cosine and sine."""
+    found = np.zeros(model.nq)
+    for joint in range(1, model.njoints):
+        at, value = model.idx_qs[joint], q[model.idx_vs[joint]]
+        found[at : at + model.nqs[joint]] = [value] if model.nqs[joint] == 1 else [np.cos(value), np.sin(value)]
+    return found
+
+
+def springs(samples: int) -> SpringStudy:
+    """The balancing springs that ask least of the actuators while CHARMIE squats and leans."""
+    p, tree = read_parameters(), build("charmie")
+    times = np.linspace(0.0, SQUAT_S, samples)
+    return tune_springs(p, tree, posed(tree, squat_and_lean(p, joint_names(tree)), times), times)
+
+
+def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
+    """The points of all bodies at moments of the validation motion."""
+    p, tree = read_parameters(), build("charmie")
+    motion = validation_motion(p, joint_names(tree))
+    return {t: dict(point_clouds(p, tree, motion(t)[0])) for t in moments}
+
+
+def times_of(name: str, steps: int) -> Times:
+    """Times of one of table 5's models, scaled to 1000 steps."""
+    motion = _motion_of(name)
+    kinematics, whole = {}, {}
+    for way, make in ((NUMPY, _by_numpy), (COMPILED, _by_kernels)):
+        place, compute = make(name)
+        kinematics[way], whole[way] = _cost(place, motion, steps), _cost(compute, motion, steps)
+    return Times(len(build(name).bodies), kinematics, whole)
+
+
+Step = Callable[[Instant], object]
+
+
+def _motion_of(name: str) -> JointMotion:
+    mechanism = build(name)
+    if name == "charmie":
+        return validation_motion(read_parameters(), joint_names(mechanism))
+    n = len(mechanism.initial_q)
+
+    def at(t: float) -> Instant:
+        x, v, a = bang(np.pi / 9, t)
+        return np.full(n, x), np.full(n, v), np.full(n, a)
+
+    return at
+
+
+def _by_numpy(name: str) -> tuple[Step, Step]:
+    """Steps 4 to 6 as the paper has them, in numpy: points of all bodies; and all loads."""
+    mechanism, p = build(name), read_parameters()
+    local = local_points(mechanism)
+
+    def place(instant: Instant) -> dict[str, Posture]:
+        at = postures(mechanism, instant[0])
+        main_clouds(local, at)
+        if name == "charmie":
+            auxiliary_clouds(p, mechanism, at, instant[0])
+        return at
+
+    def compute(instant: Instant) -> None:
+        moving = motions(mechanism, place(instant), instant[1], instant[2])
+        if name == "charmie":
+            loads_of_motion(p, mechanism, moving, instant[0])
+        else:
+            joint_loads(mechanism, moving)
+
+    return place, compute
+
+
+def _by_kernels(name: str) -> tuple[Step, Step]:
+    """The same poses and joint efforts by compiled kernels; CHARMIE's is its open tree."""
+    from sim_core.system import assemble
+
+    system = assemble(build(name))
+    q, v, a, tau = (np.zeros(system.n_q) for _ in range(4))
+    n = len(system.mechanism.bodies)
+    poses = system.bind_forward_kinematics(q, np.zeros((n, 3)), np.zeros((n, 3, 3)))
+    inverse = system.bind_inverse_dynamics(q, v, a, tau)
+
+    def place(instant: Instant) -> None:
+        q[:] = instant[0]
+        poses()
+
+    def compute(instant: Instant) -> None:
+        q[:], v[:], a[:] = instant
+        poses()
+        inverse()
+
+    return place, compute
+
+
+def _cost(step: Step, motion: JointMotion, steps: int) -> float:
+    """Seconds of the processor for 1000 steps through a motion: the best of some trials, each of LASTING or longer."""
+    instants = [motion(DURATION * k / steps) for k in range(steps)]
+    rounds, best = 1, float("inf")
+    for trial in range(TRIALS + 1):
+        began = time.process_time()
+        for _ in range(rounds):
+            for instant in instants:
+                step(instant)
+        spent = time.process_time() - began
+        best = min(best, spent / rounds)
+        if trial == 0:  # the first one says how many rounds the others take
+            rounds = max(1, round(LASTING / max(spent, 1e-6)))
+    return best * STEPS / steps

@@ -1,0 +1,99 @@
+"""What the pages of the two papers on fuzzy stabilization share: readings, assumptions, and pictures of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nodes.studies.framework import figures, surfaces
+from nodes.studies.framework.methods import FIXED, ONE_CALL
+from nodes.studies.framework.runs import Run
+from nodes.studies.framework.study import Assumption, Plot
+
+Named = Sequence[tuple[str, Run]]
+Columns = Mapping[str, Named]
+
+
+def readings(step: str, beside: str = "") -> dict[str, str]:
+    """The two ways to read what a paper calls its step; `beside` ends the second."""
+    return {
+        FIXED: f"{step} is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45), with steps of "
+        f"exactly {step}.",
+        ONE_CALL: f"{step} is the distance of the output instants of one call of an adaptive solver (Dormand–Prince "
+        "5(4), relative tolerance 10⁻³, absolute 10⁻⁶, the defaults of ode45), which chooses its steps freely up to "
+        f"50 ms.{beside}",
+    }
+
+
+SIMULATED_TIME = Assumption(
+    "simulated time", "see the axes", "not stated in the text; the figures that show it are lost"
+)
+
+
+def gaussians(sigma: str, universe: str) -> Assumption:
+    """The width that neither paper states."""
+    return Assumption(
+        "Gaussian sets: σ", f"{sigma} of a universe of {universe}", "not stated; neighbours meet at a half"
+    )
+
+
+def conjunction(why: str) -> Assumption:
+    """How two memberships are joined."""
+    return Assumption("AND of two memberships", "product", why)
+
+
+def clamped(why: str) -> Assumption:
+    """What becomes of inputs that the sets do not cover."""
+    return Assumption("inputs beyond the universe", "clamped to it", f"{why}unclamped Gaussians end in 0/0")
+
+
+def memberships_plot(kinds: Sequence[str], caption: str, size: tuple[float, float]) -> Plot:
+    """The membership functions of some sets."""
+    return Plot("memberships", caption, lambda results, figure: surfaces.memberships(figure, kinds), size=size)
+
+
+def surfaces_plot(kinds: Sequence[str], caption: str, size: tuple[float, float]) -> Plot:
+    """Their control surfaces, with product and with minimum."""
+    return Plot("surfaces", caption, lambda results, figure: surfaces.control_surfaces(figure, kinds), size=size)
+
+
+def violations_plot(file: str, caption: str, columns: Columns, size: tuple[float, float] | None = None) -> Plot:
+    """|Φ|₁ above |dΦ/dt|₁ over time, a column for each reading; the curves are written beside it."""
+    return Plot(
+        file,
+        caption,
+        lambda results, figure: figures.violations(results, figure, columns),
+        curves=curves_of(columns),
+        **sized(size),
+    )
+
+
+def tips_plot(caption: str, named: Named, reach: float, size: tuple[float, float]) -> Plot:
+    """Paths of a tip."""
+    draw = figures.trajectories
+    return Plot("tips", caption, lambda results, figure: draw(results, figure, named, reach), size=size)
+
+
+def precision_plot(file: str, caption: str, swept: Any) -> Plot:
+    """Work and precision: the largest |Φ|₁ over the step, and over the time it takes."""
+    return Plot(file, caption, lambda results, figure: figures.precision(results, figure, swept))
+
+
+def limits_plot(caption: str, limits: Any, size: tuple[float, float]) -> Plot:
+    """What steps the stabilizers bear; limits() gives {stabilizer: {stepper: s}}."""
+    words = (
+        "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. Hollow points "
+        f"stand at the edges: {caption}"
+    )
+    draw = surfaces.stability_limits
+    return Plot("limits", words, lambda results, figure: draw(figure.subplots(), limits()), size=size)
+
+
+def curves_of(columns: Columns) -> tuple[tuple[str, Run], ...]:
+    """Every curve of a picture once."""
+    return tuple(dict.fromkeys(pair for named in columns.values() for pair in named))
+
+
+def sized(size: tuple[float, float] | None) -> dict[str, Any]:
+    """A plot's size, where it is not the usual one."""
+    return {} if size is None else {"size": size}

@@ -1,0 +1,151 @@
+"""The runs behind the gibbon's study: a robot on a cable that is not as its planner believes, in one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nodes.studies.framework.study import Part
+
+BELIEVED = {"tension": 5000.0, "mass_scale": 1.0, "modes": 12.0}  # N, 1, 1
+DAMPING = 0.01  # the cable's damping ratio, as believed
+PLANNER: dict[str, Any] = {
+    "parameters": BELIEVED,
+    "torque_limit": 27.0,
+    "tolerance_mm": 30.0,
+    "above_mm": 15.0,
+    "last_ms": 120.0,
+    "rollout_step_ms": 6.0,
+}
+CONTROLLER = {"stiffness": 400.0, "damping": 40.0, "torque_limit": 30.0, "close_ms": 200.0}
+SLICE_S, NEVER_MS = 0.02, 1e6
+MISSED_S = 2.5  # a swing that takes longer has missed; one that does not takes up to 1.5 s
+PLACES = ("hand_a_x", "hand_a_z", "hand_b_x", "hand_b_z")
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """How robot and cable differ from what is believed.
+
+    tension, mass  share more than believed; damping and modes as multiples of what is
+    replans        whether swings are planned anew in flight
+    """
+
+    tension: float = 0.0
+    mass: float = 0.0
+    damping: float = 1.0
+    modes: int = 2
+    replans: bool = True
+
+    @property
+    def name(self) -> str:
+        """What its results are kept under."""
+        kept = f"tension {self.tension:+.2f}, mass {self.mass:+.2f}, damping {self.damping:g}, modes {self.modes}"
+        return kept + ("" if self.replans else ", not replanned")
+
+
+@dataclass(frozen=True)
+class Spans:
+    """How many hand-overs are asked for and in how many simulated seconds, and what is varied."""
+
+    wanted: int
+    seconds: float
+    tensions: tuple[float, ...]
+    masses: tuple[float, ...]
+    dampings: tuple[float, ...]
+
+
+SPANS = {
+    "full": Spans(
+        wanted=8,
+        seconds=24.0,
+        tensions=(-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4),
+        masses=(-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2),
+        dampings=(0.2, 0.5, 1.0, 2.0, 5.0),
+    ),
+    "quick": Spans(4, 24.0, (-0.1, 0.0, 0.1), (-0.05, 0.0, 0.05), (0.2, 1.0, 5.0)),
+    "tiny": Spans(1, 1.5, (-0.1, 0.0), (0.0, 0.05), (1.0, 5.0)),
+}
+LAUNCHED = Case(tension=-0.1, mass=0.05)  # what launch/gibbon_cable.toml has
+BLIND = Case(tension=-0.1, mass=0.05, replans=False)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Every case by what it shows. `parts` is the list that is carried out."""
+
+    spans: Spans
+
+    @property
+    def grid(self) -> tuple[Case, ...]:
+        """Tension by mass."""
+        return tuple(Case(tension, mass) for tension in self.spans.tensions for mass in self.spans.masses)
+
+    @property
+    def damped(self) -> tuple[Case, ...]:
+        """The launched errors with the cable's damping beside them."""
+        return tuple(Case(LAUNCHED.tension, LAUNCHED.mass, damping) for damping in self.spans.dampings)
+
+    @property
+    def once(self) -> tuple[Case, ...]:
+        """The same with one plan per swing."""
+        return tuple(replace(case, replans=False) for case in self.damped)
+
+    @property
+    def all(self) -> tuple[Case, ...]:
+        """Each case once."""
+        return tuple(dict.fromkeys([LAUNCHED, Case(), Case(modes=1), *self.grid, *self.damped, *self.once]))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What the study works out."""
+        return tuple(Part(case.name, partial(brachiate, case, self.spans), alone=False) for case in self.all)
+
+
+def plan_of(case: Case, seconds: float) -> Any:
+    """The plan of a case, as a launch file would give it."""
+    import nodes
+    from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
+
+    there: dict[str, float | str] = {
+        "line": "cable",
+        "tension": BELIEVED["tension"] * (1.0 + case.tension),
+        "mass_scale": BELIEVED["mass_scale"] * (1.0 + case.mass),
+        "modes": BELIEVED["modes"] * case.modes,
+        "damping_ratio": DAMPING * case.damping,
+    }
+    believed = {**BELIEVED, "damping_ratio": DAMPING}
+    planner = {**PLANNER, "parameters": believed, **({} if case.replans else {"period_ms": NEVER_MS})}
+    return Plan(
+        name="gibbon",
+        folder=str(Path(nodes.__file__).parents[1]),
+        duration_s=seconds,
+        sim=SimPlan(robot="gibbon", parameters=there, mode="lockstep", step_ms=1.0, rate_hz=250.0),
+        nodes=[
+            NodePlan(name="planner", run="nodes/swing_planner.py:SwingPlanner", params=planner),
+            NodePlan(name="controller", run="nodes/controllers/brachiation.py:Brachiation", params=CONTROLLER),
+        ],
+    )
+
+
+def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
+    """Hand-overs in a row until one is missed, enough are made, or time is over; the hands' places meanwhile, m."""
+    from nodes.simulation.compose import compose
+
+    steps, held = round(SLICE_S * 1e3), 0.0
+    with compose(plan_of(case, spans.seconds)) as run:
+        controller = run.nodes["controller"].node
+        places, done = [], 0
+        for _ in range(round(spans.seconds / SLICE_S)):
+            run.step(steps)
+            outputs, counters = run.server.simulation.outputs(), controller.counters
+            places.append([run.server.time, *(outputs[place] for place in PLACES)])
+            done = counters["hand_overs"]
+            held = run.server.time if outputs["hand_a_grips"] and outputs["hand_b_grips"] else held
+            missed = run.server.time > held + MISSED_S or counters["regrips"] or counters["falls"]
+            if missed or done >= spans.wanted:
+                break
+        figures = {**controller.figures, **run.nodes["planner"].node.figures}
+    return {"hand_overs": done, "seconds": places[-1][0], "places": places, "figures": figures}

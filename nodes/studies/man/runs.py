@@ -1,0 +1,162 @@
+"""The runs behind Man's figures, as data: triple pendulum, crank-slider, and the two cases of scaling. [Man2025]"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from nodes.studies.framework.methods import (
+    B20,
+    DOPRI5,
+    FIXED,
+    FIXED_STEPPINGS,
+    NONE,
+    ODE45,
+    ONE_CALL,
+    PROJECTION,
+    SAMPLED,
+    TIGHT,
+)
+from nodes.studies.framework.runs import Method, Options, Run, Stepping, simulation_of
+
+STEP = 1e-2  # the paper's h
+TICK = 5e-2  # of an adaptive call
+STEPS = (2.5e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
+LENGTH, LINKS = 2.0, 3
+REACH = LENGTH * LINKS
+NUDGE = 1e-9  # rad, by which the second of two starts differs
+PRINTED: Options = (("start", "printed"),)
+VARIANT: Options = (("variant", "man"),)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Simulated seconds per case."""
+
+    triple: float
+    crank: float
+    sweep: float
+
+
+SPANS = {
+    "full": Spans(triple=60.0, crank=60.0, sweep=20.0),
+    "quick": Spans(triple=20.0, crank=20.0, sweep=5.0),
+    "tiny": Spans(triple=1.0, crank=1.0, sweep=0.5),
+}
+
+
+CASE1 = Method("fuzzy, case 1", "man", (("case", 1),))
+
+
+@cache
+def first_violation() -> tuple[float, float, float]:
+    """|Phi|, |Phidot| after the first step of h without stabilization, and |v| at the start: what case 2 scales by."""
+    sim, _ = simulation_of(Run("first step", "crank_slider", DOPRI5, NONE, STEP, STEP, PRINTED))
+    speed = float(np.linalg.norm(sim.state.v))
+    sim.step()
+    phi, phidot = sim.violation()
+    return phi, phidot, speed
+
+
+@cache
+def case2() -> Method:
+    """The scaling for starts in motion, from the first step's violation. [Man2025, sec. 4.4]"""
+    phi, phidot, speed = first_violation()
+    return Method("fuzzy, case 2", "man", (("case", 2), ("phi", phi), ("phidot", phidot), ("speed", speed)))
+
+
+def level_start(nudge: float) -> tuple[float, ...]:
+    """Coordinates of the level triple pendulum whose last bar is turned by `nudge`."""
+    q = [c for i in range(LINKS) for c in (LENGTH * (i + 0.5), 0.0, 0.0)]
+    hinge = LENGTH * (LINKS - 1)
+    q[-3:] = [hinge + LENGTH / 2 * math.cos(nudge), LENGTH / 2 * math.sin(nudge), nudge]
+    return tuple(q)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Every run by what it shows. `all` is the list that is carried out."""
+
+    spans: Spans
+
+    def triple(self, method: Method, reading: str) -> Run:
+        """The triple pendulum from the level, at rest."""
+        stepping, step = (DOPRI5, STEP) if reading == FIXED else (ODE45, TICK)
+        given = 0.0 if reading == FIXED else STEP
+        watch = ("outputs", "bars")
+        span = self.spans.triple
+        name = "triple pendulum"
+        return Run(name, "triple_pendulum", stepping, method, step, span, VARIANT, given_s=given, watch=watch)
+
+    def triples(self, reading: str) -> dict[str, Run]:
+        """The triple pendulum under every method."""
+        methods = (NONE, CASE1, B20, SAMPLED, PROJECTION)
+        return {method.label: self.triple(method, reading) for method in methods}
+
+    def twins(self) -> tuple[Run, Run]:
+        """Two motions without violation, whose starts differ by NUDGE."""
+        pair = [
+            Run(
+                f"triple pendulum, last bar turned by {nudge:g} rad",
+                "triple_pendulum",
+                TIGHT,
+                PROJECTION,
+                TICK,
+                self.spans.triple,
+                VARIANT,
+                start=level_start(nudge),
+                watch=("bars",),
+            )
+            for nudge in (0.0, NUDGE)
+        ]
+        return pair[0], pair[1]
+
+    def crank(self, method: Method, reading: str, printed: bool = True) -> Run:
+        """The crank-slider from its dead centre, with the velocities the paper prints, or consistent ones."""
+        stepping, step = (DOPRI5, STEP) if reading == FIXED else (ODE45, TICK)
+        name = "crank-slider" if printed else "crank-slider, consistent start"
+        options = PRINTED if printed else ()
+        given = 0.0 if reading == FIXED else STEP
+        span = self.spans.crank
+        return Run(name, "crank_slider", stepping, method, step, span, options, given_s=given, watch=("outputs",))
+
+    def cranks(self, reading: str) -> dict[str, Run]:
+        """The crank-slider under every method."""
+        methods = (NONE, B20, case2(), SAMPLED)
+        return {method.label: self.crank(method, reading) for method in methods}
+
+    def swept(self, stepping: Stepping) -> dict[str, list[Run]]:
+        """Case 1 on the triple pendulum and case 2 on the crank-slider over fixed steps, with what they are beside."""
+        span, found = self.spans.sweep, {}
+        for case, robot, options, methods in (
+            ("triple pendulum", "triple_pendulum", VARIANT, (CASE1,)),
+            ("crank-slider", "crank_slider", PRINTED, (case2(), B20, SAMPLED)),
+        ):
+            for method in methods:
+                name = f"{case}, sweep"
+                found[f"{method.label}, {case}"] = [
+                    Run(name, robot, stepping, method, step, span, options) for step in STEPS
+                ]
+        return found
+
+    @property
+    def all(self) -> tuple[Run, ...]:
+        """Each run once."""
+        found: list[Run] = [*self.twins()]
+        for reading in (FIXED, ONE_CALL):
+            found += [*self.triples(reading).values(), *self.cranks(reading).values()]
+            found.append(self.crank(NONE, reading, printed=False))
+        for stepping in FIXED_STEPPINGS:
+            found += [run for runs in self.swept(stepping).values() for run in runs]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def measured(self) -> tuple[Run, ...]:
+        """Runs whose time is measured."""
+        found = [run for runs in self.swept(DOPRI5).values() for run in runs]
+        for reading in (FIXED, ONE_CALL):
+            found += [*self.triples(reading).values(), *self.cranks(reading).values()]
+        return tuple(found)

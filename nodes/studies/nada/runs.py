@@ -1,0 +1,218 @@
+"""The runs behind Nada's figures, as data: robots, steps, stabilizers, times. [NadaBayoumi2024]"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nodes.studies.framework.methods import (
+    ADAPTIVE_STEPPINGS,
+    B1,
+    B2,
+    DIRECT,
+    DIRECT_INSIDE,
+    DIRECT_MASS,
+    DOPRI5,
+    FIXED,
+    FIXED_STEPPINGS,
+    FLC1,
+    FLC2,
+    FLC3,
+    NONE,
+    ODE45,
+    ONE_CALL,
+    PID,
+    PROJECTION,
+    RK4,
+    SAMPLED,
+    TIGHT,
+    b3,
+)
+from nodes.studies.framework.runs import Method, Run, Stepping
+
+STEPS = (1e-3, 1e-2, 5e-2)  # the paper's dt
+LARGEST = STEPS[-1]
+FLC = {"set I": FLC1, "set II": FLC2, "set III": FLC3}
+GEAR_TICK = 1e-2  # of an adaptive call, for the gear train, whose motion lasts 2 s
+RK4_STEPS = (2.5e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2)
+BOUND_PHI, BOUND_PHIDOT = 1e-6, 1e-4  # the upper limits that the paper sets for its triple pendulum
+LENGTH, LINKS = 0.3, 3  # of the triple pendulum, m
+REACH = LENGTH * LINKS
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Simulated seconds per case."""
+
+    rotary: float
+    short: float
+    triple: float
+    gear: float
+    sweep: float
+    compare: float
+
+
+SPANS = {
+    "full": Spans(rotary=20.0, short=2.0, triple=600.0, gear=2.0, sweep=20.0, compare=10.0),
+    "quick": Spans(rotary=10.0, short=2.0, triple=60.0, gear=1.0, sweep=5.0, compare=5.0),
+    "tiny": Spans(rotary=1.0, short=0.5, triple=2.0, gear=0.2, sweep=0.5, compare=0.5),
+}
+
+
+# The paper's recipe for the gains, with the bounds it names: Kp = 1/|C|, Kd = 1/|Cdot|, Ku = 100 Kp.
+RECIPE = Method("fuzzy, gains by the recipe", "nada", (("permitted", (BOUND_PHI, BOUND_PHIDOT)),))
+
+
+def hanging(angle: float) -> tuple[float, ...]:
+    """Coordinates of the triple pendulum with all bars at `angle` from the vertical."""
+    q: list[float] = []
+    x = y = 0.0
+    for _ in range(LINKS):
+        dx, dy = LENGTH * math.sin(angle), -LENGTH * math.cos(angle)
+        q += [x + dx / 2, y + dy / 2, angle - math.pi / 2]
+        x, y = x + dx, y + dy
+    return tuple(q)
+
+
+SMALL_ANGLE = math.radians(5.0)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Every run by what it shows. `all` is the list that is carried out."""
+
+    spans: Spans
+
+    def rotary(self, method: Method, reading: str, dt: float = LARGEST, stepping: Stepping | None = None) -> Run:
+        """The rotary pendulum; in one adaptive call dt reaches the gains alone, the solver picks its own steps."""
+        watch = ("row 9", "rows pendulum")
+        if reading == FIXED:
+            robot = "rotary_pendulum"
+            return Run("rotary pendulum", robot, stepping or DOPRI5, method, dt, self.spans.rotary, watch=watch)
+        robot, tick = "rotary_pendulum", LARGEST
+        given = dt if dt != tick else 0.0
+        stepping = stepping or ODE45
+        return Run("rotary pendulum", robot, stepping, method, tick, self.spans.rotary, given_s=given, watch=watch)
+
+    def unstabilized(self, reading: str) -> dict[str, Run]:
+        """Every integrator without stabilization, by its label."""
+        adaptive = reading == ONE_CALL
+        found = {}
+        for stepping in ADAPTIVE_STEPPINGS if adaptive else FIXED_STEPPINGS:
+            found[stepping.label] = self.rotary(NONE, reading, LARGEST if adaptive else STEPS[0], stepping)
+        return found
+
+    def baumgarte(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
+        """The three sets of constants at a dt."""
+        return {method.label: self.rotary(method, reading, dt) for method in (B1, B2, b3(dt))}
+
+    def compared(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
+        """Direct correction, the better Baumgarte, the three fuzzy sets, and what we would use."""
+        methods = (DIRECT, b3(dt), FLC1, FLC2, FLC3, SAMPLED, PROJECTION)
+        return {method.label: self.rotary(method, reading, dt) for method in methods}
+
+    def inside(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
+        """Direct correction fed back, inside the right-hand side, and none."""
+        return {method.label: self.rotary(method, reading, dt) for method in (DIRECT, DIRECT_INSIDE, NONE)}
+
+    def triple(self, method: Method, stepping: Stepping = RK4, step: float = 1e-3, seconds: float = 0.0) -> Run:
+        """The triple pendulum from the horizontal."""
+        span = seconds or self.spans.triple
+        return Run("triple pendulum", "triple_pendulum", stepping, method, step, span, watch=("outputs",))
+
+    def triple_small(self, method: Method) -> Run:
+        """The triple pendulum from 5 degrees, for a short time."""
+        name, start = "triple pendulum, 5 degrees", hanging(SMALL_ANGLE)
+        span = self.spans.short
+        return Run(name, "triple_pendulum", RK4, method, 1e-3, span, start=start, watch=("outputs",))
+
+    def gear(self, method: Method, reading: str) -> Run:
+        """The gear train, driven by 0.1 N m on its arm."""
+        watch = ("unit rows", "rolling rows")
+        stepping, step = (DOPRI5, 1e-3) if reading == FIXED else (ODE45, GEAR_TICK)
+        return Run("epicyclic gear train", "epicyclic_gear_train", stepping, method, step, self.spans.gear, watch=watch)
+
+    def gears(self, reading: str) -> dict[str, Run]:
+        """The gear train under every method."""
+        methods = (NONE, B2, FLC3, SAMPLED, PROJECTION)
+        return {method.label: self.gear(method, reading) for method in methods}
+
+    def sweep(self, methods: tuple[Method, ...] = ()) -> dict[str, list[Run]]:
+        """The rotary pendulum under RK4 over a range of steps, by stabilizer."""
+        span = self.spans.sweep
+        found: dict[str, list[Run]] = {}
+        for step in RK4_STEPS:
+            for method in methods or (NONE, B2, b3(step), FLC1, FLC3, SAMPLED, PROJECTION):
+                run = Run("rotary pendulum, sweep", "rotary_pendulum", RK4, method, step, span)
+                found.setdefault(method.label, []).append(run)
+        return found
+
+    def corrections(self) -> dict[str, list[Run]]:
+        """The same sweep under what corrects the state, and PID."""
+        return self.sweep((NONE, PID, DIRECT, DIRECT_MASS, DIRECT_INSIDE, SAMPLED, PROJECTION))
+
+    def integrators(self) -> dict[str, list[Run]]:
+        """The rotary pendulum with the sampled law over a range of steps, by stepper."""
+        span = self.spans.sweep
+        found: dict[str, list[Run]] = {}
+        for stepping in FIXED_STEPPINGS:
+            for step in RK4_STEPS:
+                run = Run("rotary pendulum, sweep", "rotary_pendulum", stepping, SAMPLED, step, span)
+                found.setdefault(stepping.label, []).append(run)
+        return found
+
+    def reference(self) -> tuple[Run, Run]:
+        """The reference motion and the fuzzy one of the largest dt, in one adaptive call each."""
+        pair = []
+        for stepping, method, tick in ((TIGHT, PROJECTION, LARGEST / 10), (ODE45, FLC3, LARGEST)):
+            robot, span = "rotary_pendulum", self.spans.compare
+            pair.append(Run("rotary pendulum, compare", robot, stepping, method, tick, span, watch=("joints",)))
+        return pair[0], pair[1]
+
+    def bounded(self) -> dict[str, Run]:
+        """The fuzzy triple pendulum that the paper keeps within bounds, in both readings and by the recipe."""
+        span = min(60.0, self.spans.triple)
+        return {
+            "fixed step, 1 ms": self.triple(FLC3, RK4, 1e-3, span),
+            "fixed step, 0.1 ms": self.triple(FLC3, RK4, 1e-4, span),
+            "one adaptive call": self.triple(FLC3, ODE45, 1e-2, span),
+            "fixed step, 1 ms, gains by the recipe": self.triple(RECIPE, RK4, 1e-3, span),
+        }
+
+    def fuzzy_steps(self) -> dict[str, list[Run]]:
+        """The fuzzy sets over fixed steps of RK4."""
+        sweep = self.sweep()
+        return {label: runs for label, runs in sweep.items() if label.startswith("fuzzy,")}
+
+    @property
+    def swept_all(self) -> list[list[Run]]:
+        """Every sweep."""
+        return [*self.sweep().values(), *self.corrections().values(), *self.integrators().values()]
+
+    @property
+    def all(self) -> tuple[Run, ...]:
+        """Each run once."""
+        found: list[Run] = []
+        for reading in (FIXED, ONE_CALL):
+            found += self.unstabilized(reading).values()
+            found += self.gears(reading).values()
+            for dt in STEPS:
+                found += self.baumgarte(reading, dt).values()
+                found += (self.compared(reading, dt) if reading == FIXED else self.compared(reading)).values()
+                found += (self.inside(reading, dt) if reading == FIXED else self.inside(reading)).values()
+        for method in (DIRECT, DIRECT_INSIDE, FLC3, SAMPLED):
+            found += [self.triple(method), self.triple_small(method)]
+        found += [*self.bounded().values(), *self.reference()]
+        found += [run for runs in self.swept_all for run in runs]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def measured(self) -> tuple[Run, ...]:
+        """Runs whose time is measured."""
+        found: list[Run] = []
+        for dt in STEPS:
+            found += self.baumgarte(ONE_CALL, dt).values()
+            found += self.compared(FIXED, dt).values()
+        found += [*self.compared(ONE_CALL).values(), *self.unstabilized(ONE_CALL).values()]
+        found += [run for runs in self.swept_all for run in runs]
+        return tuple(dict.fromkeys(found))
