@@ -41,7 +41,7 @@ def run(file: Path, folder: Path, runtime_folder: Path, *options: str) -> dict[s
     """
     plan = load_plan(file)
     duration_s = min(DURATION_S, plan.duration_s or DURATION_S)
-    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", str(file), "--json", "summary.json"]
+    command = [sys.executable, "-P", "-m", "nodes.cli", "launch", str(file), "--json", "summary.json"]
     for _ in range(ATTEMPTS):
         done = subprocess.run(
             [*command, "--duration", str(duration_s), *options],

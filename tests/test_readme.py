@@ -166,7 +166,7 @@ def test_a_robot_of_another_package_joins_by_the_entry_point_shown_and_is_launch
     def armswing(*arguments: str) -> str:
         paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "nodes.runtime.cli", *arguments],
+            [sys.executable, "-P", "-m", "nodes.cli", *arguments],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": paths, "XDG_RUNTIME_DIR": runtime},
             capture_output=True,

@@ -79,7 +79,7 @@ def commands() -> dict[str, set[str]]:
     """{command: its subcommands} of the command line."""
     from typer.main import get_command
 
-    from nodes.runtime.cli.application import app
+    from nodes.cli.application import app
 
     return {name: set(getattr(command, "commands", {})) for name, command in get_command(app).commands.items()}
 
@@ -119,7 +119,7 @@ def test_every_launch_file_is_a_right_plan(file: Path) -> None:
     assert plan.sim.robot
 
 
-@pytest.mark.parametrize("command", [[str(CONSOLE_SCRIPT)], [sys.executable, "-P", "-m", "nodes.runtime.cli"]])
+@pytest.mark.parametrize("command", [[str(CONSOLE_SCRIPT)], [sys.executable, "-P", "-m", "nodes.cli"]])
 def test_a_folder_called_nodes_where_one_stands_does_not_shadow_ours(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "nodes").mkdir()
     (tmp_path / "nodes" / "__init__.py").write_text("raise SystemExit('the wrong nodes package')\n")

@@ -35,7 +35,7 @@ STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
     "import sys; from nodes.launching.process import die_with_parent; die_with_parent(int(sys.argv[1]));"
-    "from nodes.runtime.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
+    "from nodes.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
 )
 GATHER_S = 0.7  # of the 5 s in which a launch ends
 ANSWER_S = 0.5

@@ -82,7 +82,7 @@ def launched(tmp_path: Path) -> Iterator[dict[str, str]]:
     (tmp_path / "server.toml").write_text(LAUNCH)
     with tempfile.TemporaryDirectory(prefix="arm-", dir="/tmp") as runtime:
         domain = {"XDG_RUNTIME_DIR": runtime}
-        command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", "server.toml"]
+        command = [sys.executable, "-P", "-m", "nodes.cli", "launch", "server.toml"]
         here = {**os.environ, **domain, "PYTHONPATH": str(ROOT)}
         with subprocess.Popen(command, cwd=tmp_path, env=here, stdout=PIPE, stderr=STDOUT, text=True) as process:
             assert process.stdout is not None
@@ -98,7 +98,7 @@ def launched(tmp_path: Path) -> Iterator[dict[str, str]]:
 def test_its_controller_carries_an_arm_that_is_simulated_here(
     computer: Computer, launched: dict[str, str], tmp_path: Path
 ) -> None:
-    command = ["-m", "nodes.runtime.cli", "run", "nodes/controllers/gravity_pd.py:GravityPD", *PARAMS]
+    command = ["-m", "nodes.cli", "run", "nodes/controllers/gravity_pd.py:GravityPD", *PARAMS]
     environment = computer.environment(**launched)
     deadline = time.monotonic() + READY_S
     with subprocess.Popen([*computer.python, *command], env=environment, cwd=tmp_path) as process:

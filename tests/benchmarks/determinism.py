@@ -42,7 +42,7 @@ def busy_cores() -> Iterator[None]:
 
 def launched(file: Path, duration_s: float, runtime_folder: Path) -> bytes:
     """The recording of one launch with real processes."""
-    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", str(PLAN), "--duration", str(duration_s)]
+    command = [sys.executable, "-P", "-m", "nodes.cli", "launch", str(PLAN), "--duration", str(duration_s)]
     command += ["--set", f"recorder.file={str(file)!r}"]
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime_folder)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, cwd=file.parent)

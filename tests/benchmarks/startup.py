@@ -31,7 +31,7 @@ def first_state_s(folder: Path, cache: Path) -> float:
     runtime = folder / "run"
     runtime.mkdir(mode=0o700, exist_ok=True)
     environment = os.environ | {"XDG_CACHE_HOME": str(cache), "XDG_RUNTIME_DIR": str(runtime)}
-    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", str(LAUNCH_FILE)]
+    command = [sys.executable, "-P", "-m", "nodes.cli", "launch", str(LAUNCH_FILE)]
     command += ["--duration", "0.2", "--json", str(report), "--set", f"recorder.file={folder / 'start.mcap'}"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     # exit code 1: the pendulum is not upright after so short a time, as it must be

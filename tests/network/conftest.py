@@ -134,7 +134,7 @@ class Host:
 
     def start(self, *arguments: object) -> Program:
         """Start `armswing ...` on the host."""
-        return self.python("-P", "-m", "nodes.runtime.cli", *arguments)
+        return self.python("-P", "-m", "nodes.cli", *arguments)
 
     def run(self, *arguments: object) -> str:
         """What `armswing ...` prints; fails the test on another exit code than 0."""

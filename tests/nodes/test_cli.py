@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 import typer
 
+from nodes.cli.application import app, run
+from nodes.cli.commands import parameters
+from nodes.cli.speaking import parse_message
+from nodes.cli.terminal import InputError
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from nodes.plan.file import load_plan
 from nodes.plan.keys import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
 from nodes.plan.tables import PlanError
 from nodes.recording.reader import RecordingWriter
-from nodes.runtime.cli import parameters
-from nodes.runtime.cli.application import app, run
-from nodes.runtime.cli.speaking import parse_message
-from nodes.runtime.cli.terminal import InputError
 from robots.registry import build
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.stabilizers import stabilizers_by_name
@@ -81,7 +81,7 @@ def test_the_commands_are_those_of_the_design() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom nodes.runtime.cli.application import run\nrun(['--help'])\n"
+        "import sys\nfrom nodes.cli.application import run\nrun(['--help'])\n"
         "heavy = {'numpy', 'zmq', 'numba', 'casadi', 'scipy', 'mcap', 'robots', 'msgspec', 'matplotlib', 'jinja2'}\n"
         "heavy &= set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
@@ -348,7 +348,7 @@ def test_a_launch_file_is_looked_for_by_its_name(tmp_path: Path) -> None:
         load_plan("walk")
 
 
-@pytest.mark.parametrize("start", [["armswing"], [sys.executable, "-P", "-m", "nodes.runtime.cli"]])
+@pytest.mark.parametrize("start", [["armswing"], [sys.executable, "-P", "-m", "nodes.cli"]])
 def test_a_folder_named_nodes_in_the_working_directory_is_not_ours(start: list[str], tmp_path: Path) -> None:
     for package in ("nodes", "robots", "sim_core"):
         (tmp_path / package).mkdir()
@@ -361,7 +361,7 @@ def test_a_folder_named_nodes_in_the_working_directory_is_not_ours(start: list[s
 
 
 def test_what_takes_seconds_is_said_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "robot", "export", "arm_2dof", "--format", "c"]
+    command = [sys.executable, "-P", "-m", "nodes.cli", "robot", "export", "arm_2dof", "--format", "c"]
     command += ["--output", str(tmp_path / "c")]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     ours, theirs = pty.openpty()

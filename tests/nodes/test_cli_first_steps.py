@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from nodes.cli.application import run
+from nodes.cli.commands import doctor
 from nodes.messages import JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.file import load_plan
-from nodes.runtime.cli import doctor
-from nodes.runtime.cli.application import run
 from nodes.simulation.compose import compose
 from robots.registry import build, names
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.runtime.cli.application import run
+from nodes.cli.application import run
 from robots.registry import builder, names
 
 

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from nodes.cli.application import run as command_line
 from nodes.messages import BodyPoses, Lines, Message
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.runtime.cli.application import run as command_line
 from nodes.simulation.description import describe, output_names, output_units
 from nodes.simulation.server import SimServer
 from robots.registry import build, names

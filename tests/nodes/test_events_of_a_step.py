@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from nodes.cli.application import run
 from nodes.messages import Event
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import RecordingFile
-from nodes.runtime.cli.application import run
 from nodes.simulation.compose import compose
 from nodes.simulation.server import SimServer
 from robots import registry

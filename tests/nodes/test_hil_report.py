@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.cli.application import run as armswing
 from nodes.hil.alignment.comparison import compare
 from nodes.hil.alignment.streams import Stream
 from nodes.hil.identification.causes import Hint, Hints
@@ -22,7 +23,6 @@ from nodes.messages import RobotState, Status
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import RecordingWriter, read_recording
-from nodes.runtime.cli.application import run as armswing
 from nodes.simulation.compose import compose
 from robots import registry
 from sim_core.mechanism import Mechanism

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from nodes.cli.measures import Delay, FarClock
 from nodes.messages import RobotState
-from nodes.runtime.cli.measures import Delay, FarClock
 from nodes.transport.service import ServiceTimeout
 
 MS = 1_000_000

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.cli.application import run as armswing
 from nodes.messages import Description, RobotState
 from nodes.node import Context
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
@@ -19,7 +20,6 @@ from nodes.recorder import Recorder
 from nodes.recording import writer as recording_writer
 from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.reader import RecordingFile, read_recording
-from nodes.runtime.cli.application import run as armswing
 from nodes.simulation.compose import compose
 
 STATE = "arm/state"

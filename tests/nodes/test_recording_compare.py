@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from nodes.cli.application import run
 from nodes.messages import RobotState
 from nodes.recording.reader import RecordingWriter
-from nodes.runtime.cli.application import run
 
 PLAN = {"name": "p", "sim": {"robot": "arm", "step_ms": 10.0}, "nodes": [{"name": "pd", "params": {"gain": 1.0}}]}
 

@@ -22,6 +22,7 @@ import pytest
 from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader
 
+from nodes.cli.application import run as armswing
 from nodes.messages import Description, Event, JointCommand, RobotState
 from nodes.node import Context
 from nodes.plan.file import load_plan
@@ -31,7 +32,6 @@ from nodes.recording.integrity import checks as checks
 from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
 from nodes.recording.places import sidecar_path
 from nodes.recording.reader import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
-from nodes.runtime.cli.application import run as armswing
 from nodes.simulation.compose import compose
 
 LAUNCH = Path(__file__).resolve().parents[2] / "launch"

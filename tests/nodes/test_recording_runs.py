@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nodes.cli.application import run
 from nodes.messages import Description, Event, JointCommand, Message, RobotState, Status
 from nodes.player import PlayerParams, _script
 from nodes.recording.reader import RecordingError, RecordingWriter, describe, read_recording
-from nodes.runtime.cli.application import run
 
 STATE = "arm/state"
 SPANS = [("", 1.8, 15.7), ("reset", 0.0, 3.0), ("restore", 2.0, 2.5), ("server restarted", 0.0, 0.25)]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from nodes.cli.application import run as armswing
 from nodes.messages import Reference, RobotState
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.runtime.cli.application import run as armswing
 from nodes.simulation.compose import compose
 from nodes.simulation.replay.comparison import Line, Outcome, Tolerances
 from nodes.simulation.replay.replay import node_of, plan_of, read_lines, replay

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.runtime.cli.application import run as command
-from nodes.runtime.cli.studies import _print as print_verdicts
+from nodes.cli.application import run as command
+from nodes.cli.commands.studies import _print as print_verdicts
 from nodes.studies.framework import claims, crew, figures, report, tables
 from nodes.studies.framework.claims import Finding, Verdict
 from nodes.studies.framework.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_BDF2

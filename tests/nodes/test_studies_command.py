@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodes.runtime.cli.application import run as command
-from nodes.runtime.cli.studies import Bar
+from nodes.cli.application import run as command
+from nodes.cli.commands.studies import Bar
 
 pytestmark = pytest.mark.timeout(600)  # a loaded machine compiles what is simulated
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(600)  # a loaded machine compiles what is simul
 @pytest.fixture
 def simulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A full study whose workers are at their longest runs; its folder is tmp_path/page."""
-    line = [sys.executable, "-P", "-m", "nodes.runtime.cli", "reproduce", "man", "--workers", "2", "--output", "page"]
+    line = [sys.executable, "-P", "-m", "nodes.cli", "reproduce", "man", "--workers", "2", "--output", "page"]
     process = subprocess.Popen(
         line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nodes.cli.application import run
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import PlanError
-from nodes.runtime.cli.application import run
 from nodes.simulation.compose import Composition
 from nodes.simulation.description import describe
 from robots import registry

@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
+from nodes.cli.application import run
 from nodes.messages import Event, RobotState
 from nodes.recording.reader import RecordingWriter
-from nodes.runtime.cli.application import run
 from viewer import app
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
@@ -22,7 +22,7 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system
 # The viewer says that it is up by a line once its event loop runs.
 VIEWER = """
 import sys
-from nodes.runtime.cli.application import run
+from nodes.cli.application import run
 from pyqtgraph.Qt import QtCore
 QtCore.QTimer.singleShot(0, lambda: print("up", flush=True))
 sys.exit(run(["view", *sys.argv[1:]]))

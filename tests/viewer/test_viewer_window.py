@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.cli.application import run as command_line
 from nodes.messages import Description, JointDescription, RobotState, Status
 from nodes.recording.reader import RecordingWriter, read_recording
-from nodes.runtime.cli.application import run as command_line
 from viewer import app, availability
 from viewer.signals import Signals, from_recording
 

@@ -100,7 +100,7 @@ class Ground:
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Start `armswing ...`, its stderr to a file beside; ended with the test whatever happens."""
-        command = [sys.executable, "-P", "-m", "nodes.runtime.cli", *map(str, arguments)]
+        command = [sys.executable, "-P", "-m", "nodes.cli", *map(str, arguments)]
         process = subprocess.Popen(
             command,
             cwd=self.folder,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from nodes.cli.application import run
 from nodes.client import Client, read_recording
 from nodes.messages import Reference
-from nodes.runtime.cli.application import run
 
 STATE = "rotary_pendulum/state"
 

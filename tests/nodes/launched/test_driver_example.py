@@ -102,7 +102,7 @@ def test_the_example_of_a_driver_brings_a_robot_into_the_loop(domain: int, robot
     (tmp_path / "plan.toml").write_text(PLAN)
     done = subprocess.run(
         [
-            *(sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", "plan.toml"),
+            *(sys.executable, "-P", "-m", "nodes.cli", "launch", "plan.toml"),
             *("--set", f"driver.port={robot.port}", "--json", "summary.json"),
         ],
         cwd=tmp_path,

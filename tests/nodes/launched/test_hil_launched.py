@@ -56,7 +56,7 @@ def test_the_verdict_is_in_the_summary_and_in_the_exit_code(
 ) -> None:
     (tmp_path / "sensors.py").write_text(SENSORS)
     (tmp_path / "plan.toml").write_text(PLAN.format(mode=mode, bias_deg=bias_deg))
-    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", "launch", "plan.toml", "--json", "summary.json"]
+    command = [sys.executable, "-P", "-m", "nodes.cli", "launch", "plan.toml", "--json", "summary.json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False

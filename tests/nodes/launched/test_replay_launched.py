@@ -32,7 +32,7 @@ params = {{ file = "run.mcap" }}
 
 
 def armswing(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "nodes.runtime.cli", *arguments]
+    command = [sys.executable, "-P", "-m", "nodes.cli", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 import zmq
 
+from nodes.cli.application import run
 from nodes.messages import Status
-from nodes.runtime.cli.application import run
 from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.registry import Registry, RegistryError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.runtime.cli.terminal import Domain, InputError, require_recording, say, warn
+from nodes.cli.terminal import Domain, InputError, require_recording, say, warn
 
 
 def add_to(app: typer.Typer) -> None:

@@ -7,6 +7,6 @@ def main() -> None:
     """Entry point of the console script."""
     import sys
 
-    from nodes.runtime.cli.application import run
+    from nodes.cli.application import run
 
     raise SystemExit(run(sys.argv[1:]))

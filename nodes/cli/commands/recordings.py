@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import (
+from nodes.cli.terminal import (
     AsJson,
     Domain,
     InputError,

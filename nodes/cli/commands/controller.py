@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import InputError, nearest, say
+from nodes.cli.terminal import InputError, nearest, say
 
 app = typer.Typer(
     help="Start something of your own.", epilog="Example: armswing new controller my_damper", no_args_is_help=True

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, require_recording, say, say_json, say_table
+from nodes.cli.terminal import AsJson, require_recording, say, say_json, say_table
 
 DIFFERENT = 1
 First = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, Domain, say, say_json, say_table
+from nodes.cli.terminal import AsJson, Domain, say, say_json, say_table
 
 app = typer.Typer(help="The live nodes.", epilog="Example: armswing node list", no_args_is_help=True)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, say, say_json, say_table
+from nodes.cli.terminal import AsJson, say, say_json, say_table
 
 app = typer.Typer(
     help="Keys for launches that span computers.", epilog="Example: armswing keys list", no_args_is_help=True

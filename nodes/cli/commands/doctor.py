@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, InputError, say, say_json
+from nodes.cli.terminal import AsJson, InputError, say, say_json
 
 LIBRARIES = ("numpy", "pyzmq", "msgspec", "msgpack", "mcap", "casadi", "llvmlite", "numba", "scipy", "rich")
 VIEWER_LIBRARIES = ("PyQt5", "pyqtgraph")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, InputError, nearest, say, say_json, say_table
+from nodes.cli.terminal import AsJson, InputError, nearest, say, say_json, say_table
 
 app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing message list", no_args_is_help=True)
 

@@ -11,17 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import (
-    AsJson,
-    Domain,
-    InputError,
-    UnavailableError,
-    nearest,
-    say,
-    say_json,
-    say_table,
-    warn,
-)
+from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, nearest, say, say_json, say_table, warn
 
 app = typer.Typer(
     help="Listen to, measure and speak on topics.", epilog="Example: armswing topic list", no_args_is_help=True
@@ -85,7 +75,7 @@ def hz(
     as_json: AsJson = False,
 ) -> None:
     """Rate of a topic, and how even it is."""
-    from nodes.runtime.cli.measures import Rate
+    from nodes.cli.measures import Rate
 
     _measure(Rate(), topic, duration, timeout, domain, as_json)
 
@@ -99,7 +89,7 @@ def bw(
     as_json: AsJson = False,
 ) -> None:
     """Bytes per second of a topic."""
-    from nodes.runtime.cli.measures import Bandwidth
+    from nodes.cli.measures import Bandwidth
 
     _measure(Bandwidth(), topic, duration, timeout, domain, as_json)
 
@@ -116,7 +106,7 @@ def delay(
 
     The clock of a sender on another host is measured first, then twice a second, and taken out with its drift.
     """
-    from nodes.runtime.cli.measures import Delay
+    from nodes.cli.measures import Delay
 
     with _far_clock(topic, domain) as clock:
         _measure(Delay(clock), topic, duration, timeout, domain, as_json)
@@ -131,7 +121,7 @@ def pub(
     domain: Domain = None,
 ) -> None:
     """Say a message on a topic, again and again, until -n are said, Ctrl-C, or the launch ends."""
-    from nodes.runtime.cli.speaking import publish
+    from nodes.cli.speaking import publish
 
     said = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=say)
     say(f"said {said} messages on {topic}")
@@ -140,8 +130,8 @@ def pub(
 @contextlib.contextmanager
 def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
     """The clock of the topic's sender where that is on another host, followed meanwhile; None for one on this host."""
+    from nodes.cli.measures import FarClock
     from nodes.client import Client
-    from nodes.runtime.cli.measures import FarClock
     from nodes.transport.service import CLOCK, ServiceClient
     from nodes.transport.site import read_site
 

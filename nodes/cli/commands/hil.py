@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import (
+from nodes.cli.terminal import (
     AsJson,
     InputError,
     UnavailableError,

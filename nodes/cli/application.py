@@ -12,8 +12,7 @@ from typing import Any
 
 import typer
 
-from nodes.recording.integrity.warning import RecordingWarning
-from nodes.runtime.cli import (
+from nodes.cli.commands import (
     comparing,
     controller,
     doctor,
@@ -31,7 +30,8 @@ from nodes.runtime.cli import (
     view,
     wording,
 )
-from nodes.runtime.cli.terminal import InputError, UnavailableError, warn
+from nodes.cli.terminal import InputError, UnavailableError, warn
+from nodes.recording.integrity.warning import RecordingWarning
 
 # Errors that carry one clear line, by name: a module that was never loaded has raised nothing.
 ONE_LINE_ERRORS = {

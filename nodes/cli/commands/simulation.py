@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import NEGATIVE, AsJson, Domain, InputError, UnavailableError, say, say_json
+from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, UnavailableError, say, say_json
 
 STEPPING_PERIOD_S = 0.02
 STUCK_S = 2.0

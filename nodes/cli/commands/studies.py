@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, InputError, UnavailableError, nearest, say, say_json, say_table, warn
+from nodes.cli.terminal import AsJson, InputError, UnavailableError, nearest, say, say_json, say_table, warn
 
 PAPERS = ("charmie", "gibbon", "lipinski", "man", "nada")
 LIBRARIES = ("matplotlib", "jinja2")

@@ -13,12 +13,12 @@ from typing import Any, NoReturn, get_args, get_origin
 import msgspec
 import zmq
 
+from nodes.cli.terminal import InputError, UnavailableError, nearest
 from nodes.client import Client, NotLiveError
 from nodes.messages import Event, JointCommand, Message, RobotState
 from nodes.messages.codec import WireError, encode
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from nodes.plan.tables import choices
-from nodes.runtime.cli.terminal import InputError, UnavailableError, nearest
 from nodes.transport.bus import Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.registry import NodeEntry

@@ -10,17 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import (
-    AsJson,
-    InputError,
-    nearest,
-    parse_assignments,
-    say,
-    say_json,
-    say_table,
-    warn,
-    working,
-)
+from nodes.cli.terminal import AsJson, InputError, nearest, parse_assignments, say, say_json, say_table, warn, working
 
 app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
 

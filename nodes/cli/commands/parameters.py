@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import NEGATIVE, AsJson, Domain, InputError, nearest, parse_value, say, say_json
+from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, nearest, parse_value, say, say_json
 
 app = typer.Typer(
     help="Parameters of the live nodes.", epilog="Example: armswing param list swing_up", no_args_is_help=True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from nodes.runtime.cli.terminal import Domain, InputError, parse_assignments, say, say_table
+from nodes.cli.terminal import Domain, InputError, parse_assignments, say, say_table
 
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan

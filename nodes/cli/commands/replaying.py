@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nodes.runtime.cli.terminal import AsJson, InputError, nearest, parse_assignments, require_recording, say, say_json
+from nodes.cli.terminal import AsJson, InputError, nearest, parse_assignments, require_recording, say, say_json
 
 if TYPE_CHECKING:
     from nodes.node import Node
