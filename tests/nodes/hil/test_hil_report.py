@@ -27,7 +27,7 @@ from nodes.simulation.compose import compose
 from robots import registry
 from sim_core.mechanism import Mechanism
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HEAVY = "link_10"
 SENSORS = '''
 """A robot's sensors, with faults: each speaks for a robot of its own."""

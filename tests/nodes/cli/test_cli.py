@@ -29,7 +29,7 @@ from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.stabilizers import stabilizers_by_name
 from sim_core.typed import choices_of
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SHADOWING = "raise ImportError('a folder of the user stands before ours')"
 
 

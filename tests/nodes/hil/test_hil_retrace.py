@@ -16,7 +16,7 @@ from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.compose import compose
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LATE = '''
 """A robot far away: each command reaches it up to 30 ms after the model."""
 

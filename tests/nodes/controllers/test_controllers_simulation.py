@@ -17,7 +17,7 @@ from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 STEP_S = 1e-3
 
 

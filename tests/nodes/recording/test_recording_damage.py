@@ -34,7 +34,7 @@ from nodes.recording.places import sidecar_path
 from nodes.recording.reader import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
 from nodes.simulation.compose import compose
 
-LAUNCH = Path(__file__).resolve().parents[2] / "launch"
+LAUNCH = Path(__file__).resolve().parents[3] / "launch"
 STATE, ROBOT_STATE = "arm/state", "rotary_pendulum/state"
 SWING_UP = "nodes/controllers/swing_up.py:SwingUp"
 Row = tuple[str, str, int, bytes]
