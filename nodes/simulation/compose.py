@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from nodes.hosting.hosted import HostedNode, Out
 from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import load_class
 from nodes.simulation.lockstep import LocalPort, Scheduler
+from nodes.simulation.server import SimServer
 
 
-def make_server(plan: Plan, wall_clock: bool | None = None) -> Any:
-    """The simulation server of a plan; named as a string, as the runtime imports no node."""
-    return import_module("nodes.simulation.server").SimServer(plan, wall_clock)
+def make_server(plan: Plan, wall_clock: bool | None = None) -> SimServer:
+    """The simulation server of a plan."""
+    return SimServer(plan, wall_clock)
 
 
 class Composition:

@@ -63,7 +63,6 @@ def report(
     Aligned in time, then joint by joint: bias, RMS, maximum, delay, coherence, dead encoders, and which change of the
     model's masses, frictions and gains would explain the efforts.
     """
-    import importlib
     import importlib.util
 
     for file in (recording, second):
@@ -72,11 +71,11 @@ def report(
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
         raise UnavailableError(f"a report draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
-    # By name: reports share the look of studies, which stand above the runtime.
-    reports, verdicts, reading, streams = (
-        importlib.import_module(f"nodes.hil.{name}")
-        for name in ("report.folder", "report.verdict", "report.reading", "alignment.streams")
-    )
+    from nodes.hil.alignment import streams
+    from nodes.hil.report import folder as reports
+    from nodes.hil.report import reading
+    from nodes.hil.report import verdict as verdicts
+
     output = Path(f"{recording.stem}_report") if output is None else output
     _refuse_foreign(output, reports.foreign_file(output))
     try:

@@ -95,15 +95,15 @@ def interruptible() -> Iterator[Callable[[], None]]:
 def _carry_out(
     paper: str, folder: Path, quick: bool, workers: int | None, spans: str, go_on: Callable[[], None]
 ) -> tuple[list[Any], Path]:
-    import importlib
     import importlib.util
 
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
         raise UnavailableError(f"a study draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
-    # By name: studies stand above the runtime, which may not import them.
-    crew, report = (importlib.import_module(f"nodes.studies.framework.{name}") for name in ("crew", "report"))
-    study = importlib.import_module(f"nodes.studies.{paper}.study").study(quick=quick, spans=spans)
+    from nodes.studies import papers
+    from nodes.studies.framework import crew, report
+
+    study = papers.make_study(paper, quick=quick, spans=spans)
     _refuse_foreign(folder, report.marker_of(folder), report.foreign_files(folder, study), paper)
     with _folder(folder), Bar() as bar:
 

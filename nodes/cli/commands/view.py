@@ -36,8 +36,6 @@ def view(
     domain: Domain = None,
 ) -> None:
     """Plots and a picture of the bodies."""
-    import importlib
-
     if file is not None:
         require_recording(file)
     if run is not None and file is None:
@@ -51,8 +49,8 @@ def view(
 
         Client(domain).close()  # a window may wait for a launch to come, a picture may not
     try:
-        # By name: the command line may not import the viewer, which stands above it and may not be installed.
-        app = importlib.import_module("viewer.app")
+        from viewer import app  # here: PyQt5 and pyqtgraph load when a picture is wanted
+
         code = app.run(
             file=str(file) if file is not None else None,
             png=str(png) if png is not None else None,

@@ -1,0 +1,27 @@
+"""The studies by the name of their paper."""
+
+from __future__ import annotations
+
+from nodes.studies.framework.study import Study
+
+
+def make_study(paper: str, *, quick: bool, spans: str) -> Study:
+    """The study of a paper: "nada", "man", "charmie", "lipinski" or "gibbon".
+
+    quick  shorter runs, for a first look
+    spans  which lengths of runs a study with several has
+    """
+    # Each study is imported when it is asked for: its libraries and robots take seconds.
+    if paper == "nada":
+        from nodes.studies.nada.study import study
+    elif paper == "man":
+        from nodes.studies.man.study import study
+    elif paper == "charmie":
+        from nodes.studies.charmie.study import study
+    elif paper == "lipinski":
+        from nodes.studies.lipinski.study import study
+    elif paper == "gibbon":
+        from nodes.studies.gibbon.study import study
+    else:
+        raise ValueError(f"no study {paper!r}; studies are nada, man, charmie, lipinski, gibbon")
+    return study(quick=quick, spans=spans)
