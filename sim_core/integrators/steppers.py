@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from sim_core.integrators.tableaus import (
     Tableau,
 )
 from sim_core.kernels.native import compiling
-from sim_core.system import System
 from sim_core.typed import typed
+
+if TYPE_CHECKING:
+    from sim_core.system import System
 
 
 @dataclass(frozen=True)

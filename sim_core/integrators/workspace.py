@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sim_core.kernels.bound import pointer_table
-from sim_core.system import System
+
+if TYPE_CHECKING:
+    from sim_core.system import System
 
 HISTORY = 100
 
