@@ -63,6 +63,7 @@ class Node:
     serves   {request name: one line of help}
     Params   a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
     rate_hz  how often `on_tick` is called, None for never; simulation time in lockstep, wall time otherwise
+    lossless  it receives every message, of sampled topics too; in lockstep and in fast the simulation waits for it
     has_own_clock  it stamps with its computer's clock, as hardware does: outside of lockstep `on_tick` is told that one
     """
 
@@ -71,6 +72,7 @@ class Node:
     serves: ClassVar[Mapping[str, str]] = {}
     Params: ClassVar[type[msgspec.Struct]] = NoParams
     rate_hz: float | None = None
+    lossless: ClassVar[bool] = False
     has_own_clock: ClassVar[bool] = False
 
     @classmethod

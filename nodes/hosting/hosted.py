@@ -54,7 +54,7 @@ class HostedNode:
         self.name = node_plan.name
         self.every = node_plan.every
         self.robot = plan.sim.robot
-        self.lossless = bool(getattr(type(node), "lossless", False))
+        self.lossless = node.lossless
         self.hears_all = "*" in node.listens
         self.hears = {resolve(name, self.robot): (name, kind) for name, kind in node.listens.items() if name != "*"}
         self.speaks = {name: (resolve(name, self.robot), kind) for name, kind in node.speaks.items()}

@@ -9,7 +9,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 import zmq
 
-from nodes.messages import BodyPoses, Lines, Message, RobotState, Status
+from nodes.messages import Message
+from nodes.messages.topics import is_sampled
 from nodes.transport.bus import LAST_WORDS_S, Context, Feed, Subscriber
 from nodes.transport.registry import NodeEntry
 from nodes.transport.sockets import QUEUE
@@ -18,7 +19,6 @@ log = logging.getLogger("armswing.node")
 
 STALE_BACKLOG = 64
 LONGEST_BACKLOG = 2 * QUEUE  # what both ends of a link can hold
-SAMPLED = (RobotState, BodyPoses, Lines, Status)  # each message says all: who has the latest misses nothing
 
 Heard = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
 
@@ -184,4 +184,4 @@ def _descriptor(feed: Feed) -> int:
 def _without_stale(backlog: list[Heard]) -> list[Heard]:
     """Of sampled topics only the latest message, of the others every one, in order."""
     last = {item[1]: index for index, item in enumerate(backlog)}
-    return [item for index, item in enumerate(backlog) if index == last[item[1]] or not isinstance(item[2], SAMPLED)]
+    return [item for index, item in enumerate(backlog) if index == last[item[1]] or not is_sampled(item[1])]

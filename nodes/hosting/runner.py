@@ -43,7 +43,7 @@ SERVICES = {
 def is_participant(plan: Plan, node: type[Node]) -> bool:
     """Whether the simulation waits for this node: every node in lockstep, lossless ones in fast."""
     mode = plan.sim.mode
-    return mode == "lockstep" or (mode == "fast" and bool(getattr(node, "lossless", False)))
+    return mode == "lockstep" or (mode == "fast" and node.lossless)
 
 
 class Runner:

@@ -7,6 +7,7 @@ a leading slash ("/status") is taken as it is, without the slash. Topics are com
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nodes.messages.structs import (
     BodyPoses,
@@ -29,21 +30,27 @@ from nodes.messages.structs import (
 
 @dataclass(frozen=True)
 class Topic:
-    """One row of the table. `latched`: the last message is sent again to each new subscriber, with its seq."""
+    """One row of the table: the topic's message and its quality of service. A topic without a row is lossless.
+
+    latched  the last message is sent again to each new subscriber, with its seq
+    sampled  each message replaces the one before: a node that is called on each n-th step, or that fell behind,
+             receives the latest alone. The messages of all other topics are lossless: each of them is delivered.
+    """
 
     name: str
     message: type[Message]
     latched: bool = False
+    sampled: bool = False
 
 
 ROBOT_TOPICS: dict[str, Topic] = {
     topic.name: topic
     for topic in (
         Topic("description", Description, latched=True),
-        Topic("state", RobotState),
-        Topic("body_poses", BodyPoses),
-        Topic("lines", Lines),
-        Topic("overlay", Lines),
+        Topic("state", RobotState, sampled=True),
+        Topic("body_poses", BodyPoses, sampled=True),
+        Topic("lines", Lines, sampled=True),
+        Topic("overlay", Lines, sampled=True),
         Topic("command", JointCommand),
         Topic("reference", Reference),
         Topic("event", Event),
@@ -58,7 +65,7 @@ ROBOT_TOPICS: dict[str, Topic] = {
     )
 }
 GLOBAL_TOPICS: dict[str, Topic] = {
-    "status": Topic("status", Status, latched=True),
+    "status": Topic("status", Status, latched=True, sampled=True),
     "clock": Topic("clock", PeerClock),
 }
 
@@ -74,3 +81,10 @@ def lookup(topic: str) -> Topic | None:
         return GLOBAL_TOPICS[topic]
     robot, _, leaf = topic.rpartition("/")
     return ROBOT_TOPICS.get(leaf) if robot else None
+
+
+@lru_cache(maxsize=1024)
+def is_sampled(topic: str) -> bool:
+    """Whether the latest message of a topic on the wire stands for those before it."""
+    row = lookup(topic)
+    return row is not None and row.sampled

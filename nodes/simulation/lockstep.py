@@ -13,9 +13,8 @@ from typing import Protocol
 from nodes.hosting.hosted import Envelope, HostedNode, Out
 from nodes.messages import JointCommand
 from nodes.messages.codec import WireError, decode
+from nodes.messages.topics import is_sampled
 from nodes.simulation.simulated import Simulated
-
-SAMPLED = ("state", "body_poses", "lines")  # of these a participant called on each n-th step hears only the latest
 
 
 class Port(Protocol):
@@ -84,7 +83,7 @@ class _Seat:
         return [
             (topic, payload)
             for index, (topic, payload) in enumerate(heard)
-            if latest[topic] == index or not topic.endswith(SAMPLED)
+            if latest[topic] == index or not is_sampled(topic)
         ]
 
 

@@ -88,6 +88,19 @@ def test_who_fell_far_behind_hears_the_latest_state_and_counts_the_rest(
     assert (links.stale, links.lost) == (stale, stale)
 
 
+def test_who_fell_far_behind_hears_every_message_of_a_users_topic() -> None:
+    links = Links(zmq.Context.instance(), "damp", {})
+    feed: Any = Backlog([("arm/gripper_state", RobotState(seq=seq)) for seq in range(1, 301)])
+    links.subscriber.feeds["sim"] = feed
+    heard: list[Heard] = []
+    before = -1
+    while len(heard) > before:
+        before = len(heard)
+        links.drain({feed}, heard.append)
+    assert [message.seq for _, _, message, _ in heard] == list(range(1, 301))
+    assert links.lost == 0
+
+
 def listener(name: str, endpoint: str, keeps_all: bool = False) -> tuple[Links, zmq.Poller]:
     """Links that hear the events of the publisher at this endpoint."""
     links, poller = Links(zmq.Context.instance(), name, {"arm/event": Event}, keeps_all), zmq.Poller()

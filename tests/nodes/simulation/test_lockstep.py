@@ -14,7 +14,7 @@ import zmq
 
 from nodes.hosting.hosted import Envelope
 from nodes.hosting.turns import LockstepError, RemotePort
-from nodes.messages import JointCommand, Reference
+from nodes.messages import JointCommand, Message, Reference
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.compose import compose
@@ -47,11 +47,17 @@ class Told:
         return topic.rpartition("/")[2] in self._wants
 
     def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
-        self.turns.append((now, [f"{topic.rpartition('/')[2]}{decode(topic, p).seq}" for topic, p in heard]))
+        self.turns.append(
+            (now, [f"{topic.rpartition('/')[2]}{decode(topic, p, self._kind(topic)).seq}" for topic, p in heard])
+        )
         return self._say(now)
 
     def settle(self) -> list[Envelope]:
         return []
+
+    @staticmethod
+    def _kind(topic: str) -> type[Message] | None:
+        return Reference if topic.endswith("/gripper_state") else None
 
 
 def encoded(kind: Any, topic: str) -> Callable[[float], list[Envelope]]:
@@ -98,6 +104,16 @@ def test_a_slower_participant_hears_the_latest_state_and_every_reference(make_pl
     scheduler.finish()
     assert recorder.turns[2][1] == ["state5"]
     assert len(slow.turns) == 2
+
+
+def test_a_slower_participant_hears_every_message_of_a_users_topic(make_plan: MakePlan) -> None:
+    talker = Told("talker", [], encoded(Reference, "rotary_pendulum/gripper_state"))
+    slow = Told("slow", ["gripper_state"], every=3)
+    scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [talker, slow])
+    scheduler.start()
+    for _ in range(4):
+        scheduler.step()
+    assert slow.turns[1][1] == ["gripper_state2", "gripper_state3", "gripper_state4"]
 
 
 def test_a_command_acts_in_the_step_it_is_given_in(make_plan: MakePlan) -> None:

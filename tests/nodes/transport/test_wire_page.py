@@ -74,7 +74,15 @@ def test_every_field_of_every_message_is_on_the_page(kind: type[msgspec.Struct])
 
 def test_every_topic_is_on_the_page() -> None:
     table = [*ROBOT_TOPICS.values(), *GLOBAL_TOPICS.values()]
-    wanted = [[f"`{topic.name}`", topic.message.__name__, "yes" if topic.latched else "no"] for topic in table]
+    wanted = [
+        [
+            f"`{topic.name}`",
+            topic.message.__name__,
+            "yes" if topic.latched else "no",
+            "sampled" if topic.sampled else "lossless",
+        ]
+        for topic in table
+    ]
     assert rows("## Topics") == wanted
 
 
