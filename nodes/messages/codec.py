@@ -55,18 +55,6 @@ class WireError(ValueError):
         self.reason = reason
 
 
-def _check_said(topic: str, message: Message) -> None:
-    """The checks of what nodes make themselves."""
-    if isinstance(message, JointCommand):
-        _check_command(topic, message)
-    elif isinstance(message, Reference):
-        _check_reference(topic, message)
-    elif isinstance(message, Twist):
-        _check_twist(topic, message)
-    elif isinstance(message, Lines):
-        _check_lines(topic, message)
-
-
 @cache
 def _decoder(kind: type[Message]) -> msgspec.msgpack.Decoder[Message]:
     return msgspec.msgpack.Decoder(kind)
@@ -75,7 +63,7 @@ def _decoder(kind: type[Message]) -> msgspec.msgpack.Decoder[Message]:
 def encode(message: Message, topic: str = "") -> bytes:
     """The message as MessagePack; `topic` only names it in an error."""
     try:
-        _check_said(topic, message)
+        _check(topic, message)
     except TypeError:  # one number, texts, or an array with rows
         raise WireError(
             topic, f"a field of {type(message).__name__} is no list of numbers, one for each name"
@@ -102,14 +90,19 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
         message = _decoder(kind).decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(topic, _why_none(kind, payload, error)) from None
+    _check(topic, message)
+    return message
+
+
+def _check(topic: str, message: Message) -> None:
+    """Raise WireError for contents that no message may have; asked at the sender and at each receiver."""
     if not 0.0 <= message.timestamp <= LATEST_S:
         raise WireError(topic, f"timestamp is {message.timestamp}, it must be in 0 .. {LATEST_S:g} s")
     if not 0 <= message.seq <= LARGEST_SEQ:
         raise WireError(topic, f"seq is {message.seq}, it must be in 0 .. 2**53")
-    check = _CHECKS.get(kind)
+    check = _CHECKS.get(type(message))
     if check is not None:
         check(topic, message)
-    return message
 
 
 def _no_mode(mode: object) -> str:

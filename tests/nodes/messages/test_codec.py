@@ -92,7 +92,7 @@ def test_deeply_nested_and_oversized_payloads_are_refused() -> None:
     with pytest.raises(WireError, match="bytes"):
         decode("robot/state", b"\x00" * (MAX_BYTES + 1))
     with pytest.raises(WireError, match="bytes"):
-        encode(RobotState(position=[0.5] * (MAX_BYTES // 9 + 1)), "robot/state")
+        encode(Event(detail="x" * MAX_BYTES), "robot/event")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -187,6 +187,8 @@ def one_joint(**changes: object) -> RobotState:
 def test_the_right_type_with_contents_that_cannot_be_is_refused(topic: str, message: Message, reason: str) -> None:
     with pytest.raises(WireError, match=reason):
         decode(topic, msgspec.msgpack.encode(message))
+    with pytest.raises(WireError, match=reason):
+        encode(message, topic)  # the sender refuses what every receiver would
 
 
 def test_diagnostics_of_a_run_gone_wrong_pass_and_so_do_huge_numbers() -> None:
