@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ from viewer.availability import ViewerUnavailable, require_qt
 
 if TYPE_CHECKING:
     from nodes.recording.reader import Recording
+    from viewer.signals import Signals
     from viewer.window import Window
 
 __all__ = ["ViewerUnavailable", "main", "run"]
@@ -41,10 +43,16 @@ def run(
     plane   how to look at the bodies: auto, xy, xz, yz or space
     run_number  which run of the file, from 1; None for the last
 
-    Raises ViewerUnavailable where Qt cannot run, ValueError for a bad recording, field or plane.
+    A picture is drawn by matplotlib where Qt cannot run, and the error stream says why. Raises ViewerUnavailable where
+    a window cannot be opened or neither can draw, and ValueError for a bad recording, field or plane.
     """
-    require_qt(window=png is None)
-    application = _application()
+    try:
+        require_qt(window=png is None)
+        application = _application()
+    except ViewerUnavailable as error:
+        if png is None:
+            raise
+        return _run_without_qt(file, png, domain, fields, plane, run_number, str(error))
     window = _window(file, domain, fields, plane, run_number)
     with _interrupts(application) as interrupted:
         return _show(application, window, png, interrupted)
@@ -128,18 +136,27 @@ def _application() -> Any:
 
 
 def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str, run_number: int | None) -> Window:
-    from nodes.recording.reader import read_recording
     from viewer.live import LiveFeed
-    from viewer.panels import check_curves, choose_fields
+    from viewer.panels import choose_fields
     from viewer.projection import check_plane
-    from viewer.signals import Signals, from_recording
-    from viewer.window import Window, diverged_text
+    from viewer.signals import Signals
+    from viewer.window import Window
 
     check_plane(plane)
     if file is None:
         choose_fields(fields)
         feed = LiveFeed(domain)
         return Window(Signals(), f"live, domain {feed.domain}", feed.waiting, feed, fields, plane)
+    signals, subtitle, waiting = _read(file, fields, run_number)
+    return Window(signals, subtitle, waiting, None, fields, plane)
+
+
+def _read(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:
+    """The signals of a recording, a line about it, and a line that stands where it has no state of a robot."""
+    from nodes.recording.reader import read_recording
+    from viewer.panels import check_curves, choose_fields
+    from viewer.signals import diverged_text, from_recording
+
     recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals = from_recording(recording)
     chosen = choose_fields(fields, signals)
@@ -149,8 +166,60 @@ def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: 
     topics = ", ".join(recording.topics) or "none"
     waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"
     shown = f"{signals.states} states in {_length(signals)}{_which(recording)}{cut}{diverged_text(signals)}"
-    subtitle = f"{Path(file).name}: {shown}"
-    return Window(signals, subtitle, waiting, None, fields, plane)
+    return signals, f"{Path(file).name}: {shown}", waiting
+
+
+def _run_without_qt(
+    file: str | None,
+    png: str,
+    domain: int | None,
+    fields: Sequence[str],
+    plane: str,
+    run_number: int | None,
+    reason: str,
+) -> int:
+    """Write the picture by matplotlib; the exit code. ViewerUnavailable where that is missing too."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ViewerUnavailable(f"{reason}; or pip install matplotlib, which draws pictures without Qt")
+    from viewer.panels import choose_fields
+    from viewer.projection import check_plane
+    from viewer.still import save_still
+
+    check_plane(plane)
+    if file is None:
+        choose_fields(fields)
+        signals, subtitle, waiting = _listen(domain)
+    else:
+        signals, subtitle, waiting = _read(file, fields, run_number)
+    print(f"armswing: {png} is drawn by matplotlib: {reason}", file=sys.stderr)
+    try:
+        save_still(png, signals, subtitle, waiting, fields, plane)
+    except OSError as error:
+        print(f"armswing: {error}", file=sys.stderr)
+        return 1
+    if signals.states == 0:
+        print(f"armswing: {png} shows no motion: {waiting}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _listen(domain: int | None) -> tuple[Signals, str, str]:
+    """What a live domain says within GATHER_S after its first state, as `_read` gives it."""
+    from viewer.live import LiveFeed
+    from viewer.signals import Signals
+
+    feed, signals = LiveFeed(domain), Signals()
+    deadline, first = time.monotonic() + FIRST_STATE_S, True
+    try:
+        while time.monotonic() < deadline:
+            for topic, message in feed.take():
+                signals.take(topic, message)
+            if first and signals.states:
+                first, deadline = False, time.monotonic() + GATHER_S
+            time.sleep(0.01)
+        return signals, f"live, domain {feed.domain}", feed.waiting
+    finally:
+        feed.close()
 
 
 def _missing(recording: Recording) -> str:

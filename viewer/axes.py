@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyqtgraph as pg
 
 from viewer import theme
+from viewer.scene import nice_step
 
 
 class PlainAxis(pg.AxisItem):
@@ -61,11 +62,3 @@ class PowerAxis(PlainAxis):
 
 def _power(exponent: float) -> str:
     return "10" + f"{round(exponent)}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def nice_step(length: float) -> float:
-    """The largest of 1, 2 or 5 times a power of ten that is not above `length`; 1 for no length."""
-    if not (math.isfinite(length) and length > 0.0):
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(length))
-    return float(power * max(step for step in (1.0, 2.0, 5.0) if step * power <= length * (1.0 + 1e-9)))

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodes.messages import Description
-from viewer import theme
+from viewer import palette
 from viewer.bodies import Outline
 from viewer.projection import View
 from viewer.series import Floats
 
 OPEN, SLIDES, GRIPS = 0, 1, 2
 LEAST_MARK = 0.009  # of the picture's size: the least radius of the ring of an open gripper
-KEYS = [("◉", "grips", theme.INK), ("◈", "slides", theme.INK), ("○", "open", theme.INK)]
+KEYS = [("◉", "grips", palette.INK), ("◈", "slides", palette.INK), ("○", "open", palette.INK)]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,6 @@ def marks(hold: Hold, view: View, color: str, radius: float, size: float) -> lis
         return [Outline(hold.body, color, center, 0.0, False, around, hollow=True)]
     ball = Outline(hold.body, color, center, 0.0, False, 0.75 * around)
     if hold.state == GRIPS:
-        return [Outline(-1, theme.INK, center, 0.0, False, 1.35 * around, hollow=True), ball]
+        return [Outline(-1, palette.INK, center, 0.0, False, 1.35 * around, hollow=True), ball]
     corners = center + 1.9 * around * np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [1.0, 0.0]])
-    return [Outline(-1, theme.INK, corners, 0.0, False, width=2.0), ball]
+    return [Outline(-1, palette.INK, corners, 0.0, False, width=2.0), ball]

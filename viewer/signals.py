@@ -224,3 +224,8 @@ def _add_lines(signals: Signals, recording: Recording) -> None:
 
 def _leaf(topic: str) -> str:
     return topic.rpartition("/")[2]
+
+
+def diverged_text(signals: Signals) -> str:
+    """In words, that and when the simulation diverged; nothing where it did not."""
+    return "" if signals.diverged_at is None else f"; diverged at t = {signals.diverged_at:.3f} s (dashed)"

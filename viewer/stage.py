@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from nodes.messages import BodyDescription, Description, Shape
-from viewer import theme
+from viewer import palette
 from viewer.bodies import Outline, Skeleton
 from viewer.projection import View
 from viewer.series import Drawn, Floats
@@ -27,7 +27,7 @@ SMALLEST_ARROW = 0.005  # of the largest force: below it no arrow is drawn
 LINE_WIDTH, OVERLAY_WIDTH = 4.5, 2.0
 CROSS = 0.009  # of the picture's size: half the width of the mark where an overlay ends
 FORCE_DARKER = 135  # percent
-STANDS = ("●", "stands still", theme.STILL)
+STANDS = ("●", "stands still", palette.STILL)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Force:
     name: str
     point: Floats
     newton: Floats
-    color: str = theme.FORCE
+    color: str = palette.FORCE
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Stage:
     @property
     def keys(self) -> list[tuple[str, str, str]]:
         """(mark, name, colour) for a legend: the springs, each force."""
-        springs = [("∿", "springs" if len(self._springs) > 1 else "spring", theme.SPRING)] if self._springs else []
+        springs = [("∿", "springs" if len(self._springs) > 1 else "spring", palette.SPRING)] if self._springs else []
         still = [STANDS] if self._stands else []
         return still + springs + [("➔", force_named(name), self.colors[name]) for name, *_ in self._forces]
 
@@ -91,7 +91,7 @@ class Stage:
         for a, b in self._springs:
             ends = view.project(np.stack([a.of(p_WB, R_WB), b.of(p_WB, R_WB)]))
             corners = zigzag(ends[:, :2], COIL_WIDTH * size)
-            found.append(Outline(-1, theme.SPRING, corners, float(ends[:, 2].mean()), False, width=1.6))
+            found.append(Outline(-1, palette.SPRING, corners, float(ends[:, 2].mean()), False, width=1.6))
         return found
 
     def forces(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Force]:
@@ -121,7 +121,7 @@ def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outlin
     for points in drawn.lines if drawn is not None else ():
         if len(points) > 1:
             flat = view.project(points)
-            color, width = (theme.OVERLAY, OVERLAY_WIDTH) if overlay else (theme.LINE, LINE_WIDTH)
+            color, width = (palette.OVERLAY, OVERLAY_WIDTH) if overlay else (palette.LINE, LINE_WIDTH)
             depth = float(flat[:, 2].mean())
             found.append(Outline(-1, color, flat[:, :2], depth, False, width=width, dashed=overlay))
     return found
@@ -135,7 +135,7 @@ def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
             end, arm = view.project(points[-1:])[0, :2], CROSS * size
             for side in (-1.0, 1.0):
                 corners = end + arm * np.array([[-1.0, -side], [1.0, side]])
-                found.append(Outline(-1, theme.OVERLAY, corners, 0.0, False, width=2.5))
+                found.append(Outline(-1, palette.OVERLAY, corners, 0.0, False, width=2.5))
     return found
 
 
@@ -183,13 +183,13 @@ def around(bodies: Floats, beside: Floats) -> Floats:
 def force_colors(description: Description) -> dict[str, str]:
     """The colour of each force by name: one alone is red, of several each has its body's, darker."""
     if len({force.body for force in description.forces}) < 2:
-        return {force.name: theme.FORCE for force in description.forces}
+        return {force.name: palette.FORCE for force in description.forces}
     bodies = {body.name: (index, body) for index, body in enumerate(description.bodies)}
     found = {}
     for force in description.forces:
         index, body = bodies.get(force.body, (0, None))
         wanted = next((shape.color for shape in body.shapes if shape.color), "") if body is not None else ""
-        found[force.name] = str(theme.body_color(index, wanted).darker(FORCE_DARKER).name())
+        found[force.name] = palette.darker(palette.solid_color(index, wanted), FORCE_DARKER)
     return found
 
 
@@ -204,4 +204,4 @@ def words(name: str) -> str:
 
 
 def _in_gray(shape: Shape) -> Shape:
-    return msgspec.structs.replace(shape, color=theme.STILL)
+    return msgspec.structs.replace(shape, color=palette.STILL)

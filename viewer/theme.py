@@ -3,40 +3,60 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore, QtGui
 
-INK = "#1c2430"
-MUTED = "#5c6773"
-FAINT = "#d5dae0"
-PAPER = "#ffffff"
-PANEL = "#f5f7f9"
-ACCENT = "#0b62a8"
-ALARM = "#c4161c"
-GOLDEN = 0.6180339887498949  # of a turn between hues: the next always falls into a wide gap
-CURVES = (
-    *("#0072b2", "#d55e00", "#00845f", "#b0488a", "#a87400", "#3a9bd0", "#6b4fb3", "#4d4d4d"),
-    *("#e6194b", "#7bb32e", "#00a6a6", "#f28ab2", "#8c4a1f", "#1f2f8f", "#d1b000", "#9aa3ad"),
-    *("#7a0033", "#5c6b10", "#005468", "#d92fd0", "#ff9a5c", "#7fb5ff", "#b49be0", "#0b3d24"),
-    *("#2222e0", "#00c000", "#ff1199", "#bb00ff", "#bbaa77", "#00cc77", "#cc0000", "#0055ff"),
+from viewer.palette import (
+    ACCENT,
+    ALARM,
+    BODIES,
+    CHANGES,
+    CURVES,
+    FAINT,
+    FORCE,
+    INK,
+    LINE,
+    MUTED,
+    OTHER_CHANGES,
+    OVERLAY,
+    PANEL,
+    PAPER,
+    SPRING,
+    STILL,
+    change_colors,
+    curve_color,
+    curve_dash,
 )
-# beyond as many curves as are told apart by hue alone, pictures dash them: mark of the legend, pattern in widths
-HUES = 8
-DASHES: tuple[tuple[str, list[float]], ...] = (
-    ("━━", []),
-    ("━\u2004━", [5.0, 2.5]),
-    ("┉┉", [1.2, 1.8]),
-    ("━┉", [7.0, 2.0, 1.2, 2.0]),
-)
-LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1f5fd0", "#c4161c"  # beside the bodies
-BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
 
-
-CHANGES = {"grip": "#00845f", "release": "#d55e00", "fall": "#c4161c"}
-OTHER_CHANGES = ("#6b4fb3", "#a87400", "#3a9bd0", "#4d4d4d")
+__all__ = [
+    "ACCENT",
+    "ALARM",
+    "BODIES",
+    "CHANGES",
+    "CURVES",
+    "FAINT",
+    "FORCE",
+    "INK",
+    "LINE",
+    "MUTED",
+    "OTHER_CHANGES",
+    "OVERLAY",
+    "PANEL",
+    "PAPER",
+    "SPRING",
+    "STILL",
+    "STYLE",
+    "body_color",
+    "change_colors",
+    "configure",
+    "curve_color",
+    "curve_dash",
+    "faded",
+    "font",
+    "silence_runtime_folder",
+]
 
 
 def configure() -> None:
@@ -52,26 +72,6 @@ def silence_runtime_folder() -> None:
             print(text, file=sys.stderr)
 
     QtCore.qInstallMessageHandler(show)
-
-
-def curve_color(index: int) -> str:
-    """The colour of the index-th curve of a plot: no other has the same."""
-    if index < len(CURVES):
-        return CURVES[index]
-    hue, light = (index * GOLDEN) % 1.0, 0.4 + 0.5 * ((index * GOLDEN**2) % 1.0)
-    return str(QtGui.QColor.fromHsvF(hue, 0.85, light).name())
-
-
-def curve_dash(index: int) -> tuple[str, list[float]]:
-    """How the index-th curve of a picture is dashed: its mark in a legend, and the pattern, empty for none."""
-    return DASHES[index // HUES % len(DASHES)]
-
-
-def change_colors(changes: Sequence[tuple[float, str]]) -> dict[str, str]:
-    """The colour of each kind of the changes (time, kind), in the order of their first."""
-    kinds = list(dict.fromkeys(kind for _, kind in changes))
-    others = [kind for kind in kinds if kind not in CHANGES]
-    return {k: CHANGES.get(k) or OTHER_CHANGES[others.index(k) % len(OTHER_CHANGES)] for k in kinds}
 
 
 def body_color(index: int, wanted: str = "") -> Any:

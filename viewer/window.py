@@ -15,9 +15,10 @@ from nodes.messages import Message, RobotState, Status
 from viewer import theme
 from viewer.live import LiveFeed
 from viewer.panels import choose_fields
-from viewer.picture import BODY, BodyPicture
+from viewer.picture import BodyPicture
 from viewer.plots import PlotGrid
-from viewer.signals import Signals
+from viewer.scene import BODY
+from viewer.signals import Signals, diverged_text
 
 FRAME_MS = 33
 LIVE_WINDOW_S = 20.0
@@ -318,11 +319,6 @@ class Window(QtWidgets.QMainWindow):
         if self.feed is not None:
             self.feed.close()
         super().closeEvent(event)
-
-
-def diverged_text(signals: Signals) -> str:
-    """In words, that and when the simulation diverged; nothing where it did not."""
-    return "" if signals.diverged_at is None else f"; diverged at t = {signals.diverged_at:.3f} s (dashed)"
 
 
 def _key(mark: str, name: str, color: str) -> str:

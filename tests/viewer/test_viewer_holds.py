@@ -13,8 +13,8 @@ from nodes.simulation.description import describe, output_names
 from viewer import theme
 from viewer.bodies import Outline
 from viewer.holds import GRIPS, OPEN, SLIDES, Holds, marks
-from viewer.picture import _unstacked, body_names
 from viewer.projection import choose_view
+from viewer.scene import _unstacked, body_names
 from viewer.stage import FORCE_DARKER, Stage, force_colors, force_named
 
 PAW = Description(

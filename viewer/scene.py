@@ -1,0 +1,327 @@
+"""The scene of the bodies on the paper, for any renderer: view, poses, paths of the tips, and what is beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from nodes.messages import Description
+from viewer import palette
+from viewer.bodies import Outline, Skeleton, evenly_along
+from viewer.holds import Holds, marks
+from viewer.projection import Seen, View, choose_view
+from viewer.series import Drawn, Floats, row_at
+from viewer.signals import Signals
+from viewer.stage import LONGEST_ARROW, STANDS, Stage, around, arrow, ends, lines, words
+
+GHOSTS = 9
+LINE_GHOSTS = 4  # of them show the lines beside the bodies
+OLDEST, LATEST = 0.14, 0.32  # opacity of the ghosts
+FAINT_LINES = 0.5  # of the opacity of a ghost's bodies, that of the lines beside it
+STACKED = 0.5  # of its radius: where a ghost's ball lies closer to one drawn already, it is left out
+SURVEYED = 400  # poses looked at to choose the view and its limits
+SURVEYED_LINES = 60
+BODY = "●"  # in a legend
+WIDE = 1.8  # times higher
+SHARES = (0.38, 0.54)  # of the window, least and most, that the picture takes
+TRACE_POINTS = 3000
+TRACE_PIECES = 24  # of fading opacity
+GHOST_LINE = 2.5  # pixels, of lines beside an earlier pose
+TRIAD_AT = np.array([0.2, -0.5])  # of a square of the floor, from the left lower corner of what the bodies take
+MARGIN = 0.04  # around everything, of the larger of width and height
+
+Layer = tuple[list[Outline], float]
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Label:
+    """What stands beyond the tip of an arrow; `start` and `tip` (2,) on the paper."""
+
+    text: str
+    color: str
+    start: Floats
+    tip: Floats
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One instant on the paper, to be drawn in this order.
+
+    behind, bodies, over  outlines in layers with an opacity each; the last layer of `bodies` is the present pose
+    paths                 (points (n, 2), colour, opacity) of the tips, drawn before the bodies
+    labels                of forces
+    """
+
+    behind: list[Layer]
+    paths: list[tuple[Floats, str, float]]
+    bodies: list[Layer]
+    over: list[Layer]
+    labels: list[Label]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What is drawn below bodies that are seen in space, on the paper.
+
+    grid   (k, 2, 2) segments
+    triad  (3, 3, 2): of the world's axes start, end, and where the letter stands
+    step   length of a square, m
+    """
+
+    grid: Floats
+    triad: Floats
+    step: float
+
+
+class Scene:
+    """Of one recording or feed.
+
+    plane  how to look at the bodies: auto, xy, xz, yz or space
+    view   chosen by `survey`, None before
+    wide   once much wider than high, the picture wants the whole width
+    share  of the window's width, or height when wide, that suits what is seen
+    size   of the picture, m
+    """
+
+    def __init__(self, plane: str = "auto") -> None:
+        self.view: View | None = None
+        self.skeleton: Skeleton | None = None
+        self.wide = False
+        self.share = SHARES[0]
+        self.size = 1.0
+        self._plane = plane
+        self._seen: Seen | None = None
+        self._stage = Stage(Description())
+        self._holds = Holds(Description())
+        self._largest_force = 0.0
+
+    def survey(self, signals: Signals) -> Floats | None:
+        """Choose the view for all that was seen so far; of a run that diverged, until then.
+
+        The points (k, 3) that the picture must hold; None where nothing is seen.
+        """
+        if signals.description is None or signals.poses is None:
+            return None
+        skeleton, poses = self.know(signals.description), signals.poses
+        rows = poses.values[poses.times <= signals.sane_until]
+        picked = rows[np.unique(np.linspace(0, len(rows) - 1, SURVEYED).astype(int))] if len(rows) else rows
+        spots = skeleton.spots(picked[np.isfinite(picked).all(axis=1)])
+        if spots.size == 0 or self._seen is None:
+            return None
+        self._seen.add(spots)
+        plane = self._seen.plane(skeleton.gravity) if self._plane == "auto" else self._plane
+        self.view = choose_view(plane, skeleton.gravity, skeleton.front(picked))
+        cloud = skeleton.reach(spots)
+        drawn = signals.lines.cloud(signals.sane_until, SURVEYED_LINES)
+        beside = around(cloud, np.concatenate([drawn, self._stage.ground_spots()]))
+        planned = signals.overlay.at(signals.sane_until)
+        led = np.concatenate([np.zeros((0, 3)), *(planned.lines if planned is not None else ())])
+        cloud = np.concatenate([cloud, beside, around(cloud, led)])
+        outputs = signals.series.get("outputs")
+        if outputs is not None:
+            sane = outputs.times <= signals.sane_until
+            self._largest_force = self._stage.largest_force(outputs.labels, outputs.values[sane])
+        width, height = np.ptp(self.view.project(cloud)[:, :2], axis=0).tolist()
+        self.size = max(min(max(width, height), 2.0 * min(width, height)), 1e-9)
+        self.wide = self.wide or bool(width > WIDE * height)
+        aspect = width / max(height, 1e-9)
+        self.share = min(max(1.8 / aspect if self.wide else 0.5 * aspect, SHARES[0]), SHARES[1])
+        return cloud
+
+    def know(self, description: Description) -> Skeleton:
+        """The skeleton of this robot; for another one than before, all that was seen is forgotten."""
+        if self.skeleton is None or not self.skeleton.is_of(description):
+            self.skeleton = Skeleton(description)
+            self._stage, self._holds = Stage(description), Holds(description)
+            self._seen = self.skeleton.seen()
+            self.view, self.wide = None, False
+        return self.skeleton
+
+    def frame(self, signals: Signals, time: float, since: float, ghosts: bool) -> Frame | None:
+        """The pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two."""
+        skeleton, view, poses = self.skeleton, self.view, signals.poses
+        present = None if poses is None else row_at(poses.times, time)
+        if skeleton is None or view is None or poses is None or present is None:
+            return None
+        first = row_at(poses.times, since) or 0
+        rows, times = poses.values[first : present + 1], poses.times[first : present + 1]
+        stride = max(1, len(rows) // TRACE_POINTS)
+        paths = view.project(skeleton.tips(rows[::stride]))[..., :2]
+        layers: list[Layer] = []
+        behind: list[Layer] = [(self._stage.ground(view), 1.0)]
+        if ghosts:
+            chosen = evenly_along(paths.reshape(len(paths), -1), GHOSTS + 1)[:-1]
+            lined = set(np.linspace(0, len(chosen) - 1, LINE_GHOSTS).round().astype(int).tolist())
+            for place, mark in enumerate(chosen):
+                opacity = OLDEST + (LATEST - OLDEST) * place / max(1, len(chosen) - 1)
+                layers.append((_unstacked(list(skeleton.outlines(rows[mark * stride], view)), layers), opacity))
+                if place in lined:
+                    past = lines(signals.lines.at(float(times[mark * stride])), view)
+                    behind.append(([replace(line, width=GHOST_LINE) for line in past], FAINT_LINES * opacity))
+        behind.append((lines(signals.lines.at(time, first=True), view), 1.0))
+        planned = signals.overlay.at(time)
+        behind.append((lines(planned, view, overlay=True), 1.0))
+        p_WB, R_WB = skeleton.place(rows[-1])
+        bodies = list(skeleton.outlines(rows[-1], view))
+        over = ends(planned, view, self.size)
+        labels: list[Label] = []
+        if len(p_WB):
+            bodies += self._stage.springs(p_WB, R_WB, view, self.size)
+            bodies.sort(key=lambda outline: round(outline.depth, 6))  # which keeps the order of equals
+            outputs = signals.outputs_at(time)
+            over = [*self._grippers(p_WB, R_WB, outputs, view), *over]
+            arrows, labels = self._arrows(p_WB, R_WB, outputs, view)
+            over += arrows
+        layers.append((bodies, 1.0))
+        return Frame(behind, self._fading(paths), layers, [(over, 1.0)], labels)
+
+    def _grippers(self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View) -> list[Outline]:
+        """Marks over the balls of grippers."""
+        found: list[Outline] = []
+        if self.skeleton is not None:
+            for hold in self._holds.at(p_WB, R_WB, outputs):
+                color, radius = self.skeleton.colors[hold.body], self.skeleton.radius(hold.body)
+                found += marks(hold, view, color, radius, self.size)
+        return found
+
+    def _arrows(
+        self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View
+    ) -> tuple[list[Outline], list[Label]]:
+        """Forces as arrows, and beyond the tip of each its name and its size in N."""
+        scale = LONGEST_ARROW * self.size / self._largest_force if self._largest_force > 0.0 else 0.0
+        found: list[Outline] = []
+        labels = []
+        for force in self._stage.forces(p_WB, R_WB, outputs):
+            if parts := arrow(force, view, scale, self.size):
+                found += parts
+                text = f"{words(force.name)} {float(np.linalg.norm(force.newton)):.0f} N"
+                labels.append(Label(text, force.color, parts[0].corners[0], parts[-1].corners[1]))
+        return found, labels
+
+    def keys(self, signals: Signals, is_inside: Callable[[Floats], bool]) -> list[Key]:
+        """(mark, name, colour) of everything for a legend: bodies, lines, springs, forces.
+
+        is_inside  whether any of the points (k, 2) on the paper is within the picture's limits
+        """
+        if signals.description is None:
+            return []
+        self.know(signals.description)
+        found = [(BODY, name, color) for name, color in body_names(signals.description)]
+        for drawn, mark, color in (
+            (signals.lines.last, "━", palette.LINE),
+            (signals.overlay.last, "╍", palette.OVERLAY),
+        ):
+            found += [(mark, name, color) for name in _names(drawn)]
+        found += [("✕", f"end of the {name}", palette.OVERLAY) for name in _names(signals.overlay.last)]
+        beside = [key for key in self._stage.keys if key != STANDS or self._shows_ground(is_inside)]
+        return found + beside + self._holds.keys
+
+    def _shows_ground(self, is_inside: Callable[[Floats], bool]) -> bool:
+        """Whether something that stands still is within the picture: a cable's ends seldom are."""
+        spots = self._stage.ground_spots()
+        return self.view is not None and len(spots) > 0 and is_inside(self.view.project(spots)[:, :2])
+
+    def _fading(self, paths: Floats) -> list[tuple[Floats, str, float]]:
+        """Tips' paths (n, bodies, 2) in pieces with their colours, older ones fainter; none for tips at rest."""
+        if len(paths) < 2 or self.skeleton is None:
+            return []
+        span = np.where(self.skeleton.visible, np.nan_to_num(np.ptp(paths, axis=0)).max(axis=1), 0.0)
+        edges = np.linspace(0, len(paths) - 1, TRACE_PIECES + 1).astype(int).tolist()
+        pieces = []
+        for body in np.flatnonzero(span > 0.05 * max(float(span.max()), 1e-9)).tolist():
+            color = self.skeleton.colors[body]
+            for place, (start, end) in enumerate(pairwise(edges)):
+                if end > start:
+                    opacity = 0.25 + 0.45 * (place / (TRACE_PIECES - 1)) ** 1.5
+                    pieces.append((paths[start : end + 1, body], palette.solid_color(body, color), opacity))
+        return pieces
+
+
+def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline]:
+    """A ghost's outlines with its balls hollow, without those that lie on one of the same body in earlier layers."""
+    drawn = [outline for earlier, _ in layers for outline in earlier if outline.radius > 0.0]
+    found = []
+    for outline in outlines:
+        if outline.radius > 0.0:
+            near = STACKED * outline.radius
+            if any(o.body == outline.body and np.linalg.norm(o.corners - outline.corners) < near for o in drawn):
+                continue
+            outline = replace(outline, hollow=True)
+        found.append(outline)
+    return found
+
+
+def body_names(description: Description) -> Sequence[tuple[str, str]]:
+    """(name, colour) of each body that has a shape, for a legend."""
+    colors = Skeleton(description).colors
+    return [
+        (body.name, palette.solid_color(index, colors[index]))
+        for index, body in enumerate(description.bodies)
+        if body.shapes
+    ]
+
+
+def _names(drawn: Drawn | None) -> Sequence[str]:
+    return drawn.names if drawn is not None else ()
+
+
+def floor(view: View, gravity: Floats, cloud: Floats) -> Floor:
+    """A grid below the points (k, 3), with the directions of the world's axes at its corner."""
+    vertical = int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2
+    below = float(np.sign(gravity[vertical]) or -1.0)
+    size = float(np.ptp(cloud, axis=0).max())
+    step = nice_step(size / 8.0)
+    height = below * (float((below * cloud[:, vertical]).max()) + 0.04 * size)
+    grid = view.project(floor_lines(cloud, vertical, height, step))[..., :2]
+    origin = view.project(cloud)[:, :2].min(axis=0) + TRIAD_AT * step
+    along = view.project(np.eye(3) * step)[:, None, :2]
+    return Floor(grid, origin + along * np.array([0.0, 1.0, 1.3])[:, None], step)
+
+
+def limits(points: Floats) -> tuple[float, float, float, float]:
+    """Left, bottom, width and height of a picture that holds the points (k, 2) with a margin."""
+    (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
+    margin = MARGIN * max(right - left, top - bottom, 1e-6)
+    return left - margin, bottom - margin, right - left + 2 * margin, top - bottom + 2 * margin
+
+
+def seen_text(view: View, step: float) -> str:
+    """How the bodies are seen, in words; `step` is the length of a square of the floor, m."""
+    if view.planar:
+        right, up = plane_letters(view)
+        return f"seen face on, in the plane {right}{up}"
+    return f"seen from above and aside; one square of the ground is {step:g} m"
+
+
+def plane_letters(view: View) -> tuple[str, str]:
+    """The coordinates to the right and up on the paper of a planar view, "x", "y" or "z"."""
+    right, up = ("xyz"[int(np.argmax(np.abs(axis)))] for axis in view.axes[:2])
+    return right, up
+
+
+def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> Floats:
+    """The grid lines (k, 2, 3) of a floor under `cloud` at `height`."""
+    a, b = (axis for axis in range(3) if axis != vertical)
+    low = {axis: math.floor(float(cloud[:, axis].min()) / step) for axis in (a, b)}
+    high = {axis: math.ceil(float(cloud[:, axis].max()) / step) for axis in (a, b)}
+    lines = []
+    for along, across in ((a, b), (b, a)):
+        for place in range(low[across], high[across] + 1):
+            ends = np.zeros((2, 3))
+            ends[:, vertical], ends[:, across] = height, place * step
+            ends[:, along] = low[along] * step, high[along] * step
+            lines.append(ends)
+    return np.stack(lines)
+
+
+def nice_step(length: float) -> float:
+    """The largest of 1, 2 or 5 times a power of ten that is not above `length`; 1 for no length."""
+    if not (math.isfinite(length) and length > 0.0):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(length))
+    return float(power * max(step for step in (1.0, 2.0, 5.0) if step * power <= length * (1.0 + 1e-9)))

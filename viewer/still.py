@@ -1,0 +1,389 @@
+"""One still picture without Qt: the same scene and the same plots, drawn by matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import colors
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, Polygon
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+from viewer import palette
+from viewer.bodies import Outline
+from viewer.panels import Panel, arrange, choose_fields, series_of
+from viewer.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, seen_text
+from viewer.series import Floats, decimated
+from viewer.signals import SCALARS, Signals
+
+WIDTH, HEIGHT, DPI = 1600, 1000, 100  # pixels, and pixels per inch
+POINT = 72.0 / DPI  # points, of one pixel
+MARGIN, HEADER, CAPTION, KEY_ROW = 18, 62, 24, 20  # pixels
+AXIS_LEFT, AXIS_TOP, AXIS_BOTTOM = 66, 46, 24  # pixels around a plot: numbers, title and legend, numbers
+TIME = 20  # pixels, of the time axis's name
+LETTER = 7.0  # pixels, of a legend's font
+KEY_MARK = 42  # pixels, of a legend's mark and the gap to the next
+MOST_NAMED = 12  # bodies in the legend of the picture; more of them are counted
+WIDE_COLUMNS = 4
+MOST_CHANGES = 60  # upright lines in a plot
+POINTS = 2400  # drawn per curve
+SMALLEST = 1e-17  # what a logarithmic axis shows of anything smaller
+RING = 2.0
+FONT = "DejaVu Sans"  # comes with matplotlib
+MARKS: dict[str, dict[str, Any]] = {  # of a legend: how matplotlib draws it
+    BODY: {"marker": "o", "linestyle": ""},
+    "━": {"linewidth": 3.0},
+    "╍": {"linestyle": "--"},
+    "✕": {"marker": "x", "linestyle": ""},
+    "∿": {"linewidth": 1.6},
+    "➔": {"marker": ">", "linestyle": "-"},
+    "◉": {"marker": "o", "linestyle": "", "markeredgewidth": 3.0},
+    "◈": {"marker": "D", "linestyle": ""},
+    "○": {"marker": "o", "linestyle": "", "fillstyle": "none"},
+    "┃": {"marker": "|", "linestyle": "", "markersize": 11.0},
+}
+Box = tuple[float, float, float, float]  # left, bottom, width and height, pixels
+
+
+def save_still(
+    path: str | Path,
+    signals: Signals,
+    subtitle: str,
+    waiting: str = "",
+    fields: Sequence[str] = (),
+    plane: str = "auto",
+) -> None:
+    """Draw the bodies at the last state, earlier poses, and the plots. OSError where the folder takes no file.
+
+    waiting  the text in their place where no state was recorded
+    fields, plane  as of `viewer.app.run`
+    """
+    figure = Figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor=palette.PAPER)
+    FigureCanvasAgg(figure)
+    page = _Page(figure, signals)
+    page.text(MARGIN, HEIGHT - 14, signals.robot.replace("_", " ") or "armswing", size=14, weight="bold")
+    page.text(MARGIN, HEIGHT - 42, subtitle, size=8.6, color=palette.MUTED)
+    page.text(WIDTH - MARGIN, HEIGHT - 14, f"t = {signals.time:.2f} s", size=14, weight="bold", align="right")
+    scene = Scene(plane)
+    cloud = scene.survey(signals)
+    whole = (MARGIN, MARGIN, WIDTH - 2.0 * MARGIN, HEIGHT - HEADER - 2.0 * MARGIN)
+    left, bottom, width, height = whole
+    if signals.states == 0:
+        page.text(WIDTH / 2, HEIGHT / 2, waiting, size=14, color=palette.MUTED, align="center")
+    elif cloud is None:
+        page.draw_plots(whole, fields, wide=True)
+    elif scene.wide:
+        high = scene.share * height
+        page.draw_bodies((left, bottom + height - high, width, high), scene, cloud)
+        page.draw_plots((left, bottom, width, height - high), fields, wide=True)
+    else:
+        broad = scene.share * width
+        page.draw_bodies((left, bottom, broad, height), scene, cloud)
+        page.draw_plots((left + broad, bottom, width - broad, height), fields, wide=False)
+    try:
+        figure.savefig(path, format="png")
+    except OSError as error:
+        raise OSError(f"cannot write the picture {path}; its folder must exist and take files") from error
+
+
+class _Page:
+    """A figure that is laid out in pixels from its lower left corner."""
+
+    def __init__(self, figure: Figure, signals: Signals) -> None:
+        self._figure = figure
+        self._signals = signals
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: float,
+        color: str = palette.INK,
+        weight: str = "normal",
+        align: str = "left",
+    ) -> None:
+        """A line of text below y."""
+        self._figure.text(
+            x / WIDTH, y / HEIGHT, text, size=size, color=color, weight=weight, ha=align, va="top", family=FONT
+        )
+
+    def axes(self, box: Box) -> Any:
+        left, bottom, width, height = box
+        axes = self._figure.add_axes((left / WIDTH, bottom / HEIGHT, width / WIDTH, height / HEIGHT))
+        axes.set_axisbelow(True)
+        for side in axes.spines.values():
+            side.set_color(palette.FAINT)
+        axes.tick_params(labelsize=7.5, colors=palette.MUTED, color=palette.FAINT, length=3)
+        return axes
+
+    def draw_bodies(self, box: Box, scene: Scene, cloud: Floats) -> None:
+        """The bodies with a legend above and a caption below."""
+        left, bottom, width, height = box
+        view, skeleton, signals = scene.view, scene.skeleton, self._signals
+        frame = scene.frame(signals, min(signals.time, signals.sane_until), -math.inf, ghosts=True)
+        if view is None or skeleton is None or frame is None:
+            return
+        ground = None if view.planar else floor(view, skeleton.gravity, cloud)
+        held = view.project(cloud)[:, :2]
+        frame_box = limits(held if ground is None else np.concatenate([held, ground.triad.reshape(-1, 2)]))
+        keys = _few(scene.keys(signals, lambda spots: _any_inside(spots, frame_box)))
+        rows = self._legend(left, bottom + height, width, keys)
+        numbers = (AXIS_LEFT, AXIS_BOTTOM + 12.0) if view.planar else (0.0, 0.0)
+        high = height - rows * KEY_ROW - CAPTION - 8.0 - numbers[1]
+        axes = self.axes((left + numbers[0], bottom + CAPTION + numbers[1], width - numbers[0] - 12.0, high))
+        broad = width - numbers[0] - 12.0
+        scale = max(frame_box[2] / broad, frame_box[3] / high)  # m of one pixel, the same both ways
+        middle_x, middle_y = frame_box[0] + 0.5 * frame_box[2], frame_box[1] + 0.5 * frame_box[3]
+        axes.set_xlim(middle_x - 0.5 * scale * broad, middle_x + 0.5 * scale * broad)
+        axes.set_ylim(middle_y - 0.5 * scale * high, middle_y + 0.5 * scale * high)
+        if ground is None:
+            right, up = plane_letters(view)
+            axes.set_xlabel(f"{right} [m]", size=8, color=palette.MUTED)
+            axes.set_ylabel(f"{up} [m]", size=8, color=palette.MUTED)
+            axes.grid(color=palette.FAINT, linewidth=0.6)
+        else:
+            axes.set_axis_off()
+            for segment in ground.grid:
+                _draw_line(axes, segment, palette.FAINT, 1.0, order=0)
+            for ends, letter, color in zip(ground.triad, "xyz", palette.AXIS_COLORS, strict=True):
+                _draw_line(axes, ends[:2], color, 1.2, order=1)
+                axes.text(*ends[2], letter, color=color, size=8, weight="bold", ha="center", va="center")
+        _draw_frame(axes, frame)
+        caption = f"{seen_text(view, 0.0 if ground is None else ground.step)}; faint poses are earlier ones"
+        self.text(left, bottom + 14, caption, size=7.5, color=palette.MUTED)
+
+    def draw_plots(self, box: Box, fields: Sequence[str], wide: bool) -> None:
+        """The panels in two columns, or four where they are wide; below them what their titles have no room for."""
+        panels, left_out = arrange(choose_fields(fields, self._signals), self._signals, bool(fields))
+        if not panels:
+            return
+        left, bottom, width, height = box
+        columns = max(1, min(WIDE_COLUMNS if wide and len(panels) > WIDE_COLUMNS else 2, len(panels)))
+        column_width = width / columns
+        unnamed = self._unnamed(panels, column_width - AXIS_LEFT)
+        below = [("━", label, palette.curve_color(place)) for label, place in unnamed.items()]
+        changes = [("┃", kind, color) for kind, color in palette.change_colors(self._signals.changes).items()]
+        footer = KEY_ROW * (_rows(below, width) + _rows(changes, width)) + (CAPTION if left_out else 0.0) + TIME
+        if left_out:
+            self.text(left + AXIS_LEFT, bottom + 14, left_out, size=7.5, color=palette.MUTED)
+        top = bottom + footer - TIME
+        top -= KEY_ROW * self._legend(left + AXIS_LEFT, top, width - AXIS_LEFT, below)
+        self._legend(left + AXIS_LEFT, top, width - AXIS_LEFT, changes)
+        spans = [columns if panel.wide and columns == 2 else 1 for panel in panels]
+        rows = math.ceil(sum(spans) / columns)
+        row_height = (height - footer) / rows
+        place = 0
+        for panel, span in zip(panels, spans, strict=True):
+            row, column = divmod(place, columns)
+            place += span
+            corner = (left + column * column_width + AXIS_LEFT, bottom + height - (row + 1) * row_height + AXIS_BOTTOM)
+            size = (span * column_width - AXIS_LEFT - 12.0, row_height - AXIS_TOP - AXIS_BOTTOM)
+            self._draw_panel((*corner, *size), panel, set(unnamed))
+            if place + columns > sum(spans):
+                self.text(corner[0] + 0.5 * size[0], corner[1] - 22, "time [s]", 7.5, palette.MUTED, align="center")
+
+    def _places(self, panel: Panel) -> dict[str, int]:
+        """The place of each label of a panel, by which it has its colour."""
+        main = series_of(panel.field, self._signals)
+        if panel.field.curve:
+            return {panel.field.curve: 0}
+        labels = main.labels if main is not None else ()
+        return {label: place for place, label in enumerate(labels) if panel.takes(label)}
+
+    def _unnamed(self, panels: Sequence[Panel], width: float) -> dict[str, int]:
+        """The curves, with their places, of panels whose titles cannot name all of theirs."""
+        found: dict[str, int] = {}
+        for panel in panels:
+            places = self._places(panel)
+            keys = [("━", label, palette.INK) for label in places]
+            if panel.field.name not in SCALARS and _rows(keys, width) > 1:
+                found |= places
+        return found
+
+    def _draw_panel(self, box: Box, panel: Panel, unnamed: set[str]) -> None:
+        signals, field = self._signals, panel.field
+        left, bottom, width, height = box
+        axes = self.axes(box)
+        axes.grid(color=palette.FAINT, linewidth=0.6)
+        title = f"{field.title}  [{panel.unit}]" + (f"  {panel.remark}" if panel.remark else "")
+        self.text(left, bottom + height + 40, title, size=8.6, weight="bold")
+        places = self._places(panel)
+        named = field.name not in SCALARS
+        keys = [("━", label, palette.curve_color(place)) for label, place in places.items()] if named else []
+        drawn = [self._draw_curve(axes, panel, "", label, place) for label, place in places.items()]
+        if field.over and (over := signals.series.get(field.over)) is not None:
+            followed = [label for label in over.labels if panel.takes(label)]
+            for label in followed:
+                self._draw_curve(axes, panel, field.over, label, places.get(label, 0))
+            keys += [("╍", "reference", palette.INK)] if followed else []
+        if unnamed & set(places):
+            keys = [("━", f"{len(places)} curves, named below", palette.MUTED), *keys[len(places) :]]
+        self._legend(left, bottom + height + 24, width, keys)
+        self._set_limits(axes, panel, [span for span in drawn if span is not None])
+        colors = palette.change_colors(signals.changes)
+        for time, kind in signals.changes if len(signals.changes) <= MOST_CHANGES else []:
+            axes.axvline(time, color=colors[kind], alpha=0.45, linewidth=POINT, zorder=0)
+        for start, end in signals.holes[:MOST_CHANGES]:
+            axes.axvspan(start, end, color=palette.ALARM, alpha=0.12, linewidth=0)
+        if signals.diverged_at is not None:
+            axes.axvline(signals.diverged_at, color=palette.ALARM, linestyle="--", linewidth=1.5 * POINT)
+
+    def _draw_curve(self, axes: Any, panel: Panel, role: str, label: str, place: int) -> tuple[float, float] | None:
+        """Draw one curve; what the axis has to hold of it, None for one that holds no number."""
+        series = self._signals.series.get(role) if role else series_of(panel.field, self._signals)
+        if series is None or label not in series.labels:
+            return None
+        x, y = decimated(series.times, series.values[:, series.labels.index(label)], POINTS)
+        if panel.field.log:
+            positive = y[y > 0.0]
+            y = np.maximum(y, max(float(positive.min()), SMALLEST) if len(positive) else SMALLEST)
+        if role:
+            axes.plot(x, y, color=palette.INK, linewidth=1.2 * POINT, linestyle=(0, (1.5, 6)), zorder=3)
+        else:
+            pattern = palette.curve_dash(place)[1]
+            style: Any = (0, pattern) if pattern else "-"
+            axes.plot(x, y, color=palette.curve_color(place), linewidth=1.6 * POINT, linestyle=style, zorder=2)
+        counted = y[np.isfinite(y) & (x <= self._signals.sane_until)]
+        if len(counted) == 0:
+            return None
+        return float(np.quantile(counted, 0.005)) if panel.field.log else float(counted.min()), float(counted.max())
+
+    def _set_limits(self, axes: Any, panel: Panel, spans: Sequence[tuple[float, float]]) -> None:
+        times = next((s.times for s in map(self._signals.series.get, ("position", "energy")) if s is not None), None)
+        if times is not None and len(times) and times[-1] > times[0]:
+            margin = 0.03 * (times[-1] - times[0])
+            axes.set_xlim(times[0] - margin, times[-1] + margin)
+        low, high = min((s[0] for s in spans), default=0.0), max((s[1] for s in spans), default=1.0)
+        if panel.field.words:
+            axes.set_yticks(range(len(panel.field.words)), panel.field.words)
+            axes.set_ylim(-0.2, len(panel.field.words) - 0.8)
+        elif panel.remark:
+            axes.set_yticks([])
+        elif panel.field.log:
+            ratio = max(high / low, 10.0**1.2) ** 0.57 if low > 0.0 else 10.0
+            axes.set_yscale("log")
+            axes.set_ylim(math.sqrt(low * high) / ratio, math.sqrt(low * high) * ratio)
+            axes.yaxis.set_major_locator(LogLocator(numticks=7))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+        else:
+            largest = max(abs(low), abs(high))
+            half = 0.57 * max(high - low, 0.01 * largest if largest > 1e-12 else 2.0)
+            axes.set_ylim(0.5 * (low + high) - half, 0.5 * (low + high) + half)
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+            axes.ticklabel_format(useOffset=False)
+
+    def _legend(self, left: float, top: float, width: float, keys: Sequence[Key]) -> int:
+        """Marks and names in rows below `top`; how many rows."""
+        x, y = left, top
+        for mark, name, color in keys:
+            taken = KEY_MARK + LETTER * len(name)
+            if x > left and x + taken > left + width:
+                x, y = left, y - KEY_ROW
+            handle = Line2D(
+                [(x + 2) / WIDTH, (x + 18) / WIDTH],
+                [(y - 9) / HEIGHT] * 2,
+                color=color,
+                transform=self._figure.transFigure,
+            )
+            style: dict[str, Any] = {"markersize": 6.0, "markevery": [1], **MARKS.get(mark, {})}
+            handle.set(**style)
+            self._figure.add_artist(handle)
+            self.text(x + 25, y - 2, name, size=8.0)
+            x += taken
+        return _rows(keys, width)
+
+
+def _rows(keys: Sequence[Key], width: float) -> int:
+    """How many rows a legend takes."""
+    x, rows = 0.0, 1 if keys else 0
+    for _, name, _ in keys:
+        taken = KEY_MARK + LETTER * len(name)
+        if x > 0.0 and x + taken > width:
+            x, rows = 0.0, rows + 1
+        x += taken
+    return rows
+
+
+def _few(keys: Sequence[Key]) -> list[Key]:
+    """The keys of a legend; bodies beyond MOST_NAMED are only counted."""
+    bodies = [key for key in keys if key[0] == BODY]
+    if len(bodies) <= MOST_NAMED:
+        return list(keys)
+    return [(BODY, f"{len(bodies)} bodies", palette.MUTED), *(key for key in keys if key[0] != BODY)]
+
+
+def _any_inside(spots: Floats, box: Box) -> bool:
+    low, size = np.array(box[:2]), np.array(box[2:])
+    return bool(((spots >= low) & (spots <= low + size)).all(axis=1).any())
+
+
+def _draw_frame(axes: Any, frame: Frame) -> None:
+    order = 2
+    for layers, paths in ((frame.behind, ()), (frame.bodies, frame.paths), (frame.over, ())):
+        for points, color, opacity in paths:
+            _draw_line(axes, points, color, 1.0, order, alpha=opacity)
+        for outlines, opacity in layers:
+            for outline in outlines:
+                order += 1
+                _draw_outline(axes, outline, opacity, order)
+    for label in frame.labels:
+        along = (label.tip - label.start) / max(float(np.linalg.norm(label.tip - label.start)), 1e-12)
+        axes.annotate(
+            label.text,
+            tuple(label.tip),
+            xytext=tuple(14.0 * along),
+            textcoords="offset points",
+            color=label.color,
+            size=8,
+            weight="bold",
+            ha="right" if along[0] < -0.3 else "left" if along[0] > 0.3 else "center",
+            va="center",
+            zorder=order + 1,
+            annotation_clip=False,
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": palette.PAPER, "edgecolor": "none", "alpha": 0.7},
+        )
+
+
+def _draw_outline(axes: Any, outline: Outline, opacity: float, order: int) -> None:
+    color = palette.darker(palette.solid_color(outline.body, outline.color), 100.0 / outline.shade)
+    edge = colors.to_rgba(palette.darker(color, 150.0), opacity)
+    face = colors.to_rgba(color, opacity)
+    if outline.radius > 0.0:
+        inside: Any = face
+        if outline.hollow:
+            inside, edge = (palette.PAPER if opacity > 0.9 else "none"), face
+        width = (RING if outline.hollow else 1.2) * POINT
+        axes.add_patch(Circle(tuple(outline.corners[0]), outline.radius, fc=inside, ec=edge, lw=width, zorder=order))
+    elif outline.closed:
+        axes.add_patch(Polygon(outline.corners, closed=True, fc=face, ec=edge, lw=1.2 * POINT, zorder=order))
+    elif outline.fine:
+        _draw_line(axes, outline.corners, edge, 1.2, order)
+    else:
+        bold, thin = (outline.width, 0.45 * outline.width) if outline.width else (4.0, 2.5)
+        style: Any = (0, (3, 2)) if outline.dashed else "-"
+        _draw_line(axes, outline.corners, face, bold if opacity > 0.9 else thin, order, style=style)
+
+
+def _draw_line(
+    axes: Any, points: Floats, color: Any, width: float, order: int, style: Any = "-", alpha: float | None = None
+) -> None:
+    axes.add_line(
+        Line2D(
+            points[:, 0],
+            points[:, 1],
+            color=color,
+            linewidth=width * POINT,
+            linestyle=style,
+            alpha=alpha,
+            solid_capstyle="round",
+            solid_joinstyle="round",
+            zorder=order,
+        )
+    )
