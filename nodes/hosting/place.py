@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import zmq
 
@@ -16,6 +17,7 @@ from nodes.transport.refusals import Refusals
 from nodes.transport.registry import NodeEntry
 from nodes.transport.registry_link import OnChange, RegistryLink
 from nodes.transport.security import door
+from nodes.transport.security.permissions import shutdown_refusal
 from nodes.transport.service import ServiceServer
 from nodes.transport.site import read_site
 
@@ -46,9 +48,11 @@ class Place:
         self.context = context
         self.stop = threading.Event()
         self.status = Status(node=name, state="starting")
-        self.far = read_site(domain).far
+        site = read_site(domain)
+        self.far = site.far
         self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock, now_ns, self.far)
         self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.far)
+        self.service.guards["shutdown"] = partial(shutdown_refusal, registry=site.calls)
         self._link: RegistryLink | None = None
         self._said: tuple[str, str] | None = None
         self.status_due = 0.0
@@ -94,7 +98,7 @@ class Place:
     def refusals(self) -> list[Refusals]:
         """What its sockets refused that every node has."""
         link = [] if self._link is None else [self._link.refusals]
-        return [self.publisher.refusals, self.service.refusals, *link]
+        return [self.publisher.refusals, self.service.refusals, self.service.refused, *link]
 
     @property
     def counters(self) -> dict[str, int]:

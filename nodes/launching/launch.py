@@ -77,6 +77,7 @@ class Launch:
         self.plan = plan
         self._registry = registry
         registry.plan = digests(plan) if plan.hosts else {}
+        registry.hosts = {"sim": plan.sim.host, **{node.name: node.host for node in plan.nodes}}
         self._strangers: dict[str, dict[str, int]] = {}
         self._far = FarNodes(plan, observer, display)
         self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode, method=plan.sim.method_text())

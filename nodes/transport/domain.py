@@ -35,9 +35,10 @@ def domain_folder(domain: int) -> Path:
     root = Path(runtime) / "armswing" if runtime else Path(f"{FALLBACK}-{os.getuid()}")
     folder = root / str(domain)
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if runtime:
+            Path(runtime).mkdir(mode=0o700, parents=True, exist_ok=True)
             _require_own(Path(runtime), 0o022)
+        root.mkdir(mode=0o700, exist_ok=True)
         _require_own(root, 0o077)
         folder.mkdir(mode=0o700, exist_ok=True)
         _require_own(folder, 0o077)

@@ -8,6 +8,7 @@ import time
 log = logging.getLogger("armswing.wire")
 
 QUIET_S = 5.0
+LONGEST_QUIET_S = 320.0  # of peers that go on and on is said after 5, 10, 20 ... s
 
 
 class Refusals:

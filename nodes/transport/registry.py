@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from pathlib import Path
 
 import msgspec
 import zmq
 
 from nodes.transport.domain import domain_folder, ipc_endpoint
 from nodes.transport.security import door
+from nodes.transport.security.peers import Peer
+from nodes.transport.security.permissions import PermissionRefused, check_registration, check_removal, is_alive
 from nodes.transport.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
 from nodes.transport.site import (
     LOCAL,
@@ -29,7 +30,7 @@ from nodes.transport.site import (
 )
 from nodes.transport.sockets import AddressError, Claim, check_address, lock, lock_path, make_socket, sweep
 
-__all__ = ["Registry", "RegistryClient", "calls_endpoint", "news_endpoint"]
+__all__ = ["Registry", "RegistryClient", "calls_endpoint", "is_alive", "news_endpoint"]
 
 LEASE_S = 5.0
 NEWS_S = 0.5
@@ -84,14 +85,6 @@ class News(msgspec.Struct, kw_only=True):
     plan: dict[str, str] = {}
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process of this host runs; one that ended and was not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except (OSError, IndexError):
-        return False
-
-
 class Hold:
     """A domain of this host, held by one process at a time; RegistryError, one line, for the second."""
 
@@ -120,6 +113,7 @@ class Registry:
     site    this host among those of the launch; with an address it is open to the others, by keys
     ending  set it, and whoever listens hears that the launch is about to end
     plan    {part: digest} of the launch's plan, told to whoever listens
+    hosts   {name: host} of the plan's nodes, the server among them: no other host may have these names
     """
 
     def __init__(self, domain: int, lease_s: float = LEASE_S, site: Site | None = None) -> None:
@@ -127,8 +121,10 @@ class Registry:
         self.site = site or Site()
         self.ending = False
         self.plan: dict[str, str] = {}
+        self.hosts: dict[str, str] = {}
         self._lease_s = lease_s
         self._entries: dict[str, NodeEntry] = {}
+        self._registrants: dict[str, Peer] = {}
         self._renewed: dict[str, float] = {}
         self._generations: dict[str, int] = {}
         self._revision = 0
@@ -162,6 +158,11 @@ class Registry:
             self._news.close()
             self._server.close()
             raise
+
+    @property
+    def refused(self) -> int:
+        """How many calls were refused because their peers were not allowed to make them."""
+        return self._server.refused.count
 
     @property
     def strangers(self) -> int:
@@ -231,11 +232,13 @@ class Registry:
             if call.call == "nodes":
                 self._server.reply(request, [msgspec.to_builtins(entry) for entry in self._entries.values()])
             elif call.call == "register":
-                self._server.reply(request, self._register(msgspec.convert(call.args, NodeEntry)))
+                self._server.reply(request, self._register(msgspec.convert(call.args, NodeEntry), request.peer))
             elif call.call == "unregister":
+                self._require_owner(str(call.args.get("name")), request.peer)
                 self._unregister(str(call.args.get("name")))
                 self._server.reply(request)
             elif call.call == "ready":
+                self._require_owner(str(call.args.get("name")), request.peer)
                 self._ready(str(call.args.get("name")))
                 self._server.reply(request)
             else:
@@ -243,27 +246,54 @@ class Registry:
                 self._server.refuse(request, f"the registry has no call {call.call!r}; it has {calls}")
         except RegistryError as error:
             self._server.refuse(request, f"{call.call}: {error}")
+        except PermissionRefused as error:
+            self._server.not_allowed(request, str(error))
         except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
             line = f"{call.call}: {error}"
             self._server.refusals.refuse(call.call, f"entry {str(call.args.get('name'))[:80]!r}: {error}")
             self._server.refuse(request, line)
 
-    def _register(self, entry: NodeEntry) -> int:
-        """Take an entry, or renew its lease; its generation. ValueError for an entry that no node could use."""
+    def _register(self, entry: NodeEntry, peer: Peer) -> int:
+        """Take an entry, or renew its lease; its generation. ValueError for an entry that no node could use.
+
+        PermissionRefused for one that is not the peer's to enter.
+        """
         _check(entry)
         old = self._entries.get(entry.name)
-        if old is not None and (old.pid, old.host) != (entry.pid, entry.host) and self._lives(old):
-            where = f" on host {old.host!r}" if old.host != self.site.host else ""
-            raise RegistryError(f"name {entry.name!r} is taken by the live process {old.pid}{where}")
+        is_other = old is not None and (
+            (old.pid, old.host) != (entry.pid, entry.host) or self._registrants[entry.name].key != peer.key
+        )
+        try:
+            planned = self.hosts.get(entry.name, "")
+            check_registration(
+                entry.name, entry.pid, entry.host, entry.endpoints, entry.far, peer, self.site.host, planned
+            )
+        except PermissionRefused as error:
+            if is_other and old is not None and self._lives(old):
+                raise PermissionRefused(f"{self._taken(old)}; {error}") from None
+            raise
+        if is_other and old is not None and self._lives(old):
+            raise RegistryError(self._taken(old))
         known = self._generations.get(entry.name, 0)
         moved = old is None or (old.pid, old.host) != (entry.pid, entry.host) or old.endpoints != entry.endpoints
         entry.generation = min(max(known + 1, entry.generation), LARGEST_GENERATION) if moved else known
         self._generations[entry.name] = entry.generation
+        self._registrants[entry.name] = peer
         self._renewed[entry.name] = time.monotonic()
         if entry != old:
             self._entries[entry.name] = entry
             self._revision += 1
         return entry.generation
+
+    def _taken(self, old: NodeEntry) -> str:
+        where = f" on host {old.host!r}" if old.host != self.site.host else ""
+        return f"name {old.name!r} is taken by the live process {old.pid}{where}"
+
+    def _require_owner(self, name: str, peer: Peer) -> None:
+        """PermissionRefused unless a name, where there is one, is the peer's."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            check_removal(name, entry.pid, entry.host, self._registrants[name].key, peer, self.site.host)
 
     def _ready(self, name: str) -> None:
         entry = self._entries.get(name)
@@ -274,6 +304,7 @@ class Registry:
 
     def _unregister(self, name: str) -> None:
         if self._entries.pop(name, None) is not None:
+            del self._registrants[name]
             self._revision += 1
 
     def _remove_the_dead(self) -> None:

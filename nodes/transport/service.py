@@ -19,7 +19,8 @@ import msgspec
 import zmq
 
 from nodes.messages.codec import MAX_BYTES
-from nodes.transport.refusals import Refusals
+from nodes.transport.refusals import LONGEST_QUIET_S, Refusals
+from nodes.transport.security.peers import Peer, peer_of
 from nodes.transport.sockets import Claim, connect, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
@@ -54,10 +55,11 @@ class Reply(msgspec.Struct, kw_only=True):
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """A call that arrived: whom to answer, and the call."""
+    """A call that arrived: whom to answer, the call, and who calls."""
 
     route: list[bytes]
     call: Call
+    peer: Peer = Peer()
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -68,8 +70,10 @@ _reply_decoder = msgspec.msgpack.Decoder(Reply)
 class ServiceServer:
     """Takes calls on a ROUTER socket and answers them. One thread owns it.
 
-    now_ns  the clock that it tells, in nanoseconds since the epoch
-    far     a second address, for other computers, by keys
+    now_ns   the clock that it tells, in nanoseconds since the epoch
+    far      a second address, for other computers, by keys
+    guards   {call: why a peer may not make it, "" where it may}; refused ones never leave `receive`
+    refused  counts the calls that peers were not allowed to make
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class ServiceServer:
         far: str = "",
     ) -> None:
         self.refusals = Refusals(name)
+        self.refused = Refusals(name, "%s: refused %d calls of %s: %s", LONGEST_QUIET_S)
+        self.guards: dict[str, Callable[[Peer], str]] = {}
         self._now_ns = now_ns
         self.socket = make_socket(context, zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
@@ -90,15 +96,17 @@ class ServiceServer:
             self.socket.close()
             raise
         self.endpoint, self.far = self._claim.endpoint, self._claim.far
+        self._keyed = bool(self.far) and not self.endpoint.startswith("tcp://")
 
     def receive(self) -> Request | None:
         """The next call that is here, None when there is none; what is no call is counted and dropped."""
         while True:
             try:
-                frames = self.socket.recv_multipart(zmq.NOBLOCK)
+                parts = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return None
             received_ns = self._now_ns()
+            frames = [part.bytes for part in parts]
             *route, payload = frames
             if len(frames) not in (2, 3) or (len(frames) == 3 and frames[1]):
                 self.refusals.refuse("(service)", f"{len(frames) - 1} frames where one is a call")
@@ -107,11 +115,29 @@ class ServiceServer:
             else:
                 try:
                     request = Request(route=route, call=_call_decoder.decode(payload))
-                    if request.call.call != CLOCK:
-                        return request
-                    self.reply(request, {"received_ns": received_ns, "answered_ns": self._now_ns()})
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     self.refusals.refuse("(service)", f"not a call: {error}")
+                    continue
+                if request.call.call == CLOCK:
+                    self.reply(request, {"received_ns": received_ns, "answered_ns": self._now_ns()})
+                    continue
+                request.peer = peer_of(parts[-1], self._keyed)
+                if self._may(request):
+                    return request
+
+    def _may(self, request: Request) -> bool:
+        """Whether the guards let a call pass; one that they do not is answered here."""
+        guard = self.guards.get(request.call.call)
+        line = guard(request.peer) if guard is not None else ""
+        if line:
+            self.not_allowed(request, line)
+        return not line
+
+    def not_allowed(self, request: Request, line: str) -> None:
+        """Answer that the caller is not allowed to make this call, count it and say so once in a while."""
+        line = f"{request.call.call[:80]}: {line}"
+        self.refused.refuse(request.peer.text, line)
+        self.refuse(request, line)
 
     def reply(self, request: Request, result: Any = None) -> None:
         """Answer with plain data."""

@@ -19,7 +19,7 @@ from itertools import count
 
 import zmq
 
-from nodes.transport.refusals import Refusals
+from nodes.transport.refusals import LONGEST_QUIET_S, Refusals
 from nodes.transport.security import gate, keys
 
 log = logging.getLogger("armswing.wire")
@@ -32,7 +32,6 @@ HANDSHAKE_MS = 2000  # a connection that says nothing is hung up after it
 LOOK_S = 0.5  # how often the allow-list is looked at for keys that were revoked
 FLOOD = 50  # strangers from one address between two looks: more than peers that try again make
 SHUT_S = 5.0
-LONGEST_QUIET_S = 320.0  # of strangers from an address that go on and on is said after 5, 10, 20 ... s
 PAUSE_S = 0.02  # between two looks at the connections: a flood is worked off in batches
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
@@ -196,7 +195,10 @@ class Door:
         self._zap.close()
 
     def _answer(self, frames: list[bytes]) -> None:
-        """Reply to one ZAP request: version, request id, domain, address, identity, mechanism, credentials."""
+        """Reply to one ZAP request: version, request id, domain, address, identity, mechanism, credentials.
+
+        The user of an accepted connection is its key: frames carry it as "User-Id", see `peers`.
+        """
         if len(frames) < 6:
             self._zap.send_multipart([b"1.0", b"", b"500", b"malformed", b"", b""])
             return
@@ -218,7 +220,7 @@ class Door:
         if len(self._guests) < 4096:
             self._guests.setdefault(key, set()).add(peer)
             self._known.add(peer)
-        self._zap.send_multipart([version, number, b"200", b"", known.encode(), b""])
+        self._zap.send_multipart([version, number, b"200", b"", key.encode(), b""])
 
     def _follow(self, watched: Watched) -> bool:
         """Take note of all that a monitor has to tell; False when its socket is gone."""

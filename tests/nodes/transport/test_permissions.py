@@ -1,0 +1,291 @@
+"""Names belong to keys and processes: who asks for what is another's is refused, counted and named once in a while."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+
+from nodes.hosting.place import Place
+from nodes.transport.domain import ipc_endpoint
+from nodes.transport.registry import NodeEntry, Registry, RegistryClient
+from nodes.transport.security import keys
+from nodes.transport.security.permissions import shutdown_refusal
+from nodes.transport.service import ServiceClient, ServiceError, ServiceServer
+from nodes.transport.site import Site, write_site
+
+Until = Callable[..., Any]
+CALL_S = 20.0
+LEASE_S = 300.0  # nobody renews here
+
+
+class Holder:
+    """The holder of a key on another computer, as it reaches this one over tcp."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._public, self._secret = zmq.curve_keypair()
+        self.key = zmq.utils.z85.decode(self._public).hex()
+        keys.allow(name, self.key)
+
+    def call(self, endpoint: str, call: str, args: dict[str, Any] | None = None) -> Any:
+        """The result of a call; ServiceError with the line of a refusal."""
+        address, _, key = endpoint.partition("#")
+        caller: Any = zmq.Context.instance().socket(zmq.DEALER)
+        caller.linger = 0
+        caller.curve_serverkey = bytes.fromhex(key)
+        caller.curve_publickey, caller.curve_secretkey = self._public, self._secret
+        caller.connect(address)
+        caller.send(msgspec.msgpack.encode({"id": 1, "call": call, "args": args or {}}))
+        assert caller.poll(int(1e3 * CALL_S)), f"{call}: no answer"
+        answer = msgspec.msgpack.decode(caller.recv())
+        caller.close()
+        if not answer["ok"]:
+            raise ServiceError(answer["error"])
+        return answer["result"]
+
+    def ends(self, key: str = "") -> dict[str, str]:
+        return {"data": f"tcp://127.0.0.1:4001#{key or self.key}", "service": f"tcp://127.0.0.1:4002#{key or self.key}"}
+
+    def entry(self, name: str, **more: Any) -> dict[str, Any]:
+        entry = NodeEntry(name=name, pid=1, host=self.name, far=self.ends())
+        return dict(msgspec.to_builtins(entry)) | more
+
+
+class Scene:
+    """A registry on the host `desk` of a plan with `sim` and `swing_up`, and holders of allowed keys."""
+
+    def __init__(self, domain: int) -> None:
+        keys.make_key("desk")
+        self.own = keys.own_key().public
+        self.robot, self.colleague = Holder("robot"), Holder("colleague")
+        self.registry = Registry(domain, lease_s=LEASE_S, site=Site(host="desk", address="127.0.0.1"))
+        self.registry.__enter__()
+        self.registry.hosts = {"sim": "desk", "swing_up": "robot"}
+        self.calls = self.registry._server.far
+        self.here = RegistryClient(domain)
+        self.here.register(NodeEntry(name="sim", pid=os.getpid(), speaks=["pendulum/state"]))
+        self.robot.call(self.calls, "register", self.robot.entry("swing_up"))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.robot.call(self.calls, "nodes")
+        return found
+
+    def close(self) -> None:
+        self.here.close()
+        self.registry.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder of keys."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def scene(folder: None, domain: int) -> Iterator[Scene]:
+    made = Scene(domain)
+    yield made
+    made.close()
+
+
+def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
+    """Calls of a colleague that are not the colleague's to make: call, arguments, what the refusal says."""
+    colleague, pid = scene.colleague, os.getpid()
+    mine = colleague.entry("mine")
+    return [
+        ("register", colleague.entry("sim", pid=pid, host="desk"), "host 'desk' is not that of key 'colleague'"),
+        ("register", colleague.entry("sim", pid=pid), "'sim' is that of host 'desk' in the plan"),
+        ("register", colleague.entry("swing_up", host="robot"), "host 'robot' is not that of key 'colleague'"),
+        ("register", colleague.entry("swing_up"), "'swing_up' is that of host 'robot' in the plan"),
+        ("register", mine | {"host": "desk"}, "host 'desk' is not that of key 'colleague'"),
+        ("register", mine | {"host": "nowhere"}, "host 'nowhere' is not that of key"),
+        ("register", mine | {"far": colleague.ends(scene.robot.key)}, "does not have the registrant's key"),
+        ("register", mine | {"far": colleague.ends(scene.own)}, "does not have the registrant's key"),
+        ("register", mine | {"far": {"data": "tcp://127.0.0.1:4001"}}, "does not have the registrant's key"),
+        ("register", mine | {"far": {"data": "ipc:///tmp/x"}}, "does not have the registrant's key"),
+        ("unregister", {"name": "sim"}, "name 'sim' is that of host 'desk', not of key 'colleague'"),
+        ("unregister", {"name": "swing_up"}, "name 'swing_up' is that of host 'robot', not of key 'colleague'"),
+        ("ready", {"name": "swing_up"}, "name 'swing_up' is that of host 'robot'"),
+    ]
+
+
+def test_an_allowed_key_takes_no_name_of_another_host(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    before = scene.nodes()
+    assert {node["name"] for node in before} == {"sim", "swing_up"}
+    tried = attempts(scene)
+    for call, args, line in tried:
+        with pytest.raises(ServiceError, match=line) as refused:
+            scene.colleague.call(scene.calls, call, args)
+        assert "\n" not in str(refused.value)
+    assert scene.nodes() == before
+    assert scene.registry.refused == len(tried)
+    said = [record.getMessage() for record in caplog.records]
+    assert 1 <= len(said) <= 2, said  # once in a while, not each time
+    assert said[0].startswith(
+        "registry: refused 1 calls of \"key 'colleague' at 127.0.0.1\": register: name 'sim' is taken"
+    )
+    assert said[0].endswith("; host 'desk' is not that of key 'colleague' at 127.0.0.1")
+
+
+def test_an_allowed_key_has_names_of_its_own_and_gives_them_back(scene: Scene) -> None:
+    colleague = scene.colleague
+    assert colleague.call(scene.calls, "register", colleague.entry("mine")) == 1
+    assert colleague.call(scene.calls, "register", colleague.entry("mine", state="running")) == 1
+    with pytest.raises(ServiceError, match="name 'mine' is taken by the live process 1 on host 'colleague'"):
+        scene.robot.call(scene.calls, "register", scene.robot.entry("mine"))
+    with pytest.raises(ServiceError, match="'mine' is that of host 'colleague', not of key 'robot'"):
+        scene.robot.call(scene.calls, "unregister", {"name": "mine"})
+    colleague.call(scene.calls, "ready", {"name": "mine"})
+    assert [node["state"] for node in scene.nodes() if node["name"] == "mine"] == ["ready"]
+    colleague.call(scene.calls, "unregister", {"name": "mine"})
+    assert "mine" not in {node["name"] for node in scene.nodes()}
+
+
+ANOTHER = """
+import json, os, sys
+from nodes.transport.registry import NodeEntry, RegistryClient, RegistryError
+domain, pid = int(sys.argv[1]), int(sys.argv[2])
+lines = []
+with RegistryClient(domain) as client:
+    for what in (
+        lambda: client.register(NodeEntry(name="node", pid=pid)),
+        lambda: client.register(NodeEntry(name="node", pid=os.getpid())),
+        lambda: client.register(NodeEntry(name="other", pid=pid)),
+        lambda: client.unregister("node"),
+        lambda: client.ready("node"),
+    ):
+        try:
+            what()
+            lines.append("")
+        except RegistryError as error:
+            lines.append(str(error))
+print(json.dumps(lines))
+"""
+
+
+def test_on_one_computer_a_name_is_its_processes_as_the_kernel_says(domain: int) -> None:
+    with Registry(domain) as registry, RegistryClient(domain) as client:
+        client.register(NodeEntry(name="node", pid=os.getpid()))
+        command = [sys.executable, "-P", "-c", ANOTHER, str(domain), str(os.getpid())]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        stolen, taken, foreign, removed, ready = json.loads(done.stdout)
+        assert f"process {os.getpid()} is not process " in stolen
+        assert f"name 'node' is taken by the live process {os.getpid()}" in taken
+        assert f"process {os.getpid()} is not process " in foreign
+        for line in (removed, ready):
+            assert f"name 'node' is that of process {os.getpid()} on host 'localhost', not of process " in line
+        assert [(node.name, node.state) for node in client.nodes()] == [("node", "starting")]
+        assert registry.refused == 4
+
+
+def test_a_process_enters_and_takes_out_what_it_started_and_anyone_what_is_dead(domain: int) -> None:
+    with Registry(domain), RegistryClient(domain) as client:
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        client.register(NodeEntry(name="child", pid=child.pid))
+        client.unregister("child")
+        client.register(NodeEntry(name="child", pid=child.pid))
+        child.communicate(b"\n")
+        client.unregister("child")
+        assert client.nodes() == []
+
+
+def test_who_may_end_a_node_follows_from_the_plan(folder: None, domain: int, until: Until) -> None:
+    keys.make_key("desk")
+    own = Holder("robot")  # whose host's launch runs at `server`
+    server, colleague = Holder("server"), Holder("colleague")
+    for calls, allowed, refused in (
+        ("", (), (server, own, colleague)),
+        (f"tcp://127.0.0.1:17400#{server.key}", (server,), (own, colleague)),
+    ):
+        write_site(domain, Site(host="desk", address="127.0.0.1", calls=calls))
+        context: Any = zmq.Context()
+        place = Place(domain, "node", context)
+        for holder in (*allowed, *refused):
+            answer = _asked(place, holder, until)
+            line = "shutdown: only this computer and the host of the launch's server may end its nodes"
+            assert answer == ("" if holder in allowed else line)
+        assert place.service.refused.count == len(refused)
+        assert sum(each.count for each in place.refusals) == len(refused)  # they are in the status
+        with ServiceClient(place.service.endpoint, context) as near:
+            near._socket.send(msgspec.msgpack.encode({"id": 1, "call": "shutdown"}))
+            assert until(place.service.receive).peer.pid == os.getpid()  # a process of this computer may
+        place.close()
+        context.destroy(linger=0)
+
+
+def _asked(place: Place, holder: Holder, until: Until) -> str:
+    """What a node answers a holder's shutdown: the refusal, "" where the call came through."""
+    import threading
+
+    lines: list[str] = []
+
+    def ask() -> None:
+        try:
+            holder.call(place.service.far, "shutdown")
+            lines.append("")
+        except ServiceError as error:
+            lines.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+
+    def served() -> bool:
+        while (request := place.service.receive()) is not None:
+            assert request.peer.key == holder.key
+            place.service.reply(request)
+        return bool(lines)
+
+    until(served)
+    thread.join()
+    return lines[0]
+
+
+def test_a_user_who_names_himself_over_ipc_is_still_the_process_that_he_is(
+    folder: None, domain: int, until: Until
+) -> None:
+    keys.make_key("desk")
+    victim = Holder("robot")
+    context: Any = zmq.Context()
+    service = ServiceServer(context, "node", ipc_endpoint(domain, "service"), far="tcp://127.0.0.1:*")
+    with socket.socket(socket.AF_UNIX) as forger:
+        forger.connect(service.endpoint.removeprefix("ipc://"))
+        forger.settimeout(CALL_S)
+        forger.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 1 + 31))
+        assert len(forger.recv(64, socket.MSG_WAITALL)) == 64
+        said = b"".join(
+            bytes([len(name)]) + name + len(value).to_bytes(4, "big") + value
+            for name, value in ((b"Socket-Type", b"DEALER"), (b"User-Id", victim.key.encode()))
+        )
+        ready = b"\x05READY" + said
+        call = msgspec.msgpack.encode({"id": 1, "call": "status"})
+        forger.sendall(b"\x04" + bytes([len(ready)]) + ready)
+        forger.recv(2 + forger.recv(2, socket.MSG_WAITALL | socket.MSG_PEEK)[1], socket.MSG_WAITALL)  # its own READY
+        forger.sendall(b"\x00" + bytes([len(call)]) + call)
+        request = until(service.receive)
+    assert (request.peer.uid, request.peer.pid, request.peer.key) == (os.getuid(), os.getpid(), "")
+    assert shutdown_refusal(request.peer, f"tcp://127.0.0.1:17400#{victim.key}") == ""
+    service.close()
+    context.destroy(linger=0)
+
+
+def test_without_keys_on_tcp_nobody_is_known(domain: int, until: Until) -> None:
+    context: Any = zmq.Context()
+    service = ServiceServer(context, "node", "tcp://127.0.0.1:*")
+    caller: Any = context.socket(zmq.DEALER)
+    caller.connect(service.endpoint)
+    caller.send(msgspec.msgpack.encode({"id": 1, "call": "shutdown"}))
+    peer = until(service.receive).peer
+    assert (peer.is_local, peer.key) == (False, "")
+    assert shutdown_refusal(peer, "")
+    service.close()
+    context.destroy(linger=0)
