@@ -8,7 +8,7 @@ BIN := .venv/bin
 RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
 
-.PHONY: demo picture test soak check fuzz aarch64 bench install clean
+.PHONY: demo picture docs test soak check fuzz aarch64 bench install clean
 
 demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/gibbon_cable.toml --duration $(DURATION)
@@ -21,6 +21,9 @@ picture: $(INSTALLED)             # the README's pictures, drawn anew
 	$(BIN)/armswing view demo.mcap --png docs/rotary_pendulum.png
 	$(BIN)/armswing launch launch/charmie_pick.toml --set sim.mode=lockstep
 	$(BIN)/armswing view charmie_pick.mcap --png docs/charmie.png
+
+docs: $(INSTALLED)                # the documentation as HTML: build/docs/index.html; a warning is an error
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --fresh-env --quiet --builder html docs build/docs
 
 # Where Qt's system libraries are missing, the plugin that drives Qt must stay out and the window's tests are skipped.
 WITHOUT_QT = $$($(BIN)/python -c 'import PyQt5.QtWidgets' 2>/dev/null || echo '-p no:pytest-qt')
@@ -51,10 +54,10 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "armswing needs Python 3.11 or later with venv: apt-get install python3-venv"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[viewer,studies,serial,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[viewer,studies,serial,docs,dev]'
 	@touch $@
 
 clean:                            # everything that make and the tools have made
-	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
+	rm -rf .venv build docs/_generated docs/gallery docs/sg_execution_times.rst .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json
 	rm -f demo.png $(RECORDINGS) $(RECORDINGS:.mcap=.before.mcap) *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

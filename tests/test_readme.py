@@ -1,8 +1,7 @@
-"""What the front page promises in code does what it says."""
+"""Code shown by the front page and the pages of docs/ does what they say."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import runpy
@@ -21,19 +20,23 @@ from nodes.messages import RobotState
 from nodes.plan.file import load_plan
 from nodes.recording.reader import RecordingWriter
 from sim_core.analysis.comparison import every_stabilizer
-from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
-from sim_core.stabilization.stabilizers import Baumgarte, stabilizers_by_name
+from sim_core.stabilization.stabilizers import Baumgarte
 from sim_core.system import assemble
-from sim_core.typed import choices_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "launch/examples"
 
 
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_generated" not in page.parts),
+]
+
+
 def block(words: str, language: str = "python") -> str:
-    """The one fenced block of the README that contains `words`."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    (found,) = (text for text in blocks if words in text)
+    """The fenced block of the pages that contains `words`; where several pages show it, they show the same."""
+    pattern = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    (found,) = {text for page in PAGES for text in pattern.findall(page.read_text()) if words in text}
     return str(found)
 
 
@@ -104,27 +107,6 @@ def test_the_linkage_shown_is_compared_under_every_stabilizer(capsys: pytest.Cap
     assert max(np.abs(phi).max(), np.abs(phidot).max()) <= 1e-15
     for label in every_stabilizer(system, 1e-3):
         assert label in printed
-
-
-def parameters_of(function: Any) -> str:
-    shown = []
-    for name, default in choices_of(function).items():
-        told = "" if default in (None, inspect.Parameter.empty) else f" = {getattr(default, 'kind', default)}"
-        shown.append(f"`{name}`{told}")
-    return ", ".join(shown) or "none"
-
-
-@pytest.mark.parametrize("kind", ["stabilizer", "stepper"])
-def test_the_tables_of_methods_are_those_that_can_be_asked_for(kind: str) -> None:
-    known = stabilizers_by_name() if kind == "stabilizer" else {n: ADJUSTABLE.get(n, lambda: None) for n in STEPPERS}
-    head, table = (
-        (ROOT / "README.md").read_text().partition(f"| {kind} | what it is | parameters and their defaults |\n")[::2]
-    )
-    assert head
-    rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()[1:]]
-    assert {name.strip("`"): parameters for name, _, parameters in rows} == {
-        name: parameters_of(function) for name, function in known.items()
-    }
 
 
 def test_the_launch_file_shown_chooses_its_methods(tmp_path: Path) -> None:

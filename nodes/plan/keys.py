@@ -89,6 +89,33 @@ ABOUT_PARAMETERS = {
     "rtol": "relative error allowed in a step",
     "atol": "absolute error allowed in a step",
 }
+# What each stepper and stabilizer is; a test asks for a line for each, and for no other.
+ABOUT_METHODS = {
+    "none": "no stabilization",
+    "baumgarte": "2 alpha dPhi/dt + beta^2 Phi; without gains 1/h and sqrt2/h, one alone damps critically",
+    "pid": "with an integral; without gains three poles at -1/(10 h), `Kp` alone damps critically",
+    "direct_correction": "positions and velocities corrected after each step, one of them or both",
+    "projection": "the same in the factor of the step: least in the metric of the masses",
+    "fuzzy_paper": "25 fuzzy rules at every stage; `sets` is a table of kind, conjunction and width",
+    "sampled_fuzzy": "the default: fuzzy control, held over a step; its gains follow the step",
+    "nada_set_1": "Nada's controller with triangles",
+    "nada_set_2": "Nada's controller with trapezoids",
+    "nada_set_3": "Nada's controller with Gaussians",
+    "man_case_1": "Man's controller for starts at rest",
+    "man_case_2": "Man's controller for starts in motion; first violations and start speed must be given",
+    "rk4": "Runge and Kutta's method of order 4, the default",
+    "semi_implicit": "semi-implicit Euler, order 1",
+    "dopri5": "Dormand and Prince's method of order 5, fixed step",
+    "abm4": "Adams, Bashforth and Moulton's method of order 4",
+    "implicit_midpoint": "order 2; a beam's stiffness is held implicit; it damps nothing",
+    "generalized_alpha": "order 2; a beam's stiffness is held implicit; a step leaves `rho` of the fastest vibration",
+    "tr_bdf2": "implicit, L-stable, order 2",
+    "radau5": "implicit, L-stable, order 5",
+    "dopri5_adaptive": "Dormand-Prince 5(4) with error control, cut at the ticks",
+    "dopri5_dense": "Dormand-Prince 5(4) with error control, ticks by interpolation, as ode45",
+    "adams_variable": "Adams methods of variable order, by scipy",
+    "radau_variable": "Radau IIA with error control, by scipy",
+}
 TABLES: dict[str, type[msgspec.Struct]] = {
     "": Plan,
     "[sim]": SimPlan,

@@ -1,0 +1,300 @@
+"""Reference pages from the one place that defines each thing, and the pictures; written before a build reads its pages.
+
+    launch keys             nodes/plan/keys.py
+    topics, messages        nodes/messages
+    steppers, stabilizers   the registries of sim_core
+    robots                  robots/registry.py
+    commands                the typer application
+
+Pages take a table in by `include`. `write(folder)` gives {name of a file: its text}, which the tests read too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+HERE = Path(__file__).resolve().parent
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|") if text else ""
+
+
+def code(text: str) -> str:
+    """Inline code; nothing for nothing."""
+    return f"`{text}`" if text else ""
+
+
+def launch_keys() -> str:
+    """Every key of a launch file: type, default, meaning."""
+    from nodes.plan.keys import TABLES, keys, parameters
+
+    parts = []
+    for name in TABLES:
+        parts.append(f"## {code(name) if name else 'Above all tables'}\n")
+        rows = [(code(key), code(kind), code(default), about) for key, kind, default, about in keys(name)]
+        parts.append(table(("key", "type", "default", "meaning"), rows))
+    for kind in ("stepper", "stabilizer"):
+        parts.append(f"## `[sim.{kind}]`\n\nA table in place of the name: `name`, and the parameters of that {kind}.\n")
+        rows = [(code(name), code(key), code(default), about) for name, key, default, about in parameters(kind)]
+        parts.append(table((kind, "key", "default", "meaning"), rows))
+    return "\n".join(parts)
+
+
+def methods(kind: str) -> str:
+    """The steppers or stabilizers that can be asked for by name."""
+    from nodes.plan.keys import ABOUT_METHODS, default_text
+    from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
+    from sim_core.stabilization.stabilizers import stabilizers_by_name
+    from sim_core.typed import choices_of
+
+    makers: dict[str, Any] = stabilizers_by_name() if kind == "stabilizer" else {n: ADJUSTABLE.get(n) for n in STEPPERS}
+
+    def shown(maker: Any) -> str:
+        choices = choices_of(maker) if maker else {}
+        texts = {key: default_text(default) for key, default in choices.items()}
+        return ", ".join(f"`{key}`" + ("" if text == "-" else f" = `{text}`") for key, text in texts.items()) or "none"
+
+    rows = [(code(name), ABOUT_METHODS[name], shown(maker)) for name, maker in makers.items()]
+    return table((kind, "what it is", "parameters and their defaults"), rows)
+
+
+def topics() -> str:
+    """The topic table."""
+    from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
+
+    named = [(f"<robot>/{name}", row) for name, row in ROBOT_TOPICS.items()] + list(GLOBAL_TOPICS.items())
+    rows = [
+        (code(name), f"[{row.message.__name__}](#{row.message.__name__.lower()})", "yes" if row.latched else "no")
+        for name, row in named
+    ]
+    return table(("topic", "message", "latched"), rows)
+
+
+def messages() -> str:
+    """Every message and its parts, field by field."""
+    from nodes.cli.commands.wording import _messages as carried
+    from nodes.messages import Message
+
+    return "\n".join(_struct(kind) for kind in (Message, *carried().values()))
+
+
+def _struct(kind: type[msgspec.Struct]) -> str:
+    from nodes.messages import Message
+    from nodes.plan.tables import type_text
+
+    first, rest, told = _docstring(kind)
+    common = Message.__struct_fields__ if kind is not Message else ()
+    rows = []
+    for field in msgspec.structs.fields(kind):
+        if field.name not in common or not issubclass(kind, Message):
+            made = field.default_factory is not msgspec.NODEFAULT
+            default = field.default_factory() if made else field.default
+            text = "required" if field.required else msgspec.json.encode(default).decode()
+            rows.append((code(field.name), code(type_text(field.type)), code(text), told.get(field.name, "")))
+    return f"### {kind.__name__}\n\n{first}\n\n{rest}\n\n" + table(("field", "type", "default", "meaning"), rows)
+
+
+def _docstring(kind: Any) -> tuple[str, str, dict[str, str]]:
+    """First paragraph, what else is no line on a field, and {field: its line} of a docstring."""
+    first, _, body = (inspect.getdoc(kind) or "").partition("\n\n")
+    told: dict[str, str] = {}
+    rest: list[str] = []
+    name = ""
+    for line in body.splitlines():
+        found = re.match(r"([a-z_]\w*)((?:,| \.\.) \w+)?  +(\S.*)", line)
+        if found:
+            name = found[1]
+            told[name] = found[3]
+        elif name and line.startswith("  "):
+            told[name] += " " + line.strip()
+        else:
+            name = ""
+            rest.append(line)
+    return (
+        " ".join(first.split()),
+        "\n".join(rest).strip(),
+        {key: text.replace("<", "&lt;") for key, text in told.items()},
+    )
+
+
+def robots() -> str:
+    """Every robot that comes with armswing."""
+    from robots.registry import OURS, build
+
+    rows = []
+    for name, builder in sorted(OURS.items()):
+        mechanism = build(name)
+        about = (inspect.getdoc(builder) or "").partition("\n")[0]
+        size = len(mechanism.bodies), len(mechanism.moving_joints), len(mechanism.actuators)
+        rows.append((code(name), about, mechanism.coordinates, *map(str, size)))
+    return table(("robot", "what it is", "coordinates", "bodies", "joints", "actuators"), rows)
+
+
+def robot_parameters() -> str:
+    """The parameters of every robot, as `armswing robot show` lists them."""
+    from robots.registry import OURS, parameters
+
+    parts = []
+    for name in sorted(OURS):
+        rows = [
+            (
+                code(p.name),
+                code("" if p.default is None else str(p.default)),
+                p.unit,
+                p.meaning,
+                " ".join(map(str, p.choices)),
+            )
+            for p in parameters(name)
+        ]
+        if rows:
+            parts.append(f"### `{name}`\n\n" + table(("parameter", "default", "unit", "meaning", "choices"), rows))
+    return "\n".join(parts)
+
+
+def commands() -> str:
+    """Every command with its arguments, options and an example."""
+    from typer.main import get_command
+
+    from nodes.cli.application import app
+
+    def walk(command: Any, path: str) -> Iterator[str]:
+        below = getattr(command, "commands", {})
+        if not below:
+            yield _command(command, path)
+        for name, each in below.items():
+            yield from walk(each, f"{path} {name}")
+
+    return "\n".join(walk(get_command(app), "armswing"))
+
+
+def _command(command: Any, path: str) -> str:
+    rows = []
+    for parameter in command.params:
+        if getattr(parameter, "hidden", False) or parameter.name == "help":
+            continue
+        option = parameter.param_type_name == "option"
+        shown = ", ".join(parameter.opts) if option else parameter.name.upper()
+        default = parameter.default
+        plain = isinstance(default, str | int | float) and not isinstance(default, bool)
+        text = (getattr(parameter, "help", "") or "").replace("\\[", "[")
+        rows.append((code(shown), text, code(str(default)) if plain else ""))
+    help_text = inspect.cleandoc(command.help or "").replace("\\[", "[")
+    example = (command.epilog or "").removeprefix("Example: ")
+    parts = [f"## `{path}`\n", help_text, ""]
+    parts += [table(("argument or option", "meaning", "default"), rows)] if rows else []
+    return "\n".join(parts) + (f"\n```sh\n{example}\n```\n" if example else "")
+
+
+# Pages of the site for Markdown files outside of docs/: {file: page}
+ELSEWHERE = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "sim_core/NOTATION.md": "reference/notation.md",
+    "sim_core/REFERENCES.md": "reference/references.md",
+}
+
+
+def copied(file: str, page: str) -> str:
+    """The text of a Markdown file below its title, with links as the page that includes it needs them."""
+    path = HERE.parent / file
+
+    def link(found: re.Match[str]) -> str:
+        text, target = found[1], found[2]
+        if "://" in target or target.startswith("#"):
+            return found[0]
+        there = (path.parent / target).resolve().relative_to(HERE.parent.resolve())
+        own = HERE / ELSEWHERE[str(there)] if str(there) in ELSEWHERE else HERE.parent / there
+        return f"{text}({os.path.relpath(own, (HERE / page).parent)})"
+
+    body = path.read_text().partition("\n")[2]
+    return re.sub(r"(\[[^\]]*\])\(([^)\s]+)\)", link, body)
+
+
+def sources() -> str:
+    """The sources of every robot's numbers."""
+    files = sorted((HERE.parent / "robots").glob("*/SOURCES.md"))
+    parts = [(file.parent.name, copied(str(file.relative_to(HERE.parent)), "robots/sources.md")) for file in files]
+    return "\n\n".join(f"## {name}\n{re.sub(r'^#', '##', text, flags=re.MULTILINE)}" for name, text in parts)
+
+
+PAGES = {
+    "contributing.md": lambda: copied("CONTRIBUTING.md", "contributing.md"),
+    "changelog.md": lambda: copied("CHANGELOG.md", "changelog.md"),
+    "notation.md": lambda: copied("sim_core/NOTATION.md", "reference/notation.md"),
+    "references.md": lambda: copied("sim_core/REFERENCES.md", "reference/references.md"),
+    "sources.md": sources,
+    "launch_keys.md": launch_keys,
+    "steppers.md": lambda: methods("stepper"),
+    "stabilizers.md": lambda: methods("stabilizer"),
+    "topics.md": topics,
+    "messages.md": messages,
+    "robots.md": robots,
+    "robot_parameters.md": robot_parameters,
+    "commands.md": commands,
+}
+
+
+def write(folder: Path) -> None:
+    """Write every generated page, those alone that changed, so that a second build has less to do."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, made in PAGES.items():
+        text, file = made(), folder / name
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+
+
+def as_rst(lines: list[str]) -> list[str]:
+    """A docstring as reStructuredText: `name  text` lines become fields; other signs stay as they are."""
+    out: list[str] = []
+    in_fields = False
+    for line in lines:
+        found = re.match(r"([A-Za-z_]\w*(?:(?:, | \.\. )\w+)*)(?:  +|: (?=[a-z]))(\S.*)$", line)
+        if found and "  " in line[: len(found[1]) + 2]:
+            out += [] if in_fields or not out or not out[-1] else [""]
+            out.append(f":{_escaped(found[1])}: {_escaped(found[2])}")
+            in_fields = True
+        elif in_fields and line.startswith("  "):
+            out.append(f"    {_escaped(line.strip())}")
+        elif line.startswith("    ") and (not out or not out[-1].startswith("| ")):
+            out += ["| " + _escaped(line.strip())]
+        elif line.startswith("    "):
+            out.append("| " + _escaped(line.strip()))
+        else:
+            out += [""] if line.strip() and out and out[-1].startswith((":", "| ", "    ")) else []
+            out.append(_escaped(line.strip()))
+            in_fields = False
+    return out
+
+
+def _escaped(text: str) -> str:
+    parts = re.split(r"(`+[^`]+`+)", text)
+    plain = [re.sub(r"([*|\\]|_(?!\w))", r"\\\1", part) for part in parts[::2]]
+    quoted = [f"``{part.strip('`')}``" for part in parts[1::2]]
+    joined = "".join(a + b for a, b in zip(plain, [*quoted, ""], strict=True))
+    return re.sub(r"(``[^`]+``)(?=\w|\\?_)", r"\1\\ ", joined)
+
+
+def _convert(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    if not any(":param" in line for line in lines):
+        lines[:] = [*as_rst(lines), ""]
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Sphinx calls it: the pages are written before it looks for sources."""
+    app.connect("builder-inited", lambda _: write(HERE / "_generated"))
+    app.connect("autodoc-process-docstring", _convert)
+    return {"parallel_read_safe": True}
