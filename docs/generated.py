@@ -78,10 +78,14 @@ def topics() -> str:
 
     named = [(f"<robot>/{name}", row) for name, row in ROBOT_TOPICS.items()] + list(GLOBAL_TOPICS.items())
     rows = [
-        (code(name), f"[{row.message.__name__}](#{row.message.__name__.lower()})", "yes" if row.latched else "no")
+        (code(name), f"[{row.message.__name__}](#{row.message.__name__.lower()})", _delivery(row))
         for name, row in named
     ]
-    return table(("topic", "message", "latched"), rows)
+    return table(("topic", "message", "delivery"), rows)
+
+
+def _delivery(row: Any) -> str:
+    return ", ".join([*(["latched"] if row.latched else []), "sampled" if row.sampled else "lossless"])
 
 
 def messages() -> str:
