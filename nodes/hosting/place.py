@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import zmq
 
@@ -75,7 +76,7 @@ class Place:
             "service": (self.service.endpoint, self.service.far),
             **more,
         }
-        self._link = RegistryLink(self.domain, on_change)
+        self._link = RegistryLink(self.domain, on_change, self._strangers_here)
         self._link.keep(
             NodeEntry(
                 name=self.name,
@@ -103,10 +104,19 @@ class Place:
     @property
     def counters(self) -> dict[str, int]:
         """What its sockets counted that are open to other hosts; empty where none is."""
-        if not self.far:
+        return _strangers(self._strangers_here())
+
+    @property
+    def launch_counters(self) -> dict[str, Any]:
+        """The same of all sockets of the launch, as far as the registry has told; `strangers_here` are its own."""
+        here = self._strangers_here()
+        if not here or self._link is None:
             return {}
-        kinds = {f"strangers_{kind}": count for kind, count in door.strangers_by_kind(self.context).items()}
-        return {"strangers": door.strangers(self.context), **kinds}
+        everywhere = {kind: max(count, self._link.strangers.get(kind, 0)) for kind, count in here.items()}
+        return {**_strangers(everywhere), "strangers_here": here, "calls_refused": self._link.refused}
+
+    def _strangers_here(self) -> dict[str, int]:
+        return door.strangers_by_kind(self.context) if self.far else {}
 
     def set_state(self, state: str, detail: str = "") -> None:
         """Say how the node is, at the registry and with the next status."""
@@ -138,6 +148,11 @@ class Place:
         self.service.close()
         if self._link is not None:
             self._link.close()
+
+
+def _strangers(kinds: dict[str, int]) -> dict[str, int]:
+    """Counters of strangers: all, and by what they were."""
+    return {"strangers": sum(kinds.values()), **{f"strangers_{kind}": n for kind, n in kinds.items()}} if kinds else {}
 
 
 def finish(context: Context) -> None:

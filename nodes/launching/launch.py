@@ -191,7 +191,8 @@ class Launch:
                 if service == "status" and name == "sim":
                     summary.take_simulation(answer)
                     self._take_refused(answer)
-                    counters = {**answer, "refused": answer["frames_refused"]}
+                    here = {f"strangers_{kind}": n for kind, n in answer.get("strangers_here", {}).items()}
+                    counters = {**answer, "refused": answer["frames_refused"], **here}
                     self._note_losses(name, counters, answer["last_refusal"])
                 elif service == "status":
                     self._note_losses(name, answer["counters"], answer["refusal"])
@@ -233,6 +234,7 @@ class Launch:
         everywhere = [mine, *self._strangers.values()]
         self.summary.strangers_by_kind = {kind: sum(each[kind] for each in everywhere) for kind in mine}
         self.summary.strangers = sum(self.summary.strangers_by_kind.values())
+        self.summary.calls_refused = self._registry.refused
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),
             refused=counters.get("refused", 0),

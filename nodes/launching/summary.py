@@ -90,6 +90,7 @@ class Summary(msgspec.Struct, kw_only=True):
     verdicts        {node that judges the run: "passed ..." or "failed ..."}
     nodes           {listener: what it lost}
     strangers       how often somebody without an allowed key was turned away, over all sockets; by what they were
+    calls_refused   calls to the registry that their peers were not allowed to make
     method          stepper, stabilizer and step
     speed           simulated seconds per wall second that were asked for last, in realtime; the factor is since then
     skipped         deadlines that were given up, of steps in realtime
@@ -142,6 +143,7 @@ class Summary(msgspec.Struct, kw_only=True):
     scheduling: str = ""
     configuration: str = ""
     beyond_limits: dict[str, Excursion] = {}
+    calls_refused: int = 0
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -229,6 +231,8 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.strangers:
             kinds = [f"{count} {STRANGERS.get(kind, kind)}" for kind, count in self.strangers_by_kind.items() if count]
             yield "strangers", f"{self.strangers} times one without an allowed key was turned away: {', '.join(kinds)}"
+        if self.calls_refused:
+            yield "calls refused", f"{self.calls_refused} to the registry, of peers whose names and nodes they were not"
         restarts = {name: loss.restarts for name, loss in self.nodes.items() if loss.restarts}
         if restarts:
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())

@@ -346,7 +346,7 @@ class SimHost:
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),
                 "lost": self._links.lost,
-                **self._place.counters,
+                **self._place.launch_counters,
             }
         if name == "shutdown":
             self._place.stop.set()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 import zmq
@@ -76,6 +78,8 @@ class News(msgspec.Struct, kw_only=True):
     """All that the registry knows. `instance` differs after it was restarted; `ending`: the launch is.
 
     plan  {part of the launch's plan: its digest}, for other hosts to see whether theirs is the same
+    strangers  {kind: how often one without an allowed key was turned away}, at the sockets of the whole launch
+    refused    calls to the registry that their peers were not allowed to make
     """
 
     instance: str
@@ -83,6 +87,8 @@ class News(msgspec.Struct, kw_only=True):
     nodes: list[NodeEntry]
     ending: bool = False
     plan: dict[str, str] = {}
+    strangers: dict[str, int] = {}
+    refused: int = 0
 
 
 class Hold:
@@ -125,6 +131,7 @@ class Registry:
         self._lease_s = lease_s
         self._entries: dict[str, NodeEntry] = {}
         self._registrants: dict[str, Peer] = {}
+        self._strangers: dict[str, dict[str, int]] = {}  # of the plan's nodes, as they told
         self._renewed: dict[str, float] = {}
         self._generations: dict[str, int] = {}
         self._revision = 0
@@ -173,6 +180,12 @@ class Registry:
     def strangers_by_kind(self) -> dict[str, int]:
         """The same by what they were, see `door`."""
         return door.strangers_by_kind(self._context)
+
+    @property
+    def strangers_of_launch(self) -> dict[str, int]:
+        """Those of the registry and, as they told with their last renewal, of the plan's nodes."""
+        told = list(self._strangers.values())
+        return {kind: n + sum(each.get(kind, 0) for each in told) for kind, n in self.strangers_by_kind.items()}
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -224,6 +237,7 @@ class Registry:
     def _say(self) -> None:
         nodes = list(self._entries.values())
         news = News(instance=self._instance, revision=self._revision, nodes=nodes, ending=self.ending, plan=self.plan)
+        news.strangers, news.refused = self.strangers_of_launch, self.refused
         self._news.send_multipart([NEWS_TOPIC, msgspec.msgpack.encode(news)])
 
     def _answer(self, request: Request) -> None:
@@ -232,7 +246,11 @@ class Registry:
             if call.call == "nodes":
                 self._server.reply(request, [msgspec.to_builtins(entry) for entry in self._entries.values()])
             elif call.call == "register":
-                self._server.reply(request, self._register(msgspec.convert(call.args, NodeEntry), request.peer))
+                entry = msgspec.convert(call.args, NodeEntry)
+                told = msgspec.convert(call.args.get("strangers", {}), dict[str, Annotated[int, msgspec.Meta(ge=0)]])
+                self._server.reply(request, self._register(entry, request.peer))
+                if entry.name in self.hosts:
+                    self._strangers[entry.name] = told
             elif call.call == "unregister":
                 self._require_owner(str(call.args.get("name")), request.peer)
                 self._unregister(str(call.args.get("name")))
@@ -343,10 +361,14 @@ class RegistryClient:
         except AddressError as error:
             raise RegistryError(str(error)) from None
 
-    def register(self, entry: NodeEntry) -> int:
-        """Enter a node, or renew its lease (every few seconds, see `RegistryLink`); its generation."""
+    def register(self, entry: NodeEntry, strangers: Mapping[str, int] | None = None) -> int:
+        """Enter a node, or renew its lease (every few seconds, see `RegistryLink`); its generation.
+
+        strangers  {kind: how often one without an allowed key was turned away at its sockets}
+        """
         entry.host = self.site.host
-        entry.generation = msgspec.convert(self._call("register", msgspec.to_builtins(entry)), int)
+        args = {**msgspec.to_builtins(entry), "strangers": dict(strangers or {})}
+        entry.generation = msgspec.convert(self._call("register", args), int)
         return entry.generation
 
     def ready(self, name: str) -> None:

@@ -43,13 +43,20 @@ class RegistryLink:
 
     instance  which registry was heard of last, "" before any
     ending    whether it said that the launch is about to end
+    strangers, refused  as in its last News
+    counted   gives {kind: strangers that this node's own sockets turned away}
 
     While the registry is away nothing changes; when it is back, the kept entry registers anew. No method but
     `keep` and `close` waits for the registry.
     """
 
-    def __init__(self, domain: int, on_change: OnChange | None = None) -> None:
+    def __init__(
+        self, domain: int, on_change: OnChange | None = None, counted: Callable[[], dict[str, int]] = dict
+    ) -> None:
         self.domain = domain
+        self.strangers: dict[str, int] = {}
+        self.refused = 0
+        self._counted = counted
         self.nodes: list[NodeEntry] = []
         self._on_change = on_change
         self._entry: NodeEntry | None = None
@@ -125,6 +132,7 @@ class RegistryLink:
                 self._grace_until = self._heard_at + GRACE_S
             self.plan, self.instance = news.plan, news.instance
         self.ending = news.ending
+        self.strangers, self.refused = news.strangers, news.refused
         entry = self._entry
         if entry is not None and not any(e.name == entry.name and e.pid == entry.pid for e in news.nodes):
             self._renew()
@@ -150,7 +158,7 @@ class RegistryLink:
         if entry is None or self._stop.is_set():
             return
         try:
-            self._client.register(entry)
+            self._client.register(entry, self._counted())
         except RegistryError as error:
             log.warning("%s: registering again failed: %s", entry.name, error)
 

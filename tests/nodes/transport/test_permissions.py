@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +290,42 @@ def test_without_keys_on_tcp_nobody_is_known(domain: int, until: Until) -> None:
     assert shutdown_refusal(peer, "")
     service.close()
     context.destroy(linger=0)
+
+
+def test_strangers_at_any_socket_of_a_launch_are_in_the_servers_status(scene: Scene, domain: int, until: Until) -> None:
+    context: Any = zmq.Context()
+    scene.here.unregister("sim")
+    server, other = Place(domain, "sim", context), Place(domain, "swing_up", zmq.Context())
+    server.open(lambda nodes: None, [], [])
+    assert server.launch_counters["strangers"] == 0
+    for _ in range(3):
+        knock(scene.calls)
+    until(lambda: server.launch_counters["strangers"] == 3)
+    assert server.launch_counters["strangers_no_zmtp"] == 3
+    assert server.launch_counters["strangers_here"]["no_zmtp"] == server.counters["strangers"] == 0
+    knock(server.service.far)
+    until(lambda: server.counters["strangers"] == 1)
+    until(lambda: server.launch_counters["strangers"] == 4)  # with the next renewal
+    told = {"no_key": 5, "no_zmtp": 1, "of another version": 7}
+    scene.robot.call(scene.calls, "register", scene.robot.entry("swing_up", strangers=told))
+    until(lambda: server.launch_counters["strangers"] == 10)
+    with pytest.raises(ServiceError, match="register: Expected"):
+        scene.robot.call(scene.calls, "register", scene.robot.entry("swing_up", strangers={"no_key": -1}))
+    scene.colleague.call(scene.calls, "register", scene.colleague.entry("mine", strangers={"no_key": 1000}))
+    with pytest.raises(ServiceError):
+        scene.colleague.call(scene.calls, "unregister", {"name": "sim"})
+    until(lambda: server.launch_counters["calls_refused"] == 1)
+    assert server.launch_counters["strangers"] == 10
+    for place in (server, other):
+        place.close()
+        place.context.destroy(linger=0)
+
+
+def knock(endpoint: str) -> None:
+    """Speak no ZeroMQ at an address."""
+    host, _, port = endpoint.partition("#")[0].removeprefix("tcp://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=CALL_S) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with suppress(ConnectionResetError):
+            while connection.recv(4096):
+                pass
