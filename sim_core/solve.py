@@ -2,26 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 RANK_TOLERANCE = 1e-9
-REGULARIZATION = 1e-9
+SAMPLES = 5  # states that say how large a mechanism's rows are, the start among them
+REACH = 0.5  # rad, or characteristic lengths: how far a coordinate moves from one of them to the next
+CLOSING = 8  # Newton steps back to the rows
 
 
-def regularization_for(M: np.ndarray, J: np.ndarray, penalty_rows: list[int], closed: bool) -> float:
-    """What is added to the diagonal of S = J M^-1 J': 0 for rows that keep their rank.
-
-    Rows are held to be able to lose rank when the constraints close a loop or J has less than full rank at the start.
-    The figure is relative to the mean diagonal of S there.
-    """
+def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
+    """Whether rows may lose rank: when the constraints close a loop or J has less than full rank at the start."""
     if not len(J):
-        return 0.0
-    full = np.linalg.matrix_rank(J, tol=RANK_TOLERANCE * max(np.abs(J).max(), 1.0)) == len(J)
-    if full and not closed:
-        return 0.0
-    penalty = J[penalty_rows]
-    S = J @ np.linalg.solve(M + penalty.T @ penalty, J.T)
-    return float(REGULARIZATION * np.trace(S) / len(J))
+        return False
+    return closed or bool(np.linalg.matrix_rank(J, tol=RANK_TOLERANCE * max(np.abs(J).max(), 1.0)) < len(J))
+
+
+def sampled_states(
+    q: np.ndarray, scale: np.ndarray, rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+) -> list[np.ndarray]:
+    """The start q and states that a mechanism reaches from there, the same each time; alone where it cannot move.
+
+    scale  (n_q,): what a coordinate is large against, rad and m
+    rows   Phi (n_h,) and J (n_r, n_q) at a state
+    """
+    random, found = np.random.default_rng(12), [q]
+    for sign in (1.0, -1.0):
+        here = q
+        for _ in range(SAMPLES // 2):
+            J = rows(here)[1] * scale
+            move = sign * np.abs(random.normal(size=q.size)) + 0.3 * random.normal(size=q.size)
+            move -= np.linalg.pinv(J, rcond=1e-8) @ (J @ move)
+            largest = np.abs(move).max(initial=0.0)
+            if not largest > 1e-6:
+                return found
+            for reach in (REACH, REACH / 4):
+                moved = _closed(here + scale * move * (reach / largest), scale, rows)
+                if moved is not None:
+                    found.append(moved)
+                    here = moved
+                    break
+    return found
+
+
+def _closed(
+    q: np.ndarray, scale: np.ndarray, rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray | None:
+    """The state near q on the rows, None where Newton's method does not get there."""
+    least = 1e-9 * max(1.0, float(scale.max()))
+    for _ in range(CLOSING):
+        Phi, J = rows(q)
+        if not np.isfinite(Phi).all() or not np.isfinite(J).all():
+            return None
+        if np.abs(Phi).max(initial=0.0) <= least:
+            return q
+        q = q - scale * (np.linalg.pinv(J[: Phi.size] * scale, rcond=1e-8) @ Phi)
+    return None
+
+
+def coordinate_scales(names: tuple[str, ...], prismatic: list[str], length: float) -> np.ndarray:
+    """(n_q,): the characteristic length for coordinates that are lengths, 1 for angles and their like."""
+    lengths = [name in prismatic or name.endswith((".x", ".y", ".z")) for name in names]
+    return np.where(lengths, length, 1.0)
 
 
 def reference_solution(M: np.ndarray, f: np.ndarray, J: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,9 +3,11 @@
     M x + J' y = r1
     J x        = r2        S = J M^-1 J',   S y = J M^-1 r1 - r2
 
-Where M alone is singular (Euler parameters) J_n' J_n of the unit-norm rows is added to it, which changes neither x nor
-y as long as r1 gets J_n' r2 too. Where the rows may lose rank, S gets a small multiple of the identity, and the bias it
-puts on y is taken out by proximal refinement, so that consistent rows are met to rounding.
+Where M alone is singular (Euler parameters) w J_n' J_n of the unit-norm rows is added to it, which changes neither x
+nor y as long as r1 gets w J_n' r2 too; w is of the size of the body's inertia, so that nothing of it is lost. Where the
+rows may lose rank, every diagonal entry of S grows by EPSILON of itself, row by row: rows of light bodies are large and
+say nothing of those of heavy ones. The bias that this puts on y is taken out by proximal refinement, and what is left
+of it, with rounding, by one step on the residual J x - r2 with J itself.
 """
 
 from __future__ import annotations
@@ -16,24 +18,74 @@ import casadi as ca
 
 from sim_core.derivation.elimination import Entries, Factor, dense, entries_of, factorize, sparse
 
-REFINEMENTS = 2
+EPSILON = 1e-9  # of the diagonal of S, or of the row's floor where S is smaller
+REFINEMENTS = 2  # proximal; one of them by J itself where J is at hand
+
+
+@dataclass(frozen=True)
+class Regularization:
+    """How the rows of a mechanism are kept solvable.
+
+    floors   (n_r,) sizes of the diagonal of S away from where a row vanishes; empty where rows keep their rank
+    weights  by index of a unit-norm row: w of w J_n' J_n, which is added to M
+    """
+
+    floors: list[ca.SX]
+    weights: dict[int, ca.SX]
+
+
+NOTHING = Regularization([], {})
+
+
+def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX]) -> list[dict[int, ca.SX]]:
+    """Add w J_n' J_n to the entries of M; gives w J_n by rows, empty where a row is no unit norm."""
+    weighted: list[dict[int, ca.SX]] = [{} for _ in rows]
+    for row, weight in weights.items():
+        weighted[row] = {i: weight * value for i, value in rows[row].items()}
+        for i, value_i in weighted[row].items():
+            for j, value_j in rows[row].items():
+                M[i, j] = M.get((i, j), ca.SX(0)) + value_i * value_j
+    return weighted if weights else []
+
+
+def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX, r2: ca.SX) -> list[ca.SX]:
+    """J x - r2 by rows; of idle rows what is left of -y = r2."""
+    found = []
+    for row, reach in enumerate(rows):
+        total = -r2[row] - idle[row] * y[row]
+        for k, value in reach.items():
+            total = total + value * x[k]
+        found.append(total)
+    return found
 
 
 @dataclass(frozen=True)
 class ConstrainedFactor:
-    """Factors of M and S, and Y = L^-1 P J' by columns; `regularization` is what was added to S."""
+    """Factors of M and S, and Y = L^-1 P J' by columns.
+
+    penalty  w J_n of the unit-norm rows
+    added    (n_r,) to the diagonal of S; empty where rows keep their rank
+    rows     J by rows, idle (n_r,): known where the factor was made, and empty where it was stored
+    """
 
     mass: Factor
     schur: Factor
     Y: list[dict[int, ca.SX]]
     penalty: list[dict[int, ca.SX]]
-    regularization: float
+    added: list[ca.SX]
     n_q: int
+    rows: list[dict[int, ca.SX]]
+    idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
         """Every number that `solve` needs, as one column."""
         columns = [value for column in [*self.Y, *self.penalty] for value in column.values()]
-        return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns)
+        return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
+
+    def pivots(self) -> tuple[int, int]:
+        """Where the reciprocal pivots of the rows begin and end in `parts`."""
+        end = len(self.mass.parts()) + len(self.schur.parts())
+        return end - len(self.schur.inverse_diagonal), end
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
         """The same structure around a stored column of numbers."""
@@ -45,8 +97,10 @@ class ConstrainedFactor:
             self.schur.with_parts(numbers[n_mass : n_mass + n_schur]),
             [{row: next(rest) for row in column} for column in self.Y],
             [{row: next(rest) for row in column} for column in self.penalty],
-            self.regularization,
+            [next(rest) for _ in self.added],
             self.n_q,
+            [],
+            [],
         )
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -66,39 +120,59 @@ class ConstrainedFactor:
             for row, column in enumerate(self.Y)
         }
         y = self.schur.backward(self.schur.forward(b))
-        if self.regularization:
-            for _ in range(REFINEMENTS):
-                again = {row: value + self.regularization * y[row] for row, value in b.items()}
-                y = self.schur.backward(self.schur.forward(again))
+        for _ in range(REFINEMENTS - bool(self.rows) if self.added else 0):
+            again = {row: value + self.added[row] * y[row] for row, value in b.items()}
+            y = self.schur.backward(self.schur.forward(again))
+        self._push(z, y)
+        x, multipliers = dense(self.mass.backward(z), self.n_q), dense(y, n_rows)
+        if self.added and self.rows:
+            left = missing(self.rows, self.idle, x, multipliers, r2)
+            dy = self.schur.backward(self.schur.forward(dict(enumerate(left))))
+            pushed: dict[int, ca.SX] = {}
+            self._push(pushed, dy)
+            x += dense(self.mass.backward(pushed), self.n_q)
+            multipliers += dense(dy, n_rows)
+        return x, multipliers
+
+    def _push(self, z: dict[int, ca.SX], y: dict[int, ca.SX]) -> None:
+        """z - Y y, in place."""
         for row, reach in enumerate(self.Y):
             for k, value in reach.items():
                 z[k] = z[k] - value * y[row] if k in z else -value * y[row]
-        return dense(self.mass.backward(z), self.n_q), dense(y, n_rows)
 
 
 def factorize_constrained(
-    M: ca.SX, J: ca.SX, regularization: float, penalty_rows: list[int], idle: ca.SX | None = None
+    M: ca.SX, J: ca.SX, regularization: Regularization = NOTHING, idle: ca.SX | None = None
 ) -> ConstrainedFactor:
-    """Factor for M (n_q, n_q) and J (n_r, n_q); `penalty_rows` of J make M definite.
+    """Factor for M (n_q, n_q) and J (n_r, n_q).
 
     idle  (n_r,): 1 for rows of J that are zero now, so that S is regular: their y is -r2
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]
     mass_entries: Entries = entries_of(M)
-    for row in penalty_rows:
-        for i, value_i in rows[row].items():
-            for j, value_j in rows[row].items():
-                mass_entries[i, j] = mass_entries.get((i, j), ca.SX(0)) + value_i * value_j
+    penalty = penalized(mass_entries, rows, regularization.weights)
     mass = factorize(mass_entries, n_q, last_first=True)
     Y = [mass.forward(row) for row in rows]
+    resting = [ca.SX(0) if idle is None else ca.SX(idle[row]) for row in range(n_rows)]
     S: Entries = {}
+    added: list[ca.SX] = []
     for i, left in enumerate(Y):
         weighted = {k: value * mass.inverse_diagonal[k] for k, value in left.items()}
         for j in range(i + 1):
             shared = [weighted[k] * value for k, value in Y[j].items() if k in weighted]
             if shared:
                 S[i, j] = S[j, i] = sum(shared[1:], shared[0])
-        S[i, i] = S.get((i, i), ca.SX(0)) + regularization + (0 if idle is None else idle[i])
-    penalty = [rows[row] if row in penalty_rows else {} for row in range(n_rows)] if penalty_rows else []
-    return ConstrainedFactor(mass, factorize(S, n_rows), Y, penalty, regularization, n_q)
+        S[i, i] = S.get((i, i), ca.SX(0))
+        if regularization.floors:
+            added.append(EPSILON * ca.fmax(S[i, i], regularization.floors[i]))
+            S[i, i] = S[i, i] + added[i]
+        S[i, i] = S[i, i] + resting[i]
+    return ConstrainedFactor(mass, factorize(S, n_rows), Y, penalty, added, n_q, rows, resting)
+
+
+def diagonal_of_S(M: ca.SX, J: ca.SX, weights: dict[int, ca.SX]) -> list[ca.SX]:
+    """The diagonal of J (M + w J_n' J_n)^-1 J'."""
+    factor = factorize_constrained(M, J, Regularization([], weights))
+    inverse = factor.mass.inverse_diagonal
+    return [sum((value * value * inverse[k] for k, value in reach.items()), ca.SX(0)) for reach in factor.Y]

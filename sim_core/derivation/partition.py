@@ -152,7 +152,7 @@ def partition(
 
     reduced = replace(symbols, q=symbols.q[kept], v=symbols.v[kept])
     a, _ = factor.solve(f_small, ca.SX(0, 1))
-    identity = factorize_constrained(ca.SX.eye(len(kept)), ca.SX(0, len(kept)), 0.0, [])
+    identity = factorize_constrained(ca.SX.eye(len(kept)), ca.SX(0, len(kept)))
     coordinates = tuple(names[i] for i in kept)
 
     def times(a: ca.SX) -> ca.SX:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import casadi as ca
 import numpy as np
 
 from sim_core.derivation import beams
 from sim_core.derivation.augmented import factorize_augmented
-from sim_core.derivation.constrained import factorize_constrained
+from sim_core.derivation.constrained import NOTHING, Regularization, diagonal_of_S, factorize_constrained
 from sim_core.derivation.constraints import Rows, all_constraints, rows_for
 from sim_core.derivation.making import dense_function
 from sim_core.derivation.partition import partition
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.description import GROUND, Anchored, Mechanism, SpinRelation, UnitNorm
-from sim_core.solve import regularization_for
+from sim_core.solve import coordinate_scales, may_lose_rank, sampled_states
 
 
 class KktFactor(Protocol):
@@ -70,30 +70,14 @@ def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols
 def _constrained(
     mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows, closed: bool
 ) -> Solution:
-    """All coordinates, multipliers beside them.
-
-    Whether rows may lose rank is decided here, at the start state: by loops, and by the numbers.
-    """
-    lookups = [lookup for _, lookup in symbols.contacts.values()]
-    held = [*mechanism.parameter_values(0)]
-    held[len(held) - len(mechanism.switched) :] = [1.0] * len(mechanism.switched)
-    start: list[Any] = [0.0, mechanism.reference_q or mechanism.initial_q, mechanism.initial_v, held]
-    inputs = {"t": symbols.t, "q": symbols.q, "v": symbols.v, "p": symbols.p}
-    places = dense_function("places", inputs, [lookup.place for lookup in lookups]).call(start)
-    start += [lookup.at(float(place)) for lookup, place in zip(lookups, places, strict=True)]
-    inputs |= {f"row_{name}": x.row for name, (_, x) in symbols.contacts.items()}
-    whole = dense_function("start", inputs, [symbols.lifted.written_out(motion.M), rows.J])
-    M, J = (np.array(value) for value in whole.call(start))
-    norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
-    penalty_rows = [index for index, name in enumerate(rows.names) if name in norms]
-    regularization = regularization_for(M, J, penalty_rows, closed)
-    identity, least = ca.SX.eye(len(M)), regularization_for(np.eye(len(M)), J, [], closed)
+    """All coordinates, multipliers beside them."""
+    regularization, least = _regularizations(mechanism, motion, symbols, rows, closed)
     factorized = factorize_augmented if mechanism.formulation == "augmented" else factorize_constrained
-    factor = factorized(motion.M, rows.J, regularization, penalty_rows, rows.idle)
+    factor = factorized(motion.M, rows.J, regularization, rows.idle)
 
     def relaxed(weights: ca.SX) -> tuple[ca.SX, KktFactor]:
         W = beams.weighted_linear_part(mechanism, symbols, weights, motion.M.shape[0])
-        return W, factorized(motion.M + W, rows.J, regularization, penalty_rows, rows.idle)
+        return W, factorized(motion.M + W, rows.J, regularization, rows.idle)
 
     return Solution(
         symbols,
@@ -102,12 +86,80 @@ def _constrained(
         f,
         rows,
         factor,
-        factorize_constrained(identity, rows.J, least, [], rows.idle),
+        factorize_constrained(ca.SX.eye(motion.M.shape[0]), rows.J, least, rows.idle),
         lambda expression: expression,
         lambda a, applied: motion.inertial(a) - applied,
         lambda name: factor.solve(f, rows.gamma)[1][rows.names.index(name)],
         relaxed if mechanism.beams else None,
     )
+
+
+def _regularizations(
+    mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
+) -> tuple[Regularization, Regularization]:
+    """How the rows are kept solvable, with M and with the identity in its place.
+
+    Whether they may lose rank is decided here, by loops, and by the numbers of the start; how large they are, by
+    several states. What of that depends on tunables is an expression of these.
+    """
+    if not rows.names:
+        return NOTHING, NOTHING
+    held = [*mechanism.parameter_values(0)]
+    held[len(held) - len(mechanism.switched) :] = [1.0] * len(mechanism.switched)
+    start = np.array(mechanism.reference_q or mechanism.initial_q, dtype=float)
+    n_q, lookups = len(start), [lookup for _, lookup in symbols.contacts.values()]
+    inputs = {"t": symbols.t, "q": symbols.q, "v": symbols.v, "p": symbols.p}
+    place = dense_function("places", inputs, [lookup.place for lookup in lookups])
+    all_inputs = inputs | {f"row_{name}": x.row for name, (_, x) in symbols.contacts.items()}
+    M, J = symbols.lifted.written_out(motion.M), rows.J
+    whole = dense_function("start", all_inputs, [rows.Phi, J])
+
+    def looked_up(q: np.ndarray) -> list[np.ndarray]:
+        places = place.call([0.0, q, np.zeros(n_q), held])
+        return [lookup.at(float(at)) for lookup, at in zip(lookups, places, strict=True)]
+
+    def numbers(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        Phi, at = whole.call([0.0, q, np.zeros(n_q), held, *looked_up(q)])
+        return np.array(Phi).ravel(), np.array(at)
+
+    n_set = len(held) - len(mechanism.switched)  # tunables and captured numbers: the equations are those of any values
+    fixed = ca.veccat(symbols.t, symbols.q, symbols.v, symbols.p[n_set:], *[lookup.row for lookup in lookups])
+
+    def of_tunables(q: np.ndarray) -> tuple[ca.SX, ca.SX]:
+        values = np.concatenate([[0.0], q, np.zeros(n_q), held[n_set:], *looked_up(q)])
+        there = ca.substitute([M, J], [fixed], [ca.SX(ca.DM(values))])
+        return ca.SX(ca.sparsify(there[0])), ca.SX(ca.sparsify(there[1]))
+
+    norms = {c.name for c in all_constraints(mechanism) if isinstance(c, UnitNorm)}
+    M_start, _ = of_tunables(start)
+    weights: dict[int, ca.SX] = {}
+    for row, name in enumerate(rows.names):
+        if name in norms:
+            reach = [k for k in range(n_q) if not J[row, k].is_zero()]
+            weights[row] = sum((M_start[k, k] for k in reach), ca.SX(0)) / len(reach)
+    if not may_lose_rank(numbers(start)[1], closed):
+        return Regularization([], weights), NOTHING
+    prismatic = [joint.name for joint in mechanism.moving_joints if joint.kind == "prismatic"]
+    scale = coordinate_scales(motion.coordinate_names, prismatic, mechanism.characteristic_length)
+    is_set = ca.depends_on(ca.veccat(rows.Phi, J), symbols.p[:n_set])
+    states = [of_tunables(q) for q in ([start] if is_set else sampled_states(start, scale, numbers))]
+    identity = ca.SX.eye(n_q)
+    return (
+        Regularization(_floors([diagonal_of_S(M, J, weights) for M, J in states]), weights),
+        Regularization(_floors([diagonal_of_S(identity, J, {}) for _, J in states]), {}),
+    )
+
+
+def _floors(diagonals: list[list[ca.SX]]) -> list[ca.SX]:
+    """By row the largest of several numbers; of expressions the first. Rows that are zero in all are as the mean."""
+    found = []
+    for column in zip(*diagonals, strict=True):
+        values = [ca.SX(value) for value in column]
+        plain = all(value.is_constant() for value in values)
+        found.append(ca.SX(max(float(value) for value in values)) if plain else values[0])
+    sizes = [floor for floor in found if not floor.is_zero()]
+    mean = sum(sizes, ca.SX(0)) / len(sizes) if sizes else ca.SX(1)
+    return [mean if floor.is_zero() else floor for floor in found]
 
 
 def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows) -> Solution:
