@@ -15,7 +15,7 @@ import zmq
 
 from nodes.cli.terminal import InputError, UnavailableError, nearest
 from nodes.client import Client, NotLiveError
-from nodes.messages import Event, JointCommand, Message, RobotState
+from nodes.messages import BodyPoses, Event, JointCommand, Message, RobotState
 from nodes.messages.codec import WireError, encode
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from nodes.plan.tables import choices
@@ -190,6 +190,8 @@ def example(kind: type[Message]) -> str:
     samples = {field.name: _sample(field.type, getattr(usual, field.name)) for field in own}
     if "points" in samples:
         samples["points"] = 3 * samples["points"]  # x, y, z of one
+    if kind is BodyPoses:
+        samples |= {"p": [0.0, 0.0, 0.5], "quaternion": [1.0, 0.0, 0.0, 0.0]}  # of one body
     told = {name: sample for name, sample in samples.items() if sample is not None}
     return json.dumps(dict(list(told.items())[:3]))
 
