@@ -23,6 +23,7 @@ static const double STIFFNESS = 0.02;           /* N m/rad */
 static const double DAMPING = 0.003;            /* N m s/rad */
 #define NAME "my_controller"
 #define JOINT "arm"
+#define PROTOCOL 2 /* of the names on the wire, see docs/wire.md */
 
 enum { LARGEST_FRAME = 4 << 20, LARGEST_MESSAGE = 1 << 20, RENEW_MS = 1000, STATUS_MS = 500, NAME_SIZE = 256 };
 
@@ -188,8 +189,9 @@ static void call_registry(const char *call) {
     msgpack_pack_map(&to, 3);
     put_text(&to, "id"), msgpack_pack_uint64(&to, ++node.call_id);
     put_text(&to, "call"), put_text(&to, call);
-    put_text(&to, "args"), msgpack_pack_map(&to, 6);
+    put_text(&to, "args"), msgpack_pack_map(&to, 7);
     put_text(&to, "name"), put_text(&to, NAME);
+    put_text(&to, "protocol"), msgpack_pack_int64(&to, PROTOCOL);
     put_text(&to, "pid"), msgpack_pack_int64(&to, getpid());
     put_text(&to, "state"), put_text(&to, own_state());
     put_text(&to, "endpoints"), msgpack_pack_map(&to, 2);

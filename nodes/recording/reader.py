@@ -19,6 +19,7 @@ from mcap.exceptions import McapError
 from mcap.writer import MCAP0_MAGIC
 
 from nodes.messages import Description, Event, Message
+from nodes.messages.protocol import FIRST, mismatch
 from nodes.messages.topics import lookup
 from nodes.recording.columns import Columns, columns
 from nodes.recording.integrity.holes import Hole, damage_text, inner
@@ -88,6 +89,7 @@ class RecordingFile:
         self.path = Path(path)
         self.metadata: dict[str, str] = {}
         self.metadata_damaged = False
+        self._scanned: dict[str, str] | None = None
         self.holes: list[Hole] = []
         self.damage: list[str] = []
         self.truncated = self.cut_off = False
@@ -111,13 +113,25 @@ class RecordingFile:
             scanner = Scanner(file, os.fstat(file.fileno()).st_size)
             try:
                 for channel, time_ns, payload in scanner.messages():
-                    self.metadata = scanner.metadata
+                    self._take_metadata(scanner)
                     yield Recorded(channel.topic, channel.schema, time_ns, payload)
             except McapError as error:  # a compression that is not known here
                 raise RecordingError(f"{self.path} cannot be read: {error}") from None
-        self.metadata, self.metadata_damaged = scanner.metadata, scanner.metadata_damaged
+        self._take_metadata(scanner)
         self.holes, self.damage, self.cut_off = scanner.holes, scanner.damage, scanner.cut_off
         self.truncated = self.cut_off or bool(self.holes)
+
+    def _take_metadata(self, scanner: Scanner) -> None:
+        """Keep the run's metadata; refuse a recording whose topics and fields had other names."""
+        if scanner.metadata is self._scanned and self._scanned is not None:
+            return
+        self._scanned, self.metadata_damaged = scanner.metadata, scanner.metadata_damaged
+        self.metadata = {key: value for key, value in scanner.metadata.items() if key != "protocol"}
+        version = scanner.metadata.get("protocol", str(FIRST))
+        if not scanner.metadata or scanner.metadata_damaged:
+            return  # nothing says what it is
+        if line := mismatch(f"recording {str(self.path)!r}", int(version) if version.isdecimal() else version):
+            raise RecordingError(f"{line}; read it with the armswing that wrote it")
 
     def scan(self) -> RecordingFile:
         """Itself, read to its end, so that all is known."""

@@ -27,6 +27,7 @@ from mcap.writer import CompressionType, Writer
 
 from nodes.messages import Message
 from nodes.messages.codec import LATEST_S
+from nodes.messages.protocol import PROTOCOL
 from nodes.recording.integrity.checks import (
     COUNTED,
     HEAD,
@@ -194,9 +195,10 @@ class RecordingWriter:
             compression=_COMPRESSIONS[compression],
         )
         self._writer.start(profile="", library="armswing")
-        self._writer.add_metadata(METADATA_NAME, dict(metadata))
+        metadata = {"protocol": str(PROTOCOL), **metadata}
+        self._writer.add_metadata(METADATA_NAME, metadata)
         self._run_crc = metadata_crc(metadata)
-        self._file.write(encode_check(Check(run_crc=self._run_crc, metadata=dict(metadata))))
+        self._file.write(encode_check(Check(run_crc=self._run_crc, metadata=metadata)))
         self._chunk_bytes = 0
         if self._part is None:
             self._write_sidecar()

@@ -15,6 +15,7 @@ from typing import Annotated
 import msgspec
 import zmq
 
+from nodes.messages.protocol import FIRST, PROTOCOL, mismatch
 from nodes.transport.domain import domain_folder, ipc_endpoint
 from nodes.transport.security import door
 from nodes.transport.security.peers import Peer
@@ -56,6 +57,7 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     far         the endpoints for other hosts, by tcp and with keys; empty where the plan has one host
     lossless    in fast it is told every message, and the simulation waits for it
     generation  counts up each time a name is taken by another process, given by the registry
+    protocol    version of the names on the wire; an entry without it is of version 1
     """
 
     name: str
@@ -68,6 +70,7 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     generation: int = 0
     lossless: bool = False
     far: dict[str, str] = {}
+    protocol: int = PROTOCOL
 
     def seen_from(self, host: str) -> NodeEntry:
         """The entry with the endpoints that a node of this host connects to: ipc never leaves its host."""
@@ -246,6 +249,8 @@ class Registry:
             if call.call == "nodes":
                 self._server.reply(request, [msgspec.to_builtins(entry) for entry in self._entries.values()])
             elif call.call == "register":
+                if line := mismatch(f"node {str(call.args.get('name'))[:80]!r}", call.args.get("protocol", FIRST)):
+                    raise RegistryError(f"{line}; update the older of the two")
                 entry = msgspec.convert(call.args, NodeEntry)
                 told = msgspec.convert(call.args.get("strangers", {}), dict[str, Annotated[int, msgspec.Meta(ge=0)]])
                 self._server.reply(request, self._register(entry, request.peer))
@@ -381,7 +386,11 @@ class RegistryClient:
 
     def nodes(self) -> list[NodeEntry]:
         """All nodes there are now, with the endpoints that this host reaches them at."""
-        entries = msgspec.convert(self._call("nodes", {}), list[NodeEntry])
+        plain = self._call("nodes", {})
+        for entry in plain if isinstance(plain, list) else ():
+            if line := mismatch("the live launch", entry.get("protocol", FIRST)):
+                raise RegistryError(f"{line}; update the older of the two")
+        entries = msgspec.convert(plain, list[NodeEntry])
         return [entry.seen_from(self.site.host) for entry in entries]
 
     def forget_the_dead(self, name: str) -> None:

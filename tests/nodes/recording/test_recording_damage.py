@@ -532,14 +532,14 @@ def test_a_recording_of_another_writer_is_read_outside_of_chunks_too(tmp_path: P
         assert (found.warning, found.metadata) == ("", {})
 
 
-def write_as_before(path: Path) -> None:
+def write_as_before(path: Path, protocol: str = "2") -> None:
     """A recording of an earlier version: no check records, and `sequence` is the publisher's seq."""
     from mcap.writer import CompressionType, Writer
 
     with path.open("wb") as file:
         writer = Writer(file, compression=CompressionType.NONE)
         writer.start(library="armswing")
-        writer.add_metadata("armswing", {"plan": '{"sim":{"step_ms":1.0}}'})
+        writer.add_metadata("armswing", {"protocol": protocol, "plan": '{"sim":{"step_ms":1.0}}'})
         channel = writer.register_channel(
             STATE, "json", writer.register_schema("armswing.RobotState", "jsonschema", b"{}")
         )

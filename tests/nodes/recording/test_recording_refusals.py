@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from mcap.writer import Writer
 
+from nodes.cli.application import run
 from nodes.messages import Description, RobotState, Status
+from nodes.messages.protocol import PROTOCOL
 from nodes.recording.reader import RecordingError, RecordingWriter, describe, read_recording
 
 STATE = "arm/state"
@@ -52,3 +55,25 @@ def test_a_mistyped_field_is_named_with_the_nearest_and_all_there_are(tmp_path: 
     ):
         read_recording(path)[STATE]["positon"]
     assert "positon" not in read_recording(path)[STATE]
+
+
+def test_a_recording_with_the_names_of_an_earlier_version_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "earlier.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start(library="armswing")
+        writer.add_metadata("armswing", {"plan": "{}", "parameters": "{}"})  # says no version, as before there was one
+        channel = writer.register_channel(
+            STATE, "json", writer.register_schema("armswing.RobotState", "jsonschema", b"{}")
+        )
+        writer.add_message(channel, 0, b'{"timestamp":0.0,"seq":1}', 0, 1)
+        writer.finish()
+    wanted = f"recording {str(path)!r} uses protocol 1, this armswing protocol {PROTOCOL}: it is of older software"
+    for read in (read_recording, describe):
+        with pytest.raises(RecordingError) as refused:
+            read(path)
+        assert str(refused.value) == f"{wanted}; read it with the armswing that wrote it"
+    assert run(["info", str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -15,6 +15,7 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nodes.messages.protocol import PROTOCOL
 from nodes.transport.bus import Subscriber
 from nodes.transport.domain import DomainError, domain_folder, ipc_endpoint
 from nodes.transport.registry import (
@@ -282,3 +283,16 @@ def test_a_node_that_starts_before_the_registry_is_entered_when_it_comes(domain:
     with Registry(domain), RegistryClient(domain) as client:
         until(lambda: names(client) == ["early"])
         link.close()
+
+
+@pytest.mark.parametrize(("given", "age"), [({}, "older"), ({"protocol": PROTOCOL + 1}, "newer")])
+def test_an_entry_with_other_names_on_the_wire_is_refused(given: dict[str, int], age: str, domain: int) -> None:
+    known = 1 if not given else PROTOCOL + 1
+    with Registry(domain), ServiceClient(calls_endpoint(domain)) as client:
+        with pytest.raises(ServiceError) as refused:
+            client.call("register", {"name": "theirs", "pid": os.getpid(), **given}, 5.0)
+        assert client.call("nodes", {}, 5.0) == []
+    assert str(refused.value).endswith(
+        f"node 'theirs' uses protocol {known}, this armswing protocol {PROTOCOL}: it is of {age} software; "
+        "update the older of the two"
+    )
