@@ -67,6 +67,10 @@ class StabilityWarning(SimulationWarning):
     """A stabilizer whose gains cannot be stable at the step asked for."""
 
 
+class StepTooLargeWarning(StabilityWarning):
+    """A step too large for the fastest mode of the mechanism, at the start or as it goes."""
+
+
 class ParameterWarning(SimulationWarning):
     """A number far from the one that ships, as in another unit."""
 

@@ -18,6 +18,7 @@ from sim_core.errors import (
     InvalidRequest,
     StabilityWarning,
     StartWarning,
+    StepTooLargeWarning,
     UnknownName,
     UnsupportedPair,
     require_finite,
@@ -38,13 +39,15 @@ from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
 from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
+from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_look
 from sim_core.monitoring.readings import Readings
 from sim_core.monitoring.tunings import Tunings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import FAR, FAR_GIVEN, missed_line
-from sim_core.state import State, Transition
+from sim_core.state import Notice, State, Transition
 from sim_core.system import System
 
+NEVER = 2**63 - 1
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
 
 
@@ -56,9 +59,10 @@ class Simulation:
     parameters  values of tunables by name, within their bounds
     assemble_start  start at the state nearest to the one described, or given to `reset`, that satisfies the constraints
     readings    what it tells of the joints, and all at once, for less than one by one
+    notices     what is wrong with the run and was not taken yet, see `take_notices`
     placed      (7 n_bodies,) positions, then quaternions of the bodies, as the kernel `place` found them last
-    Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StartWarning when
-    the start is off the rows
+    Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StepTooLargeWarning
+    when the step is too large for the fastest mode, now or as it goes, StartWarning when the start is off the rows
     """
 
     def __init__(
@@ -96,7 +100,12 @@ class Simulation:
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
+        self.notices: list[Notice] = []
         self._switching = Switching(system, self._w)
+        self._fastest = (
+            None if self.stepper.adaptive or fast else FastestMode(system, self._w, self.stepper, self.step_s)
+        )
+        self._too_large: StepTooLarge | None = None
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
         self._tunings = Tunings()
         self._assemble_start = assemble_start
@@ -104,6 +113,7 @@ class Simulation:
         self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), FAR, stacklevel=3)
         self.reset()
         self._warn_of_missed(stacklevel=3)
+        self._look_at_modes(stacklevel=4)
 
     def _bind_what_it_tells(self) -> None:
         system, w, n_bodies = self.system, self._w, len(self.system.mechanism.bodies)
@@ -138,13 +148,37 @@ class Simulation:
         """Take n steps. Raises SimulationDiverged with the last states written to a file."""
         left = n
         while left > 0:
-            status, taken, _ = self._loop(left, self.step_s, self._tick, *self._given)
+            whole = min(left, self._next_look - self._tick)
+            status, taken, _ = self._loop(whole, self.step_s, self._tick, *self._given)
             self._tick += taken
             left -= taken
             if status == EVENT:
                 self._change_configuration()
             elif status in WHAT_ENDED:
                 self._diverged(status)
+            if self._tick == self._next_look:
+                self._look_at_modes(stacklevel=4)
+
+    def _look_at_modes(self, stacklevel: int) -> None:
+        """Warn, once in a run, where the step is too large for the fastest mode; say when to look again."""
+        self._look_later()
+        if self._fastest is None or self._too_large is not None:
+            return
+        self._too_large = self._fastest.look()
+        if self._too_large is not None:
+            warnings.warn(self._too_large.line, StepTooLargeWarning, stacklevel=stacklevel)
+            self.notices.append(Notice("step_too_large", self.time, self._too_large.line))
+            self._look_later()
+
+    def _look_later(self) -> None:
+        looks = self._fastest is not None and self._too_large is None
+        self._next_look = next_look(self._tick) if looks else NEVER
+
+    @property
+    def step_too_large(self) -> StepTooLarge | None:
+        """What was found wrong with the step since the reset, or None. Looked at when the tick is a power of two up to
+        4096, and at the multiples of that."""
+        return self._too_large
 
     def warm_up(self) -> None:
         """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
@@ -186,6 +220,11 @@ class Simulation:
             self._transitions += self._events.apply(self.time)
         except GuardsRepeat as error:
             raise repetition(error.names, self.time, self._history(), self.system) from None
+
+    def take_notices(self) -> list[Notice]:
+        """What is wrong with the run, as far as it was found since this was last asked."""
+        taken, self.notices = self.notices, []
+        return taken
 
     def take_events(self) -> list[Transition]:
         """The changes of configuration since this was last asked."""
@@ -236,6 +275,7 @@ class Simulation:
             array[:] = given[name]
         self._parameters = w.p[: len(self._parameters)].copy()
         self._tick = int(state.tick)
+        self._look_later()
         self._switching.enter(int(state.configuration))
         self._tunings.clear()
         self._refresh()
@@ -264,8 +304,11 @@ class Simulation:
         w.p[:] = self.system.default_parameters()
         w.p[: len(self._parameters)] = self._parameters
         self._tick = 0
+        self._too_large = None
+        self._look_later()
         self._switching.enter(mechanism.start_configuration)
         self._transitions = []
+        self.notices = []
         self._tunings.clear()
         self._refresh()
         self._w.peaks[:] = self.violation()

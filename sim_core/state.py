@@ -58,6 +58,15 @@ class State:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """Something about the run that its reader has to know: "step_too_large", ... and one line for a person."""
+
+    kind: str
+    time: float
+    line: str
+
+
+@dataclass(frozen=True)
 class Transition:
     """A change of configuration: (q, v) before and after, and the energy it took away, J.
 

@@ -17,6 +17,7 @@ MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "speed", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
     | {"peak_phi", "peak_phidot", "processor_share", "configuration"}
+    | {"step_too_large"}
     | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
 
@@ -97,6 +98,7 @@ class Summary(msgspec.Struct, kw_only=True):
     jitter_...      by how much the time between two steps in realtime differed from the period
     beyond_limits   {joint that left its limits: how far}
     scheduling      core and priority of the server's loop
+    step_too_large  what is wrong with the step, "" where nothing was found
     """
 
     plan: str
@@ -144,6 +146,7 @@ class Summary(msgspec.Struct, kw_only=True):
     configuration: str = ""
     beyond_limits: dict[str, Excursion] = {}
     calls_refused: int = 0
+    step_too_large: str = ""
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -171,6 +174,8 @@ class Summary(msgspec.Struct, kw_only=True):
         yield "robot", f"{self.robot}, {self.mode}, {self.time:.3f} s in {self.tick} steps"
         if self.method:
             yield "method", self.method
+        if self.step_too_large:
+            yield "step too large", self.step_too_large
         for name, when in self.milestones.items():
             text = f"reached at t = {when:.2f} s" if when is not None else "not reached"
             yield name, text + (" (required)" if name in self.missed else "")

@@ -119,6 +119,7 @@ class SimServer:
         """Say the description and the initial state."""
         self._say("description", self.description)
         self.say_where()
+        self._say_notices()
 
     def say_where(self) -> None:
         """Say the state and the poses as they are now."""
@@ -142,6 +143,8 @@ class SimServer:
             event.source, event.target = change.source, change.target
             event.before, event.after = change.before.tolist(), change.after.tolist()
             self._say("event", event)
+        if sim.notices:
+            self._say_notices()
         tick = sim.tick
         if tick % self._poses_every == 0:
             self._say_poses()
@@ -346,6 +349,7 @@ class SimServer:
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),
             "safe_since": self._news.safe_since if self.actuation.safe else None,
+            "step_too_large": too_large.line if (too_large := self.simulation.step_too_large) else "",
         }
 
     def timing(self) -> dict[str, float]:
@@ -367,6 +371,10 @@ class SimServer:
             self.out(topic, encode(message, topic))
         except WireError as error:
             self.refuse(topic, error.reason)
+
+    def _say_notices(self) -> None:
+        """Say what is wrong with the run: a step too large, ..."""
+        self.tell(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
 
     def tell(self, events: Iterable[Event]) -> None:
         """Say what happened."""

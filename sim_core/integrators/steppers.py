@@ -64,6 +64,11 @@ class Stepper:
     needs: tuple[str, ...] = ()
     amplification: Callable[[float, float, float], np.ndarray] | None = field(default=None, repr=False)
 
+    @property
+    def is_explicit(self) -> bool:
+        """Whether it solves for nothing: what it makes of a fast mode is its error, and not meant."""
+        return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
+
     def loop(self) -> Any:
         """The stepping loop, compiled when it is first called."""
         module, _, function = self.loop_name.partition(":")

@@ -1,0 +1,270 @@
+"""The fastest mode of an assembled mechanism, and whether a step is too large for it.
+
+The mode is that of the motion linearized about the present state: the derivatives of the acceleration with respect to
+q and v, by central differences of the kernel, in directions that the constraints leave free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim_core.flexible.elements import beam_model
+from sim_core.integrators.steppers import Stepper
+from sim_core.integrators.workspace import Workspace
+from sim_core.mechanism.description import GROUND, Number, Spring
+from sim_core.mechanism.quantities import Captured, Tunable
+from sim_core.stabilization.stabilizers import largest_step
+from sim_core.system import System
+
+GROWS = 1e-3  # per step: a mode that grows by less is not what makes a run diverge
+FADES = 1e-3  # of its amplitude per period: an undamped mode that loses more by the stepper is not resolved
+OF_DAMPING = 0.3  # of the mode's own damping: what the stepper changes of it by less does not matter
+RESOLVED = 0.1  # step times |lambda|: below it every stepper is exact enough
+SLOW = 1e-4  # step times |lambda|: below it there is nothing but rounding
+GROWING = 0.1  # of |lambda|: a mode whose real part is more grows by itself, and does not fade
+ON_SLOPE = 1e-6  # step of the differences
+ON_CURVE = 1e-4  # step of second differences
+RANK = 1e-8  # of the largest singular value of J: rows below it restrain nothing
+DENSE_TICKS = 4096  # the mode is looked at when the tick is a power of two up to here, then at each multiple
+
+
+@dataclass(frozen=True)
+class StepTooLarge:
+    """A step too large for the fastest mode.
+
+    rate     |lambda| of the mode, 1/s
+    element  what the mode hangs on most, e.g. "spring 'cable'"
+    step_s   a step that would do, s
+    line     one line for a person
+    """
+
+    rate: float
+    element: str
+    step_s: float
+    line: str
+
+
+def next_look(tick: int) -> int:
+    """The first tick after `tick` at which the mode is looked at again."""
+    if tick >= DENSE_TICKS:
+        return (tick // DENSE_TICKS + 1) * DENSE_TICKS
+    return 1 << tick.bit_length() if tick > 0 else 1
+
+
+class FastestMode:
+    """Looks at the fastest mode of a running simulation; the workspace stays as it is."""
+
+    def __init__(self, system: System, w: Workspace, stepper: Stepper, step_s: float) -> None:
+        self._system, self._w, self._stepper, self._step_s = system, w, stepper, step_s
+        n, n_rows = system.n_q, system.max_rows
+        self._q, self._v, self._a = np.zeros(n), np.zeros(n), np.zeros(n)
+        state = [w.t, self._q, self._v, w.u, w.p]
+        self._M, self._J = np.zeros((n, n), order="F"), np.zeros((n_rows, n), order="F")
+        self._terms = system.bind("terms", state, [self._M, np.zeros(n), self._J, np.zeros(n_rows)])
+        results = [self._a, np.zeros(n_rows), np.zeros(system.max_factor)]
+        self._accelerate = system.bind("acceleration", [*state, np.zeros(n_rows)], results)
+        n_bodies, n_joints = len(system.mechanism.bodies), len(system.mechanism.moving_joints)
+        self._p, self._R = np.zeros((n_bodies, 3)), np.zeros((n_bodies, 3, 3))
+        self._place = system.bind("poses", state, [self._p, self._R])
+        self._rates = np.zeros(n_joints)
+        self._measure = system.bind("joints", state, [np.zeros(n_joints), self._rates])
+        self._energy = np.zeros(2)
+        self._weigh = system.bind("energy", state, [self._energy])
+
+    def look(self) -> StepTooLarge | None:
+        """What is wrong with the step in the present state, or None."""
+        if self._stepper.adaptive or self._system.n_q == 0:
+            return None
+        free, A = self._linearized()
+        if free.shape[1] == 0 or not np.all(np.isfinite(A)):
+            return None
+        values, vectors = np.linalg.eig(A)
+        order = np.argsort(-np.abs(values), kind="stable")
+        for k in order[: np.count_nonzero(np.abs(values) * self._step_s > RESOLVED)]:
+            pole, shape = complex(values[k]), free @ vectors[: free.shape[1], k]
+            if (found := departure(self._stepper, pole, self._step_s)) > 1.0:
+                element = self._element(pole, shape)
+                # the highest modes of a beam are of its elements, not of the beam: that they fade does no harm
+                if found == math.inf or not element.startswith("beam "):
+                    return self._report(pole, element, found)
+        return None
+
+    def _linearized(self) -> tuple[np.ndarray, np.ndarray]:
+        """Free directions (n_q, f), and (2 f, 2 f): d/dt of the motion along them and of its velocity."""
+        w, n = self._w, self._system.n_q
+        self._q[:], self._v[:] = w.q, w.v
+        self._terms()
+        free = _free_directions(self._J)
+        f = free.shape[1]
+        A = np.zeros((2 * f, 2 * f))
+        A[:f, f:] = np.eye(f)
+        for place, moved, at in ((0, self._q, w.q), (f, self._v, w.v)):
+            size = ON_SLOPE * max(1.0, float(np.abs(at).max(initial=0.0)))
+            for k in range(f):
+                slope = np.zeros(n)
+                for sign in (1.0, -1.0):
+                    moved[:] = at + sign * size * free[:, k]
+                    self._accelerate()
+                    slope += sign * self._a
+                A[f:, place + k] = free.T @ slope / (2.0 * size)
+            moved[:] = at
+        return free, A
+
+    # -- what a mode hangs on -----------------------------------------------------------------------------------------
+
+    def _report(self, pole: complex, element: str, found: float) -> StepTooLarge:
+        stepper, step, name = self._stepper, self._step_s, self._system.mechanism.name
+        most = largest_step(lambda h: departure(stepper, pole, h))
+        most = float(f"{_rounded_down(most):.2g}")
+        rate = abs(pole)
+        what = f"{rate:.4g} {'rad/s' if abs(pole.imag) > abs(pole.real) else '1/s'}"
+        fate = "diverges" if found == math.inf else "fades by the stepper's own error"
+        line = (
+            f"the fastest mode of {name!r}, {what} by {element}, {fate} with {stepper.name} at {1e3 * step:.4g} ms; "
+            f"a step of {1e3 * most:.3g} ms would do"
+        )
+        return StepTooLarge(rate, element, most, line)
+
+    def _element(self, pole: complex, shape: np.ndarray) -> str:
+        """The element with the largest share in the mode: of stiffness over inertia, or of damping over inertia."""
+        x = np.real(shape * np.exp(-1j * np.angle(shape[np.argmax(np.abs(shape))])))
+        x /= float(np.abs(x).max()) or 1.0
+        shares = dict(self._shares(x, abs(pole)))
+        return max(shares, key=lambda name: shares[name]) if shares else "its inertia"
+
+    def _shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
+        """(element, what it adds to |lambda|^2 x'M x) of a mode with that shape x (n_q,)."""
+        mechanism, w = self._system.mechanism, self._w
+        curve = ON_CURVE
+        ends = {sign: self._ends(w.q + sign * curve * x) for sign in (-1.0, 0.0, 1.0)}
+        lengths = {sign: end[1] for sign, end in ends.items()}
+        stored = 0.0
+        for k, spring in enumerate(mechanism.springs):
+            l_minus, l0, l_plus = (lengths[sign][k] for sign in (-1.0, 0.0, 1.0))
+            V = [self._stored(spring, length) for length in (l_minus, l0, l_plus)]
+            stiffness = (V[0] - 2.0 * V[1] + V[2]) / curve**2
+            slope = (l_plus - l_minus) / (2.0 * curve)
+            damping = self._value(spring.damping) * slope**2 * rate
+            stored += stiffness
+            yield f"spring {spring.name!r}", abs(stiffness)
+            yield f"the damper of spring {spring.name!r}", abs(damping)
+        self._q[:], self._v[:] = w.q, x
+        self._measure()
+        for joint, slope in zip(mechanism.moving_joints, self._rates, strict=True):
+            yield f"the damping of joint {joint.name!r}", self._value(joint.damping) * float(slope) ** 2 * rate
+        self._v[:] = 0.0
+        potentials = [end[0] for _, end in sorted(ends.items())]
+        for beam in mechanism.beams:
+            model = beam_model(beam)
+            first = self._system.coordinate_names.index(model.coordinate_names[0])
+            part = x[first : first + model.n]
+            bent = float(part @ model.K @ part)
+            stored += bent
+            yield f"beam {beam.name!r}", abs(bent)
+        weight = (potentials[0] - 2.0 * potentials[1] + potentials[2]) / curve**2 - stored
+        yield from self._loads(x)
+        yield f"gravity on {self._mover(x)}", abs(weight)
+        # what is left is of the motion itself: centrifugal and gyroscopic
+        yield f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2
+
+    def _loads(self, x: np.ndarray) -> Iterator[tuple[str, float]]:
+        """Loads and efforts do work along a joint whose rate turns with the motion."""
+        mechanism, w, moved = self._system.mechanism, self._w, {}
+        for sign in (-1.0, 1.0):
+            self._q[:], self._v[:] = w.q + sign * ON_CURVE * x, x
+            self._measure()
+            moved[sign] = self._rates.copy()
+        self._q[:], self._v[:] = w.q, w.v
+        slopes = np.abs(moved[1.0] - moved[-1.0]) / (2.0 * ON_CURVE)
+        names = [joint.name for joint in mechanism.moving_joints]
+        for joint, slope in zip(mechanism.moving_joints, slopes, strict=True):
+            yield f"the load of joint {joint.name!r}", abs(self._value(joint.load)) * float(slope)
+        for actuator, u in zip(mechanism.actuators, w.u, strict=True):
+            if actuator.joint:
+                yield f"actuator {actuator.name!r}", abs(float(u)) * float(slopes[names.index(actuator.joint)])
+
+    def _ends(self, q: np.ndarray) -> tuple[float, list[float]]:
+        """Potential energy, J, and the lengths of the springs, m, at q."""
+        self._q[:], self._v[:] = q, 0.0
+        self._weigh()
+        self._place()
+        potential = float(self._energy[1])
+        lengths = [math.dist(self._point(s.body_a, s.point_a), self._point(s.body_b, s.point_b)) for s in self._springs]
+        self._q[:], self._v[:] = self._w.q, self._w.v
+        return potential, lengths
+
+    @property
+    def _springs(self) -> tuple[Spring, ...]:
+        return self._system.mechanism.springs
+
+    def _point(self, body: str, point: tuple[float, float, float]) -> list[float]:
+        if body == GROUND:
+            return list(point)
+        k = [each.name for each in self._system.mechanism.bodies].index(body)
+        return [float(c) for c in self._p[k] + self._R[k] @ np.array(point)]
+
+    def _stored(self, spring: Spring, length: float) -> float:
+        k, l0, F0 = (self._value(n) for n in (spring.stiffness, spring.rest_length, spring.pretension))
+        return F0 * length + 0.5 * k * (length - l0) ** 2
+
+    def _kinetic(self, x: np.ndarray) -> float:
+        return float(x @ self._M @ x)
+
+    def _speed(self, x: np.ndarray) -> float:
+        """The fastest rate of the coordinates that the mode moves, 1/s, where they are angles."""
+        return float(np.abs(self._w.v * x).max(initial=0.0))
+
+    def _mover(self, x: np.ndarray) -> str:
+        """The joint, or the body, that moves most in x."""
+        coordinate = self._system.coordinate_names[int(np.argmax(np.abs(x)))]
+        if self._system.mechanism.coordinates == "joint":
+            return f"joint {coordinate.partition('.')[0]!r}"
+        return f"body {coordinate.rpartition('.')[0]!r}"
+
+    def _value(self, number: Number) -> float:
+        if isinstance(number, Tunable | Captured):
+            return float(self._w.p[self._system.parameter_names.index(number.name)])
+        return float(number)
+
+
+def departure(stepper: Stepper, pole: complex, step: float) -> float:
+    """How wrong a step (s) is for a mode exp(pole t): above 1 where it is too large, inf where the mode grows.
+
+    A mode that grows by itself is taken as a vibration as fast as it.
+    """
+    size, damping = abs(pole), max(-pole.real, 0.0)
+    if stepper.adaptive or size * step < SLOW:
+        return 0.0
+    if abs(pole.imag) < 1e-6 * size and pole.real < 0.0:
+        return math.inf if stepper.growth(0.0, size, step) > 1.0 + GROWS else 0.0
+    growth = stepper.growth(size**2, 2.0 * damping, step)
+    if growth > 1.0 + GROWS:
+        return math.inf
+    if not stepper.is_explicit or growth <= 0.0 or pole.real > GROWING * size:
+        return 0.0
+    lost = abs(math.log(growth) + step * damping)
+    allowed = max(FADES * step * size / (2.0 * math.pi), OF_DAMPING * step * damping)
+    return lost / allowed
+
+
+def _free_directions(J: np.ndarray) -> np.ndarray:
+    """(n, f) orthonormal directions that the rows of J leave free."""
+    n = J.shape[1]
+    if J.shape[0] == 0:
+        return np.eye(n)
+    _, sizes, rows = np.linalg.svd(J)
+    rank = int(np.count_nonzero(sizes > RANK * max(float(sizes.max(initial=0.0)), 1e-300)))
+    free: np.ndarray = rows[rank:].T
+    return free
+
+
+def _rounded_down(step: float) -> float:
+    """Two digits of the step, not more than it."""
+    if not 0.0 < step < math.inf:
+        return step
+    unit = 10.0 ** (math.floor(math.log10(step)) - 1)
+    return math.floor(step / unit) * unit

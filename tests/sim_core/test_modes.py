@@ -1,0 +1,181 @@
+"""Steps too large for the fastest mode: named with the element and the step that would do; all others in silence."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import robots
+from sim_core.errors import SimulationDiverged, StepTooLargeWarning
+from sim_core.integrators.steppers import STEPPERS, stepper_named
+from sim_core.mechanism import ORIGIN, Body, Joint, Mechanism, Spring, X, Y
+from sim_core.monitoring.modes import departure, next_look
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+FIXED = [name for name, stepper in STEPPERS.items() if not stepper.adaptive]
+
+
+def rail(stiffness: float = 0.0, damping: float = 0.0, friction: float = 0.0, mass: float = 1.0) -> Mechanism:
+    """A mass on a rail between a soft spring and one with that stiffness and damping; the rail brakes too."""
+    spring = Spring(name="soft", body_a="ground", point_a=ORIGIN, body_b="mass", point_b=ORIGIN, stiffness=1.0)
+    hard = dataclasses.replace(
+        spring, name="hard", point_a=(-1.0, 0.0, 0.0), stiffness=stiffness, damping=damping, rest_length=1.0
+    )
+    return Mechanism(
+        name="rail_of_springs",
+        coordinates="joint",
+        bodies=(Body(name="mass", mass=mass, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0)),),
+        joints=(Joint(name="rail", kind="prismatic", child="mass", axis=X, damping=friction),),
+        springs=(spring, hard),
+        initial_q=(1e-3,),
+        initial_v=(0.0,),
+    )
+
+
+def pendulum(coordinates: str = "joint") -> Mechanism:
+    """A pendulum of 1 m that starts level, where gravity gives it no stiffness."""
+    body = Body(name="bob", mass=1.0, inertia=(1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0), orientation="euler_parameters")
+    joint = Joint(name="pin", child="bob", axis=Y, child_point=(-1.0, 0.0, 0.0))
+    absolute = coordinates == "absolute"
+    return Mechanism(
+        name="pendulum",
+        coordinates="absolute" if absolute else "joint",
+        bodies=(body,),
+        joints=(joint,),
+        initial_q=(1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0) if absolute else (0.0,),
+        initial_v=(0.0,) * (7 if absolute else 1),
+    )
+
+
+def warned(mechanism: Mechanism, step_s: float, steps: int = 0, stepper: str = "rk4") -> list[str]:
+    """The lines of all warnings of steps too large."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sim = Simulation(assemble(mechanism), step_s=step_s, stepper=stepper)
+        for _ in range(steps):
+            try:
+                sim.step()
+            except SimulationDiverged:
+                break
+    return [str(warning.message) for warning in caught if issubclass(warning.category, StepTooLargeWarning)]
+
+
+def step_that_would_do(line: str) -> float:
+    found = re.search(r"a step of ([\d.e+-]+) ms would do", line)
+    assert found, line
+    return float(found[1]) * 1e-3
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "element", "rate"),
+    [
+        (rail(stiffness=1e7), "spring 'hard'", math.sqrt(1e7)),
+        (rail(stiffness=4e5), "spring 'hard'", math.sqrt(4e5)),
+        (rail(stiffness=1e5, mass=0.01), "spring 'hard'", math.sqrt(1e7)),
+        (rail(damping=1e4), "the damper of spring 'hard'", 1e4),
+        (rail(friction=1e4), "the damping of joint 'rail'", 1e4),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("stepper", ["rk4", "dopri5", "abm4"])
+def test_a_mode_too_fast_is_named_with_its_element_and_the_step_that_would_do(
+    mechanism: Mechanism, element: str, rate: float, stepper: str
+) -> None:
+    (line,) = warned(mechanism, 2e-3, stepper=stepper)
+    assert f"by {element}, " in line
+    assert float(re.findall(r", ([\d.e+]+) (?:rad|1)/s by", line)[0]) == pytest.approx(rate, rel=1e-2)
+    step = step_that_would_do(line)
+    assert warned(mechanism, step, stepper=stepper) == []
+    assert warned(mechanism, 1.2 * step, stepper=stepper) != []
+
+
+@pytest.mark.parametrize("coordinates", ["joint", "absolute"])
+@pytest.mark.parametrize("step_s", [0.5, 1.0])
+def test_a_pendulum_with_steps_of_a_second_is_named_as_it_goes(coordinates: str, step_s: float) -> None:
+    lines = warned(pendulum(coordinates), step_s, steps=64)
+    assert len(lines) == 1
+    assert "pin" in lines[0] or "bob" in lines[0]
+
+
+@pytest.mark.parametrize("stepper", FIXED)
+def test_a_slow_mode_is_stepped_in_silence(stepper: str) -> None:
+    assert warned(rail(stiffness=400.0, damping=1.0), 1e-3, steps=10, stepper=stepper) == []
+
+
+@pytest.mark.parametrize("name", ["implicit_midpoint", "generalized_alpha", "tr_bdf2", "radau5"])
+def test_an_implicit_stepper_may_have_any_step(name: str) -> None:
+    assert warned(rail(stiffness=1e7, damping=1e3), 1e-3, stepper=name) == []
+
+
+@pytest.mark.parametrize("name", sorted(set(robots.names()) - {"andrews_squeezer"}))
+def test_no_robot_is_warned_of_at_its_usual_step(name: str) -> None:
+    mechanism = robots.build(name)
+    stepper = "implicit_midpoint" if mechanism.beams else "rk4"
+    assert warned(mechanism, 1e-3, steps=200, stepper=stepper) == []
+
+
+def test_the_rate_of_a_mode_in_absolute_coordinates_is_that_of_the_free_motion() -> None:
+    sim = Simulation(assemble(pendulum("absolute")), step_s=1.0)
+    with pytest.warns(StepTooLargeWarning):
+        sim.step(8)
+    assert sim.step_too_large is not None
+    swing = math.sqrt(9.81 / (1.0 + 1e-3))
+    assert 0.3 * swing < sim.step_too_large.rate < 30.0 * swing
+
+
+def test_the_looks_are_at_the_same_ticks_however_the_steps_are_asked_for() -> None:
+    found = []
+    for sizes in ([64], [1] * 64, [3, 5, 56]):
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            sim = Simulation(assemble(pendulum()), step_s=0.3)
+            for size in sizes:
+                sim.step(size)
+        (notice,) = sim.take_notices()
+        found.append((notice, sim.state.q.tobytes(), sim.state.v.tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_looking_changes_nothing() -> None:
+    runs = []
+    for looks in (True, False):
+        sim = Simulation(assemble(robots.build("four_bar_chain")), step_s=1e-3)
+        if not looks:
+            sim._fastest, sim._next_look = None, 10**9
+        sim.step(300)
+        runs.append((sim.state.q.tobytes(), sim.state.v.tobytes(), sim.state.peaks.tobytes()))
+    assert runs[0] == runs[1]
+
+
+def test_a_reset_run_is_looked_at_anew() -> None:
+    sim = Simulation(assemble(pendulum()), step_s=0.5)
+    with pytest.warns(StepTooLargeWarning):
+        sim.step(16)
+    assert sim.step_too_large is not None
+    sim.reset()
+    assert sim.step_too_large is None
+    with pytest.warns(StepTooLargeWarning):
+        sim.step(16)
+
+
+def test_the_ticks_of_the_looks() -> None:
+    ticks, tick = [], 0
+    while tick < 20000:
+        tick = next_look(tick)
+        ticks.append(tick)
+    assert ticks == [*[2**k for k in range(13)], 8192, 12288, 16384, 20480]
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_departures_do_not_blame_slow_or_damped_modes(name: str) -> None:
+    stepper = stepper_named(name)
+    for pole in (1j, -1 + 1j, -1.0, 1.0, 0.0):
+        assert departure(stepper, complex(pole), 0.01) <= 1.0
+    if stepper.is_explicit:
+        assert departure(stepper, 1j, 4.0) == departure(stepper, -1.0, 4.0) == np.inf
