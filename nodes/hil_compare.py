@@ -71,6 +71,7 @@ class HilCompare(Node):
         self._params: HilCompareParams = context.params
         self._alignment = LiveAlignment(self._params.gap_ms * 1e-3)
         self._clocks: set[str] = set()
+        self._sigma_s = 0.0  # of the simulation time of stamps
         self._time = 0.0
         times = self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3
         self._prediction = LivePrediction(context.plan.get("sim", {}), *times)
@@ -100,7 +101,9 @@ class HilCompare(Node):
         elif isinstance(message, RobotState | JointCommand) and not message.clock:
             yield from self._judged(self._prediction.hear(message))
         elif isinstance(message, RobotState | JointCommand):
-            self._clocks.add(message.clock)
+            if message.clock not in self._clocks:
+                self._clocks.add(message.clock)
+                self._sigma_s = max(self._sigma_s, self._alignment.uncertainty(message.clock) or 0.0)
             for placed in self._alignment.measure(message):
                 yield from self._judged(self._prediction.hear(placed))
         if self._prediction.lost and not self._told_lost:
@@ -114,7 +117,7 @@ class HilCompare(Node):
         for residual, rates in pairs:
             if residual.timestamp >= self._params.settle_s:
                 for joint, r, v in zip(residual.name, residual.position, rates, strict=True):
-                    self._sums.setdefault(joint, JointSums()).add(r, v)
+                    self._sums.setdefault(joint, JointSums()).add(r, v, self._sigma_s)
             yield "residual", residual
 
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
@@ -125,6 +128,7 @@ class HilCompare(Node):
                 self._context.warn(said[1].detail)
             yield said
         self._alignment.hear(reading)
+        self._sigma_s = max((self._alignment.uncertainty(clock) or 0.0 for clock in self._clocks), default=0.0)
 
     def on_reset(self, time: float) -> Outgoing:
         """Time was put back: what waited is left without a partner, what was judged stays judged."""
@@ -164,7 +168,10 @@ class HilCompare(Node):
 
     @property
     def verdict(self) -> str:
-        """Whether every joint kept its limits; the first that did not, and how many more."""
+        """Whether every joint kept its limits; the first that did not, and how many more.
+
+        "not certain" where what is known of the clocks leaves both possible.
+        """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
         if driven and self._prediction.taken_lost:
@@ -174,10 +181,14 @@ class HilCompare(Node):
         )
         if not self._sums:
             return f"failed: no measured state found a partner; {counted}" if alone else NOTHING
-        beyond = [line for joint, sums in self._sums.items() for line in self._beyond(joint, sums)]
+        beyond = [each for joint, sums in self._sums.items() for each in self._beyond(joint, sums)]
+        certain = [text for text, is_certain in beyond if is_certain]
         if beyond:
-            more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
-            return f"failed: {beyond[0]}{more}; {counted}"
+            texts = certain or [text for text, _ in beyond]
+            more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
+            if why := self._why_not_certain(bool(certain)):
+                return f"not certain: {texts[0]}{more}, {why}; {counted}"
+            return f"failed: {texts[0]}{more}; {counted}"
         worst = max(self._sums, key=lambda joint: self._sums[joint].rms / self._limit("rms", joint))
         rms = angle_text(self._sums[worst].rms, worst in self._sliding)
         return f"passed: by positions alone, {worst} comes nearest to its limits, with an RMS of {rms}; {counted}"
@@ -194,12 +205,22 @@ class HilCompare(Node):
     def _limit(self, figure: str, joint: str) -> float:
         return self._params.of(figure, joint in self._sliding)
 
-    def _beyond(self, joint: str, sums: JointSums) -> Iterator[str]:
+    def _why_not_certain(self, is_beyond: bool) -> str:
+        """Why no limit is certainly exceeded; "" where one is, apart from steps of a clock."""
+        if unsure := self._alignment.unsure:
+            steps = "once" if unsure == 1 else f"{unsure} times"
+            return f"but a clock was {steps} put forward or back, or may have been, at an instant that is not known"
+        return "" if is_beyond else "which the uncertainty of the clocks may explain"
+
+    def _beyond(self, joint: str, sums: JointSums) -> Iterator[tuple[str, bool]]:
+        """Figures beyond their limits, in words, and whether they are so however the clocks were."""
+        doubts = sums.doubts
         for figure, value in (("bias", sums.bias), ("rms", sums.rms), ("max", sums.largest)):
             limit = self._limit(figure, joint)
             if abs(value) > limit:
                 texts = [angle_text(each, joint in self._sliding) for each in (value, limit)]
-                yield f"{figure} of {joint} is {texts[0]}, at most {texts[1]}"
-        delay = sums.delay_s
-        if delay is not None and abs(delay) * 1e3 > self._params.delay_ms:
-            yield f"{joint} is {delay * 1e3:.1f} ms late, at most {self._params.delay_ms:g} ms"
+                yield f"{figure} of {joint} is {texts[0]}, at most {texts[1]}", abs(value) - doubts[figure] > limit
+        delay, most = sums.delay_s, self._params.delay_ms
+        if delay is not None and abs(delay) * 1e3 > most:
+            is_certain = (abs(delay) - doubts["delay"]) * 1e3 > most
+            yield f"{joint} is {delay * 1e3:.1f} ms late, at most {most:g} ms", is_certain

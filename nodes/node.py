@@ -95,7 +95,10 @@ class Node:
 
     @property
     def verdict(self) -> str:
-        """One line that begins with "passed" or "failed", of a node that judges the run: a launch fails with it."""
+        """One line of a node that judges the run. It begins with "passed", "not certain" or "failed".
+
+        A launch fails with "failed".
+        """
         return ""
 
     @property

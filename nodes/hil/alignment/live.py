@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from nodes.messages import Residual, RobotState
 
-HISTORY_S = 2.0  # predicted states are kept this long; a measurement older than that has no partner
+HISTORY_S = 10.0  # predicted states are kept this long; a measurement older than that has no partner
 SLOW = 0.01  # rad/s or m/s, RMS: what moves no faster has no delay that anybody could see
 MOST_WAITING = 4096  # measured states that wait for a predicted one
 
@@ -108,15 +108,24 @@ def _residual(
 
 
 class JointSums:
-    """Running sums of one joint's differences r (rad or m) and predicted velocities v."""
+    """Running sums of one joint's differences r (rad or m) and predicted velocities v.
+
+    doubts  by which a figure may be off as the time of the stamps is not known better: two standard deviations
+    """
 
     def __init__(self) -> None:
         self.n = 0
-        self.largest = 0.0
+        self.largest = self.largest_certain = 0.0
+        self._doubt = self._doubts = self._sigmas = 0.0
         self._r = self._rr = self._v = self._vv = self._rv = 0.0
 
-    def add(self, r: float, v: float) -> None:
-        """Take one pair."""
+    def add(self, r: float, v: float, sigma_s: float = 0.0) -> None:
+        """Take one pair, whose time is known to `sigma_s`."""
+        doubt = 2.0 * sigma_s * abs(v)
+        self.largest_certain = max(self.largest_certain, abs(r) - doubt)
+        self._doubt += doubt
+        self._doubts += doubt * doubt
+        self._sigmas += sigma_s * sigma_s
         self.n += 1
         self.largest = max(self.largest, abs(r))
         self._r += r
@@ -129,6 +138,13 @@ class JointSums:
     def bias(self) -> float:
         """Mean difference."""
         return self._r / self.n
+
+    @property
+    def doubts(self) -> dict[str, float]:
+        """By figure: rad or m, and s of the delay."""
+        delay = 2.0 * math.sqrt(self._sigmas / self.n)
+        far = self.largest - self.largest_certain
+        return {"bias": self._doubt / self.n, "rms": math.sqrt(self._doubts / self.n), "max": far, "delay": delay}
 
     @property
     def rms(self) -> float:

@@ -1,7 +1,8 @@
 """Stamps of another node's clock turned into simulation time: by round trips to both clocks, and by the states' own.
 
 A measured state is stamped by the clock of the node that measured, `state.clock`. Round trips lead from there to our
-clock and on to the server's, and there the states say at which of its times they were sent.
+clock and on to the server's, and there the states say at which of its times they were sent. Where stamps do not follow
+each other as usual, their clock may have been put forward or back: what comes from then on waits for a round trip.
 """
 
 from __future__ import annotations
@@ -9,17 +10,23 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import hypot
+from dataclasses import dataclass, field
+from math import hypot, inf
 
 import msgspec
+import numpy as np
 
 from nodes.hil.alignment.live import HISTORY_S, MOST_WAITING
-from nodes.hil.clocks.track import ClockTracks
+from nodes.hil.clocks.clock import ClockStep
+from nodes.hil.clocks.step_place import CROSSING_S, is_unusual, place_step, usual_distance
+from nodes.hil.clocks.track import ClockTrack, ClockTracks
 from nodes.messages import JointCommand, PeerClock, RobotState
 
 SERVER = "sim"  # the node that says the states
-CROSSING_S = 2e-3  # by which stamps of samples and of commands may come out of order
+RECENT = 32  # stamps by which the usual distance of two is known
+FEWEST_RECENT = 5  # stamps from which on it is
+PATIENCE = 4  # round trips that may leave open whether a clock was stepped
+SETTLED = 2  # round trips after which nothing is on its way that was said before
 Stamped = RobotState | JointCommand  # what a robot measured, and the commands that it took
 
 
@@ -36,23 +43,46 @@ class _Waiting:
         return isinstance(self.said, RobotState)
 
 
+@dataclass(slots=True)
+class _Doubt:
+    """A jump of `excess` s in the stamps; a round trip explains it that reaches their clock after `until`, its time."""
+
+    excess: float
+    until: float
+    round_trips: int = 0  # that left it open
+
+
+@dataclass(slots=True)
+class _Stamps:
+    """The measured states' stamps of one clock: the latest, those in a row without a jump, and the jump after them.
+
+    steps  of the clock that round trips have shown; `step` the latest, until the states around it have come
+    """
+
+    last: float | None = None
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    doubt: _Doubt | None = None
+    steps: int = 0
+    step: ClockStep | None = None
+
+
 class LiveAlignment:
     """Gives measured states, and commands that were taken, simulation time while they come, in their order.
 
-    gap_s  states further apart than this are not interpolated between; stamps that jump by more wait for a round trip
-    lost   measured states that no simulation time is known of; a command then has that of what came before it
+    gap_s   states further apart than this are not interpolated between; stamps that jump by more wait for a round trip
+    lost    measured states that no simulation time is known of; a command then has that of what came before it
+    unsure  steps of clocks of which the stamps do not tell where they lie, and jumps of stamps that may have been one
     """
 
     def __init__(self, gap_s: float) -> None:
         self.tracks = ClockTracks()
-        self.lost = 0
+        self.lost = self.unsure = 0
         self._gap_s = gap_s
         self._sent: list[float] = []  # s of the server's clock
         self._times: list[float] = []  # s of simulation time
         self._waiting: deque[_Waiting] = deque()
         self._time = 0.0  # s, the latest simulation time that was given
-        self._last: dict[str, float] = {}  # {clock: its latest stamp}
-        self._doubted: set[str] = set()  # clocks whose stamps jumped, until they are asked
+        self._stamps: dict[str, _Stamps] = {}  # by clock
 
     def predict(self, state: RobotState) -> Iterator[Stamped]:
         """Take a state of the server; what was measured and taken whose simulation time is known now."""
@@ -68,31 +98,108 @@ class LiveAlignment:
 
     def measure(self, state: Stamped) -> Iterator[Stamped]:
         """Take what was stamped by another clock; all of it whose simulation time is known now."""
-        jump = state.timestamp - self._last.get(state.clock, state.timestamp)
-        if jump < -CROSSING_S or jump > self._gap_s:
-            self._doubted.add(state.clock)
-            self._give_up(state)  # stamped before the jump, they cannot be placed by what is learnt after it
-        self._last[state.clock] = state.timestamp
+        stamps = self._stamps.setdefault(state.clock, _Stamps())
+        if isinstance(state, RobotState):
+            self._look_for_a_jump(stamps, state.timestamp)
+        elif stamps.doubt is None and stamps.last is not None and abs(state.timestamp - stamps.last) > self._gap_s:
+            stamps.doubt = _Doubt(state.timestamp - stamps.last, max(state.timestamp, stamps.last))
         self._waiting.append(_Waiting(state, self._servers_time(state)))
         if len(self._waiting) > MOST_WAITING:
             self.lost += self._waiting.popleft().counts
         yield from self._placed()
 
-    def _give_up(self, after: Stamped) -> None:
-        """Drop the states whose time is not known; commands were taken all the same, at the latest now."""
-        kept: deque[_Waiting] = deque()
-        for each in self._waiting:
-            if each.said.clock != after.clock or each.sent is not None:
-                kept.append(each)
-            elif each.counts:
-                self.lost += 1
-            else:
-                kept.append(_Waiting(msgspec.structs.replace(each.said, timestamp=after.timestamp), None))
-        self._waiting = kept
+    def _look_for_a_jump(self, stamps: _Stamps, stamp: float) -> None:
+        """Doubt the clock from here on, where its stamps do not follow each other as usual."""
+        before, stamps.last = stamps.last, stamp
+        if before is not None:
+            distance, recent = stamp - before, stamps.recent
+            usual = usual_distance(np.array(recent)) if len(recent) >= FEWEST_RECENT else None
+            jumps = distance < -CROSSING_S or distance > self._gap_s
+            if jumps or (usual is not None and is_unusual(distance, usual)):
+                excess, until = distance - (usual or 0.0), max(before, stamp)
+                if stamps.doubt is not None:
+                    excess = min(excess, stamps.doubt.excess, key=abs)
+                    until = max(until, stamps.doubt.until)
+                stamps.doubt = _Doubt(excess, until)
+        if stamps.doubt is None:
+            stamps.recent.append(stamp)
 
     def hear(self, reading: PeerClock) -> None:
-        """A round trip was added to `tracks`: what jumped before it is explained by it."""
-        self._doubted.discard(reading.peer)
+        """A round trip was added to `tracks`: what jumped before it was a step of the clock, or was none."""
+        stamps, track = self._stamps.get(reading.peer), self.tracks.get(reading.peer)
+        if stamps is None or track is None:
+            return
+        if track.steps > stamps.steps:
+            stamps.steps, stamps.step = track.steps, track.step
+            stamps.doubt = stamps.doubt or _Doubt(inf, -inf)
+            return
+        if stamps.step is not None:
+            if not self._has_come(stamps, track, stamps.step):
+                return
+            step, stamps.step, stamps.doubt = stamps.step, None, None
+            self._set_right(reading.peer, track, step)
+        elif stamps.doubt is not None and 1e-9 * reading.received_ns > stamps.doubt.until:
+            stamps.doubt.round_trips += 1
+            tells = reading.round_trip_s + 2.0 * track.latest_uncertainty < abs(stamps.doubt.excess)
+            if not tells and stamps.doubt.round_trips < PATIENCE:
+                return
+            self.unsure += not tells
+            stamps.doubt = None
+        else:
+            return
+        waiting = [each.said.timestamp for each in self._waiting if each.counts and each.said.clock == reading.peer]
+        stamps.recent.extend(waiting)
+
+    def _has_come(self, stamps: _Stamps, track: ClockTrack, step: ClockStep) -> bool:
+        """Whether what was stamped before the step is no longer on its way."""
+        latest = None if stamps.last is None else track.ours(stamps.last)
+        if latest is None or latest > step.before_s + track.origin_s or stamps.doubt is None:
+            return True
+        stamps.doubt.round_trips += 1
+        return stamps.doubt.excess < inf and stamps.doubt.round_trips >= SETTLED
+
+    def _set_right(self, clock: str, track: ClockTrack, step: ClockStep) -> None:
+        """Place what waits before and after a step of its clock."""
+        mine = [each for each in self._waiting if each.said.clock == clock and each.sent is None]
+        states = [each.said.timestamp for each in mine if each.counts]
+        known = [each for each in self._stamps[clock].recent if each not in states]
+        self._stamps[clock].recent.clear()
+        x = np.array(known + states)
+        ways = [(track.ours_before(each), track.ours(each)) for each in x.tolist()]
+        before, after = np.array([[-inf if ours is None else ours for ours in way] for way in ways]).reshape(-1, 2).T
+        window = step.after_s + track.origin_s, step.before_s + track.origin_s
+        place = place_step(x, before, after, window, step.size_s, CROSSING_S + step.sigma_s)
+        self.unsure += not place.is_certain or place.last < len(known)
+        begin = x[place.first - 1] if place.first else -inf  # stamps between which the step lies, by the clock before
+        end = x[place.last] - step.size_s if place.last < len(x) else inf
+        number = len(known)
+        for each in mine:
+            stamp = each.said.timestamp
+            if each.counts:
+                is_before, is_after = number < place.first, number >= place.last
+                number += 1
+            else:
+                off = (
+                    max(begin - stamp, stamp - end, 0.0),
+                    max(begin + step.size_s - stamp, stamp - step.size_s - end, 0.0),
+                )
+                is_before = number <= place.first and (number < place.first or off[0] <= off[1])
+                is_after = number >= place.last and not is_before
+            if is_before:
+                ours = track.ours_before(stamp)
+                each.sent = None if ours is None else self._on_server(ours)
+            elif is_after:
+                each.sent = self._servers_time(each.said)
+            if each.sent is None:
+                self._give_up(each)
+
+    def _give_up(self, each: _Waiting) -> None:
+        """Drop a state whose time will not be known; a command was taken all the same, when what was before it was."""
+        self.lost += each.counts
+        if each.counts:
+            self._waiting.remove(each)
+        else:
+            each.sent = -inf
 
     def uncertainty(self, clock: str) -> float | None:
         """Standard deviation of the simulation time of stamps of that clock, by the round trips, s; None: not known."""
@@ -120,15 +227,21 @@ class LiveAlignment:
             self._time = self._time if time is None else time
             yield msgspec.structs.replace(first.said, timestamp=self._time, clock="")
 
+    def _on_server(self, ours: float) -> float | None:
+        servers = self.tracks.get(SERVER)
+        return None if servers is None else servers.theirs(ours)
+
     def _servers_time(self, state: Stamped) -> float | None:
         """What the server's clock showed at the instant of a stamp, s; None while it is not known."""
-        theirs, servers = self.tracks.get(state.clock), self.tracks.get(SERVER)
-        if theirs is None or servers is None or state.clock in self._doubted:
+        theirs, stamps = self.tracks.get(state.clock), self._stamps.get(state.clock)
+        if theirs is None or (stamps is not None and stamps.doubt is not None):
             return None
         ours = theirs.ours(state.timestamp)
-        return None if ours is None else servers.theirs(ours)
+        return None if ours is None else self._on_server(ours)
 
     def _simulation_time(self, sent: float) -> float | None:
+        if sent == -inf:
+            return None
         after = bisect_left(self._sent, sent)
         if self._sent[after] == sent:
             return self._times[after]

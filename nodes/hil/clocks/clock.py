@@ -8,8 +8,7 @@ clock, t2 and t3 of theirs. The offset (theirs less ours) lies within half the t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -175,29 +174,46 @@ def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float
 
 
 def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift: float = MAX_DRIFT) -> list[ClockStep]:
-    """Where the other clock was put forward or back: neighbouring exchanges whose possible offsets do not meet.
+    """Where the other clock was put forward or back: exchanges whose possible offsets do not meet.
 
     An offset lies within half the way around what an exchange says, and drifts by at most `max_drift` s per s between
-    two. The size is the difference of the quickest `window` on both sides, so a step below the jitter of the ways stays
-    unseen: it could have been the way.
+    two. Each exchange is set beside all those since the last step: a slow one between two quick ones agrees with both,
+    and is of neither side then. The size is the difference of the quickest `window` on both sides, so a step below the
+    jitter of the ways stays unseen: it could have been the way.
     """
-    edges = []
-    for index, (a, b) in enumerate(pairwise(exchanges)):
-        most = (a.way + b.way) / 2.0 + max_drift * abs(b.time - a.time) + RESOLUTION_S
-        if abs(b.offset - a.offset) > most:
-            edges.append(index + 1)
+    if len(exchanges) < 2:
+        return []
+    time, offset, half = np.array([[each.time, each.offset, each.way / 2.0] for each in exchanges]).T
+    edges, start = [], 0  # (last before, first after)
+    for index in range(1, len(exchanges)):
+        near = slice(start, index)
+        most = half[index] + half[near] + max_drift * np.abs(time[index] - time[near]) + RESOLUTION_S
+        against = np.flatnonzero(np.abs(offset[index] - offset[near]) > most)
+        if len(against):
+            edges.append((start + int(against[-1]), index))
+            start = index
     found = []
-    for place, edge in enumerate(edges):
-        first = edges[place - 1] if place else 0
-        last = edges[place + 1] if place + 1 < len(edges) else len(exchanges)
-        a = min(exchanges[max(first, edge - window) : edge], key=lambda each: each.way)
-        b = min(exchanges[edge : min(last, edge + window)], key=lambda each: each.way)
+    for place, (last, first) in enumerate(edges):
+        begin = edges[place - 1][1] if place else 0
+        end = edges[place + 1][0] + 1 if place + 1 < len(edges) else len(exchanges)
+        a = min(exchanges[max(begin, last + 1 - window) : last + 1], key=lambda each: each.way)
+        b = min(exchanges[first : min(end, first + window)], key=lambda each: each.way)
         sigma = float(np.hypot(a.way, b.way) / np.sqrt(12.0))  # anywhere within half the way, both
         step = ClockStep(
-            after_s=exchanges[edge - 1].time,
-            before_s=exchanges[edge].time,
+            after_s=exchanges[last].time,
+            before_s=exchanges[first].time,
             size_s=b.offset - a.offset,
             sigma_s=sigma,
         )
         found.append(step)
     return found
+
+
+def stepped(clock: Clock, step: ClockStep) -> Clock:
+    """A clock that is known before a step, or after it, on the other side, where round trips are too few to know it.
+
+    A step from the later to the earlier side has the opposite size.
+    """
+    sigma = float(np.hypot(clock.sigma_s, step.sigma_s))
+    bound = clock.bound_s + np.sqrt(12.0) * step.sigma_s
+    return replace(clock, offset_s=clock.offset_s + step.size_s, sigma_s=sigma, bound_s=float(bound))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.hil.alignment.stamps import SERVER
+from nodes.hil.alignment.stamps import RECENT, SERVER
 from nodes.hil.alignment.streams import GAP_FACTOR, Floats, StreamError
-from nodes.hil.clocks.clock import Clock, ClockStep, Exchange, detect_steps
+from nodes.hil.clocks.clock import Clock, ClockStep, Exchange, detect_steps, stepped
+from nodes.hil.clocks.step_place import CROSSING_S, is_unusual, place_step, usual_distance
 from nodes.hil.clocks.track import estimate
 
 CLOCK_TOPIC = "clock"
@@ -29,6 +30,7 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
     uncertainty_s  standard deviation of the simulation time that stamps were given, median over the samples
     bound_s        no asymmetry of the ways puts the offset off by more
     unplaced       samples that no simulation time is known of, left out
+    unsure         steps of which the stamps do not tell where they lie
     """
 
     of: str
@@ -40,16 +42,19 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
     round_trips: int
     steps: list[ClockStep]
     unplaced: int
+    unsure: int = 0
 
     @property
     def text(self) -> str:
         """What it says in one line."""
+        unsure = f" ({self.unsure} of them at an instant that its stamps do not tell)" if self.unsure else ""
         way = "ahead" if self.offset_s >= 0.0 else "behind"
         steps = f", stepped {len(self.steps)} times" if len(self.steps) > 1 else ", stepped once" if self.steps else ""
         return (
             f"stamps are of the clock of {self.of}: {abs(self.offset_s):.6g} s {way}, "
             f"drift {1e6 * self.drift:+.3g} ± {1e6 * self.drift_sigma:.2g} ppm"
-            f"{steps}; simulation time known to {1e3 * self.uncertainty_s:.2g} ms from {self.round_trips} round trips"
+            f"{steps}{unsure}; simulation time known to {1e3 * self.uncertainty_s:.2g} ms "
+            f"from {self.round_trips} round trips"
         )
 
 
@@ -63,10 +68,15 @@ class RecordedClock:
         exchanges = [Exchange(*row) for row in (1e-9 * times).tolist()]
         self.steps = detect_steps(exchanges)
         self.round_trips = len(exchanges)
-        edges = [-np.inf, *(step.before_s for step in self.steps), np.inf]
-        found = [(a, estimate([each for each in exchanges if a <= each.time < b])) for a, b in pairwise(edges)]
-        self._starts = [start for start, clock in found if clock is not None]
-        self.clocks: list[Clock] = [clock for _, clock in found if clock is not None]
+        self.last_s = exchanges[-1].time
+        starts = [-np.inf, *(step.before_s for step in self.steps)]
+        ends = [*(step.after_s for step in self.steps), np.inf]
+        found = [
+            estimate([each for each in exchanges if start <= each.time <= end])
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        self._starts = starts
+        self.clocks: list[Clock] = _filled(found, self.steps)
         if not self.clocks:
             raise StreamError(
                 f"{len(exchanges)} round trips to the clock of {peer!r} are too few; at least 3 are needed"
@@ -81,6 +91,20 @@ class RecordedClock:
             theirs[here] = ours[here] + clock.offset_s + clock.drift * (ours[here] - clock.since)
             sigma[here] = _uncertainty(clock, ours[here])
         return theirs, sigma
+
+
+def _filled(found: Sequence[Clock | None], steps: Sequence[ClockStep]) -> list[Clock]:
+    """The clocks between steps; one of too few round trips is that before it, or after it, set by the step."""
+    clocks = list(found)
+    for index, step in enumerate(steps):
+        before = clocks[index]
+        if clocks[index + 1] is None and before is not None:
+            clocks[index + 1] = stepped(before, step)
+    for index in range(len(steps) - 1, -1, -1):
+        after = clocks[index + 1]
+        if clocks[index] is None and after is not None:
+            clocks[index] = stepped(after, msgspec.structs.replace(steps[index], size_s=-steps[index].size_s))
+    return [clock for clock in clocks if clock is not None]
 
 
 def _uncertainty(clock: Clock, ours: Floats) -> Floats:
@@ -105,17 +129,18 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     rows = _round_trips(recording, of, what)
     origin_ns = int(rows["asked_ns"][0])
     theirs, servers = RecordedClock(rows, of, origin_ns), RecordedClock(rows, SERVER, origin_ns)
-    stamps = columns["timestamp"] - 1e-9 * origin_ns
-    heard = np.asarray(columns["log_time"], dtype=float)
+    stamps = np.asarray(columns["timestamp"], dtype=float) - 1e-9 * origin_ns
+    states_too = _measured(recording, topic, of)
+    windows = None if states_too is None else _sides(states_too - 1e-9 * origin_ns, theirs, None)[1]
+    sides, places = _sides(stamps, theirs, windows)
     sent, time = 1e-9 * (states["sent_ns"] - origin_ns), np.asarray(states["timestamp"], dtype=float)
     found, sigma, known = np.full(len(stamps), np.nan), np.full(len(stamps), np.nan), np.zeros(len(stamps), dtype=bool)
-    for clock in theirs.clocks:  # of what each stretch between two steps says, what is nearest to when it was heard
-        ours = (stamps - clock.offset_s + clock.drift * clock.since) / (1.0 + clock.drift)
+    for number, clock in enumerate(theirs.clocks):
+        here = sides == number
+        ours = (stamps[here] - clock.offset_s + clock.drift * clock.since) / (1.0 + clock.drift)
         on_server, servers_sigma = servers.near(ours)
-        said, inside = _between(on_server, sent, time)
-        nearer = ~(np.abs(found - heard) <= np.abs(said - heard))
-        found[nearer], known[nearer] = said[nearer], inside[nearer]
-        sigma[nearer] = np.hypot(_uncertainty(clock, ours), servers_sigma)[nearer]
+        found[here], known[here] = _between(on_server, sent, time)
+        sigma[here] = np.hypot(_uncertainty(clock, ours), servers_sigma)
     found[~known] = np.nan
     _leave_out_overlaps(found)
     known = np.isfinite(found)
@@ -132,8 +157,69 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
         round_trips=theirs.round_trips,
         steps=theirs.steps,
         unplaced=int((~known).sum()),
+        unsure=sum(not place.is_certain for place in places),
     )
     return found, note
+
+
+@dataclass(frozen=True)
+class _StepPlace:
+    """Our times between which a step lies by the stamps, s, and whether these leave one place."""
+
+    start_s: float
+    end_s: float
+    is_certain: bool
+
+
+def _sides(
+    stamps: Floats, clock: RecordedClock, known: Sequence[_StepPlace] | None
+) -> tuple[NDArray[np.int_], list[_StepPlace]]:
+    """(n,) number of the steps before each stamp, -1 where that is not known, and where the steps lie.
+
+    stamps  s, in the order in which they were said; `known` places of the steps by other stamps of this clock
+    """
+    sides, places, start = np.zeros(len(stamps), dtype=int), [], 0
+    for number, step in enumerate(clock.steps):
+        here = stamps[start:]
+        before, after = (
+            (here - each.offset_s + each.drift * each.since) / (1.0 + each.drift)
+            for each in clock.clocks[number : number + 2]
+        )
+        near = None if known is None else known[number]
+        window = (step.after_s, step.before_s) if near is None else (near.start_s, near.end_s)
+        place = place_step(here, before, after, window, step.size_s, CROSSING_S + step.sigma_s)
+        first, last = start + place.first, start + place.last
+        sides[first:last] = -1
+        sides[last:] = number + 1
+        start_s = before[place.first - 1] if place.first else step.after_s
+        end_s = after[place.last] if place.last < len(here) else step.before_s
+        places.append(_StepPlace(float(start_s), float(max(start_s, end_s)), place.is_certain))
+        start = last
+    _leave_out_late_jump(stamps, sides, clock)
+    return sides, places
+
+
+def _leave_out_late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) -> None:
+    """Set to -1 what follows a jump of the stamps after the last round trip: nothing tells whether it is a step."""
+    latest = clock.clocks[-1]
+    late = np.flatnonzero((sides == len(clock.steps)) & (stamps > latest.theirs(clock.last_s)))
+    if len(late) and late[0] > 0:
+        usual = usual_distance(stamps[max(late[0] - RECENT, 0) : late[0] + 1])
+        distances = np.diff(stamps[late[0] - 1 :])
+        jumps = [index for index, each in enumerate(distances.tolist()) if is_unusual(each, usual)]
+        if jumps:
+            sides[late[0] + jumps[0] :] = -1
+
+
+def _measured(recording: Mapping[str, Columns], topic: str, of: str) -> Floats | None:
+    """Stamps of the states that this clock stamped beside this topic; None where there are none."""
+    beside = f"{topic.rpartition('/')[0]}/measured"
+    if beside == topic or beside not in recording or "clock" not in recording[beside]:
+        return None
+    columns = recording[beside]
+    if set(columns["clock"].tolist()) != {of}:
+        return None
+    return np.asarray(columns["timestamp"], dtype=float)
 
 
 def _states(recording: Mapping[str, Columns], topic: str, what: str) -> Columns:

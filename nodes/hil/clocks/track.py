@@ -6,7 +6,16 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
-from nodes.hil.clocks.clock import FEWEST, RESOLUTION_S, Clock, ClockStep, Exchange, detect_steps, estimate_clock
+from nodes.hil.clocks.clock import (
+    FEWEST,
+    RESOLUTION_S,
+    Clock,
+    ClockStep,
+    Exchange,
+    detect_steps,
+    estimate_clock,
+    stepped,
+)
 from nodes.messages import Event, Message, PeerClock
 
 MOST = 256  # round trips that an estimate looks at
@@ -18,11 +27,14 @@ class ClockTrack:
 
     clock  the estimate, of times counted from `origin_s`; None while round trips are too few
     steps  how often their clock was put forward or back
+    step, before  the latest of these, in times counted from `origin_s`, and the clock until then; None for none
     """
 
     def __init__(self) -> None:
         self.clock: Clock | None = None
         self.steps = 0
+        self.step: ClockStep | None = None
+        self.before: Clock | None = None
         self._origin_ns = 0
         self._exchanges: deque[Exchange] = deque(maxlen=KEPT)
 
@@ -33,10 +45,14 @@ class ClockTrack:
         self._exchanges.append(exchange(reading, self._origin_ns))
         steps = detect_steps(list(self._exchanges))
         for step in steps:
+            known = estimate([each for each in self._exchanges if each.time <= step.after_s])
+            self.step, self.before = step, known or self.clock
             while self._exchanges[0].time < step.before_s:
                 self._exchanges.popleft()
         self.steps += len(steps)
         self.clock = estimate(list(self._exchanges))
+        if self.clock is None and self.step is not None and self.before is not None:
+            self.clock = stepped(self.before, self.step)
         reading.exchanges, reading.steps = len(self._exchanges), self.steps
         if self.clock is not None:
             now = 1e-9 * (reading.heard_ns - self._origin_ns)
@@ -46,17 +62,22 @@ class ClockTrack:
 
     def ours(self, theirs_s: float) -> float | None:
         """Our time at a time of theirs; None while it is not known."""
-        if self.clock is None:
-            return None
-        origin_s = 1e-9 * self._origin_ns
-        return self.clock.ours(theirs_s - origin_s) + origin_s
+        return None if self.clock is None else self.clock.ours(theirs_s - self.origin_s) + self.origin_s
+
+    def ours_before(self, theirs_s: float) -> float | None:
+        """The same for a time before the latest step."""
+        return None if self.before is None else self.before.ours(theirs_s - self.origin_s) + self.origin_s
+
+    @property
+    def origin_s(self) -> float:
+        """Our time that estimates count from."""
+        return 1e-9 * self._origin_ns
 
     def theirs(self, ours_s: float) -> float | None:
         """Their time at a time of ours; None while it is not known."""
         if self.clock is None:
             return None
-        origin_s = 1e-9 * self._origin_ns
-        return self.clock.theirs(ours_s - origin_s) + origin_s
+        return self.clock.theirs(ours_s - self.origin_s) + self.origin_s
 
     @property
     def latest_offset(self) -> float:
