@@ -39,10 +39,6 @@ class InvalidMechanism(InvalidRequest):
     """A mechanism that cannot be assembled."""
 
 
-class UnsupportedPair(InvalidRequest):
-    """A stepper, stabilizer or system that lacks what the others need."""
-
-
 class SimulationDiverged(SimulationError):  # noqa: N818 - as above
     """The state left the finite numbers, the stepper could not go on, or guards fire again and again in one step.
 

@@ -20,7 +20,6 @@ from sim_core.errors import (
     StartWarning,
     StepTooLargeWarning,
     UnknownName,
-    UnsupportedPair,
     require_finite,
 )
 from sim_core.events.step import GuardsRepeat, StepEvents
@@ -80,10 +79,6 @@ class Simulation:
         self.system, self.step_s = system, float(step_s)
         self.stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
         self.stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
-        if missing := [need for need in self.stepper.needs if not hasattr(system, need)]:
-            raise UnsupportedPair(
-                f"stepper {self.stepper.name!r} needs {missing}, which {system.mechanism.name!r} does not have"
-            )
         if unstable := instability(self.stabilizer, self.stepper, self.step_s):
             warnings.warn(unstable, StabilityWarning, stacklevel=2)
         if fast := too_fast(system.mechanism.beams, self.stepper, self.step_s):
@@ -95,7 +90,7 @@ class Simulation:
         self._calls = Calls(system, self._w)
         self._law = self._law_row()
         self._loop = self.stepper.loop()
-        self._given = self._w.memory, self._calls.table, self._law, *self.stepper.arguments(system)
+        self._given = self._w.memory, self._calls.table, self._law, *self.stepper.arguments(system.n_q)
         self._bind_what_it_tells()
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from sim_core.integrators.tableaus import (
 )
 from sim_core.kernels.native import compiling
 from sim_core.typed import typed
-
-if TYPE_CHECKING:
-    from sim_core.system import System
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,6 @@ class Stepper:
     memory        numbers that it keeps between steps: so many, so many per coordinate, and per pair of coordinates
     adaptive      error control chooses the steps, so that they are stable whatever the tick
     looks_ahead   integrates past the tick: a changed input or parameter makes it start anew there
-    needs         attributes it asks of a system beside its kernels, e.g. the linear part an implicit rule factors
     """
 
     name: str
@@ -61,7 +57,6 @@ class Stepper:
     looks_ahead: bool = False
     options: tuple[float, ...] = ()
     extras: Callable[[int], tuple[Any, ...]] | None = field(default=None, repr=False)
-    needs: tuple[str, ...] = ()
     amplification: Callable[[float, float, float], np.ndarray] | None = field(default=None, repr=False)
 
     @property
@@ -84,16 +79,15 @@ class Stepper:
         """Numbers that it keeps between steps of a system with n_q coordinates."""
         return sum(count * n_q**power for power, count in enumerate(self.memory))
 
-    def arguments(self, system: System) -> tuple[Any, ...]:
-        """What its loop takes after (n_steps, h, tick, m, calls, law): its numbers, then what it needs of a system."""
-        needed = tuple(getattr(system, need) for need in self.needs)
+    def arguments(self, n_q: int) -> tuple[Any, ...]:
+        """The numbers that its loop takes after (n_steps, h, tick, m, calls, law), for n_q coordinates."""
         if self.extras is not None:
-            return (*self.extras(system.n_q), *needed)
+            return self.extras(n_q)
         if self.tableau is None:
-            return (*self.options, *needed)
+            return self.options
         error = (np.array(self.tableau.error),) if self.tableau.error else ()
         dense = (np.array(self.tableau.dense),) if self.tableau.dense else ()
-        return (*self.tableau.arrays(), *error, *dense, *self.options, *needed)
+        return (*self.tableau.arrays(), *error, *dense, *self.options)
 
     def growth(self, kp: float, kd: float, h: float) -> float:
         """Largest growth per step of e'' = -kp e - kd e' when U acts at every stage: at most 1 where it is stable."""

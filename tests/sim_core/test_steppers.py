@@ -12,7 +12,7 @@ import pytest
 from scipy.integrate import RK45, solve_ivp
 
 from robots.registry import build
-from sim_core.errors import SimulationDiverged, StabilityWarning, UnknownName, UnsupportedPair
+from sim_core.errors import SimulationDiverged, StabilityWarning, UnknownName
 from sim_core.integrators import steppers
 from sim_core.integrators.steppers import STEPPERS, dopri5_dense, radau_variable
 from sim_core.integrators.tableaus import (
@@ -325,14 +325,6 @@ def test_stage_equations_that_do_not_converge_say_so() -> None:
 def test_an_unknown_stepper_is_named_with_those_there_are() -> None:
     with pytest.raises(UnknownName, match="no stepper 'rk5'; its steppers are rk4"):
         Simulation(assemble(build("triple_pendulum")), stepper="rk5")
-
-
-def test_a_stepper_that_needs_what_a_system_lacks_is_refused_in_one_line() -> None:
-    needy = dataclasses.replace(STEPPERS["rk4"], name="implicit", needs=("linear_part",))
-    with pytest.raises(
-        UnsupportedPair, match=r"stepper 'implicit' needs \['linear_part'\], which 'triple_pendulum' does not"
-    ):
-        Simulation(assemble(build("triple_pendulum")), stepper=needy)
 
 
 @pytest.mark.parametrize("name", list(STEPPERS))

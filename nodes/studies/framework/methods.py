@@ -51,5 +51,5 @@ def b3(dt: float) -> Method:
 
 
 # Those that sim_core has.
-FIXED_STEPPINGS = tuple(s for s in (RK4, DOPRI5, SEMI_IMPLICIT, ABM4, TR_BDF2, RADAU5) if s.known)
-ADAPTIVE_STEPPINGS = tuple(s for s in (ODE45, ADAMS, RADAU) if s.known)
+FIXED_STEPPINGS = (RK4, DOPRI5, SEMI_IMPLICIT, ABM4, TR_BDF2, RADAU5)
+ADAPTIVE_STEPPINGS = (ODE45, ADAMS, RADAU)

@@ -54,13 +54,6 @@ class Stepping:
     adaptive: bool = False
     restarts: bool = False
 
-    @property
-    def known(self) -> bool:
-        """Whether sim_core has this stepper."""
-        from sim_core.integrators.steppers import STEPPERS
-
-        return self.name in STEPPERS
-
     def make(self) -> Any:
         """The sim_core stepper."""
         from sim_core.integrators import steppers

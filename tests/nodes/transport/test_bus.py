@@ -23,7 +23,6 @@ from nodes.messages import Description, JointCommand, RobotState, Status
 from nodes.messages.codec import MAX_BYTES, encode
 from nodes.transport.bus import PROBE, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.memory import MemoryBus
 from nodes.transport.sockets import AddressError, Claim, make_socket
 
 Until = Callable[..., Any]
@@ -289,19 +288,3 @@ def test_a_live_ipc_path_cannot_be_taken_and_a_dead_one_can(context: Any, domain
     first.close()
     Path(endpoint.removeprefix("ipc://")).touch()  # what a killed process leaves
     Publisher(context, "sim", endpoint).close()
-
-
-def test_the_memory_bus_means_the_same(until: Until) -> None:
-    bus = MemoryBus()
-    publisher = bus.publisher("sim")
-    publisher.publish("robot/description", Description(robot="robot"))
-    publisher.publish("robot/state", RobotState())
-    late = bus.subscriber(["robot/description", "robot/state"], limit=2)
-    publisher.publish("robot/state", RobotState(timestamp=0.5))
-    publisher.publish("robot/state", RobotState(timestamp=0.6))
-    publisher.publish("status", Status(node="sim"))
-    source, topic, message = late.receive() or ("", "", None)
-    assert (source, topic, message and message.seq) == ("sim", "robot/description", 1)
-    assert [topic for topic, _ in late.payloads()] == ["robot/state"]
-    assert late.lost == 1
-    assert late.receive() is None
