@@ -8,7 +8,7 @@ BIN := .venv/bin
 RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
 
-.PHONY: demo picture docs test soak check fuzz aarch64 bench install clean
+.PHONY: demo picture docs test soak fresh check fuzz aarch64 bench install clean
 
 demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/gibbon_cable.toml --duration $(DURATION)
@@ -33,6 +33,9 @@ test: $(INSTALLED)
 
 soak: $(INSTALLED)                # the full counts of the tests that run a sample in `make test`
 	$(BIN)/pytest $(WITHOUT_QT) -m soak --timeout=3600 -rs
+
+fresh:                            # make demo and make test in a bare Debian of mmdebstrap's, as a user and as root
+	tests/fresh/run
 
 check: $(INSTALLED)               # formatting, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -186,6 +186,8 @@ class Host:
     def close(self) -> None:
         """End what was started here, and remove the namespace with its end of the link."""
         self.end_programs()
+        if shutil.which("ip") is None:
+            return
         subprocess.run(["ip", "netns", "pids", self.namespace], capture_output=True, check=False)
         subprocess.run(["ip", "netns", "del", self.namespace], capture_output=True, check=False)
 
@@ -195,6 +197,7 @@ class Hosts:
 
     def __init__(self, folder: Path) -> None:
         self.desk, self.robot = (Host(name, address, folder) for name, address in ADDRESSES.items())
+        self.skipped = False  # whether the test that uses them was
 
     def __iter__(self) -> Iterator[Host]:
         return iter((self.desk, self.robot))
@@ -230,10 +233,15 @@ class Hosts:
         """Join it again."""
         self.desk.ip("link", "set", self.desk.device, "up")
 
+    def skip(self, reason: str) -> NoReturn:
+        """End the test here: what it would have sent over the link it need not."""
+        self.skipped = True
+        pytest.skip(reason)
+
     def loss(self, percent: float) -> None:
         """Drop so many of the packets that arrive at each host, at random; 0 for none."""
         if shutil.which("nft") is None:
-            pytest.skip("loss needs nft (nftables)")
+            self.skip("loss needs nft: apt-get install -y nftables")
         for host in self:
             host.tool("nft", "flush ruleset")
             if percent:
@@ -273,7 +281,7 @@ class Hosts:
 
     def _tunnel(self, delay_ms: float, jitter_ms: float) -> None:
         if not Path("/dev/net/tun").exists():
-            pytest.skip("a delay needs tun devices (/dev/net/tun)")
+            self.skip("a delay needs tun devices (/dev/net/tun)")
         desk, robot = self
         for seed, (host, other) in enumerate(((desk, robot), (robot, desk))):
             ends = (FAR_ADDRESSES[host.name], FAR_ADDRESSES[other.name], host.address, other.address)
@@ -317,10 +325,10 @@ def joined() -> Iterator[Hosts]:
     folder = Path(tempfile.mkdtemp(prefix="an-", dir="/tmp"))
     made = Hosts(folder)
     try:
+        if shutil.which("ip") is None:
+            pytest.skip("network namespaces need ip: apt-get install -y iproute2")
         try:
             made.open()
-        except FileNotFoundError as error:
-            pytest.skip(f"network namespaces need iproute2: {error}")
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no right to make network namespaces: {' '.join(error.cmd)}: {error.stderr.strip()}")
         yield made
@@ -343,11 +351,13 @@ def hosts(_hosts_of_the_module: Hosts) -> Iterator[Hosts]:
     All tests of a module have the same; what a test starts there, and does to the link, ends with it.
     """
     before = [host.bytes() for host in _hosts_of_the_module]
+    _hosts_of_the_module.skipped = False
     try:
         yield _hosts_of_the_module
     finally:
         _hosts_of_the_module.mend()
-    went_over(_hosts_of_the_module, before)
+    if not _hosts_of_the_module.skipped:
+        went_over(_hosts_of_the_module, before)
 
 
 @pytest.fixture(name="wait_for")

@@ -26,7 +26,7 @@ ROBOTS = ["charmie", "rotary_pendulum", "arm_2dof"]
 def compiler() -> str:
     found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if found is None:
-        pytest.skip("no C compiler on this machine")
+        pytest.skip("no C compiler: apt-get install -y gcc libc6-dev")
     return found
 
 

@@ -27,6 +27,16 @@ from nodes.recording.reader import RecordingWriter
 
 Said = tuple[str, Message]
 
+try:
+    import PyQt5.QtWidgets  # noqa: F401
+except ImportError as error:
+    NO_QT = f"could not import 'PyQt5': {error}"
+
+    @pytest.fixture
+    def qtbot() -> None:
+        """In the place of pytest-qt's, which cannot be loaded without Qt."""
+        pytest.skip(NO_QT)
+
 
 def swinging(planar: bool, ticks: int) -> Iterator[Said]:
     """What a server says of a rod on an arm: swinging in the plane xz, or carried round the vertical too."""

@@ -24,7 +24,12 @@ PACKAGES = "apt-get install gcc libc6-dev libzmq3-dev libmsgpack-dev (libmsgpack
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
-    assert compiler is not None, f"no C compiler: {PACKAGES}"
+    if compiler is None:
+        pytest.skip(f"no C compiler: {PACKAGES}")
+    headers = '#include "zmq.h"\n#include "msgpack.h"\n'
+    found = subprocess.run([compiler, "-E", "-"], input=headers, capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        pytest.skip(f"no headers of ZeroMQ or MessagePack: {PACKAGES}")
     built = tmp_path_factory.mktemp("c") / NAME
     errors = []
     for library in MSGPACK:
