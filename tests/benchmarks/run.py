@@ -1,9 +1,10 @@
 """Every benchmark of the house, one after the other: prints their tables and writes one JSON file.
 
-    python tests/benchmarks/run.py [--json FILE] [--only NAME]
+    python tests/benchmarks/run.py [--json FILE] [--only NAME] [--quick]
 
 Each benchmark is a file beside this one with `main(json_path=None) -> dict`. It runs in a process of its own,
-so that none inherits another's threads or pinned core.
+so that none inherits another's threads or pinned core, and is imported there by its name: numba's cache cannot load
+a loop of a module without one. --quick runs everything as briefly as it can; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +36,21 @@ BENCHMARKS = (
     "startup",
     "footprint",
 )
+QUICK: dict[str, float] = {  # values of a benchmark's constants, where it has them, for --quick
+    **{"REPEATS": 1, "REPEATS_OF_PEER": 1, "WARM_REPEATS": 1, "STARTS": 1, "TURNS": 2, "CALLS": 5, "ROWS": 10},
+    **{"STEPS": 20, "TURN_STEPS": 20, "STEPS_BY_SCIPY": 2, "SYSTEM_STEPS": 5, "TURN_US": 50.0, "MESSAGES": 600},
+    **{"LOCKSTEP_STEPS": 200, "COMPOSED_STEPS": 200, "SECONDS": 0.5, "YARDSTICK_S": 0.1},
+}
+PROGRAM = """
+import importlib, json, sys
+folder, name, report, constants = sys.argv[1:]
+sys.path.insert(0, folder)
+module = importlib.import_module(name)
+for constant, value in json.loads(constants).items():
+    if hasattr(module, constant):
+        setattr(module, constant, value)
+module.main(report)
+"""
 PEERS = {"exudyn": "exudyn", "pinocchio": "pin", "mujoco": "mujoco"}
 
 
@@ -66,14 +82,14 @@ def _version(package: str) -> str | None:
         return None
 
 
-def measure(name: str) -> dict[str, Any] | None:
+def measure(name: str, quick: bool = False) -> dict[str, Any] | None:
     """The figures of one benchmark, its table printed as it runs; None when it failed."""
     print(f"\n== {name} ==", flush=True)
-    program = "import sys, runpy; runpy.run_path(sys.argv[1])['main'](sys.argv[2])"
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "figures.json"
-        script = FOLDER / f"{name}.py"
-        done = subprocess.run([sys.executable, "-P", "-c", program, str(script), str(report)], check=False)
+        constants = json.dumps(QUICK if quick else {})
+        command = [sys.executable, "-P", "-c", PROGRAM, str(FOLDER), name, str(report), constants]
+        done = subprocess.run(command, check=False)
         if done.returncode != 0 or not report.exists():
             print(f"{name} failed with exit code {done.returncode}", file=sys.stderr)
             return None
@@ -81,13 +97,13 @@ def measure(name: str) -> dict[str, Any] | None:
         return figures
 
 
-def main(json_path: str | None, only: str | None) -> int:
+def main(json_path: str | None, only: str | None, quick: bool = False) -> int:
     """Run what is asked for; 0 when all of it ran."""
     about = machine()
     print(f"{about['processor']}, {about['cores']} cores, Python {about['python']}")
     for peer, version in about["peers"].items():
         print(f"{peer}: {version or 'not installed'}")
-    figures = {name: measure(name) for name in ([only] if only else BENCHMARKS)}
+    figures = {name: measure(name, quick) for name in ([only] if only else BENCHMARKS)}
     if json_path is not None:
         Path(json_path).write_text(json.dumps({"machine": about, **figures}, indent=2) + "\n")
         print(f"\nwrote {json_path}")
@@ -98,5 +114,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
     parser.add_argument("--only", choices=BENCHMARKS, help="run this one alone")
+    parser.add_argument("--quick", action="store_true", help="run as briefly as it goes; the figures mean nothing")
     arguments = parser.parse_args()
-    sys.exit(main(arguments.json, arguments.only))
+    sys.exit(main(arguments.json, arguments.only, arguments.quick))
