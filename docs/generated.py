@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -252,11 +253,23 @@ PAGES = {
 }
 
 
+def pictures() -> dict[str, str]:
+    """{file: its text} of the architecture's pictures and tables."""
+    sys.path[:0] = [] if str(HERE) in sys.path else [str(HERE)]
+    import walks
+
+    found = {"processes.svg": walks.processes()}
+    for walk in walks.WALKS:
+        rows = [(lane, code(name) if ":" in name else name, does) for lane, name, does in walks.table(walk)]
+        found |= {f"{walk.page}.svg": walks.picture(walk), f"{walk.page}.md": table(("where", "name", "does"), rows)}
+    return found
+
+
 def write(folder: Path) -> None:
     """Write every generated page, those alone that changed, so that a second build has less to do."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, made in PAGES.items():
-        text, file = made(), folder / name
+    for name, text in ({name: made() for name, made in PAGES.items()} | pictures()).items():
+        file = folder / name
         if not file.exists() or file.read_text() != text:
             file.write_text(text)
 
