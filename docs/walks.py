@@ -47,7 +47,7 @@ COMMAND = Walk(
         Step(CORE, "sim_core.simulation:Simulation.advance", "calls the stepper's compiled loop"),
         Step(CORE, "sim_core.integrators.runge_kutta:explicit_step", "the stages of one step"),
         Step(CORE, "sim_core.integrators.step:accelerate", "U, then the kernel by its address"),
-        Step(CORE, "machine code", "a = M⁻¹ (f + u + J' lam)"),
+        Step(CORE, "machine code", "M a + J' lam = f,  J a = gamma - U"),
     ),
 )
 DESCRIPTION, SYMBOLS, MACHINE = "description", "symbolic equations", "machine code"
@@ -158,7 +158,7 @@ def processes() -> str:
     )
     for (x1, y1), (x2, y2), label, anchor in arrows:
         parts.append(f'<path d="M {x1} {y1} L {x2} {y2}" stroke="{LINE}" stroke-width="1.5" marker-end="url(#end)"/>')
-        shift = 8 if anchor == "start" else -8
+        shift = 14 if anchor == "start" else -14
         parts.append(_text((x1 + x2) / 2 + shift, (y1 + y2) / 2, label, 12, anchor=anchor))
     for number, (x, y, title, threads) in enumerate(boxes.values()):
         parts.append(
