@@ -99,7 +99,9 @@ class Place:
     def refusals(self) -> list[Refusals]:
         """What its sockets refused that every node has."""
         link = [] if self._link is None else [self._link.refusals]
-        return [self.publisher.refusals, self.service.refusals, self.service.refused, *link]
+        remote = self.publisher.remote
+        streams = [] if remote is None else [remote.refusals, remote.refused]
+        return [self.publisher.refusals, self.service.refusals, self.service.refused, *streams, *link]
 
     @property
     def counters(self) -> dict[str, int]:

@@ -19,20 +19,21 @@ from nodes.messages.codec import WireError, decode, encode
 from nodes.messages.stamp import Arrivals, Stamper
 from nodes.messages.topics import lookup
 from nodes.transport.refusals import Refusals
+from nodes.transport.remote_stream import END, LAST_WORDS_MS, PROBE, RemoteStream
 from nodes.transport.sockets import MORE, NOBLOCK, POLLIN, Claim, connect, is_readable, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
-PROBE = b"~"  # after every robot name: a fresh connection sends its subscriptions in this order
-END = b"end"  # what the probe topic carries when a publisher closes: no message comes after it
 BATCH = 256
-LAST_WORDS_MS = 500  # a closing publisher still hands over what it said
 LAST_WORDS_S = 1e-3 * LAST_WORDS_MS
 SUBSCRIPTIONS = (b"\x01", b"\x00")  # how a subscription begins, and how its end does
 
 
 class Publisher:
-    """Says messages on an XPUB socket. A listener that does not keep up loses messages; we never wait."""
+    """Says messages on an XPUB socket. A listener that does not keep up loses messages; we never wait.
+
+    remote  the stream for other computers, where `far` is an address for them
+    """
 
     def __init__(
         self,
@@ -48,12 +49,20 @@ class Publisher:
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         self._send = super(zmq.Socket, self.socket).send  # without pyzmq's wrapper for options that are not used here
+        self.remote: RemoteStream | None = None
         try:
-            self._claim = Claim(self.socket, endpoint, far, name)
+            self._claim = Claim(self.socket, endpoint)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint, self.far = self._claim.endpoint, self._claim.far
+        self.endpoint = self._claim.endpoint
+        try:
+            self.remote = RemoteStream(context, self.socket, name, far) if far else None
+        except ValueError:
+            self.socket.close()
+            self._claim.release()
+            raise
+        self.far = "" if self.remote is None else self.remote.endpoint
         self._stamper = Stamper(wall_clock, now_ns)
         self._topics: dict[str, bytes] = {}
         self._latched: dict[bytes, bytes] = {}
@@ -101,6 +110,8 @@ class Publisher:
         """Send `END` and close; messages that are not sent yet have LAST_WORDS_MS."""
         with contextlib.suppress(zmq.ZMQError):
             self.socket.send_multipart([PROBE, END], NOBLOCK)
+        if self.remote is not None:
+            self.remote.close()
         self.socket.close(linger=LAST_WORDS_MS)
         self._claim.release()
 

@@ -17,6 +17,7 @@ import zmq
 
 from nodes.messages.protocol import FIRST, PROTOCOL, mismatch
 from nodes.transport.domain import domain_folder, ipc_endpoint
+from nodes.transport.remote_stream import SubscriptionGuard, limit_subscriptions
 from nodes.transport.security import door
 from nodes.transport.security.peers import Peer
 from nodes.transport.security.permissions import PermissionRefused, check_registration, check_removal, is_alive
@@ -162,6 +163,8 @@ class Registry:
         self._server = ServiceServer(self._context, "registry", ipc_endpoint(self.domain, "registry"), far=calls)
         self._news = make_socket(self._context, zmq.XPUB)
         self._news.setsockopt(zmq.XPUB_VERBOSE, 1)
+        limit_subscriptions(self._news)
+        self._subscriptions = SubscriptionGuard(self._context, "registry")
         try:
             self._claim = Claim(self._news, ipc_endpoint(self.domain, "registry-news"), news, "registry")
         except AddressError:
@@ -171,8 +174,8 @@ class Registry:
 
     @property
     def refused(self) -> int:
-        """How many calls were refused because their peers were not allowed to make them."""
-        return self._server.refused.count
+        """How many calls were refused because their peers were not allowed to make them, and connections ended."""
+        return self._server.refused.count + self._subscriptions.refused.count
 
     @property
     def strangers(self) -> int:
@@ -230,12 +233,16 @@ class Registry:
         new = False
         while True:
             try:
-                frames = self._news.recv_multipart(zmq.NOBLOCK)
+                parts = self._news.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return new
-            if len(frames) != 1 or not frames[0].startswith((b"\x01", b"\x00")):
+            said = parts[0].bytes
+            is_known = len(parts) == 1 and NEWS_TOPIC.startswith(said[1:])
+            if not self._subscriptions.passes(parts[-1], is_known):
+                continue
+            if len(parts) != 1 or not said.startswith((b"\x01", b"\x00")):
                 self._server.refusals.refuse("(subscription)", "not a subscription")
-            new |= frames[0].startswith(b"\x01")
+            new |= is_known and said.startswith(b"\x01")
 
     def _say(self) -> None:
         nodes = list(self._entries.values())

@@ -32,6 +32,11 @@ HANDSHAKE_MS = 2000  # a connection that says nothing is hung up after it
 LOOK_S = 0.5  # how often the allow-list is looked at for keys that were revoked
 FLOOD = 50  # strangers from one address between two looks: more than peers that try again make
 SHUT_S = 5.0
+LONGEST_SHUT_S = 320.0  # of a key that goes on: 5, 10, 20 ... s
+HANDSHAKES, HANDSHAKES_PER_S = (
+    400,
+    40.0,
+)  # of one key, at once and in the long run: more than a host with 50 nodes makes
 PAUSE_S = 0.02  # between two looks at the connections: a flood is worked off in batches
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
@@ -103,6 +108,13 @@ def strangers_by_kind(context: Context) -> dict[str, int]:
     return dict.fromkeys((UNKNOWN_KEY, NO_KEY, NO_ZMTP), 0) if door is None else dict(door.kinds)
 
 
+def shut_key(context: Context, key: str) -> None:
+    """Let no connection with this key begin for SHUT_S, and twice as long each time that it is asked for again."""
+    known = _doors.get(context)
+    if known is not None:
+        known.shut_key(key)
+
+
 def is_welcome(context: Context, key: str) -> bool:
     """Whether a key may come in to this context's sockets, as its door looked last; without a door nobody may."""
     known = _doors.get(context)
@@ -127,6 +139,8 @@ class Door:
         self._known: set[str] = set()  # addresses that ever came with an allowed key
         self._allowed = _allowed()
         self._tally: dict[str, int] = {}  # {address: strangers since the last look}
+        self._shut_keys: dict[str, tuple[float, float]] = {}  # {key: until when, for how long}
+        self._handshakes: dict[str, tuple[float, float]] = {}  # {key: how many of late, when}
         self._shut_until: dict[str, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="door", daemon=True)
@@ -154,6 +168,29 @@ class Door:
     def is_welcome(self, key: str) -> bool:
         """Whether a key may come in, as of the last look at the allow-list."""
         return key in self._allowed
+
+    def shut_key(self, key: str) -> None:
+        """Let no connection with this key begin for a while; any thread may ask for it."""
+        now = time.monotonic()
+        until, before = self._shut_keys.get(key, (0.0, 0.0))
+        if now < until:
+            return
+        pause_s = min(2.0 * before, LONGEST_SHUT_S) if now < until + 2.0 * before else SHUT_S
+        self._shut_keys[key] = now + pause_s, pause_s
+        log.warning("%s: key %s asks for too much: shut out for %g s", self.refusals.owner, key, pause_s)
+
+    def _is_shut(self, key: str) -> bool:
+        """Count a handshake; whether the key is shut out, or makes so many that it is from now on."""
+        now = time.monotonic()
+        if now < self._shut_keys.get(key, (0.0, 0.0))[0]:
+            return True
+        count, at = self._handshakes.get(key, (0.0, now))
+        count = max(count - HANDSHAKES_PER_S * (now - at), 0.0) + 1.0
+        self._handshakes[key] = count, now
+        if count > HANDSHAKES:
+            self._handshakes[key] = 0.0, now
+            self.shut_key(key)
+        return count > HANDSHAKES
 
     def close(self) -> None:
         """Let nobody in any more."""
@@ -217,6 +254,11 @@ class Door:
             # "temporary": after "denied" a peer of ZeroMQ tries no more, and one that is allowed later must get in
             self._zap.send_multipart([version, number, b"300", b"not allowed", b"", b""])
             return
+        if self._is_shut(key):
+            self._told[peer] = self._told.get(peer, 0) + 1
+            self._tally[peer] = self._tally.get(peer, 0) + 1
+            self._zap.send_multipart([version, number, b"300", b"shut out for a while", b"", b""])
+            return
         if len(self._guests) < 4096:
             self._guests.setdefault(key, set()).add(peer)
             self._known.add(peer)
@@ -235,7 +277,7 @@ class Door:
             if kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH or not endpoint.startswith(b"tcp"):
                 continue
             if kind == zmq.EVENT_ACCEPTED:
-                watched.peers[value] = _peer(value)
+                watched.peers[value] = peer_at(value)
                 watched.fresh.append(value)
             elif kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 watched.mixed += len(watched.fresh) > 1
@@ -324,7 +366,7 @@ class Door:
             for descriptor, peer in each.peers.items():
                 if peer is not None and peer[0] in addresses:
                     each.ended.add(descriptor)
-                    _hang_up(descriptor, peer)
+                    hang_up(descriptor, peer)
 
 
 def _allowed() -> dict[str, str]:
@@ -336,7 +378,7 @@ def _allowed() -> dict[str, str]:
         return {}
 
 
-def _peer(descriptor: int) -> tuple[str, int] | None:
+def peer_at(descriptor: int) -> tuple[str, int] | None:
     """Address and port at the other end; None of what is closed already, or is no tcp."""
     with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:
         name = found.getpeername()
@@ -345,8 +387,8 @@ def _peer(descriptor: int) -> tuple[str, int] | None:
     return None
 
 
-def _hang_up(descriptor: int, peer: tuple[str, int]) -> None:
+def hang_up(descriptor: int, peer: tuple[str, int]) -> None:
     """Shut a connection of ZeroMQ down, unless its descriptor is another's by now."""
-    if _peer(descriptor) == peer:
+    if peer_at(descriptor) == peer:
         with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:
             found.shutdown(sockets.SHUT_RDWR)

@@ -258,7 +258,7 @@ def test_who_was_let_in_beside_a_stranger_is_not_taken_for_it(
     shop: Shop, until: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     host, _, port = shop.publisher.far.partition("#")[0].removeprefix("tcp://").rpartition(":")
-    watched = door._doors[shop.context]._watched[shop.publisher.socket]
+    watched = door._doors[shop.context]._watched[shop.publisher.remote.socket]
     with socket.create_connection((host, int(port)), timeout=5.0):
         until(lambda: watched.fresh)
         assert probe(shop.publisher.far).result == "open"  # and hangs up

@@ -1,0 +1,261 @@
+"""A publisher's stream for other computers: a socket and a thread of its own, and quotas for those who subscribe.
+
+libzmq enters every subscription in a tree, byte by byte, in the time of the thread that uses the socket. So the thread
+that publishes has only the socket of its own computer, and one listener more on it: this one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from itertools import count
+
+import zmq
+
+from nodes.messages.topics import lookup
+from nodes.transport.refusals import LONGEST_QUIET_S, Refusals
+from nodes.transport.security import door
+from nodes.transport.security.peers import peer_of
+from nodes.transport.sockets import MORE, NOBLOCK, Claim, make_socket
+
+Context = zmq.Context[zmq.Socket[bytes]]
+Connection = tuple[int, str, int]  # descriptor, address and port of the peer
+
+PROBE = b"~"  # after every robot name: a fresh connection sends its subscriptions in this order
+END = b"end"  # what the probe topic carries when a publisher closes: no message comes after it
+LARGEST_SUBSCRIPTION = 448  # bytes with what CURVE adds, 300 of its handshake; libzmq hangs up on who sends more
+WAITING_SUBSCRIPTIONS = 256  # of a connection, before its peer has to wait
+BATCH = 64
+PAUSE_MS = 2  # between two batches of subscriptions, while messages are passed on
+LAST_WORDS_MS = 500  # a closing publisher still hands over what it said
+MOST_TOPICS = 1024
+_numbers = count()
+
+
+class SubscriptionQuota:
+    """Counts the subscriptions of each peer and its connections; who has more than its share is told to go."""
+
+    per_connection = 256
+    unknown_per_connection = 64  # a node may listen to topics of its own, that this publisher knows nothing of
+    connections = 128
+    per_peer = 2048
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[Connection, list[int]]] = {}
+
+    def excess(self, peer: str, connection: Connection, is_known: bool) -> str:
+        """Count one; a line when it is more than a peer may have, "" when it is not."""
+        mine = self._counts.setdefault(peer, {})
+        if connection not in mine and len(mine) >= self.connections:
+            self._forget_ended(mine)
+        counted = mine.setdefault(connection, [0, 0])
+        counted[0] += 1
+        counted[1] += not is_known
+        if len(mine) > self.connections:
+            return f"more than {self.connections} connections"
+        if counted[0] > self.per_connection:
+            return f"more than {self.per_connection} subscriptions on a connection"
+        if counted[1] > self.unknown_per_connection:
+            return f"more than {self.unknown_per_connection} topics that nobody knows on a connection"
+        if counted[0] % BATCH == 0 and sum(each[0] for each in mine.values()) > self.per_peer:
+            self._forget_ended(mine)
+            if sum(each[0] for each in mine.values()) > self.per_peer:
+                return f"more than {self.per_peer} subscriptions"
+        return ""
+
+    @staticmethod
+    def _forget_ended(mine: dict[Connection, list[int]]) -> None:
+        for connection in [each for each in mine if door.peer_at(each[0]) != each[1:]]:
+            del mine[connection]
+
+
+class SubscriptionGuard:
+    """Hangs up on those who subscribe to more than their share, on a socket that is open to other computers.
+
+    refused  counts the connections that were ended, by peer
+    """
+
+    def __init__(self, context: Context, owner: str) -> None:
+        self.refused = Refusals(owner, "%s: hung up %d times on %s: %s", LONGEST_QUIET_S)
+        self._context = context
+        self._quota = SubscriptionQuota()
+        self._hung_up: dict[tuple[int, str], float] = {}  # {(descriptor, key): when}
+
+    def passes(self, frame: zmq.Frame, is_known: bool) -> bool:
+        """Count a subscription; whether its sender has not had its share. Processes of this computer have no quota."""
+        peer = peer_of(frame, keyed=True)
+        if not peer.key:  # also what libzmq says itself, of a connection that ended
+            return True
+        descriptor = int(frame.get(zmq.SRCFD))
+        now = time.monotonic()
+        # its last frames come after its end, when the descriptor may be another connection's; its key is shut out
+        if now - self._hung_up.get((descriptor, peer.key), -door.SHUT_S) < door.SHUT_S:
+            return False
+        at = door.peer_at(descriptor)
+        if at is None:
+            return False
+        line = self._quota.excess(peer.key, (descriptor, *at), is_known)
+        if line:
+            self._hung_up[descriptor, peer.key] = now
+            self.refused.refuse(peer.text, line)
+            door.shut_key(self._context, peer.key)
+            door.hang_up(descriptor, at)
+        return not line
+
+
+def limit_subscriptions(socket: zmq.Socket[bytes]) -> None:
+    """Options of an XPUB for what is bound from now on: small frames in, and few that wait."""
+    socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_SUBSCRIPTION)
+    socket.setsockopt(zmq.RCVHWM, WAITING_SUBSCRIPTIONS)
+
+
+class RemoteStream:
+    """Passes on what a publisher's socket says, to those who hold an allowed key. Has a thread from its making on.
+
+    refusals  topics that nobody knows, frames that are no subscription
+    refused   connections that were ended for more than their share, by peer
+    """
+
+    def __init__(self, context: Context, near: zmq.Socket[bytes], owner: str, address: str) -> None:
+        self.refusals = Refusals(owner)
+        self._guard = SubscriptionGuard(context, owner)
+        self.refused = self._guard.refused
+        number = next(_numbers)
+        self._far = make_socket(context, zmq.XPUB)
+        self._far.setsockopt(zmq.XPUB_VERBOSE, 1)
+        limit_subscriptions(self._far)
+        try:
+            self._claim = Claim(self._far, f"inproc://armswing-far-{number}", address, owner)
+        except ValueError:
+            self._far.close()
+            raise
+        self.endpoint = self._claim.far
+        near.bind(f"inproc://armswing-near-{number}")
+        self._near = make_socket(context, zmq.XSUB)
+        self._near.connect(f"inproc://armswing-near-{number}")
+        self._latched: dict[bytes, bytes] = {}
+        self._said: set[bytes] = set()
+        self._asked = self._joined = False  # whether the publisher was asked for its messages; whether it sends them
+        self._probed = False  # somebody waits for the echo of his subscriptions
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread = threading.Thread(target=self._serve, name="remote stream", daemon=True)
+        self._thread.start()
+
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """The socket that other computers connect to."""
+        return self._far
+
+    def _serve(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._near, zmq.POLLIN)
+        poller.register(self._wake, zmq.POLLIN)
+        poller.register(self._far, zmq.POLLIN)
+        listens = True
+        while True:
+            awake = dict(poller.poll(None if listens else PAUSE_MS))
+            if self._near in awake:
+                self._pass_on()
+            if self._wake in awake:
+                break
+            if not listens:  # the pause is over
+                poller.register(self._far, zmq.POLLIN)
+                listens = True
+            elif self._far in awake and self._take_subscriptions():
+                poller.unregister(self._far)
+                listens = False
+        while self._pass_on():
+            pass
+        if self._asked:
+            self._far.send_multipart([PROBE, END])
+
+    def _pass_on(self) -> bool:
+        """Pass on a batch of messages; whether there may be more."""
+        near, far = self._near, self._far
+        for _ in range(BATCH):
+            try:
+                topic = near.recv(NOBLOCK)
+            except zmq.Again:
+                return False
+            payload = near.recv()
+            if topic == PROBE:
+                self._echoed(payload)
+                continue
+            if topic not in self._said and len(self._said) < MOST_TOPICS:
+                self._said.add(topic)
+                row = lookup(topic.decode())
+                if row is not None and row.latched:
+                    self._latched[topic] = payload
+            elif topic in self._latched:
+                self._latched[topic] = payload
+            far.send(topic, MORE)
+            far.send(payload)
+        return True
+
+    def _echoed(self, payload: bytes) -> None:
+        """The publisher sends all it says from here on; those who wait for that hear it now."""
+        if payload != END:
+            self._joined = True
+            if self._probed:
+                self._probed = False
+                self._far.send_multipart([PROBE, b""])
+
+    def _take_subscriptions(self) -> bool:
+        """Answer a batch of subscriptions; whether there may be more."""
+        for _ in range(BATCH):
+            try:
+                frame = self._far.recv(NOBLOCK, False)
+            except zmq.Again:
+                return False
+            said = frame.bytes
+            is_one = not frame.more and said[:1] in (b"\x00", b"\x01")
+            while frame.more:
+                frame = self._far.recv(0, False)
+            wanted = said[1:]
+            is_known = is_one and self._is_known(wanted)
+            if not self._guard.passes(frame, is_known):
+                continue
+            if not is_one:
+                self.refusals.refuse("(subscription)", "not a subscription")
+            elif not is_known:
+                self.refusals.refuse("(subscription)", "not a topic of the table, nor one of this publisher")
+            elif said.startswith(b"\x01"):
+                self._subscribed(wanted)
+        return True
+
+    def _is_known(self, wanted: bytes) -> bool:
+        """Whether this is all, the probe, a topic of the table, or the beginning of one that was said."""
+        if wanted in (b"", PROBE):
+            return True
+        try:
+            row = lookup(wanted.decode())
+        except UnicodeDecodeError:
+            return False
+        return row is not None or any(topic.startswith(wanted) for topic in self._said)
+
+    def _subscribed(self, wanted: bytes) -> None:
+        if not self._asked:
+            self._asked = True
+            self._near.send(b"\x01")
+            self._near.send(b"\x01" + PROBE)
+        if wanted == PROBE:
+            if self._joined:
+                self._far.send_multipart([PROBE, b""])
+            else:
+                self._probed = True
+            return
+        for topic, payload in self._latched.items():
+            if topic.startswith(wanted):
+                self._far.send_multipart([topic, payload])
+
+    def close(self) -> None:
+        """Pass on what was said until now and `END`, and close; call before the publisher's own socket is closed."""
+        if not self._thread.is_alive():
+            return
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        os.close(self._wake)
+        self._near.close()
+        self._far.close(linger=LAST_WORDS_MS)
+        self._claim.release()
