@@ -54,6 +54,7 @@ class SimHost:
         self._context: Context = zmq.Context.instance()
         self._wake, self._service_wake = Wake(), Wake()
         self._place = Place(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
+        self._place.publisher.prompt = False  # in the midst of a step another thread would take Python's lock
         commands = {f"{plan.sim.robot}/command": JointCommand}
         self._links = Links(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
         self._poller = poller_of(self._wake, self._place.publisher.socket)
@@ -133,6 +134,7 @@ class SimHost:
         """Some steps, until a call comes."""
         for _ in range(STEPS_IN_A_ROW):
             scheduler.step()
+            self._place.publisher.notify()
             if self._calls or not self._server.runs or self._place.stop.is_set():
                 break
 
@@ -143,6 +145,7 @@ class SimHost:
         if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:
             self._rest(left_s - 1e-9 * LONGEST_SLEEP_NS)
             return
+        notify = self._place.publisher.notify
         take_new, take, always = self._links.take_new, self._take_command, pacer.period_ns > LONGEST_UNHEARD_NS
         while True:
             try:
@@ -155,6 +158,7 @@ class SimHost:
             for _ in range(self._cadence.batch):
                 if server.runs:
                     server.step()
+            notify()
             if self._has_more_to_do or not server.runs:
                 return
 
@@ -201,6 +205,7 @@ class SimHost:
             for source in self._links.update(self._poller, self._take_command):
                 self._server.forget(source)
         place, server = self._place, self._server
+        place.publisher.notify()
         if server.state != place.status.state:
             place.set_state(server.state, server.detail)
         now = time.monotonic()

@@ -32,8 +32,11 @@ SUBSCRIPTIONS = (b"\x01", b"\x00")  # how a subscription begins, and how its end
 class Publisher:
     """Says messages on an XPUB socket. A listener that does not keep up loses messages; we never wait.
 
-    remote  the stream for other computers, where `far` is an address for them
+    remote   the stream for other computers, where `far` is an address for them
+    prompt   whether each message is passed on to it at once; else whoever publishes calls `notify`
     """
+
+    prompt = True
 
     def __init__(
         self,
@@ -86,9 +89,20 @@ class Publisher:
             self._latched[frame] = payload
         self._send(frame, MORE)
         self._send(payload)
+        if self.remote is not None and self.prompt:
+            self.remote.notify()
+
+    def notify(self) -> None:
+        """Have what was said passed on to other computers."""
+        if self.remote is not None:
+            self.remote.notify()
 
     def serve_subscriptions(self) -> None:
         """Answer new subscriptions: latched messages again, and the probe."""
+        self._answer_subscriptions()
+        self.notify()
+
+    def _answer_subscriptions(self) -> None:
         for _ in range(BATCH):
             if not is_readable(self.socket):
                 return

@@ -27,6 +27,8 @@ END = b"end"  # what the probe topic carries when a publisher closes: no message
 LARGEST_SUBSCRIPTION = 448  # bytes with what CURVE adds, 300 of its handshake; libzmq hangs up on who sends more
 WAITING_SUBSCRIPTIONS = 256  # of a connection, before its peer has to wait
 BATCH = 64
+SUBSCRIPTIONS_BATCH = 32
+LONGEST_WAIT_MS = 10  # of messages that nobody has notified of
 PAUSE_MS = 2  # between two batches of subscriptions, while messages are passed on
 LAST_WORDS_MS = 500  # a closing publisher still hands over what it said
 MOST_TOPICS = 1024
@@ -113,6 +115,8 @@ def limit_subscriptions(socket: zmq.Socket[bytes]) -> None:
 class RemoteStream:
     """Passes on what a publisher's socket says, to those who hold an allowed key. Has a thread from its making on.
 
+    It wakes when it is notified, not at each message: in the midst of a step it would take Python's lock.
+
     refusals  topics that nobody knows, frames that are no subscription
     refused   connections that were ended for more than their share, by peer
     """
@@ -139,6 +143,7 @@ class RemoteStream:
         self._asked = self._joined = False  # whether the publisher was asked for its messages; whether it sends them
         self._probed = False  # somebody waits for the echo of his subscriptions
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="remote stream", daemon=True)
         self._thread.start()
 
@@ -147,17 +152,23 @@ class RemoteStream:
         """The socket that other computers connect to."""
         return self._far
 
+    def notify(self) -> None:
+        """Have what was said until now passed on; half a microsecond. Where nobody listens this does nothing."""
+        if self._asked:
+            os.eventfd_write(self._wake, 1)
+
     def _serve(self) -> None:
         poller = zmq.Poller()
-        poller.register(self._near, zmq.POLLIN)
         poller.register(self._wake, zmq.POLLIN)
         poller.register(self._far, zmq.POLLIN)
         listens = True
         while True:
-            awake = dict(poller.poll(None if listens else PAUSE_MS))
-            if self._near in awake:
-                self._pass_on()
+            awake = dict(poller.poll((LONGEST_WAIT_MS if self._asked else None) if listens else PAUSE_MS))
             if self._wake in awake:
+                os.eventfd_read(self._wake)
+            while self._pass_on():
+                pass
+            if self._stop.is_set():
                 break
             if not listens:  # the pause is over
                 poller.register(self._far, zmq.POLLIN)
@@ -203,7 +214,7 @@ class RemoteStream:
 
     def _take_subscriptions(self) -> bool:
         """Answer a batch of subscriptions; whether there may be more."""
-        for _ in range(BATCH):
+        for _ in range(SUBSCRIPTIONS_BATCH):
             try:
                 frame = self._far.recv(NOBLOCK, False)
             except zmq.Again:
@@ -253,6 +264,7 @@ class RemoteStream:
         """Pass on what was said until now and `END`, and close; call before the publisher's own socket is closed."""
         if not self._thread.is_alive():
             return
+        self._stop.set()
         os.eventfd_write(self._wake, 1)
         self._thread.join()
         os.close(self._wake)
