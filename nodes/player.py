@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,13 +13,14 @@ from nodes.messages.topics import ROBOT_TOPICS
 from nodes.node import Context, Node, Outgoing
 from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.recording.runs import RunCutter
+from sim_core.tables import Range
 
 
 class PlayerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What to play and how fast."""
 
     file: str  # path of the recording (.mcap)
-    speed: float = 1.0  # factor on the original pace
+    speed: Annotated[float, Range(1e-3, 1e3)] = 1.0  # factor on the original pace
     loop: bool = False  # start over at the end
 
     def __post_init__(self) -> None:

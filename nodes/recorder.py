@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -17,16 +18,21 @@ from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import PACKAGE_ROOT, load_class
 from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
+from sim_core.tables import Range
 
 # Of a disk: the run is worth more than its recording, so it goes on, and the launch fails at its end.
 DISK_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBUSY})
+
+
+NAME_BYTES = 200  # of a file's name at most: names of files beside it are longer
+PATH_LENGTH = 2000
 
 
 class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Where to write and how often to flush."""
 
     file: str  # path of the recording (.mcap); with the first state one that stands there is renamed
-    flush_s: float = 0.5  # s between flushes: at most this much is lost to a kill
+    flush_s: Annotated[float, Range(1e-3, 1e6, "s")] = 0.5  # s between flushes: at most this much is lost to a kill
     compression: str = "none"  # none | lz4 | zstd
 
     def __post_init__(self) -> None:
@@ -58,9 +64,17 @@ class Recorder(Node):
 
     @classmethod
     def check(cls, params: RecorderParams, plan: Mapping[str, Any]) -> None:
-        folder = Path(params.file).absolute().parent
+        path = Path(params.file)
+        if "\0" in params.file:
+            raise ValueError(f"file is {params.file[:80]!r}; a path has no NUL character")
+        if any(len(os.fsencode(part)) > NAME_BYTES for part in path.parts) or len(params.file) > PATH_LENGTH:
+            most = f"a path has at most {PATH_LENGTH} characters, and {NAME_BYTES} bytes between two slashes"
+            raise ValueError(f"file is {params.file[:80]!r} ..., {len(params.file)} characters; {most}")
+        folder = path.absolute().parent
         if not folder.is_dir():
             raise ValueError(f"file is {params.file!r}; there is no folder {str(folder)!r}")
+        if path.is_dir():
+            raise ValueError(f"file is {params.file!r}, which is a folder; give the path of a file, as run.mcap")
 
     def __init__(self) -> None:
         self._writer: RecordingWriter | None = None

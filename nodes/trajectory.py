@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -16,7 +16,8 @@ from nodes.node import Context, Node, Outgoing
 from nodes.plan.tables import suggestion
 from nodes.planning.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.planning.reachability import check_reach, too_fast, undriven
-from nodes.planning.via_points import ANGLES, UNITS, ViaPoints, read_via_points
+from nodes.planning.via_points import ANGLES, LATEST_S, ROWS, UNITS, ViaPoints, read_via_points
+from sim_core.tables import Range
 
 Kind = Literal["sine", "steps", "minimum_jerk", "quintic", "trapezoidal", "acceleration_segments"]
 OF_KIND = {  # the parameters that belong to some kinds only
@@ -28,6 +29,9 @@ OF_KIND = {  # the parameters that belong to some kinds only
     "acceleration_limit": ("trapezoidal",),
     "segments": ("acceleration_segments",),
 }
+
+
+LARGEST = 1e6  # value of a waypoint, its rates and accelerations, in their units
 
 
 class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -46,12 +50,12 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     joints: list[str] = []
     kind: Kind = "sine"
-    rate_hz: float = 100.0  # Hz, of the reference
-    start_s: float = 0.0  # s; before it the trajectory stays where it begins
+    rate_hz: Annotated[float, Range(1e-3, 1e6, "Hz")] = 100.0  # Hz, of the reference
+    start_s: Annotated[float, Range(-1e8, 1e8, "s")] = 0.0  # s; before it the trajectory stays where it begins
     units: list[Literal["deg", "rad", "m", "mm"]] = []  # of each joint, or one for all
     relative: bool = False
-    amplitude_deg: float = 30.0  # sine
-    period_s: float = 5.0  # s, sine
+    amplitude_deg: Annotated[float, Range(-1e6, 1e6, "degrees")] = 30.0  # sine
+    period_s: Annotated[float, Range(1e-6, 1e8, "s")] = 5.0  # s, sine
     waypoints: list[list[float]] = []  # s, then values
     velocities: list[list[float]] = []  # per s
     accelerations: list[list[float]] = []  # per s^2
@@ -99,6 +103,9 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         rows: list[list[float]] = getattr(self, key)
         if not rows:
             raise ValueError(f'kind "{self.kind}" needs {key} = [[t, value], ...]')
+        for name in ("waypoints", "segments", "velocities", "accelerations"):
+            if (count := len(getattr(self, name))) > ROWS:
+                raise ValueError(f"{name} has {count} rows; it takes at most {ROWS}")
         one = "t and one value" if n == 1 else "t and one value for all joints, or t and one per joint"
         _check_rows(rows, key.removesuffix("s"), one, {2, 1 + n})
         for name in ("velocities", "accelerations"):
@@ -109,8 +116,20 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         for k, (before, after) in enumerate(pairwise(row[0] for row in rows), start=2):
             if key == "waypoints" and after <= before:
                 raise ValueError(f"waypoint {k} is at {after} s, not after {before} s before it")
+        for k, row in enumerate(rows, start=1):
+            if not 0.0 <= row[0] <= LATEST_S:
+                raise ValueError(f"{key.removesuffix('s')} {k} is at {row[0]:g} s; times are in 0 .. {LATEST_S:g} s")
+            _check_values_of(row[1:], f"{key.removesuffix('s')} {k}")
+        for name in ("velocities", "accelerations"):
+            for k, row in enumerate(getattr(self, name), start=1):
+                _check_values_of(row, f"{name} row {k}")
         if key == "segments" and (short := [row[0] for row in rows if row[0] <= 0.0]):
             raise ValueError(f"a segment lasts {short[0]} s; it must be above 0")
+
+
+def _check_values_of(row: Sequence[float], what: str) -> None:
+    if large := [value for value in row if abs(value) > LARGEST]:
+        raise ValueError(f"{what} has {large[0]:g}; values are in {-LARGEST:g} .. {LARGEST:g}")
 
 
 def _check_rows(rows: list[list[float]], what: str, form: str, widths: set[int]) -> None:

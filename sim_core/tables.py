@@ -6,8 +6,9 @@ msgspec converts and checks; this says what it found wrong: the key, what stands
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin
 
 from msgspec import inspect
 
@@ -21,6 +22,42 @@ WITHIN = {
     "lt": lambda number, bound: number < bound,
     "le": lambda number, bound: number <= bound,
 }
+
+
+@dataclass(frozen=True)
+class Range:
+    """The range of a number, ends included, and its unit: `Annotated[float, Range(0.001, 1000.0, "ms")]`."""
+
+    low: float
+    high: float
+    unit: str = ""
+
+    def __str__(self) -> str:
+        ends = (str(end) if isinstance(end, int) else f"{end:g}" for end in (self.low, self.high))
+        return f"{' .. '.join(ends)} {self.unit}".rstrip()
+
+
+def ranges_of(kind: Any) -> Iterator[Range]:
+    """The ranges of the numbers that a type allows, also of one that may be None; not of those inside a list."""
+    if get_origin(kind) is Annotated:
+        yield from (note for note in get_args(kind)[1:] if isinstance(note, Range))
+    elif get_origin(kind) not in (list, tuple, dict):
+        for one in get_args(kind):
+            yield from ranges_of(one)
+
+
+def out_of_range(value: object, kind: Any) -> str:
+    """ "1e-09 is not in 0.001 .. 1000 ms" where a number is in no range of its type; "" otherwise."""
+    ranges = list(ranges_of(kind))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not ranges:
+        return ""
+    if any(each.low <= value <= each.high for each in ranges):
+        return ""
+    wanted, low = " or ".join(map(str, ranges)), min(each.low for each in ranges)
+    if value <= 0 < low:
+        least = f"at least {low}" if isinstance(low, int) else "above zero"
+        return f"{_shown(value)} is not {least}; it takes {wanted}"
+    return f"{_shown(value)} is not in {wanted}"
 
 
 def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None) -> str:

@@ -7,6 +7,7 @@ regulator takes over, with hysteresis between the two, and lets the arm follow i
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -16,6 +17,7 @@ from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
 from nodes.messages import Event, JointCommand, Message, Reference, RobotState
 from nodes.node import Context, Node, Outgoing
+from sim_core.tables import Range
 
 # Energies are in units of the pendulum's largest moment of gravity: -1 hanging at rest, 1 at rest upright.
 TARGET_ENERGY = 1.05  # a little more than rest at the top gets there though the masses are not known well
@@ -37,16 +39,18 @@ FADE_S = (
 class SwingUpParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What the controller believes of the robot, and how it acts."""
 
-    torque_limit: float = 0.05  # N m
-    arm_mass: float = 0.095  # kg, a uniform rod
-    arm_length: float = 0.085  # m, from the axis to the pendulum's pivot
-    pendulum_mass: float = 0.024  # kg, a uniform rod
-    pendulum_length: float = 0.129  # m
-    gravity: float = 9.81  # m/s^2
-    pump_acceleration: float = 35.0  # rad/s^2, of the arm at most while pumping
+    torque_limit: Annotated[float, Range(1e-9, 1e6, "N m")] = 0.05  # N m
+    arm_mass: Annotated[float, Range(1e-9, 1e6, "kg")] = 0.095  # kg, a uniform rod
+    arm_length: Annotated[float, Range(1e-6, 1e4, "m")] = 0.085  # m, from the axis to the pendulum's pivot
+    pendulum_mass: Annotated[float, Range(1e-9, 1e6, "kg")] = 0.024  # kg, a uniform rod
+    pendulum_length: Annotated[float, Range(1e-6, 1e4, "m")] = 0.129  # m
+    gravity: Annotated[float, Range(1e-6, 1e4, "m/s^2")] = 9.81  # m/s^2
+    pump_acceleration: Annotated[float, Range(1e-6, 1e6, "rad/s^2")] = 35.0  # rad/s^2, of the arm at most while pumping
     catch_angle_deg: float = 20.0  # from upright: the regulator takes over inside
     release_angle_deg: float = 40.0  # from upright: pumping takes over outside
-    reference_bandwidth: float = 6.0  # rad/s, how fast the arm's set point goes to the reference
+    reference_bandwidth: Annotated[float, Range(1e-6, 1e4, "rad/s")] = (
+        6.0  # rad/s, how fast the arm's set point goes to the reference
+    )
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -15,9 +15,10 @@ from nodes.messages import Message
 from nodes.messages.topics import ROBOT_TOPICS, lookup, resolve
 from nodes.node import Node
 from nodes.plan.handlers import uncalled
-from nodes.plan.launch_plan import LOCAL, NAME, SPEED_MAX, SPEED_MIN, Milestone, NodePlan, Plan, SimPlan
-from nodes.plan.loading import load_class, locate
-from nodes.plan.tables import PlanError, convert, positive, suggestion, worded
+from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, Milestone, NodePlan, Plan, SimPlan
+from nodes.plan.loading import is_file, load_class, locate, shortened
+from nodes.plan.tables import PlanError, convert, suggestion, worded
+from sim_core.tables import out_of_range
 
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
@@ -110,19 +111,24 @@ def _check_hosts(plan: Plan, file: Path) -> None:
 
 def _check_sim(plan: Plan, file: Path) -> None:
     sim = plan.sim
-    for key in ("step_ms", "speed", "rate_hz", "poses_hz", "deadline_ms"):
-        if not positive(getattr(sim, key)):
-            raise PlanError(f"{file}: [sim]: key {key!r}: {getattr(sim, key)} is not above zero")
-    if sim.watchdog_ms is True or (sim.watchdog_ms is not None and sim.watchdog_ms < 0.0):
-        told = f"{str(sim.watchdog_ms).lower()} is no time; give ms, or 0 or false for none"
-        raise PlanError(f"{file}: [sim]: key 'watchdog_ms': {told}")
+    if sim.watchdog_ms is True:
+        raise PlanError(f"{file}: [sim]: key 'watchdog_ms': true is no time; give ms, or 0 or false for none")
     _check_methods(sim, file)
-    if not SPEED_MIN <= sim.speed <= SPEED_MAX:
-        raise PlanError(f"{file}: [sim]: key 'speed': {sim.speed:g} is not in {SPEED_MIN:g} .. {SPEED_MAX:g}")
-    if not positive(plan.duration_s):
-        raise PlanError(f"{file}: key 'duration_s': {plan.duration_s} is not above zero")
-    if not 0 <= plan.domain <= 232:
-        raise PlanError(f"{file}: key 'domain': {plan.domain} is not in 0 .. 232")
+    if len(plan.name) > NAME_LENGTH or not plan.name.isprintable():
+        what = f"{len(plan.name)} characters" if plan.name.isprintable() else repr(plan.name[:NAME_LENGTH])
+        raise PlanError(f"{file}: key 'name': {what}; a plan's name has at most {NAME_LENGTH}, all of them printable")
+    check_duration(plan, f"{file}: key 'duration_s'")
+
+
+def check_duration(plan: Plan, where: str) -> None:
+    """Raise PlanError, after `where`, for a duration out of its range or below one step."""
+    kind = next(field.type for field in msgspec.structs.fields(Plan) if field.name == "duration_s")
+    if plan.duration_s is None:
+        return
+    if line := out_of_range(plan.duration_s, kind):
+        raise PlanError(f"{where}: {line}")
+    if plan.duration_s < plan.sim.step_s * (1.0 - 1e-9):
+        raise PlanError(f"{where}: {plan.duration_s:g} s is less than one step of {plan.sim.step_ms:g} ms")
 
 
 def _check_methods(sim: SimPlan, file: Path) -> None:
@@ -174,10 +180,10 @@ def _find_file(parameters: dict[str, Any], plan: Plan, file: Path, where: str) -
     if not isinstance(asked, str) or not asked:
         return
     places = [Path(folder).resolve() / asked for folder in (plan.folder, Path.cwd(), file.resolve().parent)]
-    found = next((place for place in places if place.is_file()), None)
+    found = next((place for place in places if is_file(place)), None)
     if found is None:
         tried = ", ".join(dict.fromkeys(map(str, places)))
-        raise PlanError(f"{where}: key 'parameters.file': no such file {asked!r}; tried {tried}")
+        raise PlanError(f"{where}: key 'parameters.file': no such file {shortened(asked)!r}; tried {shortened(tried)}")
     if found != Path.cwd() / asked:
         parameters["file"] = str(found)
 
@@ -201,8 +207,6 @@ def _check_milestones(milestones: Sequence[Milestone], units: Mapping[str, str],
             raise PlanError(f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, units)}")
         if units[milestone.joint] != "rad":
             raise PlanError(f"{at}: key 'joint': {milestone.joint!r} is in {units[milestone.joint]}; it takes an angle")
-        if not (positive(milestone.tolerance_deg) and milestone.hold_s >= 0.0):
-            raise PlanError(f"{at}: tolerance_deg must be above zero and hold_s not below")
         if milestone.after and milestone.after not in after:
             raise PlanError(f"{at}: key 'after': no milestone {milestone.after!r}{suggestion(milestone.after, after)}")
         chain = [milestone.name]
@@ -213,22 +217,21 @@ def _check_milestones(milestones: Sequence[Milestone], units: Mapping[str, str],
 
 
 def _check_node(node: NodePlan, seen: set[str], where: str) -> None:
+    if len(node.name) > NAME_LENGTH:
+        told = f"{len(node.name)} characters, {node.name[:20]!r} ...; a node's name has at most {NAME_LENGTH}"
+        raise PlanError(f"{where.partition(': node ')[0]}: node: key 'name': {told}")
     if not NAME.fullmatch(node.name):
         raise PlanError(f"{where}: key 'name': use letters, digits and _, a letter first")
     if node.name in seen:
         raise PlanError(f"{where}: key 'name': taken already; every node (and 'sim') has a name of its own")
     seen.add(node.name)
-    if node.every < 1:
-        raise PlanError(f"{where}: key 'every': {node.every} is not at least 1 (steps)")
-    if node.max_restarts < 0:
-        raise PlanError(f"{where}: key 'max_restarts': {node.max_restarts} is below zero")
 
 
 def _node_class(node: NodePlan, plan: Plan, file: Path, where: str) -> type[Node]:
     beside = file.resolve().parent
     try:
         path, name = locate(node.run, plan.folder, Path.cwd(), beside)
-        if not (Path(plan.folder) / node.run.rpartition(":")[0]).is_file():
+        if not is_file(Path(plan.folder) / node.run.rpartition(":")[0]):
             node.run = f"{path}:{name}"
         return load_class(f"{path}:{name}")
     except PlanError as error:

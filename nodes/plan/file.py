@@ -9,30 +9,57 @@ from pathlib import Path
 from typing import Any
 
 from nodes.plan.checks import check_plan
-from nodes.plan.launch_plan import PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan
+from nodes.plan.launch_plan import DEPTH, PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError, convert, near_word, suggestion
 
 MCAP = b"\x89MCAP"  # how a recording begins
+SIZE = 8_000_000  # bytes of a launch file at most
+TOO_DEEP = f"tables and lists are nested more than {DEPTH} deep"
 
 
 def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     """The checked plan of a launch file, with "node.key=value" and "sim.key=value" overrides applied."""
     file = Path(path)
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(_text(file))
     except FileNotFoundError:
         raise PlanError(f"{file}: no such launch file{_launch_file_like(file)}") from None
     except UnicodeDecodeError:
         raise PlanError(f"{file}: {_no_text(file)}") from None
     except OSError as error:
         raise PlanError(f"{file}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise PlanError(f"{file}: {TOO_DEEP}") from None
+    except ValueError as error:  # of tomllib, or of a number of thousands of digits
         raise PlanError(f"{file}: not valid TOML: {error}") from None
     for override in overrides:
         _override(document, override, str(file))
+    if _is_deeper(document, DEPTH):
+        raise PlanError(f"{file}: {TOO_DEEP}")
     plan = _plan(document, file)
     check_plan(plan, file)
     return plan
+
+
+def _text(file: Path) -> str:
+    """The text of a launch file; PlanError for one that is too large to be one."""
+    if file.is_file() and file.stat().st_size > SIZE:
+        raise PlanError(f"{file}: {file.stat().st_size} bytes; a launch file has at most {SIZE}")
+    return file.read_text(encoding="utf-8")
+
+
+def _is_deeper(value: object, depth: int) -> bool:
+    """Whether tables and lists are nested deeper than that."""
+    level: list[object] = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(level)
 
 
 def _launch_file_like(file: Path) -> str:
@@ -111,7 +138,9 @@ def _override(document: dict[str, Any], override: str, where: str) -> None:
         raise PlanError(f"--set {override!r}: write node.key=value, sim.key=value or seed=value")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except RecursionError:
+        raise PlanError(f"--set {target}: {TOO_DEEP}") from None
+    except ValueError:
         value = text.strip()  # a bare word is a string: the shell eats the quotes
     if not dot:
         if owner not in PLAIN_KEYS:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from nodes.plan.tables import PlanError
+from sim_core.tables import Range
 
 Mode = Literal["realtime", "fast", "lockstep"]
 SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # simulated seconds per wall second that a pacer keeps
@@ -20,6 +21,10 @@ WATCHDOG_S = 0.1  # in realtime, where nothing else is asked for
 PLAN_FILE = "plan.json"  # of a live launch, in its domain's folder
 PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # of a launch file, outside of its tables
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+NAME_LENGTH = 64  # characters at most: names of nodes are parts of the paths of their sockets and logs
+DEPTH = 16  # tables and lists inside one another, at most
+Duration = Annotated[float, Range(1e-6, 1e8, "s")]
+Rate = Annotated[float, Range(1e-3, 1e6, "Hz")]
 LOCAL = "localhost"  # the host of a launch that has one
 
 
@@ -43,18 +48,18 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     robot: str
     parameters: dict[str, float | str] = {}
     mode: Mode = "realtime"
-    step_ms: float = 1.0
+    step_ms: Annotated[float, Range(1e-3, 1e4, "ms")] = 1.0
     stepper: str | dict[str, Any] = "rk4"
     stabilizer: str | dict[str, Any] = "sampled_fuzzy"
-    watchdog_ms: float | bool | None = None
+    watchdog_ms: Annotated[float, Range(0.0, 1e7, "ms")] | bool | None = None
     safe_mode: Literal["zero_effort", "hold"] = "zero_effort"
-    speed: float = 1.0
-    rate_hz: float | None = None
-    poses_hz: float = 60.0
-    deadline_ms: float = 1000.0
+    speed: Annotated[float, Range(SPEED_MIN, SPEED_MAX)] = 1.0
+    rate_hz: Rate | None = None
+    poses_hz: Rate = 60.0
+    deadline_ms: Annotated[float, Range(1e-3, 1e7, "ms")] = 1000.0
     host: str = LOCAL
     deadline: Literal["skip", "catch_up", "stop"] = "skip"
-    cpu: int | None = None
+    cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
     assemble_start: bool = False
 
@@ -108,12 +113,12 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     name: str
     run: str
-    every: int = 1
+    every: Annotated[int, Range(1, 10**6, "steps")] = 1
     restart: Literal["never", "on-failure", "always"] = "never"
-    max_restarts: int = 3
+    max_restarts: Annotated[int, Range(0, 10**6)] = 3
     params: dict[str, Any] = {}
     host: str = LOCAL
-    cpu: int | None = None
+    cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
 
 
@@ -125,9 +130,9 @@ class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     name: str
     joint: str
-    target_deg: float
-    tolerance_deg: float = 10.0
-    hold_s: float = 1.0
+    target_deg: Annotated[float, Range(-1e6, 1e6, "degrees")]
+    tolerance_deg: Annotated[float, Range(1e-6, 360.0, "degrees")] = 10.0
+    hold_s: Annotated[float, Range(0.0, 1e8, "s")] = 1.0
     required: bool = True
     after: str = ""
 
@@ -139,9 +144,9 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     sim: SimPlan
     nodes: list[NodePlan] = []
     milestones: list[Milestone] = []
-    seed: int = 0
-    domain: int = 0
-    duration_s: float | None = None
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
+    domain: Annotated[int, Range(0, 232)] = 0
+    duration_s: Duration | None = None
     folder: str = "."
     hosts: dict[str, str] = {}
 

@@ -31,9 +31,23 @@ def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
         raise PlanError(f"run = {run!r}: write 'path/to/file.py:ClassName'")
     tried = [Path(folder).resolve() / file for folder in (*folders, PACKAGE_ROOT)]
     for path in tried:
-        if path.is_file():
+        if is_file(path):
             return path.resolve(), name
-    raise PlanError(f"run = {run!r}: no such file; tried {', '.join(dict.fromkeys(map(str, tried)))}")
+    there = ", ".join(dict.fromkeys(map(str, tried)))
+    raise PlanError(f"run = {shortened(run)!r}: no such file; tried {shortened(there)}")
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file is there; False too for a name that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text that is longer than a line."""
+    return text if len(text) <= 400 else f"{text[:400]}..."
 
 
 def load_class(run: str, *folders: str | Path) -> type[Node]:

@@ -7,11 +7,11 @@ import enum
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from sim_core.tables import misfit
+from sim_core.tables import misfit, out_of_range, ranges_of
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -44,6 +44,8 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
             raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
         if not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):
             raise PlanError(f"{where}: key {key!r}: {item} is not finite")
+        if line := out_of_range(item, fields[key].type):
+            raise PlanError(f"{where}: key {key!r}: {line}")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -96,6 +98,8 @@ def type_text(kind: Any) -> str:
     """A type as a person would write it: "number", "realtime | fast | lockstep", "list of number"."""
     if words := choices(kind):
         return " | ".join(words)
+    if get_origin(kind) is Annotated:
+        return ", ".join([type_text(get_args(kind)[0]), *map(str, ranges_of(kind))])
     name = getattr(kind, "__name__", str(kind))
     inner = [part for part in get_args(kind) if part is not type(None)]
     if name == "dict" or not inner:
@@ -105,8 +109,3 @@ def type_text(kind: Any) -> str:
     if name == "list":
         return f"list of {type_text(inner[0])}"
     return " or ".join(dict.fromkeys(map(type_text, inner)))
-
-
-def positive(value: float | None) -> bool:
-    """Whether a number is finite and above zero; None (not asked for) is."""
-    return value is None or (math.isfinite(value) and value > 0)

@@ -38,6 +38,10 @@ TABLE_KEYS = {"time_s", "position", "velocity", "acceleration"}
 Rows = list[list[float]]
 
 
+ROWS = 10_000  # via points, or segments, at most
+LATEST_S = 1e8  # s, of a via point; the largest number in a file too
+
+
 class ViaPointError(ValueError):
     """A via-point file that cannot be used; the only argument is one line with file and line."""
 
@@ -185,6 +189,10 @@ def _whole(
 def _next_time(time: float, times: list[float], where: str) -> float:
     if times and time <= times[-1]:
         raise ViaPointError(f"{where}: time_s is {time:g}, not after {times[-1]:g} before it")
+    if not 0.0 <= time <= LATEST_S:
+        raise ViaPointError(f"{where}: time_s is {time:g}; times are in 0 .. {LATEST_S:g} s")
+    if len(times) >= ROWS:
+        raise ViaPointError(f"{where}: more than {ROWS} via points")
     return time
 
 
@@ -195,6 +203,8 @@ def _number(value: Any, name: str, where: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise ViaPointError(f"{where}: {name} is {value!r}; it must be a finite number")
+    if abs(number) > LATEST_S:
+        raise ViaPointError(f"{where}: {name} is {number:g}; numbers are in {-LATEST_S:g} .. {LATEST_S:g}")
     return number
 
 

@@ -74,6 +74,7 @@ def launch(
         raise InputError(f"--json {str(json_file)!r}: there is no folder {str(json_file.absolute().parent)!r}")
 
     from nodes.launching.launch import launch_plan, process_began
+    from nodes.plan.checks import check_duration
     from nodes.plan.file import load_plan
 
     plan = load_plan(file, set_ or [])
@@ -81,6 +82,7 @@ def launch(
         plan.domain = domain
     if duration is not None:
         plan.duration_s = duration
+        check_duration(plan, "--duration")
     if host is not None:
         _launch_host(plan, host, view, json_file)
     summary = launch_plan(plan, view=view, began=process_began())
