@@ -87,6 +87,7 @@ class Simulation:
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
         self._w = Workspace(system, self.stepper.stages, gains, memory, self.stepper.memory_size(system.n_q))
+        self._w.least_pivots[: len(system.pivot_rows)] = system.least_pivots
         self._calls = Calls(system, self._w)
         self._law = self._law_row()
         self._loop = self.stepper.loop()
@@ -296,6 +297,7 @@ class Simulation:
         w.u[:] = [actuator.start for actuator in mechanism.actuators]
         for array in (w.U, w.lam, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
             array[:] = 0.0
+        w.substepped[:] = 0.0
         w.p[:] = self.system.default_parameters()
         w.p[: len(self._parameters)] = self._parameters
         self._tick = 0
@@ -392,6 +394,11 @@ class Simulation:
     def evaluations(self) -> int:
         """Right-hand sides evaluated since the reset, by this object: a restored state brings no count."""
         return int(self._w.evaluations[0])
+
+    @property
+    def substeps(self) -> int:
+        """Parts of steps taken near change points, where the rows come near to losing rank, since the reset."""
+        return int(self._w.substepped[0])
 
     def violation(self) -> tuple[float, float]:
         """|Phi|_1 and |Phidot|_1 now, in the rows' own scaling."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sim_core.system import System
 
 RANK_TOLERANCE = 1e-9
 SAMPLES = 5  # states that say how large a mechanism's rows are, the start among them
 REACH = 0.5  # rad, or characteristic lengths: how far a coordinate moves from one of them to the next
 CLOSING = 8  # Newton steps back to the rows
+
+
+WEAK = 2e-3  # of a row's diagonal entry of S: with a pivot below, a mechanism is near a change point
+UNUSUAL = 0.1  # of its usual pivot: rows of light bodies beside heavy ones have small ones everywhere
+LOOKS = 6  # samples of each sense of motion that say what is usual
 
 
 def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
@@ -20,17 +29,21 @@ def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
 
 
 def sampled_states(
-    q: np.ndarray, scale: np.ndarray, rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    q: np.ndarray,
+    scale: np.ndarray,
+    rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    each: int = SAMPLES // 2,
 ) -> list[np.ndarray]:
     """The start q and states that a mechanism reaches from there, the same each time; alone where it cannot move.
 
     scale  (n_q,): what a coordinate is large against, rad and m
     rows   Phi (n_h,) and J (n_r, n_q) at a state
+    each   how many in each sense of motion
     """
     random, found = np.random.default_rng(12), [q]
     for sign in (1.0, -1.0):
         here = q
-        for _ in range(SAMPLES // 2):
+        for _ in range(each):
             J = rows(here)[1] * scale
             move = sign * np.abs(random.normal(size=q.size)) + 0.3 * random.normal(size=q.size)
             move -= np.linalg.pinv(J, rcond=1e-8) @ (J @ move)
@@ -59,6 +72,40 @@ def _closed(
             return q
         q = q - scale * (np.linalg.pinv(J[: Phi.size] * scale, rcond=1e-8) @ Phi)
     return None
+
+
+def least_pivots(system: System) -> np.ndarray:
+    """By pivot of the rows the least that it has away from change points, 1 / (unit of S); 0 where none is watched.
+
+    From states that the mechanism reaches from its start, with the parameters of its description. Rows that are
+    switched on and off are not watched. Rows that follow from others everywhere have a small pivot everywhere.
+    """
+    if not system.pivot_rows:
+        return np.zeros(0)
+    mechanism, n_holonomic = system.mechanism, system.configurations[0].n_holonomic
+    p = system.default_parameters()
+    p[len(p) - len(mechanism.switched) :] = 1.0
+    start = np.array(mechanism.initial_q, dtype=float)
+    rest = np.zeros_like(start)
+
+    def rows(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return system.residual(0.0, q, rest, p)[0][:n_holonomic], system.terms(0.0, q, rest, None, p)[2]
+
+    prismatic = [joint.name for joint in mechanism.moving_joints if joint.kind == "prismatic"]
+    scale = coordinate_scales(system.coordinate_names, prismatic, mechanism.characteristic_length)
+    norms = [row for row, name in enumerate(system.configurations[0].row_names) if name.endswith(".norm")]
+    pivots, sizes = [], []
+    for q in sampled_states(start, scale, rows, LOOKS):
+        M, _, J, _ = system.terms(0.0, q, rest, None, p)
+        factor = system.acceleration(0.0, q, rest, None, p)[2]
+        pivots.append(1.0 / np.abs(factor[slice(*system.pivots)]))
+        for row in norms:
+            M += np.outer(J[row], J[row]) * np.mean(np.diag(M)[J[row] != 0.0])
+        sizes.append(np.einsum("ij,ji->i", J, np.linalg.solve(M, J.T))[list(system.pivot_rows)])
+    usual, size = np.median(pivots, axis=0), np.median(sizes, axis=0)
+    found = np.minimum(WEAK * size, UNUSUAL * usual)
+    switched = [system.configurations[0].row_names[row] in mechanism.switched for row in system.pivot_rows]
+    return np.asarray(np.where(np.isfinite(found) & ~np.array(switched), found, 0.0))
 
 
 def coordinate_scales(names: tuple[str, ...], prismatic: list[str], length: float) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from sim_core.mechanism.changes import check_captured_rows
 from sim_core.mechanism.checks.doubts import doubts
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.validation import validate
+from sim_core.solve import least_pivots
 
 if TYPE_CHECKING:
     from sim_core.batch import Batch
@@ -65,6 +67,10 @@ class System:
         self.tunable_names = tuple(tunable.name for tunable in mechanism.tunables)
         self.parameter_names = mechanism.parameter_names
         self.lengths: tuple[bool, ...] = tuple(facts["row_lengths"])  # (n_r,): whether a row is a length, m
+        self.pivots: tuple[int, int] = tuple(
+            facts["pivots"]
+        )  # begin and end of the rows' reciprocal pivots in a factor
+        self.pivot_rows: tuple[int, ...] = tuple(facts["pivot_rows"])
         self.code_hash: str = library.manifest["key"]
         self.from_cache = library.from_cache
         rows = tuple(facts["row_names"]), facts["n_holonomic"], facts["factor_size"]
@@ -76,6 +82,11 @@ class System:
         solving = (*SOLVING_KERNELS, *(LINEAR_KERNELS if mechanism.beams else ()))
         self.addresses = {name: library.addresses[native.symbol_name(first, name)] for name in solving}
         self.addresses |= {name: library.addresses[name] for name in OTHER_KERNELS}
+
+    @cached_property
+    def least_pivots(self) -> np.ndarray:
+        """By reciprocal pivot of a factor: what the pivot is at least, away from change points."""
+        return least_pivots(self)
 
     @property
     def n_q(self) -> int:

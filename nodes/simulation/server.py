@@ -345,6 +345,7 @@ class SimServer:
             **self.actuation.status(),
             "peak_phi": phi,
             "peak_phidot": phidot,
+            "substeps": self.simulation.substeps,
             "energy": self.simulation.energy(),
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),

@@ -33,9 +33,13 @@ class AugmentedFactor:
         return ca.vertcat(*self.whole.parts(), *penalty, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Where the reciprocal pivots of the rows begin and end in `parts`."""
+        """Where the reciprocal pivots of rows that may lose rank begin and end in `parts`."""
         end = len(self.whole.parts())
-        return end - (len(self.whole.inverse_diagonal) - self.n_q), end
+        return end - len(self.added), end
+
+    def pivot_rows(self) -> list[int]:
+        """The row of each of these pivots."""
+        return list(range(len(self.added)))
 
     def with_parts(self, parts: ca.SX) -> AugmentedFactor:
         """The same structure around a stored column of numbers."""

@@ -83,9 +83,13 @@ class ConstrainedFactor:
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Where the reciprocal pivots of the rows begin and end in `parts`."""
+        """Where the reciprocal pivots of rows that may lose rank begin and end in `parts`."""
         end = len(self.mass.parts()) + len(self.schur.parts())
-        return end - len(self.schur.inverse_diagonal), end
+        return end - len(self.added), end
+
+    def pivot_rows(self) -> list[int]:
+        """The row of each of these pivots."""
+        return self.schur.order if self.added else []
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
         """The same structure around a stored column of numbers."""

@@ -78,6 +78,8 @@ def derive(mechanism: Mechanism) -> Derivation:
         "row_lengths": solution.rows.lengths,
         "n_holonomic": solution.rows.Phi.numel(),
         "factor_size": solution.factor.parts().numel(),
+        "pivots": solution.factor.pivots(),
+        "pivot_rows": solution.factor.pivot_rows(),
         "wraps": wraps,
         "output_names": output_names,
         "output_wraps": _output_wraps(mechanism, output_names, wraps),

@@ -49,6 +49,14 @@ class PartitionedFactor:
         """Every number that `solve` needs, as one column."""
         return ca.vertcat(self.N, self.y, self.b1, self.b2, self.alpha, ca.vec(self.small))
 
+    def pivots(self) -> tuple[int, int]:
+        """There are no rows that could lose rank."""
+        return 0, 0
+
+    def pivot_rows(self) -> list[int]:
+        """There are no rows."""
+        return []
+
     def with_parts(self, parts: ca.SX) -> PartitionedFactor:
         """The same structure around a stored column of numbers."""
         n_c, n_u = self.N.numel(), self.b1.numel()

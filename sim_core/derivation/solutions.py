@@ -27,6 +27,12 @@ class KktFactor(Protocol):
     def parts(self) -> ca.SX:
         """Every number that `solve` needs, as one column."""
 
+    def pivots(self) -> tuple[int, int]:
+        """Where the reciprocal pivots of rows that may lose rank begin and end in `parts`."""
+
+    def pivot_rows(self) -> list[int]:
+        """The row of each of these pivots."""
+
     def with_parts(self, parts: ca.SX) -> KktFactor:
         """The same structure around a stored column of numbers."""
 

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from sim_core.integrators.step import accelerate, begin_step, end_step, measure, remember
+from sim_core.integrators.step import (
+    accelerate,
+    begin_step,
+    end_step,
+    is_endangered,
+    measure,
+    project,
+    remember,
+    take_back,
+)
 from sim_core.integrators.workspace import (
     DONE,
     DQDT,
     DVDT,
     EVENT,
+    IS_WEAK,
+    LAW_MODE,
+    PROJECTING,
     Q0,
+    SUBSTEPPED,
     TIME,
     V0,
     Q,
     V,
 )
 from sim_core.kernels.compiled import inner, loop
+
+SUBSTEPS = 20  # of a step near a change point
 
 
 @inner
@@ -47,14 +62,38 @@ def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-d
         m.state[V, i] = v
 
 
+@inner
+def go_back(m, calls, law, start, h):  # type: ignore[no-untyped-def]
+    """The state, and what the law remembers, as they were when the last step of h began."""
+    for i in range(m.state.shape[1]):
+        m.state[Q, i], m.state[V, i] = m.state[Q0, i], m.state[V0, i]
+    m.scalars[TIME] = start
+    take_back(m, calls, law, h)
+
+
 @loop
 def advance_explicit(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired (-1 for none)."""
+    """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired (-1 for none).
+
+    A step that comes near a change point with a violation of its rows is taken anew from its start, in SUBSTEPS parts.
+    """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)
-        begin_step(m, calls, law, h)
-        explicit_step(m, calls, law, (tick + step) * h, h, A, b, c)
+        part, parts = 0, 1
+        while part < parts:
+            start, h_part = (tick + step) * h + part * (h / parts), h / parts
+            m.scalars[TIME], m.scalars[IS_WEAK] = start, 0.0
+            begin_step(m, calls, law, h_part)
+            explicit_step(m, calls, law, start, h_part, A, b, c)
+            part += 1
+            m.scalars[TIME] = (tick + step) * h + part * h_part
+            if parts == 1 and is_endangered(m, calls, law, h):
+                go_back(m, calls, law, start, h)
+                part, parts = 0, SUBSTEPS
+                m.scalars[SUBSTEPPED] += SUBSTEPS
+            elif part < parts and law[LAW_MODE] == PROJECTING:
+                project(m, calls, law)
         m.scalars[TIME] = (tick + step + 1) * h
         status, guard = end_step(m, calls, law)
         if status != DONE:

@@ -23,6 +23,7 @@ from sim_core.integrators.workspace import (
     FRESH_FACTOR,
     GUARDS,
     HISTORY,
+    IS_WEAK,
     LAW,
     LAW_GAINS,
     LAW_HOLONOMIC,
@@ -36,6 +37,7 @@ from sim_core.integrators.workspace import (
     LAW_SOLVE,
     LAW_U,
     LEAST_NORM,
+    LEAST_PIVOT,
     NOT_WATCHED,
     NOW,
     PEAK_PHI,
@@ -49,6 +51,9 @@ from sim_core.integrators.workspace import (
     R2,
     RESIDUAL,
     SAMPLED,
+    SMALL,
+    SUM_PHI,
+    SUM_PHIDOT,
     TIME,
     TURNS,
     V_KEPT,
@@ -62,16 +67,37 @@ from sim_core.kernels.compiled import call_kernel, call_law, inner
 
 
 @inner
-def measure(m, calls, law):  # type: ignore[no-untyped-def]
-    """Phi and Phidot of the present state, and the largest 1-norms so far."""
+def sum_violations(m, calls, law):  # type: ignore[no-untyped-def]
+    """Phi and Phidot of the present state and their 1-norms."""
     call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
     position, velocity = 0.0, 0.0
     for row in range(law[LAW_HOLONOMIC]):
         position += abs(m.rows[PHI, row])
     for row in range(law[LAW_ROWS]):
         velocity += abs(m.rows[PHIDOT, row])
-    m.scalars[PEAK_PHI] = max(m.scalars[PEAK_PHI], position)
-    m.scalars[PEAK_PHIDOT] = max(m.scalars[PEAK_PHIDOT], velocity)
+    m.scalars[SUM_PHI], m.scalars[SUM_PHIDOT] = position, velocity
+
+
+@inner
+def measure(m, calls, law):  # type: ignore[no-untyped-def]
+    """Phi and Phidot of the present state, and the largest 1-norms so far."""
+    sum_violations(m, calls, law)
+    m.scalars[PEAK_PHI] = max(m.scalars[PEAK_PHI], m.scalars[SUM_PHI])
+    m.scalars[PEAK_PHIDOT] = max(m.scalars[PEAK_PHIDOT], m.scalars[SUM_PHIDOT])
+
+
+@inner
+def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
+    """Whether the step since `measure` came near a change point with a violation that is no mere rounding.
+
+    There the stabilizer's correction of it, over a small pivot, throws the mechanism off.
+    """
+    if m.scalars[IS_WEAK] == 0.0:
+        return False
+    position, velocity = m.scalars[SUM_PHI], m.scalars[SUM_PHIDOT]
+    sum_violations(m, calls, law)
+    position, velocity = position + m.scalars[SUM_PHI], velocity + m.scalars[SUM_PHIDOT]
+    return not (position <= m.scalars[SMALL] and velocity * h <= m.scalars[SMALL])
 
 
 @inner
@@ -129,9 +155,18 @@ def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
     for i in range(m.state.shape[1]):
         m.state[DQDT, i] = m.state[V, i]
     call_kernel(calls[kernel, 0], calls[kernel, 1], calls[kernel, 2])
+    note_weakness(m)
     if law[LAW_MODE] == CORRECTING_STAGES:
         for i in range(m.state.shape[1]):
             m.state[Q, i], m.state[V, i] = m.state[Q_KEPT, i], m.state[V_KEPT, i]
+
+
+@inner
+def note_weakness(m):  # type: ignore[no-untyped-def]
+    """Set IS_WEAK where a pivot of the rows is below its least, or no number: the mechanism is near a change point."""
+    for k in range(m.pivots.size):
+        if not abs(m.pivots[k]) * m.rows[LEAST_PIVOT, k] <= 1.0:
+            m.scalars[IS_WEAK] = 1.0
 
 
 @inner

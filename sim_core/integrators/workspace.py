@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sim_core.system import System
 
 HISTORY = 100
+NEGLIGIBLE = 2e-12  # |Phi|_1 and h |Phidot|_1, at the start and the end of a step together, in characteristic lengths
 
 # rows of `calls`
 ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED = range(7)
@@ -29,8 +30,10 @@ DONE, DIVERGED, EVENT, STEP_TOO_SMALL, NOT_CONVERGED = range(5)
 
 # rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards
 Q, V, DVDT, Q0, V0, R1, X, DQDT, Q_KEPT, V_KEPT = range(10)
-PHI, PHIDOT, HELD, LAM, R2, Y = range(6)
-TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
+PHI, PHIDOT, HELD, LAM, R2, Y, LEAST_PIVOT = range(7)
+TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q, IS_WEAK, SUBSTEPPED, SUM_PHI, SUM_PHIDOT, SMALL = range(
+    11
+)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 NOT_WATCHED, CONDITIONS = 2, 3  # as a guard's direction: it does not fire; it fires where its value is not negative
@@ -40,40 +43,43 @@ class Memory(NamedTuple):
     """What a loop touches itself, in few blocks (each array argument costs compile time)."""
 
     state: np.ndarray  # (10, n_q)
-    rows: np.ndarray  # (6, max_rows)
+    rows: np.ndarray  # (7, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (6,)
+    scalars: np.ndarray  # (11,)
     angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
     guards: np.ndarray  # (3, n_guards): values at the end and at the start of the step, direction
     stepper: np.ndarray  # the stepper's memory
     history: np.ndarray  # (HISTORY, 1 + 2 n_q)
+    pivots: np.ndarray  # (n_r,) reciprocal pivots of rows that may lose rank, of the last acceleration; else empty
 
 
 class Workspace:
     """The arrays of one simulation by name: views into `memory`, and those that only kernels and laws see."""
 
     def __init__(self, system: System, stages: int, gains: np.ndarray, memory: int, stepper_memory: int) -> None:
+        self.factor = np.zeros(system.max_factor)
         n_q, n_rows, n_guards = system.n_q, system.max_rows, len(system.mechanism.guards)
         self.memory = Memory(
             np.zeros((10, n_q)),
-            np.zeros((6, n_rows)),
+            np.zeros((7, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(6),
+            np.zeros(11),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),
             np.zeros((HISTORY, 1 + 2 * n_q)),
+            self.factor[slice(*system.pivots)],
         )
         self.q, self.v, self.a, _, _, self.r1, self.x, *_ = self.memory.state
-        self.phi, self.phidot, self.U, self.lam, self.r2, self.y = self.memory.rows
+        self.phi, self.phidot, self.U, self.lam, self.r2, self.y, self.least_pivots = self.memory.rows
         scalars = self.memory.scalars
         self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:4]
-        self.weights = scalars[4:]
+        self.weights, self.substepped = scalars[4:6], scalars[7:8]
+        scalars[SMALL] = NEGLIGIBLE * system.mechanism.characteristic_length
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
         self.stepper_memory, self.history = self.memory.stepper, self.memory.history
         self.u, self.p = np.zeros(system.n_u), np.zeros(len(system.parameter_names))
-        self.factor = np.zeros(system.max_factor)
         self.gains, self.stabilizer_memory = np.ascontiguousarray(gains, dtype=float), np.zeros(memory)
 
 
