@@ -8,10 +8,14 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from viewer.availability import APT_LINE
 
 os.environ.pop("ARMSWING_DOMAIN", None)  # of the shell: tests make folders of their own, and use domain 0 there
+
+settings.register_profile("armswing", deadline=None)  # timings are benchmarks: a busy computer fails no test
+settings.load_profile("armswing")
 
 ABSENT = re.compile(r"(lib[\w.+-]+\.so[.\d]*): cannot open shared object file|PyQtGraph requires one of")
 PACKAGES = {"libgomp.so.1": "apt-get install -y libgomp1"}  # any other library is one of Qt's

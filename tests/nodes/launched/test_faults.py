@@ -148,7 +148,7 @@ def test_who_watches_may_be_stopped_and_the_run_does_not_notice(
         pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
         ground.environment["QT_QPA_PLATFORM"] = "offscreen"
     plan = ground.launch_file(RECORDER + ground.node("Damper") + ground.node("Listener"))
-    # a computer with other work may hold the damper up for the usual 100 ms; who waited for a stopped one would for good
+    # other work may hold the damper up for the usual 100 ms; who waited for a stopped process would wait for good
     options = ["--set", "sim.watchdog_ms=1000", *["--view"] * viewed]
     launch = Launched(ground, plan, *options, count=4 + viewed)
     process = launch.viewer(until) if viewed else launch.child(name)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.messages import BodyPoses, Message, RobotState
-from nodes.messages.codec import encode
+from nodes.messages.codec import WireError, decode, encode
 from nodes.simulation.payload import poses_payload, state_payload
 
 TOPIC = "arm/state"
@@ -44,7 +47,14 @@ def test_a_payload_has_the_bytes_of_the_encoded_message(joints: int, outputs: in
             outputs=dict(zip(said, numbers[3 * joints + 3 :], strict=True)),
         )
         payload.write()
-        assert payload.stamped(stamp) == encode(state, TOPIC)
+        said_now = payload.stamped(stamp)
+        assert said_now == msgspec.msgpack.encode(state)
+        if np.isfinite(told[: 3 * joints]).all():
+            assert said_now == encode(state, TOPIC)
+        else:  # who receives it refuses it, as the codec does here
+            for refuses in (partial(encode, state, TOPIC), partial(decode, TOPIC, said_now)):
+                with pytest.raises(WireError, match="is not finite"):
+                    refuses()
 
 
 @pytest.mark.parametrize("bodies", [0, 1, 23])
