@@ -40,6 +40,7 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     share     rms of the efforts that it makes up / rms of the measured efforts, in the joint where that is largest
     explains  share of the residual's power, each joint's against its noise, this cause alone
     alike     other causes that explain it as well: this motion does not tell them apart
+    alone     it was found by itself, around the changes of sign of an effort, and not by the residual's power
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     explains: float
     alike: list[str] = []
     certain: bool = True
+    alone: bool = False
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,13 +73,20 @@ def diagnose(
     findings = [*_dead(comparison, slides), *_delays(comparison, hints, limits, clock_sigma_s), *_causes(hints, limits)]
     findings += _biases(comparison, hints, findings, limits, slides)
     explained = {finding.of for finding in findings if finding.failed and finding.kind in ("dead_encoder", "bias")}
-    model = any(finding.kind in MODEL and finding.certain for finding in findings)
+    model = _has_model_fault(findings, hints)
     late = _late_by(comparison, clock_sigma_s)
     for name in dict.fromkeys(each.joint for each in exceeded):
         if name not in explained and not model:
             findings.append(_unexplained(name, exceeded, name in slides, late.get(name, 0.0), clock_sigma_s))
     failed = bool(exceeded) or any(finding.failed for finding in findings)
     return Diagnosis(passed=not failed, findings=findings, exceeded=exceeded)
+
+
+def _has_model_fault(findings: Iterable[Finding], hints: Hints) -> bool:
+    """Whether a fault is named that moves positions; play of a few milliseconds does not."""
+    small = {(hint.kind, hint.of) for hint in hints.causes if hint.alone}
+    certain = [(finding.kind, finding.of) for finding in findings if finding.kind in MODEL and finding.certain]
+    return any(each not in small for each in certain)
 
 
 def _excess(joint: JointComparison, limits: Limits, slides: bool) -> Iterator[Excess]:
@@ -127,9 +134,10 @@ def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s:
 def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
     said = f"{limits.parameter_percent:g} %"
     causes = [hint for hint in hints.causes if hint.kind in MODEL]
+    alone = [hint for hint in causes if hint.alone]
     if hints.residual is not None and hints.explained is not None and hints.explained < EXPLAINS:
-        yield from _unexplained_efforts(hints, causes, limits, said)
-        return
+        yield from _unexplained_efforts(hints, [each for each in causes if not each.alone], limits, said)
+        causes = alone
     for hint in causes:
         size = abs(hint.value) if hint.unit == "relative" else hint.share
         text, limit = f"{_amount(hint)}{_alike(hint)}", said if hint.unit == "relative" else f"{said} of its efforts"
@@ -188,7 +196,7 @@ def _biases(
 ) -> Iterator[Finding]:
     """Constant position errors. One that a model's fault brings about is that fault's, unless efforts say otherwise."""
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
-    model = any(finding.kind in MODEL and finding.certain for finding in found)
+    model = _has_model_fault(found, hints)
     for joint in comparison.joints:
         limit = limits.of("bias", joint.name in slides)
         even = joint.rms_around_bias < EVEN * abs(joint.bias)

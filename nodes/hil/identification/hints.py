@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 
 from nodes.hil.alignment.streams import Floats, Stream
@@ -21,6 +22,7 @@ from nodes.hil.identification import play
 from nodes.hil.identification.causes import Hint, Hints, Key, Search
 from nodes.hil.identification.model import Efforts, NoModelError, actuated
 from nodes.hil.identification.motion import Applied, Band, Motion, motion_of, passed, rms
+from nodes.hil.identification.small_play import small_play
 from sim_core.mechanism.quantities import value_of
 
 QUIET = 0.001  # share of the measured efforts: a residual below it needs no explanation
@@ -77,7 +79,31 @@ def explain(
         if (closer.hints.explained or 0.0) < (found.hints.explained or 0.0):
             break
         found = closer
+    if timing is None:
+        small = list(_small_plays(efforts, motion, band, found))
+        found = replace(found, hints=msgspec.structs.replace(found.hints, causes=[*found.hints.causes, *small]))
     return found
+
+
+def _small_plays(efforts: Efforts, motion: Motion, band: Band, found: Explanation) -> Iterator[Hint]:
+    """Play that is crossed in a few samples, of the joints with an actuator that no play is named of yet."""
+    off = _asked(efforts, motion) - motion.effort
+    named = {hint.of for hint in found.hints.causes if hint.kind == "backlash"}
+    sizes = rms(band(motion.effort))
+    for joint in actuated(efforts.mechanism, efforts.names):
+        play_of = None if efforts.names[joint] in named else small_play(motion, band, off[:, joint], joint)
+        if play_of is not None:
+            missing = band(play_of.missing[:, None])[:, 0]
+            yield Hint(
+                kind="backlash",
+                of=efforts.names[joint],
+                value=play_of.crossing_s,
+                sigma=play_of.sigma_s,
+                unit="s",
+                share=float(np.sqrt(np.mean(missing * missing))) / max(float(sizes[joint]), 1e-12),
+                explains=0.0,
+                alone=True,
+            )
 
 
 def _asked(efforts: Efforts, motion: Motion) -> Floats:
