@@ -32,6 +32,7 @@ class Place:
     Its sockets are open to this host by ipc, and where the launch has others to them too, by tcp and with keys.
     Endpoints carry the process id, so that a restarted node is a new publisher and never a silent successor.
 
+    registry    where the registry takes calls on another computer, "" where it runs on this one
     now_ns      the node's clock, in nanoseconds since the epoch
     status_due  by time.monotonic(), when the status is next said even if nothing changed
     """
@@ -50,7 +51,7 @@ class Place:
         self.stop = threading.Event()
         self.status = Status(node=name, state="starting")
         site = read_site(domain)
-        self.far = site.far
+        self.far, self.registry = site.far, site.calls
         self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock, now_ns, self.far)
         self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.far)
         self.service.guards["shutdown"] = partial(shutdown_refusal, registry=site.calls)

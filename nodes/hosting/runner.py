@@ -71,7 +71,9 @@ class Runner:
         self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told, self._now_ns)
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
-            self._turns = TurnServer(self._context, self._hosted, self._place.endpoint("step"), self._place.far)
+            self._turns = TurnServer(
+                self._context, self._hosted, self._place.endpoint("step"), self._place.far, self._place.registry
+            )
         self._links = self._make_links(lockstep)
         self._wake = Wake()
         self._checks = ParameterChecks(self._hosted.require_fitting, self._wake)

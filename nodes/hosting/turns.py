@@ -16,6 +16,8 @@ from nodes.hosting.hosted import Envelope, HostedNode
 from nodes.messages.codec import LATEST_S
 from nodes.transport.bus import Context, Publisher
 from nodes.transport.refusals import Refusals
+from nodes.transport.security.peers import peer_of
+from nodes.transport.security.permissions import turn_refusal
 from nodes.transport.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
 
 _encoder = msgspec.msgpack.Encoder()
@@ -31,10 +33,10 @@ class LockstepError(RuntimeError):
 class TurnServer:
     """A participant's side: takes requests, has the node do its turn, replies with what it said."""
 
-    def __init__(self, context: Context, hosted: HostedNode, endpoint: str, far: str = "") -> None:
+    def __init__(self, context: Context, hosted: HostedNode, endpoint: str, far: str = "", registry: str = "") -> None:
         self.received = self.sent = 0
         self.refusals = Refusals(hosted.name)
-        self._hosted = hosted
+        self._hosted, self._registry = hosted, registry
         self._said: list[Envelope] = []  # from the start on: a node may speak before its first turn
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
@@ -57,11 +59,13 @@ class TurnServer:
         """Do one turn if a request is here; what was said goes to the server first, then on the stream."""
         socket = self._socket
         try:
-            route = socket.recv(NOBLOCK)
+            sender = socket.recv(NOBLOCK, False)
         except zmq.Again:
             return
-        request = socket.recv()
+        route, request = sender.bytes, socket.recv()
         try:
+            if self.far and (line := turn_refusal(peer_of(sender, keyed=True), self._registry)):
+                raise msgspec.ValidationError(line)
             if socket.getsockopt(RCVMORE):
                 socket.recv_multipart()
                 raise msgspec.ValidationError("more than one frame")

@@ -37,6 +37,7 @@ log = logging.getLogger("armswing.node")
 
 LONGEST_SLEEP_NS = 50_000_000  # longer waits for a step are interrupted by calls
 SUBSCRIPTIONS_S = 0.01
+MOST_CALLS = 64  # that wait for the thread that steps
 STEPS_IN_A_ROW = 8  # where nothing is paced, between two looks at what else there is to do
 STEP_REPLY_S = 1.5  # a call of `step` is answered by then, even if its steps take longer
 ROUND_TRIP_EVERY = 16  # steps; the wait for one in so many listens for commands, to measure when they come
@@ -385,6 +386,9 @@ class SimHost:
                 else:
                     service.refuse(request, line)
             while (call := service.receive()) is not None:
+                if len(self._calls) >= MOST_CALLS:
+                    service.refuse(call, f"{call.call.call[:80]}: {MOST_CALLS} calls wait already: ask again later")
+                    continue
                 self._calls.append(call)
                 self._wake.set()
 

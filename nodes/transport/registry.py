@@ -39,6 +39,7 @@ __all__ = ["Registry", "RegistryClient", "calls_endpoint", "is_alive", "news_end
 LEASE_S = 5.0
 NEWS_S = 0.5
 CHECK_MS = 100
+MOST_ENTRIES = 64  # of one key
 LARGEST_GENERATION = 2**53
 NEWS_TOPIC = b"registry"
 
@@ -304,6 +305,12 @@ class Registry:
             raise
         if is_other and old is not None and self._lives(old):
             raise RegistryError(self._taken(old))
+        if (
+            peer.key
+            and old is None
+            and [each.key for each in self._registrants.values()].count(peer.key) >= MOST_ENTRIES
+        ):
+            raise PermissionRefused(f"{peer.text} has {MOST_ENTRIES} nodes already")
         known = self._generations.get(entry.name, 0)
         moved = old is None or (old.pid, old.host) != (entry.pid, entry.host) or old.endpoints != entry.endpoints
         entry.generation = min(max(known + 1, entry.generation), LARGEST_GENERATION) if moved else known

@@ -54,12 +54,19 @@ def shutdown_refusal(peer: Peer, registry: str) -> str:
     registry  where this host reaches the registry of the launch, with its key; "" where that runs here: nobody else
               than the launch's own host may end what another host runs
     """
-    if peer.is_local:
-        return ""
-    launcher = registry.partition("#")[2]
-    if peer.key and peer.key in {launcher, _own_public()}:
+    if _is_of_launch(peer, registry):
         return ""
     return "only this computer and the host of the launch's server may end its nodes"
+
+
+def turn_refusal(peer: Peer, registry: str) -> str:
+    """Why a peer may not ask a node of this computer for a lockstep turn, "" where it may; as `shutdown_refusal`."""
+    return "" if _is_of_launch(peer, registry) else f"{peer.text} is not the host of the simulation"
+
+
+def _is_of_launch(peer: Peer, registry: str) -> bool:
+    """Whether a peer is this computer, or the one where the launch's server and registry run."""
+    return peer.is_local or (bool(peer.key) and peer.key in {registry.partition("#")[2], _own_public()})
 
 
 def is_alive(pid: int) -> bool:

@@ -20,7 +20,8 @@ from nodes.hosting.place import Place
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
 from nodes.transport.security import keys
-from nodes.transport.security.permissions import shutdown_refusal
+from nodes.transport.security.peers import Peer
+from nodes.transport.security.permissions import shutdown_refusal, turn_refusal
 from nodes.transport.service import ServiceClient, ServiceError, ServiceServer
 from nodes.transport.site import Site, write_site
 
@@ -150,6 +151,33 @@ def test_an_allowed_key_has_names_of_its_own_and_gives_them_back(scene: Scene) -
     assert [node["state"] for node in scene.nodes() if node["name"] == "mine"] == ["ready"]
     colleague.call(scene.calls, "unregister", {"name": "mine"})
     assert "mine" not in {node["name"] for node in scene.nodes()}
+
+
+def test_an_allowed_key_has_a_share_of_the_registry(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.transport.registry.MOST_ENTRIES", 3)
+    colleague = scene.colleague
+    for number in range(3):
+        colleague.call(scene.calls, "register", colleague.entry(f"node_{number}"))
+    with pytest.raises(ServiceError, match=r"key 'colleague' at 127\.0\.0\.1 has 3 nodes already"):
+        colleague.call(scene.calls, "register", colleague.entry("node_3"))
+    colleague.call(scene.calls, "register", colleague.entry("node_1", state="running"))
+
+
+def test_turns_are_asked_for_by_the_host_of_the_simulation(folder: None) -> None:
+    keys.make_key("desk")
+    server, colleague = Holder("server"), Holder("colleague")
+    registry = f"tcp://127.0.0.1:17400#{server.key}"
+    here = Peer(uid=os.getuid(), pid=os.getpid())
+    for peer, calls, granted in (
+        (here, registry, True),
+        (Peer(key=server.key), registry, True),
+        (Peer(key=colleague.key), registry, False),
+        (Peer(key=colleague.key), "", False),
+        (Peer(key=keys.own_key().public), "", True),
+        (Peer(uid=os.getuid() + 1, pid=4), registry, False),
+        (Peer(), registry, False),
+    ):
+        assert (turn_refusal(peer, calls) == "") == granted, peer
 
 
 ANOTHER = """
