@@ -24,6 +24,7 @@ from sim_core.errors import (
 )
 from sim_core.events.step import GuardsRepeat, StepEvents
 from sim_core.events.switching import Switching
+from sim_core.integrators.ledger import MARKS
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import (
     EVENT,
@@ -38,6 +39,7 @@ from sim_core.kernels.compiled import entry
 from sim_core.kernels.quaternions import quaternions
 from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
+from sim_core.monitoring.energy_ledger import EnergyLedger
 from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_look
 from sim_core.monitoring.readings import Readings
 from sim_core.monitoring.tunings import Tunings
@@ -58,6 +60,7 @@ class Simulation:
     parameters  values of tunables by name, within their bounds
     assemble_start  start at the state nearest to the one described, or given to `reset`, that satisfies the constraints
     readings    what it tells of the joints, and all at once, for less than one by one
+    energy_ledger  where the energy came from and went to, and by how much it departed
     notices     what is wrong with the run and was not taken yet, see `take_notices`
     placed      (7 n_bodies,) positions, then quaternions of the bodies, as the kernel `place` found them last
     Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StepTooLargeWarning
@@ -89,6 +92,7 @@ class Simulation:
         self._w = Workspace(system, self.stepper.stages, gains, memory, self.stepper.memory_size(system.n_q))
         self._w.least_pivots[: len(system.pivot_rows)] = system.least_pivots
         self._calls = Calls(system, self._w)
+        self.energy_ledger = EnergyLedger(system, self._w)
         self._law = self._law_row()
         self._loop = self.stepper.loop()
         self._given = self._w.memory, self._calls.table, self._law, *self.stepper.arguments(system.n_q)
@@ -150,10 +154,30 @@ class Simulation:
             left -= taken
             if status == EVENT:
                 self._change_configuration()
-            elif status in WHAT_ENDED:
+            if self._w.ledger.item(MARKS) > self._marks_told:
+                self._tell_departures()
+            if status in WHAT_ENDED:
                 self._diverged(status)
             if self._tick == self._next_look:
                 self._look_at_modes(stacklevel=4)
+
+    # -- energy -------------------------------------------------------------------------------------------------------
+
+    def _begin_ledger(self) -> None:
+        """The ledger begins with the energy now."""
+        ledger = self._w.ledger
+        ledger[:] = 0.0
+        self.energy_ledger.begin()
+        self._marks_told = 0
+
+    def _tell_departures(self) -> None:
+        """A notice for each mark that the ledger has made since."""
+        marks = int(self._w.ledger[MARKS])
+        for time, line in self.energy_ledger.lines(self._marks_told, marks):
+            more = f"; {self._too_large.line}" if self._too_large is not None else ""
+            how = f"with {self.stepper.name} and {self.stabilizer.called} at {1e3 * self.step_s:.4g} ms"
+            self.notices.append(Notice("energy_departure", time, f"{line} {how}{more}"))
+        self._marks_told = marks
 
     def _look_at_modes(self, stacklevel: int) -> None:
         """Warn, once in a run, where the step is too large for the fastest mode; say when to look again."""
@@ -212,10 +236,12 @@ class Simulation:
         return self._switching.holding
 
     def _change_configuration(self) -> None:
+        before = self.energy()
         try:
             self._transitions += self._events.apply(self.time)
         except GuardsRepeat as error:
             raise repetition(error.names, self.time, self._history(), self.system) from None
+        self.energy_ledger.book(self.energy() - before)
 
     def take_notices(self) -> list[Notice]:
         """What is wrong with the run, as far as it was found since this was last asked."""
@@ -244,7 +270,7 @@ class Simulation:
         w = self._w
         arrays = [w.q, w.v, w.u, w.p, w.U]
         q, v, u, p, U = (array.copy() for array in arrays)
-        rest = [w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.guards_before]
+        rest = [w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.guards_before, w.ledger]
         return State(self._tick, q, v, u, p, U, self._switching.configuration, *[array.copy() for array in rest])
 
     def restore(self, state: State) -> None:
@@ -255,6 +281,11 @@ class Simulation:
         given = {name: np.asarray(getattr(state, name), dtype=float) for name in pairs}
         if given["stepper_memory"].size == 0:
             given["stepper_memory"] = np.zeros_like(w.stepper_memory)  # of a stepper without memory: start anew
+        given["ledger"] = np.asarray(state.ledger, dtype=float)
+        begins = given["ledger"].size == 0
+        pairs["ledger"] = w.ledger
+        if begins:
+            given["ledger"] = np.zeros_like(w.ledger)
         knows_guards = given["guards"].size > 0 or not w.guards_before.size
         if not knows_guards:
             given["guards"] = np.zeros_like(w.guards_before)
@@ -277,6 +308,9 @@ class Simulation:
         self._refresh()
         if knows_guards:
             w.guards_before[:] = given["guards"]
+        if begins:
+            self._begin_ledger()
+        self._marks_told = int(w.ledger[MARKS])
 
     def reset(self, q: Any = None, v: Any = None) -> None:
         """Back to tick 0 at the mechanism's start, or at q and v, checked as a start is; tunables keep their values."""
@@ -308,6 +342,7 @@ class Simulation:
         self.notices = []
         self._tunings.clear()
         self._refresh()
+        self._begin_ledger()
         self._w.peaks[:] = self.violation()
         if q is not None or v is not None:
             self._warn_of_missed(stacklevel=3)
@@ -361,9 +396,11 @@ class Simulation:
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
+        energy = self.energy()
         before, self._parameters = self.parameters, self._with_parameters(parameters)
         self._tunings.note(self.time, before, self.parameters)
         self._change(self._w.p[: len(self._parameters)], self._parameters)
+        self.energy_ledger.book(self.energy() - energy)
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
         """New inputs; a stepper that has integrated past the tick with the old ones goes back to it."""

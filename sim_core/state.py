@@ -20,6 +20,7 @@ class State:
     turns          whole turns of the joints whose angle wraps
     peaks          largest |Phi|_1 and |Phidot|_1 since the reset
     guards         values of the guards from which the next step's crossings are found; empty: those of the state
+    ledger         of the energy since the reset, see integrators/ledger.py; empty: it begins here
     """
 
     tick: int
@@ -34,6 +35,7 @@ class State:
     stepper_memory: np.ndarray
     stabilizer_memory: np.ndarray
     guards: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    ledger: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def to_plain(self) -> dict[str, Any]:
         """Numbers and lists only."""
@@ -45,7 +47,7 @@ class State:
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> State:
         """The state that `to_plain` wrote; InvalidRequest names what is missing."""
-        missing = [item.name for item in fields(State) if item.name not in (*plain, "guards")]
+        missing = [item.name for item in fields(State) if item.name not in (*plain, "guards", "ledger")]
         if missing:
             raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
         whole = {"tick", "configuration"}

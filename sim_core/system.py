@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SOLVING_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm")
 LINEAR_KERNELS = ("relaxed",)  # of systems with a linear part
-OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards", "captures")
+OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards", "captures", "power")
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class System:
         self.mechanism = mechanism
         self._library = library
         facts = library.manifest["facts"]
+        self.does_work: bool = facts["does_work"]  # whether efforts, loads or dampers can change its energy
         self.coordinate_names: tuple[str, ...] = tuple(facts["coordinate_names"])
         self.joint_names = tuple(joint.name for joint in mechanism.moving_joints)
         self.output_names: tuple[str, ...] = tuple(facts["output_names"])

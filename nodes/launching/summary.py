@@ -17,7 +17,7 @@ MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "speed", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
     | {"peak_phi", "peak_phidot", "processor_share", "configuration"}
-    | {"step_too_large", "substeps"}
+    | {"step_too_large", "substeps", "energy_departure", "largest_departure"}
     | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
 
@@ -98,6 +98,7 @@ class Summary(msgspec.Struct, kw_only=True):
     jitter_...      by how much the time between two steps in realtime differed from the period
     beyond_limits   {joint that left its limits: how far}
     scheduling      core and priority of the server's loop
+    energy_departure  the last mark of the energy ledger, "" where it stayed below 1 %; largest_departure as a part
     step_too_large  what is wrong with the step, "" where nothing was found
     """
 
@@ -148,6 +149,8 @@ class Summary(msgspec.Struct, kw_only=True):
     beyond_limits: dict[str, Excursion] = {}
     calls_refused: int = 0
     step_too_large: str = ""
+    energy_departure: str = ""
+    largest_departure: float | None = None
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
         """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
@@ -209,6 +212,8 @@ class Summary(msgspec.Struct, kw_only=True):
             drift = self.energy_drift
             change = f", at most {drift:.4g} J away from the start" if drift is not None else ""
             yield "energy", f"{self.energy:.7g} J{change}"
+        if self.energy_departure:
+            yield "energy departed", self.energy_departure
         if self.beyond_limits:
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
         if self.configuration:

@@ -231,7 +231,8 @@ class Event(Message, kw_only=True):
             "restore"; "pause" and "resume" by a person, "speed" (simulated seconds per second); "set" of a parameter;
             what ends the run: "diverged", "late" (deadline = "stop"); of one who commands "refused", "safe" (silent:
             the actuators were made safe), "held" (gone: its last command holds) or "cut" (to a joint's limits, said
-            once); "clock_step": the clock of `node` was put forward or back; "step_too_large": for the fastest mode
+            once); "clock_step": the clock of `node` was put forward or back; "step_too_large": for the fastest mode;
+            "energy_departure": of what work and events explain, by 1 % of the run's energies, and each doubling
     before  of a change of configuration the state, coordinates then velocities; `after` likewise
     energy  lost in the change, J
     node    whose parameter was set, or who commanded

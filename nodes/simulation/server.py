@@ -351,6 +351,8 @@ class SimServer:
             "milestones": dict(self.milestones.reached),
             "safe_since": self._news.safe_since if self.actuation.safe else None,
             "step_too_large": too_large.line if (too_large := self.simulation.step_too_large) else "",
+            "energy_departure": self.simulation.energy_ledger.departed,
+            "largest_departure": self.simulation.energy_ledger.largest,
         }
 
     def timing(self) -> dict[str, float]:

@@ -103,6 +103,18 @@ def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
     return ca.diag(rates), ca.diag(K)
 
 
+def beam_power(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
+    """Power of the beams' own damping, W: never above zero."""
+    power = ca.SX(0)
+    for beam in mechanism.beams:
+        model = beam_model(beam)
+        first = motion.coordinate_names.index(model.coordinate_names[0])
+        v = symbols.v[first : first + model.n]
+        C, _ = _linear_part(model, symbols)
+        power -= ca.dot(v, C @ v)
+    return power
+
+
 def _contacts(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> dict[str, tuple[Contact, Lookup]]:
     beams = {beam.name: beam for beam in mechanism.beams}
     return {

@@ -9,13 +9,13 @@ import numpy as np
 
 from sim_core import spatial
 from sim_core.derivation import absolute, recursive, tree
-from sim_core.derivation.beams import with_beams
+from sim_core.derivation.beams import beam_power, with_beams
 from sim_core.derivation.guards import captured_numbers, guard_values
 from sim_core.derivation.immovable import check_movable
 from sim_core.derivation.making import KernelMaker, arguments
 from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.solutions import Solution, solution_of
-from sim_core.derivation.springs import spring_energy, spring_forces
+from sim_core.derivation.springs import spring_energy, spring_forces, spring_power
 from sim_core.derivation.symbols import Frame, Motion, Symbols
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
 from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism
@@ -59,10 +59,12 @@ def derive(mechanism: Mechanism) -> Derivation:
     needed = ca.substitute(solution.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
     maker.add("inverse_dynamics", arguments(solution.symbols, a=a), [needed])
     output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution)
+    power = _power(mechanism, motion, symbols, rates)
     shared = {
         "joints": [positions, rates],
         "wrapping": [_selected(positions, wraps)],
         "energy": [_energy(mechanism, motion, symbols)],
+        "power": [power],
         "outputs": [outputs],
         "poses": list(_poses(mechanism, motion)),
         "captures": [captured_numbers(mechanism, motion.frames, symbols)],
@@ -83,6 +85,7 @@ def derive(mechanism: Mechanism) -> Derivation:
         "wraps": wraps,
         "output_names": output_names,
         "output_wraps": _output_wraps(mechanism, output_names, wraps),
+        "does_work": not power.is_zero(),
         "idle": still.idle,
         "captured_rows": still.captured_rows,
     }
@@ -208,6 +211,11 @@ def _measured_rate(motion: Motion, symbols: Symbols, joint: Joint, position: ca.
 
 def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX:
     """Generalized forces of actuators, joint loads and joint damping, by virtual power through the joint rates."""
+    return ca.jacobian(rates, symbols.v).T @ _joint_efforts(mechanism, symbols, rates)
+
+
+def _joint_efforts(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX:
+    """(n_joints,) what actuators, loads and damping apply along each joint, N m or N."""
     names = [joint.name for joint in mechanism.moving_joints]
     efforts: list[ca.SX] = [ca.SX(0) for _ in names]
     for index, actuator in enumerate(mechanism.actuators):
@@ -216,7 +224,14 @@ def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX
         efforts[names.index(actuator.joint)] += symbols.u[index]
     for index, joint in enumerate(mechanism.moving_joints):
         efforts[index] += symbols.number(joint.load) - symbols.number(joint.damping) * rates[index]
-    return ca.jacobian(rates, symbols.v).T @ _column(efforts)
+    return _column(efforts)
+
+
+def _power(mechanism: Mechanism, motion: Motion, symbols: Symbols, rates: ca.SX) -> ca.SX:
+    """Power of efforts, loads and dampers, W: what changes the energy beside constraints that move."""
+    efforts = _joint_efforts(mechanism, symbols, rates)
+    power = ca.dot(efforts, rates) if efforts.numel() else ca.SX(0)
+    return power + spring_power(mechanism, motion.frames, symbols) + beam_power(mechanism, motion, symbols)
 
 
 def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:

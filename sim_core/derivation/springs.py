@@ -36,3 +36,14 @@ def spring_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.
         rate = ca.jtimes(length, symbols.q, symbols.v)
         forces -= ca.jacobian(length, symbols.q).T * symbols.number(spring.damping) * rate
     return forces
+
+
+def spring_power(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
+    """Power of the dampers, -c (dl/dt)^2, W."""
+    power = ca.SX(0)
+    for spring in mechanism.springs:
+        if spring.damping == 0.0:
+            continue
+        rate = ca.jtimes(ca.norm_2(_gap(spring, frames)), symbols.q, symbols.v)
+        power -= symbols.number(spring.damping) * rate**2
+    return power

@@ -6,6 +6,7 @@ take next is the stepper's memory.
 
 from __future__ import annotations
 
+from sim_core.integrators.ledger import book_work, weigh
 from sim_core.integrators.runge_kutta import explicit_step
 from sim_core.integrators.step import (
     begin_step,
@@ -99,6 +100,8 @@ def advance_adaptive(n_steps, h, tick, m, calls, law, A, b, c, error_weights, rt
         m.scalars[TIME] = (tick + step + 1) * h
         if status != DONE or not is_finite(m):
             return max(status, DIVERGED), step, -1
+        book_work(m, calls)
+        weigh(m, calls)
         count_turns(m, calls)
         guard = crossed_guard(m, calls)
         if guard >= 0:

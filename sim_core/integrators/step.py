@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim_core.integrators.ledger import TICK, book_work, weigh
 from sim_core.integrators.workspace import (
     ACCELERATION,
     APPLY,
@@ -240,6 +241,7 @@ def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
 @inner
 def remember(m, step):  # type: ignore[no-untyped-def]
     """Keep t, q, v of the step in a ring."""
+    m.ledger[TICK] = step
     row = step % HISTORY
     n = m.state.shape[1]
     m.history[row, 0] = m.scalars[TIME]
@@ -259,14 +261,16 @@ def is_finite(m):  # type: ignore[no-untyped-def]
 
 @inner
 def end_step(m, calls, law):  # type: ignore[no-untyped-def]
-    """What follows a step: projection, turns, guards.
+    """What follows a step: the ledger, projection, turns, guards.
 
     Gives a status (DONE, DIVERGED, EVENT) and the first guard that fires or -1.
     """
+    book_work(m, calls)
     if law[LAW_MODE] == PROJECTING:
         project(m, calls, law)
     if not is_finite(m):
         return DIVERGED, -1
+    weigh(m, calls)
     count_turns(m, calls)
     guard = crossed_guard(m, calls)
     if guard >= 0:

@@ -15,7 +15,7 @@ HISTORY = 100
 NEGLIGIBLE = 2e-12  # |Phi|_1 and h |Phidot|_1, at the start and the end of a step together, in characteristic lengths
 
 # rows of `calls`
-ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED = range(7)
+ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED, ENERGY, POWER = range(9)
 # entries of `law`
 LAW, LAW_PHI, LAW_PHIDOT, LAW_GAINS, LAW_MEMORY, LAW_U, LAW_HOLONOMIC, LAW_ROWS, LAW_MODE = range(9)
 LAW_REMEMBERS, LAW_LEVELS, LAW_SOLVE = range(9, 12)
@@ -24,6 +24,7 @@ UNSTABILIZED, EVERY_STAGE, SAMPLED, PROJECTING, CORRECTING_STAGES = range(5)
 # law[LAW_LEVELS] adds up the levels that a correction acts on; law[LAW_SOLVE] says how it is solved for
 POSITION_LEVEL, VELOCITY_LEVEL = 1, 2
 STEP_FACTOR, FRESH_FACTOR, PSEUDO_INVERSE = range(3)
+LEDGER_SIZE = 12 + 3 * 24
 # status of a loop
 DONE, DIVERGED, EVENT, STEP_TOO_SMALL, NOT_CONVERGED = range(5)
 
@@ -51,6 +52,7 @@ class Memory(NamedTuple):
     stepper: np.ndarray  # the stepper's memory
     history: np.ndarray  # (HISTORY, 1 + 2 n_q)
     pivots: np.ndarray  # (n_r,) reciprocal pivots of rows that may lose rank, of the last acceleration; else empty
+    ledger: np.ndarray  # (LEDGER_SIZE,): see ledger.py
 
 
 class Workspace:
@@ -69,6 +71,7 @@ class Workspace:
             np.zeros(stepper_memory),
             np.zeros((HISTORY, 1 + 2 * n_q)),
             self.factor[slice(*system.pivots)],
+            np.zeros(LEDGER_SIZE),
         )
         self.q, self.v, self.a, _, _, self.r1, self.x, *_ = self.memory.state
         self.phi, self.phidot, self.U, self.lam, self.r2, self.y, self.least_pivots = self.memory.rows
@@ -79,12 +82,13 @@ class Workspace:
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
         self.stepper_memory, self.history = self.memory.stepper, self.memory.history
+        self.ledger = self.memory.ledger
         self.u, self.p = np.zeros(system.n_u), np.zeros(len(system.parameter_names))
         self.gains, self.stabilizer_memory = np.ascontiguousarray(gains, dtype=float), np.zeros(memory)
 
 
 class Calls:
-    """The kernels that a loop calls, bound to a workspace: `table` (7, 3) holds address, inputs, outputs.
+    """The kernels that a loop calls, bound to a workspace: `table` (9, 3) holds address, inputs, outputs.
 
     An address is 0 where the system does not have the kernel.
     """
@@ -100,6 +104,8 @@ class Calls:
             LEAST_NORM: (addresses["least_norm"], [*state, w.r2], [w.x]),
             RELAXED: (addresses.get("relaxed", 0), [*state, w.U, w.x, w.weights], [w.a, w.lam]),
             GUARDS: (addresses["guards"], [*state, w.lam], [w.guards]),
+            ENERGY: (addresses["energy"], state, [w.ledger[:2]]),
+            POWER: (addresses["power"] if system.does_work else 0, state, [w.ledger[2:3]]),
         }
         self.table = np.zeros((len(bindings), 3), dtype=np.int64)
         self._keep = []

@@ -1,0 +1,77 @@
+"""What the energy ledger of a simulation says: departures of the energy from what work and events explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sim_core.integrators.ledger import (
+    BOOKED,
+    DEPARTED,
+    FIRST_MARK,
+    KINETIC,
+    LARGEST,
+    MARKS,
+    NEXT,
+    POTENTIAL,
+    SCALE,
+    START,
+    START_POTENTIAL,
+    WORK,
+)
+from sim_core.integrators.workspace import Workspace
+from sim_core.system import System
+
+
+class EnergyLedger:
+    """Reads and begins the ledger in a workspace. All energies in J."""
+
+    def __init__(self, system: System, w: Workspace) -> None:
+        self._ledger = w.ledger
+        self._weigh = system.bind("energy", [w.t, w.q, w.v, w.u, w.p], [w.ledger[:2]])
+
+    def begin(self) -> None:
+        """Take the energy now as the start."""
+        ledger = self._ledger
+        self._weigh()
+        ledger[START], ledger[START_POTENTIAL] = ledger[KINETIC] + ledger[POTENTIAL], ledger[POTENTIAL]
+        ledger[SCALE], ledger[NEXT] = ledger[KINETIC], DEPARTED
+
+    def book(self, energy: float) -> None:
+        """Book energy that an event or a changed parameter gave, less than zero where it took some."""
+        self._ledger[BOOKED] += energy
+
+    @property
+    def work(self) -> float:
+        """Work of efforts, loads and dampers since the reset."""
+        return float(self._ledger[WORK])
+
+    @property
+    def booked(self) -> float:
+        """What events and changed parameters gave since the reset."""
+        return float(self._ledger[BOOKED])
+
+    @property
+    def departure(self) -> float:
+        """Energy now, less the energy at the reset, the work and what was booked."""
+        ledger = self._ledger
+        self._weigh()
+        return float(ledger[KINETIC] + ledger[POTENTIAL] - ledger[START] - ledger[WORK] - ledger[BOOKED])
+
+    @property
+    def largest(self) -> float:
+        """The largest departure so far, as a part of the energies of the run at its time."""
+        return float(self._ledger[LARGEST])
+
+    @property
+    def departed(self) -> str:
+        """One line on the last mark, "" without one."""
+        marks = int(self._ledger[MARKS])
+        return next((line for _, line in self.lines(marks - 1, marks)), "") if marks else ""
+
+    def lines(self, first: int, last: int) -> Iterator[tuple[float, str]]:
+        """(time, line) of marks, in their order."""
+        for k in range(first, last):
+            place = FIRST_MARK + 3 * k
+            time, off, scale = self._ledger[place : place + 3].tolist()
+            part = f"{100.0 * off / scale:.3g} %" if scale > 0.0 else "all"
+            yield time, f"the energy departed by {off:.3g} J, {part} of the run's {scale:.3g} J, by t = {time:.6g} s"

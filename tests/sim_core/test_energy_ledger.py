@@ -1,0 +1,203 @@
+"""The energy ledger: closed forms of work and heat, what is booked, departures that are marked, states as before."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import robots
+from sim_core.errors import SimulationDiverged
+from sim_core.integrators.steppers import STEPPERS
+from sim_core.integrators.workspace import POWER
+from sim_core.mechanism import ORIGIN, Actuator, Body, Joint, Mechanism, Spring, Tunable, X, Y
+from sim_core.simulation import Simulation
+from sim_core.state import State
+from sim_core.system import assemble
+
+EXACT = {1: 3e-3, 2: 1e-4, 4: 1e-5, 5: 1e-5}  # by a stepper's order, at 1 ms of a vibration of 5 rad/s
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def rail(stiffness: float = 50.0, damping: float = 0.0, friction: float = 0.0, load: float = 0.0) -> Mechanism:
+    """A mass of 2 kg on a rail, with a spring and damper to the ground, brake, load and motor."""
+    spring = Spring(
+        name="spring",
+        body_a="ground",
+        point_a=(-1.0, 0.0, 0.0),
+        body_b="mass",
+        point_b=ORIGIN,
+        stiffness=Tunable("stiffness", stiffness),
+        rest_length=1.0,
+        damping=damping,
+    )
+    return Mechanism(
+        name="rail",
+        coordinates="joint",
+        bodies=(Body(name="mass", mass=2.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0)),),
+        joints=(Joint(name="rail", kind="prismatic", child="mass", axis=X, damping=friction, load=load),),
+        springs=(spring,),
+        actuators=(Actuator(name="motor", joint="rail", unit="N"),),
+        initial_q=(0.3,),
+        initial_v=(0.0,),
+    )
+
+
+@pytest.mark.parametrize("stepper", sorted(STEPPERS))
+def test_the_heat_of_a_damper_and_a_brake_is_the_energy_that_is_gone(stepper: str) -> None:
+    sim = Simulation(assemble(rail(damping=2.0, friction=1.0)), step_s=1e-3, stepper=stepper)
+    sim.advance(20.0)
+    tolerance = EXACT[STEPPERS[stepper].order]
+    assert sim.energy_ledger.work == pytest.approx(-0.5 * 50.0 * 0.3**2, rel=tolerance)
+    assert sim.energy_ledger.largest < 3 * tolerance
+    assert sim.take_notices() == []
+
+
+@pytest.mark.parametrize("stepper", sorted(STEPPERS))
+def test_a_constant_effort_and_load_work_force_times_way(stepper: str) -> None:
+    sim = Simulation(assemble(rail(load=1.5)), step_s=1e-3, stepper=stepper)
+    sim.set_effort([2.0])
+    sim.step(700)
+    way = float(sim.state.q[0]) - 0.3
+    assert sim.energy_ledger.work == pytest.approx(3.5 * way, rel=1e-9)
+    assert abs(sim.energy_ledger.departure) < 10 * EXACT[STEPPERS[stepper].order]
+
+
+def test_a_dropped_mass_does_no_work_and_departs_by_rounding() -> None:
+    mechanism = dataclasses.replace(rail(), gravity=(-9.81, 0.0, 0.0), springs=(), actuators=())
+    sim = Simulation(assemble(mechanism), step_s=1e-3)
+    assert sim._calls.table[POWER, 0] == 0
+    sim.advance(2.0)
+    assert sim.energy_ledger.work == 0.0
+    assert abs(sim.energy_ledger.departure) < 1e-9
+
+
+@pytest.mark.parametrize("name", sorted(set(robots.names()) - {"andrews_squeezer"}))
+def test_every_robot_keeps_its_ledger_at_its_usual_step(name: str) -> None:
+    mechanism = robots.build(name)
+    sim = Simulation(assemble(mechanism), step_s=1e-3, stepper="implicit_midpoint" if mechanism.beams else "rk4")
+    effort = np.random.default_rng(4).uniform(-1.0, 1.0, len(mechanism.actuators))
+    driven = [
+        0.0 if not a.joint or name == "gibbon" else 0.01 * e for a, e in zip(mechanism.actuators, effort, strict=True)
+    ]
+    for k in range(5):
+        sim.set_effort([e * (-1.0) ** k for e in driven])
+        sim.step(100)
+    assert sim.energy_ledger.largest < 1e-4
+    assert sim.take_notices() == []
+
+
+@pytest.mark.parametrize(("stiffness", "steps"), [(1e7, 100), (2e5, 12000)])
+def test_a_spring_too_stiff_for_the_step_marks_1_percent_and_each_doubling(stiffness: float, steps: int) -> None:
+    sim = Simulation(assemble(rail(stiffness)), step_s=1.5e-3)
+    try:
+        sim.step(steps)
+    except SimulationDiverged:
+        pytest.fail("it should end in large numbers, not in none")
+    notices = [notice for notice in sim.take_notices() if notice.kind == "energy_departure"]
+    assert len(notices) >= (7 if stiffness < 1e6 else 1)
+    assert [notice.time for notice in notices] == sorted(notice.time for notice in notices)
+    assert all("the energy departed by" in notice.line and "spring 'spring'" in notice.line for notice in notices)
+    assert sim.energy_ledger.departed
+
+
+def test_a_stabilizer_that_takes_energy_is_marked() -> None:
+    sim = Simulation(assemble(robots.build("triple_pendulum")), step_s=2e-2, stabilizer="sampled_fuzzy")
+    sim.step(3000)
+    kinds = {notice.kind for notice in sim.take_notices()}
+    assert "energy_departure" in kinds
+
+
+def test_a_set_parameter_is_booked() -> None:
+    sim = Simulation(assemble(rail()), step_s=1e-3)
+    sim.set_parameters({"stiffness": 100.0})
+    assert sim.energy_ledger.booked == pytest.approx(0.5 * 50.0 * 0.3**2)
+    sim.advance(1.0)
+    assert abs(sim.energy_ledger.departure) < 1e-6
+
+
+def test_an_impact_is_booked() -> None:
+    """A gibbon that lets go with one hand and grips again; what its grips take is in the ledger."""
+    sim = Simulation(assemble(robots.build("gibbon")), step_s=1e-3)
+    releases = [1.0 if not a.joint else 0.0 for a in sim.system.mechanism.actuators]
+    sim.set_effort([releases[0], *[0.0] * (len(releases) - 1)])
+    sim.step(200)
+    sim.set_effort([0.0] * len(releases))
+    sim.step(400)
+    assert sim.energy_ledger.largest < 1e-3
+
+
+def test_a_restored_run_goes_on_with_its_ledger() -> None:
+    sim = Simulation(assemble(rail(damping=1.0)), step_s=1e-3)
+    sim.set_effort([3.0])
+    sim.step(1000)
+    state = sim.snapshot()
+    sim.step(1000)
+    other = Simulation(assemble(rail(damping=1.0)), step_s=1e-3)
+    other.restore(State.from_plain(state.to_plain()))
+    other.step(1000)
+    assert other.state.ledger.tobytes() == sim.state.ledger.tobytes()
+    assert other.state.q.tobytes() == sim.state.q.tobytes()
+
+
+def test_a_state_without_a_ledger_begins_one() -> None:
+    sim = Simulation(assemble(rail()), step_s=1e-3)
+    sim.step(100)
+    plain = sim.snapshot().to_plain()
+    del plain["ledger"]
+    other = Simulation(assemble(rail()), step_s=1e-3)
+    other.set_effort([5.0])
+    other.step(10)
+    other.restore(State.from_plain(plain))
+    assert other.energy_ledger.work == 0.0
+    assert other.energy_ledger.departure == 0.0
+
+
+def test_a_reset_begins_the_ledger_anew() -> None:
+    sim = Simulation(assemble(rail(1e7)), step_s=1e-3)
+    sim.step(60)
+    assert sim.energy_ledger.departed
+    sim.reset()
+    assert (sim.energy_ledger.departed, sim.energy_ledger.departure, sim.notices) == ("", 0.0, [])
+
+
+@pytest.mark.parametrize("stepper", sorted(STEPPERS))
+def test_the_ledger_changes_no_state(stepper: str) -> None:
+    states = []
+    for booked in (True, False):
+        sim = Simulation(assemble(robots.build("rotary_pendulum")), step_s=1e-3, stepper=stepper)
+        if not booked:
+            sim._calls.table[POWER, 0] = 0
+        sim.set_effort([0.01])
+        sim.step(200)
+        states.append((sim.state.q.tobytes(), sim.state.v.tobytes(), sim.state.U.tobytes()))
+    assert states[0] == states[1]
+
+
+def test_a_driven_pendulum_gains_the_motors_work() -> None:
+    body = Body(name="bob", mass=1.0, inertia=(1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0))
+    joint = Joint(name="pin", child="bob", axis=Y, child_point=(-1.0, 0.0, 0.0))
+    motor = Actuator(name="motor", joint="pin")
+    pendulum = Mechanism(
+        name="driven", coordinates="joint", bodies=(body,), joints=(joint,), actuators=(motor,),
+        initial_q=(0.0,), initial_v=(0.0,),
+    )  # fmt: skip
+    sim = Simulation(assemble(pendulum), step_s=1e-3)
+    work, angle = 0.0, 0.0
+    for k in range(50):
+        torque = 3.0 * np.sin(0.2 * k)
+        sim.set_effort([torque])
+        sim.step(20)
+        now = float(sim.state.q[0])
+        work, angle = work + torque * (now - angle), now
+    assert sim.energy_ledger.work == pytest.approx(work, rel=1e-9)
+    assert sim.energy_ledger.largest < 1e-8
