@@ -23,7 +23,7 @@ from nodes.messages import Status
 from nodes.messages.topics import resolve
 from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.plan.loading import load_class
-from nodes.recording.places import before_path, is_closed, known_until
+from nodes.recording.places import before_path, is_closed, known_until, last_time
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
@@ -92,6 +92,7 @@ class Launch:
         self._speakers = {name for name, cls in classes.items() if cls.speaks}
         self._commanders = {name for name, cls in classes.items() if "command" in cls.speaks}
         self._taken: dict[str, int] = {}
+        self._is_measured = False  # whether the server answered at the end
         files = (_file_of(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
         self._files = {file: _identity(file) for file in files if file is not None}
         self._names = ["sim", *(node.name for node in plan.nodes)]
@@ -190,6 +191,7 @@ class Launch:
                 answer = self._observer.ask(name, service, timeout_s=min(left, ANSWER_S), args=args)
                 if service == "status" and name == "sim":
                     summary.take_simulation(answer)
+                    self._is_measured = True
                     self._take_refused(answer)
                     here = {f"strangers_{kind}": n for kind, n in answer.get("strangers_here", {}).items()}
                     counters = {**answer, "refused": answer["frames_refused"], **here}
@@ -253,6 +255,7 @@ class Launch:
                 kept = before_path(file.resolve() if file.is_symlink() else file)
                 summary.take_file(file, kept if before and _identity(kept) == before else None)
         self._check_recordings()
+        self._note_holes()
         recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
         comparers = [node.name for node in self.plan.nodes if node.run.endswith(COMPARER)]
         if recorded and any(not summary.verdicts.get(name, "").startswith(UNMEASURED) for name in comparers):
@@ -287,6 +290,20 @@ class Launch:
             elif _identity(file) != self._files[file] and not is_closed(file):
                 missing = f"what came after {known_until(file)} of {self.summary.time:.3f} s is missing"
                 self.summary.verdicts[node.name] = f"failed: {file} was not closed, {missing}, the rest lies in it"
+
+    def _note_holes(self) -> None:
+        """Name what is missing because of nodes that failed while the run went on, and how far a crashed run came."""
+        summary = self.summary
+        for name, code in self._supervisor.failed.items():
+            summary.verdicts.setdefault(name, f"failed: ended with exit code {code}, the run went on without it")
+            summary.holes[name] = summary.verdicts[name].removeprefix("failed: ")
+        if self._is_measured:
+            return
+        topic = resolve("state", self.plan.sim.robot)
+        for file in self._files:
+            if _identity(file) != self._files[file]:  # the last state the launch heard may be an old one
+                summary.time = max(summary.time, last_time(file, topic))
+        summary.tick = round(summary.time / self.plan.sim.step_s)
 
     def show_failure(self) -> None:
         """Say what failed, with its last lines."""
@@ -324,11 +341,13 @@ class Launch:
                 self._unshown.append(line)  # they come at the end, and no line comes twice
 
 
-def program(name: str, plan_file: Path, restart: Restart = "never", max_restarts: int = 3) -> Program:
+def program(
+    name: str, plan_file: Path, restart: Restart = "never", max_restarts: int = 3, required: bool = True
+) -> Program:
     """The process of one node of a saved plan; "sim" is the server."""
     # Its own pid, because a launch that was killed before a child could look is nobody's parent any more.
     command = [sys.executable, "-P", "-m", "nodes.launching.process", "--parent", str(os.getpid())]
-    return Program(name, [*command, "--plan", str(plan_file), "--node", name], restart, max_restarts)
+    return Program(name, [*command, "--plan", str(plan_file), "--node", name], restart, max_restarts, required=required)
 
 
 def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> list[Program]:
@@ -340,7 +359,8 @@ def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> l
         restart: Restart = "never" if plan.sim.mode == "lockstep" else node.restart
         if restart != node.restart:
             stay.append(node.name)
-        programs.append(program(node.name, plan_file, restart, node.max_restarts))
+        required = node.required or plan.sim.mode == "lockstep"
+        programs.append(program(node.name, plan_file, restart, node.max_restarts, required))
     if stay:
         display.say(f"lockstep: nodes are not started again, whatever `restart` says: {', '.join(stay)}")
     return programs

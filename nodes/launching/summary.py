@@ -90,6 +90,7 @@ class Summary(msgspec.Struct, kw_only=True):
     figures         {node: what it measured of its work, the unit in the name}
     verdicts        {node that judges the run: "passed ..." or "failed ..."}
     nodes           {listener: what it lost}
+    holes           {node that failed while the run went on: what is missing because of it}
     strangers       how often somebody without an allowed key was turned away, over all sockets; by what they were
     calls_refused   calls to the registry that their peers were not allowed to make
     method          stepper, stabilizer and step
@@ -131,6 +132,7 @@ class Summary(msgspec.Struct, kw_only=True):
     figures: dict[str, dict[str, float]] = {}
     verdicts: dict[str, str] = {}
     nodes: dict[str, ListenerLoss] = {}
+    holes: dict[str, str] = {}
     refused_commands: dict[str, str] = {}
     strangers: int = 0
     strangers_by_kind: dict[str, int] = {}

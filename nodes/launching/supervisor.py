@@ -38,6 +38,7 @@ class Program:
 
     backoff_s  wait before the first restart; doubled each time, at most 5 s
     needed     False: nobody waits for it to be ready, and its end, good or bad, is only noted
+    required   False: once it was ready, its failure does not end the launch; `Supervisor.failed` has it
     """
 
     name: str
@@ -46,6 +47,7 @@ class Program:
     max_restarts: int = 3
     backoff_s: float = 0.25
     needed: bool = True
+    required: bool = True
 
     def restarts_after(self, exit_code: int) -> bool:
         """Whether the policy restarts a process that ended with this code."""
@@ -103,6 +105,7 @@ class Supervisor:
     note          (name, line) for a person
     environment   of every child
     polite_s      how long they have to end after being asked
+    failed        {name: exit code} of programs that are not required and failed for good
     in_a_hurry    set it (a signal handler may) and `stop` goes straight to SIGKILL
     """
 
@@ -115,6 +118,7 @@ class Supervisor:
     polite_s: float = POLITE_S
     children: dict[str, Child] = field(default_factory=dict)
     in_a_hurry: bool = False
+    failed: dict[str, int] = field(default_factory=dict)
 
     def start(self, programs: Sequence[Program]) -> None:
         """Start all in the order given, then `poll` until `ready`.
@@ -160,6 +164,9 @@ class Supervisor:
                 return self._failure(child, exit_code, "ended before it was ready")
             if program.restarts_after(exit_code) and child.restarts < program.max_restarts:
                 self._schedule_restart(child, exit_code)
+            elif exit_code != 0 and not program.required:
+                self.failed[program.name] = exit_code
+                self.note(program.name, f"ended with exit code {exit_code}; the run goes on without it")
             elif exit_code != 0:
                 times = f"{child.restarts} restart{'s' if child.restarts > 1 else ''}"
                 spent = f" after {times}" if child.restarts else ""

@@ -52,6 +52,7 @@ ABOUT = {
         "host": "one of [hosts], by default the server's",
         "cpu": "core that the node's loop runs on; without it, any",
         "realtime_priority": "SCHED_FIFO for the node's loop; where that is not permitted, it says so and goes on",
+        "required": "false: the run goes on when the node fails for good, and the exit code is 1; not in lockstep",
     },
     "[[milestones]]": {
         "name": "of your choice",

@@ -109,6 +109,7 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """One node process. `every`: called on each n-th step in lockstep; `host`: by default the server's.
 
     cpu, realtime_priority  as of the server
+    required  false: the run goes on when the node fails for good, and the exit code is 1; in lockstep each is required
     """
 
     name: str
@@ -120,6 +121,7 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     host: str = LOCAL
     cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
+    required: bool = True
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -53,3 +53,17 @@ def known_until(path: str | os.PathLike[str]) -> str:
     except RecordingError:
         last_ns = []
     return f"t = {last_ns[0] / 1e9:.3f} s" if last_ns else "its beginning"
+
+
+def last_time(path: str | os.PathLike[str], topic: str) -> float:
+    """Simulation time of the last message of a topic in a recording, whole or not; 0.0 where there is none."""
+    from nodes.recording.reader import RecordingError, RecordingFile
+
+    latest = 0
+    try:
+        for recorded in RecordingFile(path):
+            if recorded.topic == topic:
+                latest = max(latest, recorded.time_ns)
+    except (OSError, RecordingError):
+        pass
+    return latest * 1e-9

@@ -131,3 +131,19 @@ def test_a_recorder_that_is_killed_at_the_end_is_noticed(ground: Any, until: Cal
     assert process.returncode == 1
     line = r"recorder failed: run\.mcap was not closed, what came after t = \S+ s of 3\.000 s is missing"
     assert re.search(line, " ".join(out.split()))
+
+
+def test_a_run_outlives_its_killed_recorder_and_names_the_hole(ground: Any, until: Callable[..., None]) -> None:
+    node = recorder("recorder", "run.mcap") + "required = false\n"
+    plan = ground.launch_file(node, more="duration_s = 3.0\n")
+    process = ground.start("launch", plan, "--json", "summary.json")
+    ground.wait_until_running(process, 2)
+    with Client(0) as client:
+        until(lambda: client.call("recorder", "recording")["kept"])
+        psutil.Process(client.node("recorder").pid).kill()
+    out, err = process.communicate(timeout=60.0)
+    assert process.returncode == 1, out
+    summary = json.loads((ground.folder / "summary.json").read_text())
+    assert summary["time"] == pytest.approx(3.0)
+    assert "run.mcap was not closed, what came after" in summary["holes"]["recorder"]
+    assert "ended with exit code 137; the run goes on without it" in out + err
