@@ -271,11 +271,14 @@ class SimServer:
         self.round_trips.times.clear()
 
     def _serve_snapshot(self) -> dict[str, Any]:
-        return {**self.simulation.snapshot().to_plain(), "servos": self.actuation.servos.to_plain()}
+        state = self.simulation.snapshot().to_plain()
+        return {**state, "servos": self.actuation.servos.to_plain(), "robot": self.robot}
 
     def _serve_restore(self, state: Any = None) -> None:
         if not isinstance(state, dict):
             raise ValueError("restore: needs state, the answer of snapshot")
+        if (robot := state.get("robot", self.robot)) != self.robot:
+            raise ValueError(f"restore: a snapshot of robot {robot!r}; this simulation is of {self.robot!r}")
         servos = self.actuation.servos
         before = servos.to_plain()
         try:

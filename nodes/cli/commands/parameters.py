@@ -26,15 +26,6 @@ def _node_alone(context: typer.Context, node: str) -> str:
     return node
 
 
-def _key_after_node(context: typer.Context, key: str) -> str:
-    node = context.params.get("node", "")
-    _apart(context, node, key)
-    name, equals, value = key.partition("=")
-    if equals:
-        raise InputError(f"{key!r}: write `param {context.info_name} {node} {name} {value}`, without the equals sign")
-    return key
-
-
 NodeName = Annotated[str, typer.Argument(help="One of `armswing node list`.", show_default=False)]
 Key = Annotated[str, typer.Argument(help="One of `armswing param list NODE`.", show_default=False)]
 
@@ -119,17 +110,24 @@ def get_parameter(
 @app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04", context_settings=NEGATIVE)
 def set_parameter(
     node: NodeName,
-    key: Annotated[
-        str,
-        typer.Argument(help="One of `armswing param list NODE`.", show_default=False, callback=_key_after_node),
-    ],
-    value: Annotated[str, typer.Argument(help="As TOML spells it: 0.04, true, [1, 2].", show_default=False)],
+    key: Annotated[str, typer.Argument(help="One of `armswing param list NODE`.", show_default=False)],
+    value: Annotated[
+        str | None, typer.Argument(help="As TOML spells it: 0.04, true, [1, 2].", show_default=False)
+    ] = None,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change one parameter of a running node."""
+    """Change one parameter of a running node; NODE.KEY VALUE is taken too."""
     from nodes.client import Client
 
+    if value is None:
+        name, dot, rest = node.partition(".")
+        if not dot:
+            name, equals, rest = key.partition("=")
+            if equals:
+                raise InputError(f"{key!r}: write `param set {node} {name} {rest}`, without the equals sign")
+            raise InputError(f"write `param set {node} {key} VALUE`: the value is missing")
+        node, key, value = name, rest, key
     with Client(domain) as client:
         parameters = client.call(node, "get_parameters")
         _known(key, parameters, node)

@@ -66,12 +66,16 @@ def resume(domain: Domain = None, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: armswing sim step 10", context_settings=NEGATIVE)
 def step(
     count: Annotated[int, typer.Argument(min=1, help="How many steps.")] = 1,
+    number: Annotated[
+        int | None, typer.Option("-n", min=1, help="How many steps, as an option.", show_default=False)
+    ] = None,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
     """Advance a paused simulation by some steps."""
     from nodes.client import Client
 
+    count = count if number is None else number
     with Client(domain) as client:
         target = client.sim_status()["tick"] + count
         client.call("sim", "step", n=count)
@@ -136,6 +140,9 @@ def restore(
 
     if not file.is_file():
         raise InputError(f"no snapshot {str(file)!r}")
+    with file.open("rb") as opened:
+        if opened.read(5) == b"\x89MCAP":
+            raise InputError(f"{str(file)!r} is a recording, no snapshot; `armswing sim snapshot` writes one")
     try:
         state = msgspec.msgpack.decode(file.read_bytes())
     except msgspec.DecodeError as error:

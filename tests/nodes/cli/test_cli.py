@@ -114,7 +114,7 @@ BAD_INPUT = {
     "sim status --domain 7": (1, "no launch is live in domain 7"),
     "sim restore nothing.state": (2, "no snapshot 'nothing.state'"),
     "node list": (1, "no launch is live in domain 0"),
-    "param set base.timeout_s 1": (2, "write `param set base timeout_s 1`, node and parameter apart"),
+    "param set base timeout_s": (2, "write `param set base timeout_s VALUE`: the value is missing"),
     "param set base timeout_s=1": (2, "write `param set base timeout_s 1`, without the equals sign"),
     "param get base.timeout_s": (2, "write `param get base timeout_s`, node and parameter apart"),
     "param set swing_up gain 2": (1, "no launch is live in domain 0"),
@@ -378,3 +378,10 @@ def test_what_takes_seconds_is_said_on_a_terminal_and_nowhere_else(tmp_path: Pat
     assert b"deriving" not in said
     quiet = subprocess.run(command, capture_output=True, env=environment, check=True)
     assert quiet.stderr == b""
+
+
+def test_a_recording_is_no_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.mcap"
+    file.write_bytes(b"\x89MCAP0\r\n")
+    assert run(["sim", "restore", str(file)]) == 2
+    assert "is a recording, no snapshot" in capsys.readouterr().err
