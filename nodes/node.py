@@ -97,7 +97,7 @@ class Node:
     def verdict(self) -> str:
         """One line of a node that judges the run. It begins with "passed", "not certain" or "failed".
 
-        A launch fails with "failed".
+        A launch ends with exit code 1 by "failed", with 3 by "not certain".
         """
         return ""
 

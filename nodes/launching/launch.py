@@ -40,6 +40,7 @@ VIEWER = (
 GATHER_S = 0.7  # of the 5 s in which a launch ends
 ANSWER_S = 0.5
 MILESTONE_MISSED = ALL_REFUSED = VERDICT_FAILED = 1
+VERDICT_NOT_CERTAIN = 3
 
 
 def process_began() -> float:
@@ -276,6 +277,9 @@ class Launch:
         elif failures := summary.failures:
             summary.exit_code = VERDICT_FAILED
             summary.ended = "; ".join(f"{name} failed: {reason}" for name, reason in failures.items())
+        elif open_verdicts := summary.beginning("not certain"):
+            summary.exit_code = VERDICT_NOT_CERTAIN
+            summary.ended = "; ".join(f"{name} is not certain: {reason}" for name, reason in open_verdicts.items())
 
     def _check_recordings(self) -> None:
         """A verdict on each recorder whose file is not whole although it did not say so: it was killed, say."""

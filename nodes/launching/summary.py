@@ -88,7 +88,7 @@ class Summary(msgspec.Struct, kw_only=True):
     loads           {actuator: peak, rms, limit, unit of its effort}, without switches
     configuration   that the robot ended in, of one that changes it
     figures         {node: what it measured of its work, the unit in the name}
-    verdicts        {node that judges the run: "passed ..." or "failed ..."}
+    verdicts        {node that judges the run: "passed ...", "not certain ..." or "failed ..."}
     nodes           {listener: what it lost}
     holes           {node that failed while the run went on: what is missing because of it}
     strangers       how often somebody without an allowed key was turned away, over all sockets; by what they were
@@ -172,8 +172,12 @@ class Summary(msgspec.Struct, kw_only=True):
     @property
     def failures(self) -> dict[str, str]:
         """{node: why its verdict is "failed"}, without what it counted."""
-        failed = {name: verdict for name, verdict in self.verdicts.items() if verdict.startswith("failed")}
-        return {name: verdict.removeprefix("failed: ").partition(";")[0] for name, verdict in failed.items()}
+        return self.beginning("failed")
+
+    def beginning(self, word: str) -> dict[str, str]:
+        """{node: why its verdict begins with this word}, without what it counted."""
+        found = {name: verdict for name, verdict in self.verdicts.items() if verdict.startswith(word)}
+        return {name: verdict.removeprefix(f"{word}: ").partition(";")[0] for name, verdict in found.items()}
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """(label, text) in reading order."""

@@ -20,6 +20,7 @@ from nodes.cli.terminal import (
     say_table,
 )
 
+EXIT_CODES = {"passed": 0, "failed": 1, "not certain": 3}
 LIBRARIES = ("matplotlib", "jinja2")
 
 app = typer.Typer(
@@ -58,7 +59,9 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two streams of joint states; a page with plots, a verdict as JSON, exit code 1 beyond a limit.
+    """Compare two streams of joint states; a page with plots, a verdict as JSON.
+
+    Exit code 0 within all limits, 1 beyond one, 3 where what is known of the clocks leaves that open.
 
     Aligned in time, then joint by joint: bias, RMS, maximum, delay, coherence, dead encoders, and which change of the
     model's masses, frictions and gains would explain the efforts.
@@ -89,7 +92,7 @@ def report(
     else:
         _print(compared.verdict, reports, case.sliding)
         say(f"\nwrote {output / 'index.html'}")
-    raise typer.Exit(0 if compared.verdict.passed else 1)
+    raise typer.Exit(EXIT_CODES[compared.verdict.outcome])
 
 
 def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
@@ -145,5 +148,7 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         say(f"beyond limits: {each.figure} of {each.joint} is {value}, at most {limit}")
     if not verdict.findings and not verdict.exceeded:
         say("measured and predicted agree: nothing is beyond its limit")
+    if verdict.outcome == "not certain":
+        say(f"not certain: {verdict.reason}")
     if verdict.hints.why_not:
         say(f"no hints on parameters: {verdict.hints.why_not}")

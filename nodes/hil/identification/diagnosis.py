@@ -54,11 +54,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """`passed` when no figure and no finding is beyond its limit."""
+    """`passed` when no figure and no finding is beyond its limit.
+
+    is_certain  False where what is known of the clocks may explain all that is beyond
+    """
 
     passed: bool
     findings: list[Finding]
     exceeded: list[Excess]
+    is_certain: bool = True
 
 
 def diagnose(
@@ -79,7 +83,13 @@ def diagnose(
         if name not in explained and not model:
             findings.append(_unexplained(name, exceeded, name in slides, late.get(name, 0.0), clock_sigma_s))
     failed = bool(exceeded) or any(finding.failed for finding in findings)
-    return Diagnosis(passed=not failed, findings=findings, exceeded=exceeded)
+    beyond = any(each.value - late.get(each.joint, 0.0) > each.limit for each in exceeded)
+    for finding in findings:
+        if finding.failed and finding.kind == "delay":
+            beyond = beyond or (abs(finding.value) - 2.0 * clock_sigma_s) * 1e3 > limits.delay_ms
+        elif finding.failed and finding.kind != "position_error":
+            beyond = True
+    return Diagnosis(passed=not failed, findings=findings, exceeded=exceeded, is_certain=beyond or not failed)
 
 
 def _has_model_fault(findings: Iterable[Finding], hints: Hints) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +21,9 @@ from nodes.hil.report.reading import Case, Source
 
 KIND = "armswing hil report"
 UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm, _ms or _percent says its own"
+
+
+Outcome = Literal["passed", "failed", "not certain"]
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +49,8 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report as data; rad, m, s, N m.
 
+    outcome   "not certain" where what is known of the clocks may explain all that is beyond its limit; `reason` in one
+              line why, "" for "passed"; `passed` only where it is "passed"
     delay_s   common delay of the measurement, taken out of the joints' figures; 0 where none is certain
     unpaired  instants of the slower stream without a partner
     left_out  joints that only one of the two has
@@ -54,6 +59,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str = KIND
     units: str = UNITS
+    outcome: Outcome
+    reason: str
     passed: bool
     findings: list[Finding]
     exceeded: list[Excess]
@@ -78,7 +85,10 @@ class Compared:
         self.explanation = _explanation(case, self.comparison)
         sigma = math.hypot(*(each.clock.uncertainty_s for each in (case.measured, case.predicted) if each.clock))
         found: Diagnosis = diagnose(self.comparison, self.explanation.hints, limits, case.sliding, sigma)
+        outcome, reason = _outcome(found, case)
         self.verdict = Verdict(
+            outcome=outcome,
+            reason=reason,
             passed=found.passed,
             findings=found.findings,
             exceeded=found.exceeded,
@@ -93,6 +103,18 @@ class Compared:
             left_out=self.comparison.left_out,
             run=list(case.run),
         )
+
+
+def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
+    if found.passed:
+        return "passed", ""
+    if any(each.clock is not None and each.clock.unsure for each in (case.measured, case.predicted)):
+        return "not certain", "its clock was put forward or back at an instant that its stamps do not tell"
+    if not found.is_certain:
+        return "not certain", "the uncertainty of its clock may explain all that is beyond its limit"
+    texts = [each.text for each in found.findings if each.failed]
+    texts += [f"{each.figure} of {each.joint} is beyond its limit" for each in found.exceeded]
+    return "failed", texts[0]
 
 
 def _note(source: Source, found: list[Gap]) -> SourceNote:

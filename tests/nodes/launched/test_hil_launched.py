@@ -72,3 +72,18 @@ def test_the_verdict_is_in_the_summary_and_in_the_exit_code(
     else:
         assert verdict.startswith("passed: ")
         assert "RMS of 0.3 deg" in verdict
+
+
+def test_a_verdict_that_is_not_certain_ends_with_exit_code_3(domain: int, tmp_path: Path) -> None:
+    judge = "\n    @property\n    def verdict(self):\n        return 'not certain: the clock was stepped; 3 states'\n"
+    (tmp_path / "sensors.py").write_text(SENSORS + judge)
+    plan = PLAN.format(mode="lockstep", bias_deg=0.0).partition('[[nodes]]\nname = "compare"')[0]
+    (tmp_path / "plan.toml").write_text(plan)
+    command = [sys.executable, "-P", "-m", "nodes.cli", "launch", "plan.toml", "--json", "summary.json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (done.returncode, summary["exit_code"]) == (3, 3), done.stdout + done.stderr
+    assert summary["ended"].startswith("sensors is not certain: the clock was stepped")
