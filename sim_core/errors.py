@@ -75,6 +75,10 @@ class DescriptionWarning(SimulationWarning):
     """A part of a description that no real one is like, or that does nothing."""
 
 
+class ResidualWarning(SimulationWarning):
+    """Accelerations that do not keep the constraints: the rows contradict each other, or are too ill-conditioned."""
+
+
 class StartWarning(SimulationWarning):
     """A start that violates the constraints."""
 

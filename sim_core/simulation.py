@@ -16,6 +16,7 @@ import numpy as np
 from sim_core.assembly import checked_start
 from sim_core.errors import (
     InvalidRequest,
+    ResidualWarning,
     StabilityWarning,
     StartWarning,
     StepTooLargeWarning,
@@ -49,6 +50,7 @@ from sim_core.state import Notice, State, Transition
 from sim_core.system import System
 
 NEVER = 2**63 - 1
+MOST_RESIDUAL, ROUNDED = 1e-6, 1e-9  # relative residuals of J a = gamma: beyond, and of a sound solve
 LAST_TICK = 2**53  # a tick times the step is still that tick's time
 
 
@@ -108,7 +110,7 @@ class Simulation:
         self._too_large: StepTooLarge | None = None
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
         self._tunings = Tunings()
-        self._assemble_start = assemble_start
+        self._assemble_start, self._warned_of_residual = assemble_start, False
         mechanism = system.mechanism
         self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), FAR, stacklevel=3)
         self.reset()
@@ -158,8 +160,21 @@ class Simulation:
                 self._tell_departures()
             if status in WHAT_ENDED:
                 self._diverged(status)
+            self._look_at_residual(stacklevel=4)
             if self._tick == self._next_look:
                 self._look_at_modes(stacklevel=4)
+
+    def _look_at_residual(self, stacklevel: int) -> None:
+        """Warn, once in a run, where the accelerations do not keep the constraints."""
+        if self._warned_of_residual or not self._w.peak_residual[0] > MOST_RESIDUAL:
+            return
+        self._warned_of_residual = True
+        line = (
+            f"{self.system.mechanism.name!r} at t = {self.time:.6g} s: accelerations miss J a = gamma by "
+            f"{self._w.peak_residual[0]:.1e} of its terms, where rounding leaves {ROUNDED:.0e}; its constraints "
+            "contradict each other, or hold parts too unlike in mass"
+        )
+        warnings.warn(line, ResidualWarning, stacklevel=stacklevel)
 
     # -- energy -------------------------------------------------------------------------------------------------------
 
@@ -331,7 +346,8 @@ class Simulation:
         w.u[:] = [actuator.start for actuator in mechanism.actuators]
         for array in (w.U, w.lam, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
             array[:] = 0.0
-        w.substepped[:] = 0.0
+        w.substepped[:] = w.peak_residual[:] = 0.0
+        self._warned_of_residual = False
         w.p[:] = self.system.default_parameters()
         w.p[: len(self._parameters)] = self._parameters
         self._tick = 0
@@ -431,6 +447,16 @@ class Simulation:
     def evaluations(self) -> int:
         """Right-hand sides evaluated since the reset, by this object: a restored state brings no count."""
         return int(self._w.evaluations[0])
+
+    def solve_residual(self) -> float:
+        """Largest |J a + U - gamma| of the rows now, over the largest sum of these terms' sizes: rounding, or wrong."""
+        w = self._w
+        a = self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[0]
+        return self.system.solve_residual(self.time, w.q, w.v, a, w.p, w.U)
+
+    def peak_solve_residual(self) -> float:
+        """The largest of these that the run met since the reset, in one step of 16."""
+        return float(self._w.peak_residual[0])
 
     @property
     def substeps(self) -> int:

@@ -27,7 +27,7 @@ from sim_core.solve import least_pivots
 if TYPE_CHECKING:
     from sim_core.batch import Batch
 
-SOLVING_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm")
+SOLVING_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm", "solve_residual")
 LINEAR_KERNELS = ("relaxed",)  # of systems with a linear part
 OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards", "captures", "power")
 
@@ -200,6 +200,16 @@ class System:
         out = [np.zeros(self.n_q), np.zeros(self.max_rows), np.zeros(self.max_factor)]
         self.bind("acceleration", [*self._inputs(t, q, v, u, p, configuration), U], out)()
         return out[0], out[1], out[2]
+
+    def solve_residual(
+        self, t: float, q: Any, v: Any, a: Any, p: Any = None, U: Any = None, configuration: int | None = None
+    ) -> float:
+        """Largest |J a + U - gamma| of the rows at an acceleration a, over the largest |J| |a| + |U| + |gamma|."""
+        U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
+        inputs = [*self._inputs(t, q, v, None, p, configuration), U, np.array(a, dtype=float)]
+        out = [np.zeros(1), np.zeros(1)]
+        self.bind("solve_residual", inputs, out)()
+        return float(out[0][0] / out[1][0]) if out[1][0] > 0.0 else 0.0
 
     def apply(self, factor: np.ndarray, r1: Any, r2: Any) -> tuple[np.ndarray, np.ndarray]:
         """x, y of M x + J' y = r1, J x = r2 in a factor that `acceleration` gave."""

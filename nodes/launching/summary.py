@@ -17,7 +17,7 @@ MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "speed", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
     | {"peak_phi", "peak_phidot", "processor_share", "configuration"}
-    | {"step_too_large", "substeps", "energy_departure", "largest_departure"}
+    | {"step_too_large", "substeps", "energy_departure", "largest_departure", "peak_solve_residual"}
     | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
 
@@ -139,6 +139,7 @@ class Summary(msgspec.Struct, kw_only=True):
     files: list[FileWritten] = []
     method: str = ""
     substeps: int = 0
+    peak_solve_residual: float | None = None
     look: str = ""
     step_max_s: float | None = None
     skipped: int | None = None
@@ -211,6 +212,8 @@ class Summary(msgspec.Struct, kw_only=True):
         yield from _percentiles("round trip", self.round_trip_p50_s, self.round_trip_p99_s)
         if self.peak_phi is not None and self.peak_phidot is not None:
             yield "peak violation", f"|Phi| {self.peak_phi:.2e}, |Phidot| {self.peak_phidot:.2e}"
+        if self.peak_solve_residual:
+            yield "solve", f"J a = gamma kept to {self.peak_solve_residual:.1e} of its terms"
         if self.substeps:
             yield "change points", f"{self.substeps} substeps near positions where constraint rows lose rank"
         if self.energy is not None and self.tick:

@@ -349,6 +349,7 @@ class SimServer:
             "peak_phi": phi,
             "peak_phidot": phidot,
             "substeps": self.simulation.substeps,
+            "peak_solve_residual": self.simulation.peak_solve_residual(),
             "energy": self.simulation.energy(),
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),

@@ -10,6 +10,7 @@ import numpy as np
 from sim_core import spatial
 from sim_core.derivation import absolute, recursive, tree
 from sim_core.derivation.beams import beam_power, with_beams
+from sim_core.derivation.constraints import Rows
 from sim_core.derivation.guards import captured_numbers, guard_values
 from sim_core.derivation.immovable import check_movable
 from sim_core.derivation.making import KernelMaker, arguments
@@ -148,6 +149,7 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
         "apply": ({"factor": stored, "r1": r1, "r2": r2}, [x, y]),
         "residual": (usual, [rows.Phi, rows.Phidot]),
         "least_norm": (usual | {"r2": r2}, [least]),
+        "solve_residual": (usual | {"U": U, "a": (found := ca.SX.sym("a", n_q))}, _residual_of(rows, U, found)),
     }
     if solution.relaxed is not None:
         guess, weights = ca.SX.sym("guess", n_q), ca.SX.sym("weights", 2)
@@ -155,6 +157,15 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
         better = implicit.solve(f + added @ guess, rows.gamma - U)
         kernels["relaxed"] = (usual | {"U": U, "guess": guess, "weights": weights}, list(better))
     return kernels
+
+
+def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
+    """The largest |J a + U - gamma| of the rows, and the largest |J| |a| + |U| + |gamma|."""
+    if not rows.names:
+        return [ca.SX(0), ca.SX(0)]
+    J, gamma = ca.densify(rows.J), ca.densify(rows.gamma)
+    sizes = ca.fabs(J) @ ca.fabs(a) + ca.fabs(U) + ca.fabs(gamma)
+    return [ca.mmax(ca.fabs(J @ a + U - gamma)), ca.mmax(sizes)]
 
 
 def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:

@@ -39,10 +39,12 @@ from sim_core.integrators.workspace import (
     LAW_U,
     LEAST_NORM,
     LEAST_PIVOT,
+    MISSING,
     NOT_WATCHED,
     NOW,
     PEAK_PHI,
     PEAK_PHIDOT,
+    PEAK_RESIDUAL,
     PHI,
     PHIDOT,
     POSITION_LEVEL,
@@ -53,18 +55,23 @@ from sim_core.integrators.workspace import (
     RESIDUAL,
     SAMPLED,
     SMALL,
+    SOLVE_RESIDUAL,
     SUM_PHI,
     SUM_PHIDOT,
     TIME,
+    TO_CHECK,
     TURNS,
     V_KEPT,
     VELOCITY_LEVEL,
+    WHOLE,
     WRAPPING,
     Q,
     V,
     X,
 )
 from sim_core.kernels.compiled import call_kernel, call_law, inner
+
+CHECKED = 16  # one step in so many has its solve checked
 
 
 @inner
@@ -157,9 +164,20 @@ def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
         m.state[DQDT, i] = m.state[V, i]
     call_kernel(calls[kernel, 0], calls[kernel, 1], calls[kernel, 2])
     note_weakness(m)
+    if m.scalars[TO_CHECK] != 0.0:
+        check_solve(m, calls)
     if law[LAW_MODE] == CORRECTING_STAGES:
         for i in range(m.state.shape[1]):
             m.state[Q, i], m.state[V, i] = m.state[Q_KEPT, i], m.state[V_KEPT, i]
+
+
+@inner
+def check_solve(m, calls):  # type: ignore[no-untyped-def]
+    """The largest relative residual of J a = gamma - U so far, with the acceleration just found."""
+    call_kernel(calls[SOLVE_RESIDUAL, 0], calls[SOLVE_RESIDUAL, 1], calls[SOLVE_RESIDUAL, 2])
+    if m.scalars[WHOLE] > 0.0:
+        m.scalars[PEAK_RESIDUAL] = max(m.scalars[PEAK_RESIDUAL], m.scalars[MISSING] / m.scalars[WHOLE])
+    m.scalars[TO_CHECK] = 0.0
 
 
 @inner
@@ -240,8 +258,10 @@ def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
 
 @inner
 def remember(m, step):  # type: ignore[no-untyped-def]
-    """Keep t, q, v of the step in a ring."""
+    """Keep t, q, v of the step in a ring; the first solve of every CHECKED-th step is checked."""
     m.ledger[TICK] = step
+    if step % CHECKED == 0 and m.rows.shape[1] > 0:
+        m.scalars[TO_CHECK] = 1.0
     row = step % HISTORY
     n = m.state.shape[1]
     m.history[row, 0] = m.scalars[TIME]

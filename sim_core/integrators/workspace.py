@@ -15,7 +15,7 @@ HISTORY = 100
 NEGLIGIBLE = 2e-12  # |Phi|_1 and h |Phidot|_1, at the start and the end of a step together, in characteristic lengths
 
 # rows of `calls`
-ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED, ENERGY, POWER = range(9)
+ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED, ENERGY, POWER, SOLVE_RESIDUAL = range(10)
 # entries of `law`
 LAW, LAW_PHI, LAW_PHIDOT, LAW_GAINS, LAW_MEMORY, LAW_U, LAW_HOLONOMIC, LAW_ROWS, LAW_MODE = range(9)
 LAW_REMEMBERS, LAW_LEVELS, LAW_SOLVE = range(9, 12)
@@ -32,9 +32,9 @@ DONE, DIVERGED, EVENT, STEP_TOO_SMALL, NOT_CONVERGED = range(5)
 # rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards
 Q, V, DVDT, Q0, V0, R1, X, DQDT, Q_KEPT, V_KEPT = range(10)
 PHI, PHIDOT, HELD, LAM, R2, Y, LEAST_PIVOT = range(7)
-TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q, IS_WEAK, SUBSTEPPED, SUM_PHI, SUM_PHIDOT, SMALL = range(
-    11
-)
+TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
+IS_WEAK, SUBSTEPPED, SUM_PHI, SUM_PHIDOT, SMALL = range(6, 11)
+TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL = range(11, 15)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 NOT_WATCHED, CONDITIONS = 2, 3  # as a guard's direction: it does not fire; it fires where its value is not negative
@@ -46,7 +46,7 @@ class Memory(NamedTuple):
     state: np.ndarray  # (10, n_q)
     rows: np.ndarray  # (7, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (11,)
+    scalars: np.ndarray  # (15,)
     angles: np.ndarray  # (3, n_wrapped): joint angles now and before, whole turns
     guards: np.ndarray  # (3, n_guards): values at the end and at the start of the step, direction
     stepper: np.ndarray  # the stepper's memory
@@ -65,7 +65,7 @@ class Workspace:
             np.zeros((10, n_q)),
             np.zeros((7, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(11),
+            np.zeros(15),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),
@@ -78,6 +78,7 @@ class Workspace:
         scalars = self.memory.scalars
         self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:4]
         self.weights, self.substepped = scalars[4:6], scalars[7:8]
+        self.missing, self.whole, self.peak_residual = scalars[12:13], scalars[13:14], scalars[14:15]
         scalars[SMALL] = NEGLIGIBLE * system.mechanism.characteristic_length
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
@@ -88,7 +89,7 @@ class Workspace:
 
 
 class Calls:
-    """The kernels that a loop calls, bound to a workspace: `table` (9, 3) holds address, inputs, outputs.
+    """The kernels that a loop calls, bound to a workspace: `table` (10, 3) holds address, inputs, outputs.
 
     An address is 0 where the system does not have the kernel.
     """
@@ -103,6 +104,7 @@ class Calls:
             WRAPPING: (addresses["wrapping"], state, [w.angles]),
             LEAST_NORM: (addresses["least_norm"], [*state, w.r2], [w.x]),
             RELAXED: (addresses.get("relaxed", 0), [*state, w.U, w.x, w.weights], [w.a, w.lam]),
+            SOLVE_RESIDUAL: (addresses["solve_residual"], [*state, w.U, w.a], [w.missing, w.whole]),
             GUARDS: (addresses["guards"], [*state, w.lam], [w.guards]),
             ENERGY: (addresses["energy"], state, [w.ledger[:2]]),
             POWER: (addresses["power"] if system.does_work else 0, state, [w.ledger[2:3]]),

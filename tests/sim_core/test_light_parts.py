@@ -6,6 +6,8 @@ are left out there.
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
 from collections.abc import Callable
 
 import casadi as ca
@@ -14,8 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robots.registry import build
 from sim_core.derivation.equations import derive
-from sim_core.mechanism import Body, Coincidence, Joint, Mechanism, Vector3
+from sim_core.errors import ResidualWarning
+from sim_core.mechanism import Body, Coincidence, Distance, Joint, Mechanism, Vector3
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
 
 KINDS = ("planar", "zxz", "euler_parameters", "joint")
 DEPENDENT = 1e-9  # of a row in the metric of M^-1: what is left of it beside rows that it follows from
@@ -283,3 +289,27 @@ def test_a_stored_factor_meets_its_targets(kind: str, formulation: str) -> None:
     ):
         scale = float((np.abs(J) @ (np.abs(found) + np.abs(w))).max())
         np.testing.assert_allclose(J @ found, J @ w, rtol=0, atol=1e-9 * scale)
+
+
+def test_a_simulation_knows_its_residual() -> None:
+    sim = Simulation(assemble(build("parallelogram_four_bar")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResidualWarning)
+        sim.advance(0.1)
+    assert 0.0 < sim.peak_solve_residual() <= 1e-12
+    assert 0.0 <= sim.solve_residual() <= 1e-12
+    sim.reset()
+    assert sim.peak_solve_residual() == 0.0
+
+
+def test_rows_that_contradict_each_other_are_said() -> None:
+    """A rod of two lengths: none of both can be kept."""
+    plain = build("simple_pendulum")
+    rod = plain.constraints[0]
+    assert isinstance(rod, Distance)
+    other = dataclasses.replace(rod, name="other", length=1.01 * rod.length)
+    wrong = dataclasses.replace(plain, constraints=(rod, other), open_start=True, initial_v=(0.0, 1.0))
+    sim = Simulation(assemble(wrong))
+    with pytest.warns(ResidualWarning, match="accelerations miss J a = gamma"):
+        sim.advance(0.01)
+    assert sim.peak_solve_residual() > 1e-6

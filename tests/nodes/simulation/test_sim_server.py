@@ -313,7 +313,8 @@ def test_round_trips_are_measured_from_the_state_that_is_answered(make_plan: Mak
 def test_status_has_the_fields_scripts_read(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="realtime"))
     wanted = """time tick mode state speed real_time_factor watchdog_trips step_p50_s step_p99_s round_trip_p50_s
-        round_trip_p99_s peak_phi peak_phidot substeps energy energy_drift milestones commanded_by"""
+        round_trip_p99_s peak_phi peak_phidot substeps peak_solve_residual energy energy_drift milestones
+        commanded_by"""
     assert set(wanted.split()) <= server.status().keys()
     msgspec.json.encode(server.status())
 
