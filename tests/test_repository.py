@@ -49,7 +49,10 @@ def test_every_make_target_that_a_page_names_exists(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_file_that_a_page_links_to_exists(page: str) -> None:
     links = re.findall(r"\]\(([^)#\s]+)\)", (ROOT / page).read_text())
-    missing = [link for link in links if "://" not in link and not (ROOT / page).parent.joinpath(link).exists()]
+    ours = [
+        link for link in links if "://" not in link and "_generated/" not in link
+    ]  # those make docs makes, and checks
+    missing = [link for link in ours if not (ROOT / page).parent.joinpath(link).exists()]
     assert links or page in DOCS
     assert not missing
 
