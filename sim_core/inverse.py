@@ -18,7 +18,10 @@ def _column(system: System, name: str, value: Any) -> np.ndarray:
         raise TypeError(f"a System is needed, not a {type(system).__name__}: assemble(mechanism) gives one")
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != system.n_q:
-        raise ValueError(f"{name} has {array.size} entries; {system.mechanism.name!r} takes {system.n_q}")
+        robot, joints = system.mechanism.name, len(system.mechanism.moving_joints)
+        meant = f'; {joints} joint coordinates are those of build("{robot}", coordinates="joint")'
+        hint = meant if array.size == joints and system.mechanism.coordinates == "absolute" else ""
+        raise ValueError(f"{name} has {array.size} entries; {robot!r} takes {system.n_q}{hint}")
     require_finite(f"robot {system.mechanism.name!r}", name, array.tolist())
     return array
 

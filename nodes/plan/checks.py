@@ -156,7 +156,8 @@ def _usual(key: str) -> str:
 def _check_robot(plan: Plan, file: Path) -> list[str]:
     """The names of the robot's actuators."""
     from robots.registry import build, names
-    from sim_core.errors import SimulationWarning
+    from sim_core.errors import InvalidRequest, SimulationWarning
+    from sim_core.mechanism.validation import check_bounds
 
     where = f"{file}: [sim]"
     known = names()
@@ -170,6 +171,12 @@ def _check_robot(plan: Plan, file: Path) -> list[str]:
     except (ValueError, TypeError) as error:
         key = _named(str(error), plan.sim)
         raise PlanError(f"{where}: key {key!r}: {error}") from None
+    for tunable in mechanism.tunables:
+        if tunable.name in plan.sim.parameters:
+            try:
+                check_bounds(f"robot {plan.sim.robot!r}", tunable, tunable.value)
+            except InvalidRequest as error:
+                raise PlanError(f"{where}: key 'parameters.{tunable.name}': {error}") from None
     _check_milestones(plan.milestones, {joint.name: joint.unit for joint in mechanism.moving_joints}, file)
     return [actuator.name for actuator in mechanism.actuators]
 

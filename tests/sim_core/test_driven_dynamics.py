@@ -67,3 +67,8 @@ def test_a_joint_that_nobody_drives_gets_no_effort() -> None:
 def test_a_mechanism_in_other_coordinates_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'rotary_pendulum' is not in joint coordinates"):
         DrivenDynamics(assemble(build("rotary_pendulum")))
+
+
+def test_joint_coordinates_given_to_absolute_ones_are_named() -> None:
+    with pytest.raises(ValueError, match=r"q has 2 entries; 'rotary_pendulum' takes 12; .*coordinates=\"joint\""):
+        inverse_dynamics(assemble(build("rotary_pendulum")), [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])

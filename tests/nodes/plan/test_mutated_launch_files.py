@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 
 from nodes.plan.file import load_plan
 from nodes.plan.tables import PlanError
+from robots.registry import OURS, build
+from sim_core.mechanism import Mechanism, Tunable
 
 LAUNCH = Path(__file__).parents[3] / "launch"
 FILES = ("rotary_pendulum.toml", "rotary_pendulum_lockstep.toml")
@@ -187,3 +190,19 @@ def test_what_makes_no_sense_is_refused_with_its_range(
     file.write_text(text)
     line = refusal(file)
     assert all(word in line for word in words), line[:400]
+
+
+def lifting(payload: float = 1.0) -> Mechanism:
+    """A pendulum with a payload of 0.5 .. 2 kg."""
+    mechanism = build("rotary_pendulum")
+    first, *rest = mechanism.bodies
+    return replace(mechanism, bodies=(replace(first, mass=Tunable("payload", payload, 0.5, 2.0)), *rest))
+
+
+def test_a_tunable_of_a_robot_starts_within_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OURS, "lifting", lifting)
+    file = tmp_path / "launch.toml"
+    file.write_text('[sim]\nrobot = "lifting"\n')
+    with pytest.raises(PlanError, match="payload"):
+        load_plan(file, ["sim.parameters.payload=9"])
+    assert load_plan(file, ["sim.parameters.payload=1.5"]).sim.parameters == {"payload": 1.5}
