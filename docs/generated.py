@@ -275,14 +275,14 @@ def write(folder: Path) -> None:
 
 
 def as_rst(lines: list[str]) -> list[str]:
-    """A docstring as reStructuredText: `name  text` lines become fields; other signs stay as they are."""
+    """A docstring as reStructuredText: `name  text` lines become a list of terms; other signs stay as they are."""
     out: list[str] = []
     in_fields = False
     for line in lines:
         found = re.match(r"([A-Za-z_]\w*(?:(?:, | \.\. )\w+)*)(?:  +|: (?=[a-z]))(\S.*)$", line)
         if found and "  " in line[: len(found[1]) + 2]:
             out += [] if in_fields or not out or not out[-1] else [""]
-            out.append(f":{_escaped(found[1])}: {_escaped(found[2])}")
+            out += [f"``{found[1]}``", f"    {_escaped(found[2])}"]
             in_fields = True
         elif in_fields and line.startswith("  "):
             out.append(f"    {_escaped(line.strip())}")
@@ -291,7 +291,7 @@ def as_rst(lines: list[str]) -> list[str]:
         elif line.startswith("    "):
             out.append("| " + _escaped(line.strip()))
         else:
-            out += [""] if line.strip() and out and out[-1].startswith((":", "| ", "    ")) else []
+            out += [""] if line.strip() and out and out[-1].startswith(("| ", "    ")) else []
             out.append(_escaped(line.strip()))
             in_fields = False
     return out

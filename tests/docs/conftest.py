@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(\{[a-z-]+\} ?)?([a-z]*)\n((?::[a-z-]+:[^\n]*\n)*)\n?(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\{[a-z-]+\} ?)?([\w./-]*)\n((?::[a-z-]+:[^\n]*\n)*)\n?(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,11 @@ def blocks_of(page: Path) -> list[Block]:
     """The blocks of code on a page, in their order."""
     found = []
     for directive, language, options, text in BLOCK.findall(page.read_text()):
-        if directive.strip() in ("", "{code-block}"):
+        if directive.strip() == "{literalinclude}":
+            found.append(Block("include", language.strip(), ""))
+        elif directive.strip() in ("", "{code-block}"):
             caption = re.search(r"^:caption: (.*)$", options, re.MULTILINE)
-            found.append(Block(language, caption[1] if caption else "", text))
+            found.append(Block(language, caption[1].replace("\\_", "_") if caption else "", text))
     return found
 
 
@@ -76,7 +79,7 @@ class Reader:
         file = self.folder / block.file
         file.write_text(changed(file.read_text(), block.text))
 
-    def run(self, line: str, timeout: float = 110.0) -> subprocess.CompletedProcess[str]:
+    def run(self, line: str, timeout: float = 110.0, codes: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
         """A command of the page; the test fails where it does."""
         words = shlex.split(line, comments=True)
         if words[0] == "armswing":
@@ -87,8 +90,20 @@ class Reader:
             self.install()
             return subprocess.CompletedProcess(words, 0, "", "")
         done = subprocess.run(words, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=timeout)
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode in codes, f"{line}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, f"{line}\n{done.stderr}"
         return done
+
+    @contextlib.contextmanager
+    def terminal(self, line: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A command of armswing that goes on until it is interrupted; killed at the end of the test."""
+        words = shlex.split(line, comments=True)
+        command = [sys.executable, "-P", "-m", "nodes.cli", *words[1:]]
+        with subprocess.Popen(command, cwd=self.folder, env=self.env, stdout=subprocess.DEVNULL) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def install(self) -> None:
         """What `pip install -e .` does without the network: metadata with the entry points of pyproject.toml."""
@@ -100,6 +115,11 @@ class Reader:
         groups = project.get("entry-points", {}).items()
         text = "".join(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups)
         (metadata / "entry_points.txt").write_text(text)
+
+
+@pytest.fixture(name="blocks_of")
+def _blocks_of() -> Callable[[Path], list[Block]]:
+    return blocks_of
 
 
 @pytest.fixture

@@ -62,14 +62,16 @@ def test_every_command_is_in_the_reference_with_an_example() -> None:
     assert all("```sh\narmswing " in section for section in sections)
 
 
-def test_a_docstring_with_lines_on_fields_becomes_a_list_of_fields() -> None:
+def test_a_docstring_with_lines_on_fields_becomes_a_list_of_terms() -> None:
     text = ["The result.", "", "name    what |Phi| is,", "        and more", "other   `code`_x", "", "After."]
     assert generated.as_rst(text) == [
         "The result.",
         "",
-        ":name: what \\|Phi\\| is,",
+        "``name``",
+        "    what \\|Phi\\| is,",
         "    and more",
-        ":other: ``code``\\ _x",
+        "``other``",
+        "    ``code``\\ _x",
         "",
         "After.",
     ]
