@@ -26,7 +26,7 @@ SERVER = "sim"  # the node that says the states
 RECENT = 32  # stamps by which the usual distance of two is known
 FEWEST_RECENT = 5  # stamps from which on it is
 PATIENCE = 4  # round trips that may leave open whether a clock was stepped
-SETTLED = 2  # round trips after which nothing is on its way that was said before
+SETTLED = 3  # round trips in a row without a state between them: nothing is on its way
 Stamped = RobotState | JointCommand  # what a robot measured, and the commands that it took
 
 
@@ -57,6 +57,7 @@ class _Stamps:
     """The measured states' stamps of one clock: the latest, those in a row without a jump, and the jump after them.
 
     steps  of the clock that round trips have shown; `step` the latest, until the states around it have come
+    heard  the latest stamp at the latest round trip
     """
 
     last: float | None = None
@@ -64,6 +65,7 @@ class _Stamps:
     doubt: _Doubt | None = None
     steps: int = 0
     step: ClockStep | None = None
+    heard: float | None = None
 
 
 class LiveAlignment:
@@ -132,6 +134,7 @@ class LiveAlignment:
         if track.steps > stamps.steps:
             stamps.steps, stamps.step = track.steps, track.step
             stamps.doubt = stamps.doubt or _Doubt(inf, -inf)
+            stamps.doubt.round_trips, stamps.heard = 0, stamps.last
             return
         if stamps.step is not None:
             if not self._has_come(stamps, track, stamps.step):
@@ -151,12 +154,15 @@ class LiveAlignment:
         stamps.recent.extend(waiting)
 
     def _has_come(self, stamps: _Stamps, track: ClockTrack, step: ClockStep) -> bool:
-        """Whether what was stamped before the step is no longer on its way."""
-        latest = None if stamps.last is None else track.ours(stamps.last)
-        if latest is None or latest > step.before_s + track.origin_s or stamps.doubt is None:
+        """Whether what was stamped before the step is no longer on its way: what came is later, or nothing comes."""
+        if stamps.last is None or stamps.doubt is None:
             return True
-        stamps.doubt.round_trips += 1
-        return stamps.doubt.excess < inf and stamps.doubt.round_trips >= SETTLED
+        ours = [each for each in (track.ours(stamps.last), track.ours_before(stamps.last)) if each is not None]
+        if ours and min(ours) > step.before_s + track.origin_s:
+            return True
+        stamps.doubt.round_trips = stamps.doubt.round_trips + 1 if stamps.last == stamps.heard else 0
+        stamps.heard = stamps.last
+        return stamps.doubt.round_trips >= SETTLED - 1
 
     def _set_right(self, clock: str, track: ClockTrack, step: ClockStep) -> None:
         """Place what waits before and after a step of its clock."""

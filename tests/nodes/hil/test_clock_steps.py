@@ -22,10 +22,10 @@ END_S = 16.0
 class Run:
     """What a robot says whose clock is stepped at STEP_AT_S: (our time, message) in the order in which they come.
 
-    busy  scales the ways of round trips and messages, and the pauses of the robot
+    busy  scales the ways of round trips and messages, and the pauses of the robot; messages come `late` s later
     """
 
-    def __init__(self, size: float, busy: float, seed: int = 0) -> None:
+    def __init__(self, size: float, busy: float, seed: int = 0, late: float = 0.0) -> None:
         self._size, self._random = size, np.random.default_rng(seed)
         random = self._random
         said: list[tuple[float, float, object]] = []  # (heard, true, message)
@@ -36,7 +36,7 @@ class Run:
             t += 5e-3 + pauses.get(k, 0.0)
             if t > END_S:
                 break
-            heard = max(heard, t + 1e-4 + busy * random.exponential(2e-3))
+            heard = max(heard, t + 1e-4 + late + busy * random.exponential(2e-3))
             said.append((heard, t, self._state(t)))
             if k % 2 == 0:
                 command = JointCommand(timestamp=self._stamp(t), clock="robot", mode="position", name=["a"], value=[t])
@@ -152,6 +152,14 @@ def check_busy(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_on_a_busy_computer_a_step_is_set_right_or_said_to_be_unsure(seed: int) -> None:
     check_busy(seed)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_states_that_come_long_after_the_round_trip_that_shows_a_step_are_not_taken_for_later_ones(size: float) -> None:
+    for seed in range(4):
+        found, alignment = Run(size, busy=0.4, seed=seed, late=0.4).live()
+        true, given = np.array(found).T
+        assert alignment.unsure or np.abs(given - true).max() < 0.012
 
 
 @pytest.mark.soak
