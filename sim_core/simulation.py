@@ -211,8 +211,8 @@ class Simulation:
 
     @property
     def step_too_large(self) -> StepTooLarge | None:
-        """What was found wrong with the step since the reset, or None. Looked at when the tick is a power of two up to
-        4096, and at the multiples of that."""
+        """What was found wrong with the step since the reset, or None. Looked at when the tick is a power of four up to
+        65536, and at the multiples of that."""
         return self._too_large
 
     def warm_up(self) -> None:

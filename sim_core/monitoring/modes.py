@@ -29,7 +29,7 @@ GROWING = 0.1  # of |lambda|: a mode whose real part is more grows by itself, an
 ON_SLOPE = 1e-6  # step of the differences
 ON_CURVE = 1e-4  # step of second differences
 RANK = 1e-8  # of the largest singular value of J: rows below it restrain nothing
-DENSE_TICKS = 4096  # the mode is looked at when the tick is a power of two up to here, then at each multiple
+DENSE_TICKS = 65536  # the mode is looked at when the tick is a power of four up to here, then at each multiple
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def next_look(tick: int) -> int:
     """The first tick after `tick` at which the mode is looked at again."""
     if tick >= DENSE_TICKS:
         return (tick // DENSE_TICKS + 1) * DENSE_TICKS
-    return 1 << tick.bit_length() if tick > 0 else 1
+    return int(4 ** ((tick.bit_length() + 1) // 2))
 
 
 class FastestMode:
