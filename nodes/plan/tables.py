@@ -16,8 +16,15 @@ from sim_core.tables import misfit, out_of_range, ranges_of
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+LONGEST_LINE = 1500  # characters of an error; of a longer one its beginning and its end
+
+
 class PlanError(ValueError):
     """A plan that cannot run; the only argument is one line for a person."""
+
+    def __init__(self, line: str) -> None:
+        line = " ".join(line.splitlines())
+        super().__init__(line if len(line) <= LONGEST_LINE else f"{line[:1000]} ... {line[-400:]}")
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
