@@ -16,6 +16,7 @@ from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import load_class
 from nodes.plan.tables import PlanError
 
+MOST_LEFT_OUT = 0.02  # share of the states without a partner from which a stepped clock leaves a verdict open
 NOTHING = "failed: nothing was measured, no node said `measured`"
 
 
@@ -210,6 +211,11 @@ class HilCompare(Node):
         if unsure := self._alignment.unsure:
             steps = "once" if unsure == 1 else f"{unsure} times"
             return f"but a clock was {steps} put forward or back, or may have been, at an instant that is not known"
+        left_out = self._unpaired + self._waiting
+        if any(self._alignment.tracks[clock].steps for clock in self._clocks if clock in self._alignment.tracks) and (
+            left_out > MOST_LEFT_OUT * self._prediction.pairs.paired
+        ):
+            return f"but a clock was stepped and {left_out} states have no partner: this computer is too busy to tell"
         return "" if is_beyond else "which the uncertainty of the clocks may explain"
 
     def _beyond(self, joint: str, sums: JointSums) -> Iterator[tuple[str, bool]]:
