@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from nodes.hosting.hosted import HostedNode, Out
-from nodes.plan.launch_plan import Plan
+from nodes.node import Node
+from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
 from nodes.simulation.lockstep import LocalPort, Scheduler
 from nodes.simulation.server import SimServer
@@ -20,14 +24,19 @@ class Composition:
     """The server and the nodes of a plan, stepped together; `close` (or leave the context) stops the nodes.
 
     carry  takes every (topic, encoded message) of the run in order
+    nodes  {name: class} of nodes that no file has: in place of the plan's of that name, or beside them
     """
 
-    def __init__(self, plan: Plan, carry: Out | None = None) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, carry: Out | None = None, nodes: Mapping[str, type[Node]] | None = None) -> None:
+        classes = dict(nodes or {})
+        named = {node_plan.name for node_plan in plan.nodes}
+        added = [NodePlan(name=name, run=f"{cls.__module__}:{cls.__name__}") for name, cls in classes.items()]
+        added = [node_plan for node_plan in added if node_plan.name not in named]
+        self.plan = plan = msgspec.structs.replace(plan, nodes=[*plan.nodes, *added])
         self.server = make_server(plan, wall_clock=False)
         self.nodes: dict[str, HostedNode] = {}
         for node_plan in plan.nodes:
-            node = load_class(node_plan.run, plan.folder)()
+            node = (classes.get(node_plan.name) or load_class(node_plan.run, plan.folder))()
             self.nodes[node_plan.name] = HostedNode(node, plan, node_plan, _silent, wall_clock=False)
         self._scheduler = Scheduler(self.server, [LocalPort(node) for node in self.nodes.values()], carry)
         for hosted in self.nodes.values():
@@ -66,9 +75,9 @@ class Composition:
         self.close()
 
 
-def compose(plan: Plan, carry: Out | None = None) -> Composition:
-    """The plan in this process, at tick 0; step or run it."""
-    return Composition(plan, carry)
+def compose(plan: Plan, carry: Out | None = None, nodes: Mapping[str, type[Node]] | None = None) -> Composition:
+    """The plan in this process, at tick 0; step or run it. `nodes` are classes of this program, by their name."""
+    return Composition(plan, carry, nodes)
 
 
 def _silent(_topic: str, _payload: bytes) -> None:
