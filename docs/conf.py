@@ -41,6 +41,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",  # every example runs at the build
+    "run_stale_examples": True,  # the code that they run may have changed
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
