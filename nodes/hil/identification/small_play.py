@@ -21,9 +21,10 @@ CROSSINGS_S = tuple(1e-3 * k for k in range(2, 41))  # times to cross the play t
 SUBSTEPS = 5  # of a sample, in which the drive crosses the play
 HALF_S = 0.06  # of a window
 CLEAR = 30.0  # twice the logarithm of the likelihood ratio from which play is better than none
-LIKE = 0.35  # the effort that is missing is all of it: its share is 1 within this
+LIKE = 0.15  # the effort that is missing is all of it: its share is 1 within this
 LOUD = 5.0  # standard deviations of the effort's own noise that the missing effort must reach in a window
 FEWEST = 2  # such windows
+SAMPLES = 1.5  # that the crossing must last: within fewer, the efforts between two stamps are only guessed
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> Smal
     share = np.divide(scores[:, 1], power, out=np.zeros_like(power), where=power > 0.0)
     evidence = np.where(np.abs(share - 1.0) < LIKE, 2.0 * scores[:, 1] - power, 0.0)  # all of it is missing
     best = int(np.argmax(evidence))
-    if evidence[best] < CLEAR:
+    if evidence[best] < CLEAR or CROSSINGS_S[best] * motion.rate_hz < SAMPLES:
         return None
     near = evidence > evidence[best] - 1.0
     sigma = max(float(np.ptp(np.array(CROSSINGS_S)[near])) / 2.0, 5e-4)
