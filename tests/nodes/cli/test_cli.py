@@ -295,7 +295,7 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
     assert run(["launch", "--keys"]) == 0
     lines = [re.split(r" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
     assert ["mode", "realtime | fast | lockstep", '"realtime"'] in [line[:3] for line in lines]
-    assert ["tolerance_deg", "number", "10.0", "degrees to either side"] in lines
+    assert ["tolerance_deg", "number, 1e-06 .. 360 degrees", "10.0", "degrees to either side"] in lines
     assert ["robot", "text", "required"] in [line[:3] for line in lines]
     for key, methods in (("stepper", STEPPERS), ("stabilizer", stabilizers_by_name())):
         (row,) = [line for line in lines if line[:2] == [key, "text or table"]]
