@@ -25,6 +25,7 @@ FADES = 1e-3  # of its amplitude per period: an undamped mode that loses more by
 OF_DAMPING = 0.3  # of the mode's own damping: what the stepper changes of it by less does not matter
 RESOLVED = 0.1  # step times |lambda|: below it every stepper is exact enough
 SLOW = 1e-4  # step times |lambda|: below it there is nothing but rounding
+LEAST_STEP = 1e-9  # s: a mode that needs less is no mode of a mechanism
 GROWING = 0.1  # of |lambda|: a mode whose real part is more grows by itself, and does not fade
 ON_SLOPE = 1e-6  # step of the differences
 ON_CURVE = 1e-4  # step of second differences
@@ -90,7 +91,8 @@ class FastestMode:
                 element = self._element(pole, shape)
                 # the highest modes of a beam are of its elements, not of the beam: that they fade does no harm
                 if found == math.inf or not element.startswith("beam "):
-                    return self._report(pole, element, found)
+                    report = self._report(pole, element, found)
+                    return report if report.step_s > LEAST_STEP else None  # the state has diverged already
         return None
 
     def _linearized(self) -> tuple[np.ndarray, np.ndarray]:
