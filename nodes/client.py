@@ -22,10 +22,10 @@ from nodes.messages import Message
 from nodes.messages.topics import lookup
 from nodes.transport.bus import Subscriber
 from nodes.transport.domain import default_domain
+from nodes.transport.host_config import calls_endpoint
 from nodes.transport.registry import NodeEntry, RegistryClient
 from nodes.transport.registry_link import RegistryLink
 from nodes.transport.service import ServiceClient
-from nodes.transport.site import calls_endpoint
 from nodes.transport.sockets import AddressError
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import numpy as np
 
 from nodes.messages import Message, RobotState, SwingPlan, SwingProgress
 from nodes.node import Context, Node, Outgoing
-from nodes.planning.brachiation.beliefs import beliefs_of, limit_of
 from nodes.planning.brachiation.limits import check_gait, check_hanging, check_limit, check_line, end_of_line
-from nodes.planning.brachiation.pilot import HANDS, Gait, Hand, Measured, Pilot, Swing, elbow_of_robot
+from nodes.planning.brachiation.planner_model import beliefs_of, limit_of
+from nodes.planning.brachiation.supervisor import HANDS, Gait, Hand, Measured, Pilot, Swing, elbow_of_robot
 from robots.registry import build
 from sim_core.mechanism import Mechanism
 

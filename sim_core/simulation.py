@@ -42,8 +42,8 @@ from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.monitoring.energy_ledger import EnergyLedger
 from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_look
+from sim_core.monitoring.parameter_history import Tunings
 from sim_core.monitoring.readings import Readings
-from sim_core.monitoring.tunings import Tunings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import Notice, State, Transition

@@ -12,11 +12,11 @@ import numpy as np
 from nodes.messages import Description
 from viewer import palette
 from viewer.bodies import Outline, Skeleton, evenly_along
-from viewer.holds import Holds, marks
+from viewer.grippers import Holds, marks
+from viewer.overlay import LONGEST_ARROW, STANDS, Stage, around, arrow, ends, lines, words
 from viewer.projection import Seen, View, choose_view
 from viewer.series import Drawn, Floats, row_at
 from viewer.signals import Signals
-from viewer.stage import LONGEST_ARROW, STANDS, Stage, around, arrow, ends, lines, words
 
 GHOSTS = 9
 LINE_GHOSTS = 4  # of them show the lines beside the bodies

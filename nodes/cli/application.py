@@ -18,7 +18,6 @@ from nodes.cli.commands import (
     doctor,
     graph,
     hil,
-    key_ring,
     launching,
     parameters,
     recordings,
@@ -28,7 +27,12 @@ from nodes.cli.commands import (
     studies,
     topics,
     view,
-    wording,
+)
+from nodes.cli.commands import (
+    keys as key_ring,
+)
+from nodes.cli.commands import (
+    messages as wording,
 )
 from nodes.cli.terminal import InputError, UnavailableError, warn
 from nodes.recording.integrity.warning import RecordingWarning

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 import zmq
 
-from nodes.hosting.wake import Timer
+from nodes.hosting.wakeup import Timer
 from nodes.messages import PeerClock
 from nodes.transport.bus import Context
 from nodes.transport.registry import NodeEntry

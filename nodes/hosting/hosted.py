@@ -22,7 +22,7 @@ from nodes.messages.topics import resolve
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.tables import PlanError, convert
-from nodes.transport.refusals import Refusals
+from nodes.transport.rejections import Refusals
 
 Envelope = tuple[str, bytes]  # (topic on the wire, encoded message)
 Out = Callable[[str, bytes], None]

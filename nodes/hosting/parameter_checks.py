@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from nodes.hosting.wake import Wake
+from nodes.hosting.wakeup import Wake
 from nodes.transport.service import Request
 
 

@@ -15,18 +15,18 @@ import zmq
 from nodes.hosting.clock_asker import ClockAsker
 from nodes.hosting.garbage import Collector
 from nodes.hosting.hosted import HostedNode
-from nodes.hosting.links import Heard, Links
 from nodes.hosting.parameter_checks import ParameterChecks
-from nodes.hosting.place import Place, poller_of
 from nodes.hosting.scheduling import arrange
+from nodes.hosting.session import Place, poller_of
+from nodes.hosting.subscriptions import Heard, Links
 from nodes.hosting.turns import TurnServer
-from nodes.hosting.wake import StopSignals, Timer, Wake
+from nodes.hosting.wakeup import StopSignals, Timer, Wake
 from nodes.messages import Event
 from nodes.node import WAITS_FOR, Node
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.transport.bus import Context
-from nodes.transport.refusals import last_of
 from nodes.transport.registry import NodeEntry
+from nodes.transport.rejections import last_of
 from nodes.transport.service import Request
 
 log = logging.getLogger("armswing.node")

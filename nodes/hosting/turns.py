@@ -15,7 +15,7 @@ import zmq
 from nodes.hosting.hosted import Envelope, HostedNode
 from nodes.messages.codec import LATEST_S
 from nodes.transport.bus import Context, Publisher
-from nodes.transport.refusals import Refusals
+from nodes.transport.rejections import Refusals
 from nodes.transport.security.peers import peer_of
 from nodes.transport.security.permissions import turn_refusal
 from nodes.transport.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket

@@ -8,16 +8,16 @@ import sys
 from types import FrameType
 
 from nodes.launching.display import Display, NodeLine
-from nodes.launching.far_nodes import difference, site_of
 from nodes.launching.launch import node_programs, on_signals
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
+from nodes.launching.remote_nodes import difference, site_of
 from nodes.launching.supervisor import Failure, Supervisor
 from nodes.launching.waiting import Waiting
 from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
 from nodes.plan.tables import PlanError, near_word
+from nodes.transport.host_config import forget_site, write_site
 from nodes.transport.registry import Hold
-from nodes.transport.site import forget_site, write_site
 from nodes.transport.sockets import sweep
 
 TICK_S = 0.05

@@ -14,9 +14,9 @@ from types import FrameType
 from typing import Any
 
 from nodes.launching.display import Display, NodeLine
-from nodes.launching.far_nodes import FarNodes, digests, site_of
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
+from nodes.launching.remote_nodes import FarNodes, digests, site_of
 from nodes.launching.summary import ListenerLoss, Summary
 from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.messages import Status

@@ -19,7 +19,7 @@ from typing import Any
 
 import zmq
 
-from nodes.hosting.place import finish
+from nodes.hosting.session import finish
 from nodes.plan.launch_plan import Plan, read_plan
 from nodes.plan.tables import PlanError
 from nodes.transport.domain import DomainError

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from nodes.launching.far_nodes import site_of
+from nodes.launching.remote_nodes import site_of
 from nodes.plan.launch_plan import Plan
+from nodes.transport.host_config import Site, registry_ports, write_site
 from nodes.transport.security import keys
 from nodes.transport.security.probe import Answer, probe
-from nodes.transport.site import Site, registry_ports, write_site
 
 PATIENCE_S = 3.0  # with a launch that is not there yet, before a word is said
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nodes.messages import JointCommand
-from nodes.simulation.excursions import Excursions
+from nodes.simulation.joint_limits import Excursions
 from nodes.simulation.watch import Watchdog
 from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism

@@ -19,18 +19,18 @@ import zmq
 from nodes.hosting.clock import DeadlineMissedError, tighten_timer_slack
 from nodes.hosting.garbage import Collector
 from nodes.hosting.hosted import Envelope
-from nodes.hosting.links import Heard, Links
-from nodes.hosting.place import Place, poller_of
 from nodes.hosting.scheduling import arrange, as_it_is
+from nodes.hosting.session import Place, poller_of
+from nodes.hosting.subscriptions import Heard, Links
 from nodes.hosting.turns import LockstepError, RemotePort
-from nodes.hosting.wake import StopSignals, Wake
+from nodes.hosting.wakeup import StopSignals, Wake
 from nodes.messages import Event, JointCommand
 from nodes.plan.launch_plan import Plan
-from nodes.simulation.cadence import Cadence
 from nodes.simulation.lockstep import Scheduler
+from nodes.simulation.pacer import Cadence
 from nodes.transport.bus import Context
-from nodes.transport.refusals import Refusals, last_of
 from nodes.transport.registry import NodeEntry
+from nodes.transport.rejections import Refusals, last_of
 from nodes.transport.service import Request
 
 log = logging.getLogger("armswing.node")

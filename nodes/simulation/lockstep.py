@@ -14,7 +14,7 @@ from nodes.hosting.hosted import Envelope, HostedNode, Out
 from nodes.messages import JointCommand
 from nodes.messages.codec import WireError, decode
 from nodes.messages.topics import is_sampled
-from nodes.simulation.simulated import Simulated
+from nodes.simulation.protocol import Simulated
 
 
 class Port(Protocol):

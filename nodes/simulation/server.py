@@ -20,12 +20,12 @@ from nodes.messages.codec import WireError, encode
 from nodes.messages.stamp import Stamper
 from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.simulation.actuation import Actuation
-from nodes.simulation.command_news import CommandNews
+from nodes.simulation.command_events import CommandNews
 from nodes.simulation.description import describe
 from nodes.simulation.payload import Payloads
 from nodes.simulation.services import SERVICES, known_names
 from nodes.simulation.watch import MilestoneWatch, Pace, RoundTrips, fresh_states, too_old
-from nodes.transport.refusals import Refusals
+from nodes.transport.rejections import Refusals
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.flexible.lines import BeamLines

@@ -18,7 +18,7 @@ from nodes.messages import Message
 from nodes.messages.codec import WireError, decode, encode
 from nodes.messages.stamp import Arrivals, Stamper
 from nodes.messages.topics import lookup
-from nodes.transport.refusals import Refusals
+from nodes.transport.rejections import Refusals
 from nodes.transport.remote_stream import END, LAST_WORDS_MS, PROBE, RemoteStream
 from nodes.transport.sockets import MORE, NOBLOCK, POLLIN, Claim, connect, is_readable, make_socket
 

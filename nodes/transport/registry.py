@@ -17,12 +17,7 @@ import zmq
 
 from nodes.messages.protocol import FIRST, PROTOCOL, mismatch
 from nodes.transport.domain import domain_folder, ipc_endpoint
-from nodes.transport.remote_stream import SubscriptionGuard, limit_subscriptions
-from nodes.transport.security import door
-from nodes.transport.security.peers import Peer
-from nodes.transport.security.permissions import PermissionRefused, check_registration, check_removal, is_alive
-from nodes.transport.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
-from nodes.transport.site import (
+from nodes.transport.host_config import (
     LOCAL,
     Site,
     calls_endpoint,
@@ -32,6 +27,11 @@ from nodes.transport.site import (
     read_site,
     write_site,
 )
+from nodes.transport.remote_stream import SubscriptionGuard, limit_subscriptions
+from nodes.transport.security import authenticator as door
+from nodes.transport.security.peers import Peer
+from nodes.transport.security.permissions import PermissionRefused, check_registration, check_removal, is_alive
+from nodes.transport.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
 from nodes.transport.sockets import AddressError, Claim, check_address, lock, lock_path, make_socket, sweep
 
 __all__ = ["Registry", "RegistryClient", "calls_endpoint", "is_alive", "news_endpoint"]

@@ -12,7 +12,6 @@ from collections.abc import Callable
 import msgspec
 import zmq
 
-from nodes.transport.refusals import Refusals
 from nodes.transport.registry import (
     NEWS_TOPIC,
     News,
@@ -23,6 +22,7 @@ from nodes.transport.registry import (
     is_alive,
     news_endpoint,
 )
+from nodes.transport.rejections import Refusals
 from nodes.transport.service import Context
 from nodes.transport.sockets import connect, make_socket
 

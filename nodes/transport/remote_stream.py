@@ -14,8 +14,8 @@ from itertools import count
 import zmq
 
 from nodes.messages.topics import lookup
-from nodes.transport.refusals import LONGEST_QUIET_S, Refusals
-from nodes.transport.security import door
+from nodes.transport.rejections import LONGEST_QUIET_S, Refusals
+from nodes.transport.security import authenticator as door
 from nodes.transport.security.peers import peer_of
 from nodes.transport.sockets import MORE, NOBLOCK, Claim, make_socket
 

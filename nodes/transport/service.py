@@ -19,7 +19,7 @@ import msgspec
 import zmq
 
 from nodes.messages.codec import MAX_BYTES
-from nodes.transport.refusals import LONGEST_QUIET_S, Refusals
+from nodes.transport.rejections import LONGEST_QUIET_S, Refusals
 from nodes.transport.security.peers import Peer, peer_of
 from nodes.transport.sockets import Claim, connect, make_socket
 

@@ -20,7 +20,8 @@ from zmq.backend import zmq_poll
 
 from nodes.messages.codec import MAX_BYTES
 from nodes.transport.domain import LONGEST_IPC_PATH
-from nodes.transport.security import door, gate, keys
+from nodes.transport.security import authenticator as door
+from nodes.transport.security import gate, keys
 
 LARGEST_FRAME = 4 * MAX_BYTES
 HEARTBEAT_MS = 100

@@ -15,10 +15,10 @@ from nodes.hosting.turns import RemotePort
 from nodes.messages.codec import encode
 from nodes.transport.bus import Context
 from nodes.transport.domain import ipc_endpoint
+from nodes.transport.host_config import news_endpoint
 from nodes.transport.registry import NEWS_TOPIC, News, NodeEntry
 from nodes.transport.registry_link import RegistryLink
 from nodes.transport.service import ServiceClient
-from nodes.transport.site import news_endpoint
 from nodes.transport.sockets import Claim, make_socket
 
 

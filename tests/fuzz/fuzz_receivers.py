@@ -16,9 +16,9 @@ from nodes.messages.stamp import Arrivals
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
+from nodes.transport.host_config import calls_endpoint
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceServer
-from nodes.transport.site import calls_endpoint
 from nodes.transport.sockets import Claim, make_socket
 
 PATIENCE_S = 20.0

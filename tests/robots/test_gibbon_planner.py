@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.planning.brachiation.beliefs import beliefs_of
 from nodes.planning.brachiation.line_estimate import HandOnLine, LineEstimate
-from nodes.planning.brachiation.pilot import Gait, Hand, Measured, Pilot, elbow_of_robot, rigid
 from nodes.planning.brachiation.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
+from nodes.planning.brachiation.planner_model import beliefs_of
 from nodes.planning.brachiation.rollout import Roller
+from nodes.planning.brachiation.supervisor import Gait, Hand, Measured, Pilot, elbow_of_robot, rigid
 from nodes.planning.brachiation.swing_model import DROP, ELBOW, PITCH, SLIDE, SWING
 from robots.registry import build
 from sim_core.flexible.elements import contact_model

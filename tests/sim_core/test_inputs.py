@@ -7,7 +7,7 @@ import pytest
 
 from robots.registry import build
 from sim_core.errors import SimulationDiverged
-from sim_core.monitoring.tunings import LATELY_S
+from sim_core.monitoring.parameter_history import LATELY_S
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 

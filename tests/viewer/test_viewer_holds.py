@@ -12,10 +12,10 @@ from nodes.messages import BodyDescription, Description, HoldDescription, Shape
 from nodes.simulation.description import describe, output_names
 from viewer import theme
 from viewer.bodies import Outline
-from viewer.holds import GRIPS, OPEN, SLIDES, Holds, marks
+from viewer.grippers import GRIPS, OPEN, SLIDES, Holds, marks
+from viewer.overlay import FORCE_DARKER, Stage, force_colors, force_named
 from viewer.projection import choose_view
 from viewer.scene import _unstacked, body_names
-from viewer.stage import FORCE_DARKER, Stage, force_colors, force_named
 
 PAW = Description(
     bodies=[BodyDescription(name="arm"), BodyDescription(name="paw", shapes=[Shape(kind="sphere", size=[0.02])])],

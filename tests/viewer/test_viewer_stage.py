@@ -26,9 +26,9 @@ from nodes.messages import (
 )
 from nodes.recording.reader import RecordingWriter, read_recording
 from viewer import theme
+from viewer.overlay import Force, Stage, around, arrow, lines, zigzag
 from viewer.projection import choose_view
 from viewer.signals import Signals, from_recording
-from viewer.stage import Force, Stage, around, arrow, lines, zigzag
 
 DOWN_Z = np.array([0.0, 0.0, -9.81])
 CABLE_M, LINK_M, STRIDE_M = 20.0, 0.6, 0.9

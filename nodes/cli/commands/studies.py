@@ -101,7 +101,8 @@ def _carry_out(
     if missing:
         raise UnavailableError(f"a study draws with {' and '.join(missing)}: pip install 'armswing[studies]'")
     from nodes.studies import papers
-    from nodes.studies.framework import crew, report
+    from nodes.studies.framework import executors as crew
+    from nodes.studies.framework import report
 
     study = papers.make_study(paper, quick=quick, spans=spans)
     _refuse_foreign(folder, report.marker_of(folder), report.foreign_files(folder, study), paper)

@@ -121,7 +121,7 @@ def pub(
     domain: Domain = None,
 ) -> None:
     """Say a message on a topic, again and again, until -n are said, Ctrl-C, or the launch ends."""
-    from nodes.cli.speaking import publish
+    from nodes.cli.publishing import publish
 
     said = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=say)
     say(f"said {said} messages on {topic}")
@@ -132,8 +132,8 @@ def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
     """The clock of the topic's sender where that is on another host, followed meanwhile; None for one on this host."""
     from nodes.cli.measures import FarClock
     from nodes.client import Client
+    from nodes.transport.host_config import read_site
     from nodes.transport.service import CLOCK, ServiceClient
-    from nodes.transport.site import read_site
 
     with Client(domain) as client:
         here = read_site(client.domain).host

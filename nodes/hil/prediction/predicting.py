@@ -8,7 +8,7 @@ from typing import Any
 
 from nodes.hil.alignment.live import LivePairs
 from nodes.hil.alignment.stamps import SERVER, Stamped
-from nodes.hil.prediction.retrace import FIRST_S, CommandAges, Retrace
+from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, Retrace
 from nodes.messages import Event, JointCommand, Residual, RobotState
 from sim_core.errors import SimulationDiverged
 

@@ -12,7 +12,7 @@ import numpy as np
 from nodes.hil.alignment.stamps import SERVER
 from nodes.hil.alignment.streams import Floats, Stream, StreamError
 from nodes.hil.clocks.recorded import simulation_time
-from nodes.hil.prediction.retrace import FIRST_S, CommandAges, retraced
+from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, retraced
 from nodes.messages import JointCommand, RobotState
 from nodes.recording.reader import Recording
 from sim_core.errors import SimulationDiverged

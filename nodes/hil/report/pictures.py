@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nodes.hil.alignment.comparison import JointComparison
-from nodes.hil.identification.hints import QUIET
+from nodes.hil.identification.hypotheses import QUIET
 from nodes.hil.report.limits import angle_text
 from nodes.hil.report.verdict import Compared
 from nodes.pages.style import BLUE, GREEN, INK, MUTED, VERMILION, settings

@@ -13,7 +13,7 @@ from nodes.hil.alignment.streams import Gap
 from nodes.hil.clocks.recorded import ClockNote
 from nodes.hil.identification.causes import Hints
 from nodes.hil.identification.diagnosis import Diagnosis, Excess, Finding, diagnose
-from nodes.hil.identification.hints import Explanation, explain
+from nodes.hil.identification.hypotheses import Explanation, explain
 from nodes.hil.identification.model import Efforts, NoModelError, model_of
 from nodes.hil.identification.motion import Applied
 from nodes.hil.report.limits import Limits

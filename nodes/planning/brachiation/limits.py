@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nodes.planning.brachiation.beliefs import beliefs_of, limit_of
+from nodes.planning.brachiation.planner_model import beliefs_of, limit_of
 from robots.gibbon import parameters as numbers
 from robots.gibbon.feasible import NEAREST, rounded_up
 from sim_core.flexible.elements import beam_model

@@ -17,7 +17,7 @@ from typing import Any
 from nodes.pages.style import settings
 from nodes.studies.framework import tables
 from nodes.studies.framework.claims import MEANINGS, Verdict, sci
-from nodes.studies.framework.crew import Report
+from nodes.studies.framework.executors import Report
 from nodes.studies.framework.study import Plot, Results, Study
 from sim_core.analysis.comparison import limit_text
 

@@ -17,7 +17,7 @@ import typer
 
 from nodes.cli.application import app, run
 from nodes.cli.commands import parameters
-from nodes.cli.speaking import parse_message
+from nodes.cli.publishing import parse_message
 from nodes.cli.terminal import InputError
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from nodes.plan.file import load_plan

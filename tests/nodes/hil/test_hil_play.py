@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.hil.identification.play import CROSSINGS_S, best_crossing, missing
+from nodes.hil.identification.backlash import CROSSINGS_S, best_crossing, missing
 from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
 from nodes.plan.file import load_plan

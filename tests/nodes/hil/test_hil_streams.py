@@ -15,7 +15,7 @@ from nodes.hil.alignment.comparison import compare, dead_stretches
 from nodes.hil.alignment.streams import Gap, Pairing, Pairs, Resampled, Stream, StreamError, gaps, segments, stream_of
 from nodes.hil.identification.causes import Hint, Hints
 from nodes.hil.identification.diagnosis import diagnose
-from nodes.hil.identification.hints import explain
+from nodes.hil.identification.hypotheses import explain
 from nodes.hil.identification.model import Efforts, NoModelError, model_of
 from nodes.hil.identification.motion import Applied
 from nodes.hil.report.limits import Limits

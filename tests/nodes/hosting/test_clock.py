@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nodes.hosting.clock import Durations, Pacer
-from nodes.hosting.wake import Timer, Wake
+from nodes.hosting.wakeup import Timer, Wake
 
 
 def test_quantiles_are_right_within_a_bin() -> None:

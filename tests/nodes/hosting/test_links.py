@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import zmq
 
-from nodes.hosting.links import Heard, Links
+from nodes.hosting.subscriptions import Heard, Links
 from nodes.messages import Event, JointCommand, Message, RobotState
 from nodes.transport.bus import Publisher
 from nodes.transport.registry import NodeEntry
@@ -19,7 +19,7 @@ SPEAKER = """
 import os
 import sys
 import zmq
-from nodes.hosting.place import finish
+from nodes.hosting.session import finish
 from nodes.transport.bus import Publisher
 from nodes.messages import Event
 

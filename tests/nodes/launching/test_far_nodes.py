@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nodes.launching.far_nodes import difference, digests
 from nodes.launching.observer import Observer
+from nodes.launching.remote_nodes import difference, digests
 from nodes.plan.file import load_plan
 from nodes.transport.registry import Registry
 

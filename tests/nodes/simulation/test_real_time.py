@@ -18,7 +18,7 @@ from nodes.hosting.garbage import FIRST, MOST, Collector
 from nodes.hosting.scheduling import arrange, as_it_is
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
-from nodes.simulation.cadence import Cadence
+from nodes.simulation.pacer import Cadence
 
 MakePlan = Callable[..., Plan]
 MS = 1_000_000

@@ -18,7 +18,8 @@ import pytest
 
 from nodes.cli.application import run as command
 from nodes.cli.commands.studies import _print as print_verdicts
-from nodes.studies.framework import claims, crew, figures, report, tables
+from nodes.studies.framework import claims, figures, report, tables
+from nodes.studies.framework import executors as crew
 from nodes.studies.framework.claims import Finding, Verdict
 from nodes.studies.framework.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_BDF2
 from nodes.studies.framework.runs import Method, Outcome, Run, execute, simulation_of

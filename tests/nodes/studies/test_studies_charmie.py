@@ -16,7 +16,8 @@ from nodes.studies.charmie import study as charmie
 from nodes.studies.charmie.actuator_loads import efforts_over, load_report, posed
 from nodes.studies.charmie.runs import MODELS, NUMPY
 from nodes.studies.charmie.spring_study import ACTUATORS, spring_of, tune_springs, with_spring
-from nodes.studies.framework import crew, report, tables
+from nodes.studies.framework import executors as crew
+from nodes.studies.framework import report, tables
 from nodes.studies.framework.study import Results, Study
 from robots.charmie.motions import DURATION, bang, squat_and_lean, validation_motion
 from robots.charmie.parameters import read_parameters

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from nodes.plan.file import load_plan
-from nodes.studies.framework import crew, report
+from nodes.studies.framework import executors as crew
+from nodes.studies.framework import report
 from nodes.studies.framework.study import Results, Study
 from nodes.studies.gibbon import study as gibbon
 from nodes.studies.gibbon.figures import overs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nodes.studies.framework.claims import Verdict
-from nodes.studies.framework.crew import Here, run_all, warm
+from nodes.studies.framework.executors import Here, run_all, warm
 from nodes.studies.framework.study import Results
 from nodes.studies.lipinski import study as lipinski
 from nodes.studies.lipinski.runs import SPANS, Runs

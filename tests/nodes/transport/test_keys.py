@@ -18,11 +18,12 @@ from nodes.cli.application import run
 from nodes.messages import Status
 from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
+from nodes.transport.host_config import Site, read_site
 from nodes.transport.registry import Registry, RegistryError
-from nodes.transport.security import door, keys
+from nodes.transport.security import authenticator as door
+from nodes.transport.security import keys
 from nodes.transport.security.probe import probe
 from nodes.transport.service import ServiceClient, ServiceServer
-from nodes.transport.site import Site, read_site
 from nodes.transport.sockets import AddressError, check_address, connect, make_socket
 
 KEY = 64 * "a"

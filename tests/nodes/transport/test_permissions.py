@@ -16,14 +16,14 @@ import msgspec
 import pytest
 import zmq
 
-from nodes.hosting.place import Place
+from nodes.hosting.session import Place
 from nodes.transport.domain import ipc_endpoint
+from nodes.transport.host_config import Site, write_site
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
 from nodes.transport.security import keys
 from nodes.transport.security.peers import Peer
 from nodes.transport.security.permissions import shutdown_refusal, turn_refusal
 from nodes.transport.service import ServiceClient, ServiceError, ServiceServer
-from nodes.transport.site import Site, write_site
 
 Until = Callable[..., Any]
 CALL_S = 20.0

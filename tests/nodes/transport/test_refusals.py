@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.transport import refusals
-from nodes.transport.refusals import Refusals
+from nodes.transport import rejections as refusals
+from nodes.transport.rejections import Refusals
 
 
 class Clock:

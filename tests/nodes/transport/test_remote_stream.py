@@ -13,10 +13,11 @@ import zmq
 from nodes.messages import Description, RobotState
 from nodes.transport.bus import END, PROBE, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
+from nodes.transport.host_config import Site
 from nodes.transport.registry import Registry
 from nodes.transport.remote_stream import SubscriptionQuota
-from nodes.transport.security import door, keys
-from nodes.transport.site import Site
+from nodes.transport.security import authenticator as door
+from nodes.transport.security import keys
 
 Until = Callable[..., Any]
 STATE = "robot/state"

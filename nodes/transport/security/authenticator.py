@@ -19,7 +19,7 @@ from itertools import count
 
 import zmq
 
-from nodes.transport.refusals import LONGEST_QUIET_S, Refusals
+from nodes.transport.rejections import LONGEST_QUIET_S, Refusals
 from nodes.transport.security import gate, keys
 
 log = logging.getLogger("armswing.wire")

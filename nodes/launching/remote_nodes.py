@@ -12,8 +12,8 @@ import msgspec
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.observer import NOT_READY, Observer
 from nodes.plan.launch_plan import LOCAL, NodePlan, Plan
+from nodes.transport.host_config import Site, far_registry
 from nodes.transport.security import keys
-from nodes.transport.site import Site, far_registry
 
 GONE_S = 2.0  # of the 5 s in which a launch ends
 LISTEN_S = 0.02

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from nodes.hil.alignment.streams import Floats, Stream
-from nodes.hil.identification import play
+from nodes.hil.identification import backlash as play
 from nodes.hil.identification.causes import Hint, Hints, Key, Search
 from nodes.hil.identification.model import Efforts, NoModelError, actuated
 from nodes.hil.identification.motion import Applied, Band, Motion, motion_of, passed, rms

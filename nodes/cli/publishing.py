@@ -21,9 +21,9 @@ from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from nodes.plan.tables import choices
 from nodes.transport.bus import Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
+from nodes.transport.host_config import read_site
 from nodes.transport.registry import NodeEntry
 from nodes.transport.registry_link import RegistryLink
-from nodes.transport.site import read_site
 from nodes.transport.sockets import AddressError
 from sim_core.tables import misfit
 

@@ -14,13 +14,13 @@ import zmq
 from nodes.messages import Status
 from nodes.transport.bus import LAST_WORDS_S, Context, Publisher
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.refusals import Refusals
+from nodes.transport.host_config import read_site
 from nodes.transport.registry import NodeEntry
 from nodes.transport.registry_link import OnChange, RegistryLink
-from nodes.transport.security import door
+from nodes.transport.rejections import Refusals
+from nodes.transport.security import authenticator as door
 from nodes.transport.security.permissions import shutdown_refusal
 from nodes.transport.service import ServiceServer
-from nodes.transport.site import read_site
 
 STATUS_PERIOD_S = 0.5
 STATUS_TOPIC = "status"
