@@ -138,10 +138,10 @@ def _docstring(kind: Any) -> tuple[str, str, dict[str, str]]:
 
 def robots() -> str:
     """Every robot that comes with armswing."""
-    from robots.registry import OURS, build
+    from robots.registry import BUILTIN, build
 
     rows = []
-    for name, builder in sorted(OURS.items()):
+    for name, builder in sorted(BUILTIN.items()):
         mechanism = build(name)
         about = (inspect.getdoc(builder) or "").partition("\n")[0]
         size = len(mechanism.bodies), len(mechanism.moving_joints), len(mechanism.actuators)
@@ -151,10 +151,10 @@ def robots() -> str:
 
 def robot_parameters() -> str:
     """The parameters of every robot, as `armswing robot show` lists them."""
-    from robots.registry import OURS, parameters
+    from robots.registry import BUILTIN, parameters
 
     parts = []
-    for name in sorted(OURS):
+    for name in sorted(BUILTIN):
         rows = [
             (
                 code(p.name),

@@ -39,7 +39,7 @@ COMMAND = Walk(
         Step(CONTROLLER, "nodes.node:Node.on_message", "yields a JointCommand"),
         Step(CONTROLLER, "nodes.hosting.hosted:HostedNode.hear", "checks, stamps and encodes it"),
         Step(CONTROLLER, "nodes.transport.bus:Publisher.send", "frames: topic, MessagePack"),
-        Step(SERVER, "nodes.hosting.subscriptions:Links.take_new", "decodes what came before the step"),
+        Step(SERVER, "nodes.hosting.subscriptions:Subscriptions.take_new", "decodes what came before the step"),
         Step(SERVER, "nodes.simulation.server:SimServer.command", "into the inbox, with its sender"),
         Step(SERVER, "nodes.simulation.server:SimServer.step", "empties the inbox, takes one step"),
         Step(SERVER, "nodes.simulation.actuation:Actuation.take", "one commander for each actuator"),
@@ -138,7 +138,7 @@ def processes() -> str:
             GAP,
             20,
             "armswing launch",
-            ("main: watches, sums up", "registry: answers calls", "registry link: follows changes"),
+            ("main: watches, sums up", "registry: state_seq calls", "registry link: follows changes"),
         ),
         "server": (
             2 * GAP + WIDTH,

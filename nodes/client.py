@@ -59,8 +59,8 @@ class TopicEntry(msgspec.Struct, kw_only=True):
 
     name: str
     message: str
-    speaks: list[str] = []
-    listens: list[str] = []
+    publishes: list[str] = []
+    subscribes: list[str] = []
 
 
 class Client:
@@ -102,7 +102,7 @@ class Client:
     def topics(self) -> list[TopicEntry]:
         """All topics somebody speaks or listens on, by name. A node that listens to "*" hears all."""
         entries = self.nodes()
-        names = {name for entry in entries for name in (*entry.speaks, *entry.listens)} - {"*"}
+        names = {name for entry in entries for name in (*entry.publishes, *entry.subscribes)} - {"*"}
         topics = []
         for name in sorted(names):
             row = lookup(name)
@@ -110,8 +110,8 @@ class Client:
                 TopicEntry(
                     name=name,
                     message=row.message.__name__ if row is not None else "unknown",
-                    speaks=[entry.name for entry in entries if name in entry.speaks],
-                    listens=[entry.name for entry in entries if not {name, "*"}.isdisjoint(entry.listens)],
+                    publishes=[entry.name for entry in entries if name in entry.publishes],
+                    subscribes=[entry.name for entry in entries if not {name, "*"}.isdisjoint(entry.subscribes)],
                 )
             )
         return topics
@@ -174,7 +174,7 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
         entry.name: entry.endpoints["data"]
         for entry in entries
         if "data" in entry.endpoints
-        and (wants_all or topics is None or not topics.keys().isdisjoint([*entry.speaks, "status"]))
+        and (wants_all or topics is None or not topics.keys().isdisjoint([*entry.publishes, "status"]))
     }
     for name in [name for name in subscriber.feeds if name not in speaking]:
         subscriber.disconnect(name)

@@ -12,8 +12,8 @@ from nodes.node import Context, Node, Outgoing
 class ClockWatch(Node):
     """Publishes a `clock` message for each round trip to each node, and an event for each step of a clock."""
 
-    listens = {"/status": Status}
-    speaks = {"/clock": PeerClock, "event": Event}
+    subscribes = {"/status": Status}
+    publishes = {"/clock": PeerClock, "event": Event}
 
     def on_start(self, context: Context) -> Outgoing:
         """Nothing is known yet."""

@@ -37,7 +37,7 @@ class EmulatedBoardParams(BoardParams, forbid_unknown_fields=True, frozen=True, 
 class EmulatedBoard(Node):
     """Answers on a pseudo-terminal as the board does; robot and line live in the simulation time that states tell."""
 
-    listens = {"state": RobotState}
+    subscribes = {"state": RobotState}
     Params = EmulatedBoardParams
     rate_hz = 200.0
 

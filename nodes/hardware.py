@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from nodes.hil.clocks.host_time import HostTime
-from nodes.hil.emulation.plant import Differences, Plant, mechanism_of, spread
+from nodes.hil.emulation.plant import Plant, PlantPerturbation, mechanism_of, spread
 from nodes.hil.emulation.sensors import Sensing, Sensors
 from nodes.messages import JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
@@ -42,8 +42,8 @@ class Hardware(Node):
     that of its computer, stamps `measured`, as a robot's does; in lockstep, where no clock is asked, simulation time.
     """
 
-    listens = {"state": RobotState, "command": JointCommand}
-    speaks = {"measured": RobotState, "taken": JointCommand}
+    subscribes = {"state": RobotState, "command": JointCommand}
+    publishes = {"measured": RobotState, "taken": JointCommand}
     Params = HardwareParams
     rate_hz = 200.0
     has_own_clock = True
@@ -76,7 +76,7 @@ class Hardware(Node):
 
     def on_parameters(self, params: HardwareParams) -> Outgoing:
         """Sensors may change while running; the machine itself cannot."""
-        for field in Differences.__struct_fields__:
+        for field in PlantPerturbation.__struct_fields__:
             if getattr(params, field) != getattr(self._params, field):
                 raise ValueError(f"{field} is of the machine and holds for the whole run; set it in the launch file")
         before, self._params = self._params, params

@@ -40,7 +40,7 @@ def _robot_says_taken(plan: Mapping[str, Any]) -> bool:
     """Whether a node of the plan says which commands it took; one that cannot be loaded here is not asked."""
     for node in plan.get("nodes", []):
         with suppress(PlanError):
-            if "taken" in load_class(node["run"], plan.get("folder", ".")).speaks:
+            if "taken" in load_class(node["run"], plan.get("folder", ".")).publishes:
                 return True
     return False
 
@@ -56,14 +56,14 @@ class HilCompare(Node):
     same instants, so that a network which is late at times is no error of the robot.
     """
 
-    listens = {
+    subscribes = {
         "state": RobotState,
         "measured": RobotState,
         "taken": JointCommand,
         "description": Description,
         "event": Event,
     }
-    speaks = {"residual": Residual, "/clock": PeerClock, "event": Event}
+    publishes = {"residual": Residual, "/clock": PeerClock, "event": Event}
     Params = HilCompareParams
 
     def on_start(self, context: Context) -> Outgoing:

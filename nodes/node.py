@@ -1,7 +1,7 @@
 """The node contract: a node is a plain object. Messages in, messages out.
 
 A node has no socket, clock, sleep, print or environment inside; the runner (or the lockstep scheduler, or a test)
-calls it. Messages out are yielded or returned as (name, message) pairs, with the names of `speaks`.
+calls it. Messages out are yielded or returned as (name, message) pairs, with the names of `publishes`.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ class Context:
 class Node:
     """Base of all nodes. Every method is optional, but a node that overrides none does nothing.
 
-    listens  {name: message type} what it hears
-    speaks   {name: message type} what it says
-    serves   {request name: one line of help}
+    subscribes  {name: message type} what it hears
+    publishes  {name: message type} what it says
+    services  {request name: one line of help}
     Params   a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
     rate_hz  how often `on_tick` is called, None for never; simulation time in lockstep, wall time otherwise
     lossless  it receives every message, of sampled topics too; in lockstep and in fast the simulation waits for it
     has_own_clock  it stamps with its computer's clock, as hardware does: outside of lockstep `on_tick` is told that one
     """
 
-    listens: ClassVar[Mapping[str, type[Message]]] = {}
-    speaks: ClassVar[Mapping[str, type[Message]]] = {}
-    serves: ClassVar[Mapping[str, str]] = {}
+    subscribes: ClassVar[Mapping[str, type[Message]]] = {}
+    publishes: ClassVar[Mapping[str, type[Message]]] = {}
+    services: ClassVar[Mapping[str, str]] = {}
     Params: ClassVar[type[msgspec.Struct]] = NoParams
     rate_hz: float | None = None
     lossless: ClassVar[bool] = False
@@ -119,7 +119,7 @@ class Node:
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
-        """Called for each message of `listens`, with the name as `listens` spells it."""
+        """Called for each message of `subscribes`, with the name as `subscribes` spells it."""
         return None
 
     def on_tick(self, now: float) -> Outgoing:
@@ -127,8 +127,8 @@ class Node:
         return None
 
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
-        """Called for each service of `serves`; the answer is plain data. Raise ValueError to refuse with a line."""
-        raise ValueError(f"no service {name!r}; services are {sorted(self.serves)}")
+        """Called for each service of `services`; the answer is plain data. Raise ValueError to refuse with a line."""
+        raise ValueError(f"no service {name!r}; services are {sorted(self.services)}")
 
     def on_parameters(self, params: Any) -> Outgoing:
         """Called when parameters changed while running."""

@@ -39,10 +39,10 @@ class Player(Node):
     to the cut.
     """
 
-    speaks = {name: topic.message for name, topic in ROBOT_TOPICS.items()}
+    publishes = {name: topic.message for name, topic in ROBOT_TOPICS.items()}
     Params = PlayerParams
     rate_hz = 1000.0
-    serves = {"playback": "how far playing is: position_s, messages, done"}
+    services = {"playback": "how far playing is: position_s, messages, done"}
 
     def __init__(self) -> None:
         self._params = PlayerParams(file="")
@@ -117,7 +117,7 @@ def _script(params: PlayerParams) -> Iterator[Line]:
             if message is None:
                 continue
             if isinstance(message, JointCommand):
-                message.answers = None  # the state it answered was of another run
+                message.state_seq = None  # the state it answered was of another run
             if len(cutter.runs) > max(begun, 1):
                 base, elapsed, origin = base + elapsed, 0.0, None
             begun = len(cutter.runs)

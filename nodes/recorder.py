@@ -56,11 +56,11 @@ class Recorder(Node):
     otherwise.
     """
 
-    listens = {"*": Message}
+    subscribes = {"*": Message}
     lossless = True
     Params = RecorderParams
     rate_hz = 20.0
-    serves = {"recording": "the file, messages and bytes written, and what went wrong last"}
+    services = {"recording": "the file, messages and bytes written, and what went wrong last"}
 
     @classmethod
     def check(cls, params: RecorderParams, plan: Mapping[str, Any]) -> None:
@@ -340,7 +340,11 @@ def _recorder_before(context: Context) -> str:
             return ""
         file = node.get("params", {}).get("file")
         same = isinstance(file, str) and Path(file).resolve() == Path(context.params.file).resolve()
-        if same and node.get("host", "") == _host(context) and "*" in load_class(node["run"], plan["folder"]).listens:
+        if (
+            same
+            and node.get("host", "") == _host(context)
+            and "*" in load_class(node["run"], plan["folder"]).subscribes
+        ):
             return str(node["name"])
     return ""
 

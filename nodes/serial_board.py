@@ -66,8 +66,8 @@ class SerialBoard(Node):
     `taken` has what the board was sent, in its whole steps, at the stamp of the answer, and what other joints were.
     """
 
-    listens = {"state": RobotState, "command": JointCommand}
-    speaks = {"measured": RobotState, "measured_encoders": Encoders, "taken": JointCommand}
+    subscribes = {"state": RobotState, "command": JointCommand}
+    publishes = {"measured": RobotState, "measured_encoders": Encoders, "taken": JointCommand}
     Params = SerialBoardParams
     rate_hz = 200.0
 

@@ -17,7 +17,7 @@ from nodes.messages import Message, RobotState, SwingPlan, SwingProgress
 from nodes.node import Context, Node, Outgoing
 from nodes.planning.brachiation.limits import check_gait, check_hanging, check_limit, check_line, end_of_line
 from nodes.planning.brachiation.planner_model import beliefs_of, limit_of
-from nodes.planning.brachiation.supervisor import HANDS, Gait, Hand, Measured, Pilot, Swing, elbow_of_robot
+from nodes.planning.brachiation.supervisor import HANDS, Gait, Hand, Measured, Swing, SwingSupervisor, elbow_of_robot
 from robots.registry import build
 from sim_core.mechanism import Mechanism
 
@@ -63,10 +63,10 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
 class SwingPlanner(Node):
     """Says a plan whenever one is due."""
 
-    listens = {"state": RobotState, "swing": SwingProgress}
-    speaks = {"plan": SwingPlan}
+    subscribes = {"state": RobotState, "swing": SwingProgress}
+    publishes = {"plan": SwingPlan}
     Params = SwingPlannerParams
-    _pilot: Pilot
+    _pilot: SwingSupervisor
 
     @classmethod
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
@@ -89,12 +89,12 @@ class SwingPlanner(Node):
 
     def on_parameters(self, params: SwingPlannerParams) -> Outgoing:
         self._believe(params)
-        self._pilot = Pilot(self._beliefs, self._gait(), self._pilot)  # plans are numbered and counted on
+        self._pilot = SwingSupervisor(self._beliefs, self._gait(), self._pilot)  # plans are numbered and counted on
         self._seen, self._grips = -math.inf, ""
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        self._pilot = Pilot(self._beliefs, self._gait())
+        self._pilot = SwingSupervisor(self._beliefs, self._gait())
         self._seen, self._grips, self._refused = -math.inf, "", 0
         self._plans = self._rollouts = 0
         return None

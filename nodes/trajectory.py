@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from nodes.messages import Description, Message, Reference, RobotState
+from nodes.messages import Description, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.tables import suggestion
 from nodes.planning.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
@@ -234,8 +234,8 @@ class Trajectory(Node):
     So that it pauses, resets and runs at the simulation's speed with it, in every mode.
     """
 
-    listens = {"description": Description, "state": RobotState}
-    speaks = {"reference": Reference}
+    subscribes = {"description": Description, "state": RobotState}
+    publishes = {"reference": JointReference}
     Params = TrajectoryParams
 
     @classmethod
@@ -295,7 +295,10 @@ class Trajectory(Node):
         position, velocity, acceleration = ([point[k] for point in points] for k in range(3))
         position = [start + way for start, way in zip(origin, position, strict=True)]
         return [
-            ("reference", Reference(name=self._joints, position=position, velocity=velocity, acceleration=acceleration))
+            (
+                "reference",
+                JointReference(name=self._joints, position=position, velocity=velocity, acceleration=acceleration),
+            )
         ]
 
     def _found(self, state: RobotState) -> list[float]:

@@ -9,7 +9,7 @@ from sim_core.errors import InvalidRequest
 
 
 @dataclass(frozen=True)
-class About:
+class ParameterInfo:
     """What a parameter means, for people: Annotated[float, About("between the bars", "m")].
 
     none  what the default stands for where it is None or empty

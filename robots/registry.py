@@ -26,7 +26,7 @@ from robots.benchmarks import (
 )
 from robots.charmie import mechanism as charmie
 from robots.gibbon import mechanism as gibbon
-from robots.parameters import About
+from robots.parameters import ParameterInfo
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
 from sim_core.mechanism.validation import validate
@@ -34,7 +34,7 @@ from sim_core.mechanism.validation import validate
 Builder = Callable[..., Mechanism]
 FILE = "file"  # the parameter of a robot whose numbers are in a file
 
-OURS: dict[str, Builder] = {
+BUILTIN: dict[str, Builder] = {
     "andrews_squeezer": squeezer.andrews_squeezer,
     "arm_2dof": chain.arm_2dof,
     "arm_4dof": chain.arm_4dof,
@@ -55,12 +55,12 @@ OURS: dict[str, Builder] = {
 
 @cache
 def _theirs() -> dict[str, Any]:
-    return {point.name: point for point in entry_points(group="armswing.robots") if point.name not in OURS}
+    return {point.name: point for point in entry_points(group="armswing.robots") if point.name not in BUILTIN}
 
 
 def names() -> list[str]:
     """The names that `build` knows, sorted."""
-    return sorted([*OURS, *_theirs()])
+    return sorted([*BUILTIN, *_theirs()])
 
 
 def _load(name: str) -> Builder:
@@ -78,8 +78,8 @@ def _load(name: str) -> Builder:
 
 def builder(name: str) -> Builder:
     """The function that builds a robot; its signature and docstring say what it takes."""
-    if name in OURS:
-        return OURS[name]
+    if name in BUILTIN:
+        return BUILTIN[name]
     if name in _theirs():
         return _load(name)
     raise UnknownName("the registry", "robot", name, names())
@@ -104,7 +104,7 @@ def parameters(name: str) -> list[Parameter]:
     for parameter in inspect.signature(function).parameters.values():
         hint = hints.get(parameter.name, Any)
         kind, *notes = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
-        about = next((note for note in notes if isinstance(note, About)), About(""))
+        about = next((note for note in notes if isinstance(note, ParameterInfo)), ParameterInfo(""))
         default = None if parameter.default is inspect.Parameter.empty else parameter.default
         choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
         found.append(Parameter(parameter.name, default, about.unit, choices, about.text, about.none))

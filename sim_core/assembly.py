@@ -40,7 +40,7 @@ def checked_start(
     _check_mass(system, q, v, p)
     if assemble_start:
         q, v = consistent_start(system, q, v, p)
-    rows = system.configurations[0]
+    rows = system.constraint_modes[0]
     phi, phidot = system.residual(0.0, q, v, p)
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         line = start_line(mechanism, violated)
@@ -67,7 +67,7 @@ def consistent_start(
     """
     q, v = np.array(q, dtype=float), np.array(v, dtype=float)
     p = system.default_parameters() if p is None else p
-    mechanism, rows = system.mechanism, system.configurations[0]
+    mechanism, rows = system.mechanism, system.constraint_modes[0]
     enough = ROUNDING * 1e-3 * max(1.0, mechanism.characteristic_length)
     phi = system.residual(0.0, q, v, p)[0]
     for _ in range(ITERATIONS):
@@ -142,7 +142,7 @@ def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
 def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
     """The points that slide on beams at the start are on them."""
     mechanism = system.mechanism
-    held = mechanism.configurations[mechanism.start_configuration].constraints
+    held = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     contacts = [c for c in mechanism.constraints if isinstance(c, BeamContact) and (held is None or c.name in held)]
     beams = {beam.name: beam for beam in mechanism.beams}
     at = _points(system, q, p) if contacts else None

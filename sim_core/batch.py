@@ -89,7 +89,7 @@ class Batch:
         rows = [self._rows(what, value, count, n_q) for what, value in (("q", q), ("v", v), (third_name, third))]
         rows.append(self._parameters(p, count))
         inputs = [np.zeros((1, lanes)), *[np.zeros((array.shape[1], lanes)) for array in rows]]
-        out = [np.zeros((n_q, lanes)), np.zeros((self.system.configurations[0].n_rows, lanes))]
+        out = [np.zeros((n_q, lanes)), np.zeros((self.system.constraint_modes[0].n_rows, lanes))]
         call = self.bind(name, inputs, out[:1] if name == "inverse_dynamics" else out)
         result = np.zeros((count, n_q))
         for begin in range(0, count, lanes):
@@ -124,7 +124,7 @@ class Batch:
         efforts, parameters = self._efforts(u, count, steps), self._parameters(p, count)
         recorded = np.zeros((2, count, steps // every + 1, system.n_q))
         w = [np.zeros((size, lanes)) for size in (1, system.n_q, system.n_q, system.n_u, parameters.shape[1])]
-        a, lam = np.zeros((system.n_q, lanes)), np.zeros((system.configurations[0].n_rows, lanes))
+        a, lam = np.zeros((system.n_q, lanes)), np.zeros((system.constraint_modes[0].n_rows, lanes))
         tables = pointer_table(w), pointer_table([a, lam])
         pointers = np.array([self._library.addresses["rates"], *[table.ctypes.data for table in tables]])
         record = np.zeros((2, steps // every + 1, system.n_q, lanes))

@@ -39,14 +39,14 @@ def inverse_dynamics(system: System, q: Any, v: Any, a: Any) -> np.ndarray:
     return tau
 
 
-def forward_dynamics(system: System, q: Any, v: Any, tau: Any, configuration: int | None = None) -> np.ndarray:
+def forward_dynamics(system: System, q: Any, v: Any, tau: Any, constraint_mode: int | None = None) -> np.ndarray:
     """Accelerations a (n_q,) under generalized forces tau (n_q,) at q, v: the inverse of `inverse_dynamics`.
 
     Constraints hold at the acceleration level, J a = gamma, without stabilization.
     """
     q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
     a = np.zeros(system.n_q)
-    system.bind_forward_dynamics(q, v, tau, a, configuration)()
+    system.bind_forward_dynamics(q, v, tau, a, constraint_mode)()
     return a
 
 
@@ -100,7 +100,7 @@ class DrivenDynamics:
         mechanism = system.mechanism
         if mechanism.coordinates != "joint" or system.n_q != len(system.joint_names):
             raise ValueError(f"{mechanism.name!r} is not in joint coordinates, one for each joint")
-        n, rows = system.n_q, system.configurations[0].n_rows
+        n, rows = system.n_q, system.constraint_modes[0].n_rows
         self.q = np.zeros(n) if q is None else q
         self.v, self.a, self.tau = np.zeros(n), np.zeros(n), np.zeros(n)
         driven = {system.joint_names.index(actuator.joint) for actuator in mechanism.actuators if actuator.joint}

@@ -226,7 +226,7 @@ def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tu
 
 def _holds(mechanism: Mechanism, names: list[str]) -> np.ndarray:
     """1 for the rows of constraints that hold at the start, 0 for the others."""
-    kept = mechanism.configurations[mechanism.start_configuration].constraints
+    kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     return np.array([kept is None or name in kept or name not in mechanism.switched for name in names], dtype=float)
 
 

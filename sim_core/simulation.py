@@ -42,7 +42,7 @@ from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.monitoring.energy_ledger import EnergyLedger
 from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_look
-from sim_core.monitoring.parameter_history import Tunings
+from sim_core.monitoring.parameter_history import ParameterHistory
 from sim_core.monitoring.readings import Readings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
 from sim_core.start import FAR, FAR_GIVEN, missed_line
@@ -109,7 +109,7 @@ class Simulation:
         )
         self._too_large: StepTooLarge | None = None
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
-        self._tunings = Tunings()
+        self._tunings = ParameterHistory()
         self._assemble_start, self._warned_of_residual = assemble_start, False
         mechanism = system.mechanism
         self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), FAR, stacklevel=3)
@@ -129,9 +129,15 @@ class Simulation:
         self.place = BoundKernel.in_turn([poses, turned])
 
     def _law_row(self) -> np.ndarray:
-        rows, w = self.system.configurations[0], self._w
+        rows, w = self.system.constraint_modes[0], self._w
         pointers = [array.ctypes.data for array in (w.phi, w.phidot, w.gains, w.stabilizer_memory, w.U)]
-        row = [self.stabilizer.law_address(), *pointers, rows.n_holonomic, rows.n_rows, *self.stabilizer.acts()]
+        row = [
+            self.stabilizer.law_address(),
+            *pointers,
+            rows.n_holonomic,
+            rows.n_rows,
+            *self.stabilizer.correction_mode(),
+        ]
         return np.array(row, dtype=np.int64)
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -155,7 +161,7 @@ class Simulation:
             self._tick += taken
             left -= taken
             if status == EVENT:
-                self._change_configuration()
+                self._change_constraint_mode()
             if self._w.ledger.item(MARKS) > self._marks_told:
                 self._tell_departures()
             if status in WHAT_ENDED:
@@ -241,7 +247,7 @@ class Simulation:
     # -- configurations -----------------------------------------------------------------------------------------------
 
     @property
-    def configuration(self) -> str:
+    def constraint_mode(self) -> str:
         """Name of the configuration that holds now; without one the names of the switched constraints that hold."""
         return self._switching.name
 
@@ -250,7 +256,7 @@ class Simulation:
         """The switched constraints that hold now, in the order of the description."""
         return self._switching.holding
 
-    def _change_configuration(self) -> None:
+    def _change_constraint_mode(self) -> None:
         before = self.energy()
         try:
             self._transitions += self._events.apply(self.time)
@@ -286,7 +292,7 @@ class Simulation:
         arrays = [w.q, w.v, w.u, w.p, w.U]
         q, v, u, p, U = (array.copy() for array in arrays)
         rest = [w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.guards_before, w.ledger]
-        return State(self._tick, q, v, u, p, U, self._switching.configuration, *[array.copy() for array in rest])
+        return State(self._tick, q, v, u, p, U, self._switching.constraint_mode, *[array.copy() for array in rest])
 
     def restore(self, state: State) -> None:
         """Put a snapshot back, of this simulation or of another of the same system; it is checked first."""
@@ -312,13 +318,13 @@ class Simulation:
             require_finite("state", name, given[name].ravel().tolist())
         if not 0 <= state.tick <= LAST_TICK:
             raise InvalidRequest(f"state is of tick {state.tick}; ticks are 0 .. 2^53")
-        self._switching.check(int(state.configuration), given["p"])
+        self._switching.check(int(state.constraint_mode), given["p"])
         for name, array in pairs.items():
             array[:] = given[name]
         self._parameters = w.p[: len(self._parameters)].copy()
         self._tick = int(state.tick)
         self._look_later()
-        self._switching.enter(int(state.configuration))
+        self._switching.enter(int(state.constraint_mode))
         self._tunings.clear()
         self._refresh()
         if knows_guards:
@@ -353,7 +359,7 @@ class Simulation:
         self._tick = 0
         self._too_large = None
         self._look_later()
-        self._switching.enter(mechanism.start_configuration)
+        self._switching.enter(mechanism.start_constraint_mode)
         self._transitions = []
         self.notices = []
         self._tunings.clear()
@@ -408,7 +414,7 @@ class Simulation:
     @property
     def driven(self) -> np.ndarray | None:
         """The efforts themselves, for a kernel that does what `drive` does; None where the stepper has to be told."""
-        return None if self.stepper.looks_ahead else self._w.u
+        return None if self.stepper.integrates_past_tick else self._w.u
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change tunables by name, from the next step on; one that no description may have is refused as there."""
@@ -420,7 +426,7 @@ class Simulation:
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
         """New inputs; a stepper that has integrated past the tick with the old ones goes back to it."""
-        if self.stepper.looks_ahead and not np.array_equal(array, values):
+        if self.stepper.integrates_past_tick and not np.array_equal(array, values):
             self._w.stepper_memory[:] = 0.0
         array[:] = values
 

@@ -82,7 +82,7 @@ def least_pivots(system: System) -> np.ndarray:
     """
     if not system.pivot_rows:
         return np.zeros(0)
-    mechanism, n_holonomic = system.mechanism, system.configurations[0].n_holonomic
+    mechanism, n_holonomic = system.mechanism, system.constraint_modes[0].n_holonomic
     p = system.default_parameters()
     p[len(p) - len(mechanism.switched) :] = 1.0
     start = np.array(mechanism.initial_q, dtype=float)
@@ -93,7 +93,7 @@ def least_pivots(system: System) -> np.ndarray:
 
     prismatic = [joint.name for joint in mechanism.moving_joints if joint.kind == "prismatic"]
     scale = coordinate_scales(system.coordinate_names, prismatic, mechanism.characteristic_length)
-    norms = [row for row, name in enumerate(system.configurations[0].row_names) if name.endswith(".norm")]
+    norms = [row for row, name in enumerate(system.constraint_modes[0].row_names) if name.endswith(".norm")]
     pivots, sizes = [], []
     for q in sampled_states(start, scale, rows, LOOKS):
         M, _, J, _ = system.terms(0.0, q, rest, None, p)
@@ -104,7 +104,7 @@ def least_pivots(system: System) -> np.ndarray:
         sizes.append(np.einsum("ij,ji->i", J, np.linalg.solve(M, J.T))[list(system.pivot_rows)])
     usual, size = np.median(pivots, axis=0), np.median(sizes, axis=0)
     found = np.minimum(WEAK * size, UNUSUAL * usual)
-    switched = [system.configurations[0].row_names[row] in mechanism.switched for row in system.pivot_rows]
+    switched = [system.constraint_modes[0].row_names[row] in mechanism.switched for row in system.pivot_rows]
     return np.asarray(np.where(np.isfinite(found) & ~np.array(switched), found, 0.0))
 
 

@@ -16,7 +16,7 @@ class State:
     """All there is: a run restarted from it goes on to the same bytes. Time is tick * step.
 
     p              tunables, captured numbers, then 1 or 0 for each switched constraint: whether it holds
-    configuration  index of the named configuration, -1 where the set of constraints that hold has no name
+    constraint_mode  index of the named configuration, -1 where the set of constraints that hold has no name
     turns          whole turns of the joints whose angle wraps
     peaks          largest |Phi|_1 and |Phidot|_1 since the reset
     guards         values of the guards from which the next step's crossings are found; empty: those of the state
@@ -29,7 +29,7 @@ class State:
     u: np.ndarray
     p: np.ndarray
     U: np.ndarray
-    configuration: int
+    constraint_mode: int
     turns: np.ndarray
     peaks: np.ndarray
     stepper_memory: np.ndarray
@@ -50,7 +50,7 @@ class State:
         missing = [item.name for item in fields(State) if item.name not in (*plain, "guards", "ledger")]
         if missing:
             raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
-        whole = {"tick", "configuration"}
+        whole = {"tick", "constraint_mode"}
         values: dict[str, Any] = {
             item.name: int(plain[item.name]) if item.name in whole else np.array(plain[item.name], dtype=float)
             for item in fields(State)

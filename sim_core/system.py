@@ -75,11 +75,11 @@ class System:
         self.code_hash: str = library.manifest["key"]
         self.from_cache = library.from_cache
         rows = tuple(facts["row_names"]), facts["n_holonomic"], facts["factor_size"]
-        self.configurations = tuple(
-            Rows(configuration.name, mechanism.parameter_values(index), *rows)
-            for index, configuration in enumerate(mechanism.configurations)
+        self.constraint_modes = tuple(
+            Rows(constraint_mode.name, mechanism.parameter_values(index), *rows)
+            for index, constraint_mode in enumerate(mechanism.constraint_modes)
         )
-        first = mechanism.configurations[0].name
+        first = mechanism.constraint_modes[0].name
         solving = (*SOLVING_KERNELS, *(LINEAR_KERNELS if mechanism.beams else ()))
         self.addresses = {name: library.addresses[native.symbol_name(first, name)] for name in solving}
         self.addresses |= {name: library.addresses[name] for name in OTHER_KERNELS}
@@ -102,24 +102,24 @@ class System:
     @property
     def max_rows(self) -> int:
         """Rows of every configuration: the size of lam, U and the residuals."""
-        return self.configurations[0].n_rows
+        return self.constraint_modes[0].n_rows
 
     @property
     def max_factor(self) -> int:
         """Numbers of a factor."""
-        return self.configurations[0].factor_size
+        return self.constraint_modes[0].factor_size
 
-    def configuration_index(self, name: str) -> int:
+    def constraint_mode_index(self, name: str) -> int:
         """Index of a configuration by name."""
-        names = [configuration.name for configuration in self.configurations]
+        names = [constraint_mode.name for constraint_mode in self.constraint_modes]
         if name not in names:
-            raise UnknownName(f"robot {self.mechanism.name!r}", "configuration", name, names)
+            raise UnknownName(f"robot {self.mechanism.name!r}", "constraint_mode", name, names)
         return names.index(name)
 
-    def default_parameters(self, configuration: int | None = None) -> np.ndarray:
+    def default_parameters(self, constraint_mode: int | None = None) -> np.ndarray:
         """p (n_p,) at the start, in the order of `parameter_names`; in a configuration by its index."""
-        index = self.mechanism.start_configuration if configuration is None else configuration
-        return np.array(self.configurations[index].parameters, dtype=float)
+        index = self.mechanism.start_constraint_mode if constraint_mode is None else constraint_mode
+        return np.array(self.constraint_modes[index].parameters, dtype=float)
 
     def bind(self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> BoundKernel:
         """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
@@ -131,11 +131,11 @@ class System:
         return self.bind("inverse_dynamics", [np.zeros(1), q, v, a, self.default_parameters()], [out])
 
     def bind_forward_dynamics(
-        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray, configuration: int | None = None
+        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray, constraint_mode: int | None = None
     ) -> BoundKernel:
         """`sim_core.forward_dynamics` on arrays the caller owns: each call reads q, v, tau and writes a to `out`."""
         self._check_sizes(q=q, v=v, tau=tau, out=out)
-        inputs = [np.zeros(1), q, v, tau, self.default_parameters(configuration)]
+        inputs = [np.zeros(1), q, v, tau, self.default_parameters(constraint_mode)]
         return self.bind("forward_dynamics", inputs, [out, np.zeros(self.max_rows)])
 
     def bind_forward_kinematics(self, q: np.ndarray, positions: np.ndarray, rotations: np.ndarray) -> BoundKernel:
@@ -161,7 +161,7 @@ class System:
             if array.shape != (self.n_q,):
                 raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes ({self.n_q},)")
 
-    def _inputs(self, t: float, q: Any, v: Any, u: Any, p: Any, configuration: int | None = None) -> list[np.ndarray]:
+    def _inputs(self, t: float, q: Any, v: Any, u: Any, p: Any, constraint_mode: int | None = None) -> list[np.ndarray]:
         def sized(name: str, value: Any, size: int) -> np.ndarray:
             array = np.ascontiguousarray(value, dtype=float).reshape(-1).copy()
             if array.size != size:
@@ -169,9 +169,9 @@ class System:
             return array
 
         u = np.zeros(self.n_u) if u is None else u
-        default = self.default_parameters(configuration)
+        default = self.default_parameters(constraint_mode)
         p = sized("p", default if p is None else p, len(default))
-        if configuration is not None:
+        if constraint_mode is not None:
             first = len(p) - len(self.mechanism.switched)
             p[first:] = default[first:]
         return [
@@ -183,30 +183,30 @@ class System:
         ]
 
     def terms(
-        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, configuration: int | None = None
+        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """M (n_q, n_q), f (n_q,), J (n_r, n_q), gamma (n_r,) of M a + J' lam = f, J a = gamma."""
         n_q, n_rows = self.n_q, self.max_rows
         M, J = np.zeros((n_q, n_q), order="F"), np.zeros((n_rows, n_q), order="F")
         f, gamma = np.zeros(n_q), np.zeros(n_rows)
-        self.bind("terms", self._inputs(t, q, v, u, p, configuration), [M, f, J, gamma])()
+        self.bind("terms", self._inputs(t, q, v, u, p, constraint_mode), [M, f, J, gamma])()
         return M, f, J, gamma
 
     def acceleration(
-        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, configuration: int | None = None
+        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """a (n_q,), lam (n_r,) and the factor, with J a = gamma - U."""
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         out = [np.zeros(self.n_q), np.zeros(self.max_rows), np.zeros(self.max_factor)]
-        self.bind("acceleration", [*self._inputs(t, q, v, u, p, configuration), U], out)()
+        self.bind("acceleration", [*self._inputs(t, q, v, u, p, constraint_mode), U], out)()
         return out[0], out[1], out[2]
 
     def solve_residual(
-        self, t: float, q: Any, v: Any, a: Any, p: Any = None, U: Any = None, configuration: int | None = None
+        self, t: float, q: Any, v: Any, a: Any, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> float:
         """Largest |J a + U - gamma| of the rows at an acceleration a, over the largest |J| |a| + |U| + |gamma|."""
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
-        inputs = [*self._inputs(t, q, v, None, p, configuration), U, np.array(a, dtype=float)]
+        inputs = [*self._inputs(t, q, v, None, p, constraint_mode), U, np.array(a, dtype=float)]
         out = [np.zeros(1), np.zeros(1)]
         self.bind("solve_residual", inputs, out)()
         return float(out[0][0] / out[1][0]) if out[1][0] > 0.0 else 0.0
@@ -219,20 +219,20 @@ class System:
         return out[0], out[1]
 
     def least_norm(
-        self, t: float, q: Any, v: Any, r2: Any, p: Any = None, configuration: int | None = None
+        self, t: float, q: Any, v: Any, r2: Any, p: Any = None, constraint_mode: int | None = None
     ) -> np.ndarray:
         """x (n_q,) of least norm with J x = r2, J at the state: the pseudo-inverse of J times r2."""
         out = [np.zeros(self.n_q)]
         r2 = np.ascontiguousarray(r2, dtype=float)
-        self.bind("least_norm", [*self._inputs(t, q, v, None, p, configuration), r2], out)()
+        self.bind("least_norm", [*self._inputs(t, q, v, None, p, constraint_mode), r2], out)()
         return out[0]
 
     def residual(
-        self, t: float, q: Any, v: Any, p: Any = None, configuration: int | None = None
+        self, t: float, q: Any, v: Any, p: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Phi (n_h,) and Phidot (n_r,) in the rows' own scaling."""
-        out = [np.zeros(self.configurations[0].n_holonomic), np.zeros(self.max_rows)]
-        self.bind("residual", self._inputs(t, q, v, None, p, configuration), out)()
+        out = [np.zeros(self.constraint_modes[0].n_holonomic), np.zeros(self.max_rows)]
+        self.bind("residual", self._inputs(t, q, v, None, p, constraint_mode), out)()
         return out[0], out[1]
 
     def _shared(self, name: str, sizes: list[int], t: float, q: Any, v: Any, p: Any) -> list[np.ndarray]:

@@ -93,7 +93,7 @@ def test_the_lockstep_run_records_every_message_and_follows_the_reference(tmp_pa
     state, command = recording["rotary_pendulum/state"], recording["rotary_pendulum/command"]
     reference = recording["rotary_pendulum/reference"]
     assert not recording.truncated
-    answered = command["answers"].astype(int)
+    answered = command["state_seq"].astype(int)
     assert list(answered) == list(state["seq"][: len(answered)])
     assert len(state["seq"]) - len(answered) <= 1  # the last state may come after the last step
     assert reference["timestamp"][1:] - reference["timestamp"][:-1] == pytest.approx(0.01)

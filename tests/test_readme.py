@@ -59,7 +59,7 @@ def test_the_gibbon_shown_lets_go() -> None:
     namespace: dict[str, Any] = {}
     exec(block('build("gibbon"'), namespace)
     sim = namespace["sim"]
-    assert sim.configuration == "b"
+    assert sim.constraint_mode == "b"
     assert sim.parameters["tension"] == 4500.0
     assert sim.outputs()["hand_b_force_z"] > 0.0
 

@@ -15,7 +15,7 @@ from viewer.scene import floor, limits, plane_letters, seen_text
 from viewer.series import Floats
 
 
-class Surroundings:
+class GroundPlane:
     """Draws into one plot, and sets its limits."""
 
     def __init__(self, plot: Any) -> None:

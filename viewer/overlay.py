@@ -51,7 +51,7 @@ class _End:
         return self.point if self.body < 0 else p_WB[self.body] + R_WB[self.body] @ self.point
 
 
-class Stage:
+class SceneOverlay:
     """Of one robot. Poses are given as `Skeleton.place` gives them."""
 
     def __init__(self, description: Description) -> None:

@@ -13,7 +13,7 @@ from pyqtgraph.Qt import QtCore, QtGui
 from viewer import theme
 from viewer.axes import PlainAxis
 from viewer.bodies import Outline
-from viewer.ground import Surroundings
+from viewer.ground import GroundPlane
 from viewer.scene import Key, Label, Layer, Scene
 from viewer.series import Floats
 from viewer.signals import Signals
@@ -132,7 +132,7 @@ class BodyPicture:
         self._scene = Scene(plane)
         self._numbers: list[Any] = []
         self._labelled: list[tuple[Any, Floats, Floats]] = []
-        self._surroundings = Surroundings(self.plot)
+        self._surroundings = GroundPlane(self.plot)
         self._bodies = BodiesItem()
         self._bodies.setZValue(10.0)
         self.plot.addItem(self._bodies)

@@ -13,7 +13,7 @@ from nodes.messages import Description
 from viewer import palette
 from viewer.bodies import Outline, Skeleton, evenly_along
 from viewer.grippers import Holds, marks
-from viewer.overlay import LONGEST_ARROW, STANDS, Stage, around, arrow, ends, lines, words
+from viewer.overlay import LONGEST_ARROW, STANDS, SceneOverlay, around, arrow, ends, lines, words
 from viewer.projection import Seen, View, choose_view
 from viewer.series import Drawn, Floats, row_at
 from viewer.signals import Signals
@@ -96,7 +96,7 @@ class Scene:
         self.size = 1.0
         self._plane = plane
         self._seen: Seen | None = None
-        self._stage = Stage(Description())
+        self._stage = SceneOverlay(Description())
         self._holds = Holds(Description())
         self._largest_force = 0.0
 
@@ -137,7 +137,7 @@ class Scene:
         """The skeleton of this robot; for another one than before, all that was seen is forgotten."""
         if self.skeleton is None or not self.skeleton.is_of(description):
             self.skeleton = Skeleton(description)
-            self._stage, self._holds = Stage(description), Holds(description)
+            self._stage, self._holds = SceneOverlay(description), Holds(description)
             self._seen = self.skeleton.seen()
             self.view, self.wide = None, False
         return self.skeleton

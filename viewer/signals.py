@@ -8,7 +8,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nodes.messages import BodyPoses, Description, Event, HoldDescription, Lines, Message, Reference, RobotState
+from nodes.messages import (
+    BodyPoses,
+    Description,
+    Event,
+    GripperDescription,
+    JointReference,
+    Message,
+    Polylines,
+    RobotState,
+)
 from nodes.recording.reader import Recording
 from viewer.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
 
@@ -72,7 +81,7 @@ class Signals:
             self.description = message
         elif isinstance(message, BodyPoses):
             self._append_poses(message)
-        elif isinstance(message, Lines):
+        elif isinstance(message, Polylines):
             track = self.overlay if topic.endswith("/overlay") else self.lines
             track.append(message.timestamp, message.name, message.count, message.points)
         elif isinstance(message, Event):
@@ -80,7 +89,7 @@ class Signals:
                 self.diverge(message.timestamp)
             elif message.source != message.target:
                 self.changes.append((message.timestamp, message.kind))
-        elif isinstance(message, Reference):
+        elif isinstance(message, JointReference):
             self._append("reference", message.name, message.timestamp, message.position)
         elif isinstance(path := getattr(message, PATH, None), list):
             self.overlay.append(message.timestamp, [_leaf(topic)], [len(path) // 3], path[: len(path) // 3 * 3])
@@ -101,7 +110,7 @@ class Signals:
         for part in description.forces if field == "force" else description.holds:
             if part.outputs and all(name in columns for name in part.outputs):
                 values = np.stack([columns[name] for name in part.outputs], axis=1)
-                if isinstance(part, HoldDescription):
+                if isinstance(part, GripperDescription):
                     found[part.name] = np.asarray((values > 0.5).sum(axis=1) * (FULL / len(part.outputs)))
                 elif len(part.axes) == 3 * len(part.outputs):
                     found[part.name] = np.linalg.norm(values @ np.reshape(part.axes, (-1, 3)), axis=1)

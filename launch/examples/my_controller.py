@@ -8,8 +8,8 @@ from armswing import Node, messages
 
 
 class HoldArm(Node):
-    listens = {"state": messages.RobotState}
-    speaks = {"command": messages.JointCommand}
+    subscribes = {"state": messages.RobotState}
+    publishes = {"command": messages.JointCommand}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         angle_deg: float = 30.0
@@ -24,4 +24,4 @@ class HoldArm(Node):
         params = self.context.params
         error = math.radians(params.angle_deg) - state.position[arm]
         effort = params.stiffness * error - params.damping * state.velocity[arm]
-        yield "command", messages.JointCommand(name=["arm"], value=[effort], answers=state.seq)
+        yield "command", messages.JointCommand(name=["arm"], value=[effort], state_seq=state.seq)

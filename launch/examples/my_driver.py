@@ -13,8 +13,8 @@ from armswing import Node, messages
 
 
 class Driver(Node):
-    listens = {"command": messages.JointCommand}
-    speaks = {"measured": messages.RobotState, "taken": messages.JointCommand}
+    subscribes = {"command": messages.JointCommand}
+    publishes = {"measured": messages.RobotState, "taken": messages.JointCommand}
     rate_hz = 200.0  # how often the robot is asked
     has_own_clock = True  # on_tick is told the time of this computer's clock, and stamps are of it
 

@@ -21,7 +21,7 @@ from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from nodes.plan.tables import choices
 from nodes.transport.bus import Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.host_config import read_site
+from nodes.transport.host_config import read_host_config
 from nodes.transport.registry import NodeEntry
 from nodes.transport.registry_link import RegistryLink
 from nodes.transport.sockets import AddressError
@@ -45,22 +45,26 @@ def publish(
     with Client(domain) as client:
         if isinstance(message, JointCommand):
             _check_commandable(client, topic)
-        listeners = [name for entry in client.topics() if entry.name == topic for name in entry.listens]
+        listeners = [name for entry in client.topics() if entry.name == topic for name in entry.subscribes]
         how_long = f"{count} times" if count else "until Ctrl-C"
-        who = f"{', '.join(listeners)} {'listens' if len(listeners) == 1 else 'listen'}"
-        greet(f"{topic}: {_in_words(message)} at {rate_hz:g} Hz {how_long}; {who if listeners else 'nobody listens'}")
+        who = f"{', '.join(listeners)} {'subscribes' if len(listeners) == 1 else 'listen'}"
+        greet(
+            f"{topic}: {_in_words(message)} at {rate_hz:g} Hz {how_long}; {who if listeners else 'nobody subscribes'}"
+        )
         return _publish(client, topic, message, rate_hz, count)
 
 
 def _publish(client: Client, topic: str, message: Message, rate_hz: float, count: int) -> int:
     domain = client.domain
     name = f"pub_{os.getpid()}"
-    far = read_site(domain).far
+    far = read_host_config(domain).far
     publisher = Publisher(zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"), far=far)
     link = RegistryLink(domain)
     ear = Ear(client, topic, name)
     said, stamped = 0, message.timestamp != 0.0
-    entry = NodeEntry(name=name, pid=os.getpid(), state="ready", endpoints={"data": publisher.endpoint}, speaks=[topic])
+    entry = NodeEntry(
+        name=name, pid=os.getpid(), state="ready", endpoints={"data": publisher.endpoint}, publishes=[topic]
+    )
 
     def wait(seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -106,7 +110,7 @@ class Ear:
         self._name = name
         self._subscriber = Subscriber(zmq.Context.instance(), [state, f"{robot}/event"], "pub")
         for entry in client.nodes():
-            if state in entry.speaks:
+            if state in entry.publishes:
                 with suppress(AddressError):
                     self._subscriber.connect(entry.name, entry.endpoints["data"])
 
@@ -126,9 +130,9 @@ class Ear:
 
 def _check_commandable(client: Client, topic: str) -> None:
     """Refuse a command that no simulation of the domain will ever hear."""
-    listens = [name for entry in client.nodes() if entry.name == "sim" for name in entry.listens]
-    if topic not in listens:
-        raise InputError(f"no simulation listens on {topic!r}{nearest(topic, listens)}")
+    subscribes = [name for entry in client.nodes() if entry.name == "sim" for name in entry.subscribes]
+    if topic not in subscribes:
+        raise InputError(f"no simulation listens on {topic!r}{nearest(topic, subscribes)}")
     if client.sim_status()["mode"] == "lockstep":
         raise InputError("in lockstep the simulation takes commands of the nodes of its launch file only")
 

@@ -44,8 +44,8 @@ class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 class Brachiation(Node):
     """Answers every state with the elbow's torque and what both grippers shall do."""
 
-    listens = {"state": RobotState, "plan": SwingPlan, "event": Event}
-    speaks = {"command": JointCommand, "swing": SwingProgress}
+    subscribes = {"state": RobotState, "plan": SwingPlan, "event": Event}
+    publishes = {"command": JointCommand, "swing": SwingProgress}
     Params = BrachiationParams
 
     @classmethod
@@ -122,7 +122,7 @@ class Brachiation(Node):
         value = [torque, *(float(closed[hand]) for hand in HANDS)]
         if len(self._actuators) > len(value):
             value.append(self._hanging(state))
-        command = JointCommand(name=self._actuators, value=value, answers=state.seq)
+        command = JointCommand(name=self._actuators, value=value, state_seq=state.seq)
         said: list[tuple[str, Message]] = [("command", command)]
         if changed:
             said.append(("swing", self._progress))

@@ -11,7 +11,7 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
-from nodes.messages import Event, JointCommand, Message, Reference, RobotState
+from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.tables import suggestion
 from robots.registry import build
@@ -78,9 +78,9 @@ class ModelController(Node, ABC):
     begins with the efforts that there are.
     """
 
-    listens = {"state": RobotState, "reference": Reference, "event": Event}
-    speaks = {"command": JointCommand}
-    serves = {"tracking": "peak and rms tracking error of each joint since the start or the last reset"}
+    subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
+    publishes = {"command": JointCommand}
+    services = {"tracking": "peak and rms tracking error of each joint since the start or the last reset"}
     Params: ClassVar[type[ModelParams]] = ModelParams
     _expected: ExpectedJoints
 
@@ -150,7 +150,7 @@ class ModelController(Node, ABC):
         self._holds = False
 
     def on_message(self, name: str, message: Message) -> Outgoing:
-        if isinstance(message, Reference):
+        if isinstance(message, JointReference):
             self._take_over.learn(self._targets.hear(message))
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             return [("command", self._answer(message, self._expected.indices))]
@@ -176,7 +176,7 @@ class ModelController(Node, ABC):
         if self._take_over.see(state):
             self._given = np.array(state.effort or np.zeros(len(state.name)))[list(order)][model.indices]
         effort = self._take_over(state.timestamp, self._given, effort)
-        return JointCommand(name=model.actuators, value=effort.tolist(), answers=state.seq)
+        return JointCommand(name=model.actuators, value=effort.tolist(), state_seq=state.seq)
 
     @property
     def figures(self) -> Mapping[str, float]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError
-from nodes.messages import Encoders, Event, JointCommand, Message, Reference, RobotState, Twist
+from nodes.messages import Encoders, Event, JointCommand, JointReference, Message, RobotState, Twist
 from nodes.node import Context, Node, Outgoing
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
@@ -45,8 +45,8 @@ class OmniBase(Node):
     While it is younger than `timeout_s` it goes before the reference; then the base goes to the reference, or stands.
     """
 
-    listens = {"state": RobotState, "cmd_vel": Twist, "reference": Reference, "event": Event}
-    speaks = {"command": JointCommand, "encoders": Encoders}
+    subscribes = {"state": RobotState, "cmd_vel": Twist, "reference": JointReference, "event": Event}
+    publishes = {"command": JointCommand, "encoders": Encoders}
     Params = OmniBaseParams
 
     @classmethod
@@ -88,7 +88,7 @@ class OmniBase(Node):
             self._asked = np.array([*message.linear[:2], message.angular[2]])
             self._asked_at = self._time
             self._say_limited()
-        elif isinstance(message, Reference):
+        elif isinstance(message, JointReference):
             self._targets.hear(message)
         elif isinstance(message, Event):
             self._take_over.hear(message)
@@ -108,7 +108,7 @@ class OmniBase(Node):
             dt, self._commanded, self._commanded_at = self._time - self._commanded_at, period, self._time
             self._twist = self._speeded_up(base.within_limits(self._wheels, wanted), dt)
             rates = base.to_world(float(place[2]), self._twist)
-            yield "command", JointCommand(mode="velocity", name=list(JOINTS), value=rates.tolist(), answers=state.seq)
+            yield "command", JointCommand(mode="velocity", name=list(JOINTS), value=rates.tolist(), state_seq=state.seq)
         if self._place is not None:
             self._angles += base.wheel_turns(self._wheels, self._place, place)
         self._place = place

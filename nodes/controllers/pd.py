@@ -11,7 +11,7 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
-from nodes.messages import Event, JointCommand, Message, Reference, RobotState
+from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 
 
@@ -40,8 +40,8 @@ class JointPD(Node):
     Without a reference a joint is held at 0. In the middle of a run it begins with the efforts that there are.
     """
 
-    listens = {"state": RobotState, "reference": Reference, "event": Event}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
+    publishes = {"command": JointCommand}
     Params = JointPDParams
 
     @classmethod
@@ -65,7 +65,7 @@ class JointPD(Node):
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
-        if isinstance(message, Reference):
+        if isinstance(message, JointReference):
             self._take_over.learn(not set(message.name) <= set(self._reference))
             for i, joint in enumerate(message.name):
                 rate = message.velocity[i] if i < len(message.velocity) else 0.0
@@ -75,7 +75,7 @@ class JointPD(Node):
             wanted = np.array([self._effort(k, message) for k in range(len(self._params.joints))])
             given = np.array([message.effort[i] if message.effort else 0.0 for i in self._expected.indices])
             value = self._take_over(message.timestamp, given, wanted).tolist()
-            return [("command", JointCommand(name=list(self._params.joints), value=value, answers=message.seq))]
+            return [("command", JointCommand(name=list(self._params.joints), value=value, state_seq=message.seq))]
         elif isinstance(message, Event):
             self._take_over.hear(message)
         return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
-from nodes.messages import Description, Event, JointCommand, Message, Reference, RobotState
+from nodes.messages import Description, Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 
 
@@ -32,8 +32,8 @@ class JointPosition(Node):
     the servos give the efforts that there are.
     """
 
-    listens = {"description": Description, "state": RobotState, "reference": Reference, "event": Event}
-    speaks = {"command": JointCommand}
+    subscribes = {"description": Description, "state": RobotState, "reference": JointReference, "event": Event}
+    publishes = {"command": JointCommand}
     Params = JointPositionParams
 
     @classmethod
@@ -79,7 +79,7 @@ class JointPosition(Node):
             return self._begin()
         if isinstance(message, Event):
             self._take_over.hear(message)
-        elif isinstance(message, Reference):
+        elif isinstance(message, JointReference):
             self._take_over.learn(self._targets.hear(message))
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             position = np.array([message.position[index] for index in self._expected.indices])
@@ -91,7 +91,7 @@ class JointPosition(Node):
             if self._take_over.see(message):
                 self._given = self._servos_target(message)
             value = self._take_over(message.timestamp, self._given, wanted).tolist()
-            command = JointCommand(mode="position", name=list(self._joints), value=value, answers=message.seq)
+            command = JointCommand(mode="position", name=list(self._joints), value=value, state_seq=message.seq)
             return [("command", command)]
         return None
 

@@ -15,7 +15,7 @@ import numpy as np
 from nodes.controllers.riccati import lqr_gain
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
-from nodes.messages import Event, JointCommand, Message, Reference, RobotState
+from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from sim_core.tables import Range
 
@@ -130,8 +130,8 @@ class SetPoint:
 class SwingUp(Node):
     """Answers every state with the arm's torque."""
 
-    listens = {"state": RobotState, "reference": Reference, "event": Event}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
+    publishes = {"command": JointCommand}
     Params = SwingUpParams
 
     def on_start(self, context: Context) -> Outgoing:
@@ -167,14 +167,14 @@ class SwingUp(Node):
             self._take_over.see(message)
             given = np.array([message.effort[self._expected.indices[0]] if message.effort else 0.0])
             value = self._take_over(message.timestamp, given, torque).tolist()
-            return [("command", JointCommand(name=["arm"], value=value, answers=message.seq))]
+            return [("command", JointCommand(name=["arm"], value=value, state_seq=message.seq))]
         if isinstance(message, Event):
             self._take_over.hear(message)
-        if isinstance(message, Reference):
+        if isinstance(message, JointReference):
             self._hear(message)
         return None
 
-    def _hear(self, message: Reference) -> None:
+    def _hear(self, message: JointReference) -> None:
         """Keep the arm's reference, with the time of the state last seen: that is this node's clock."""
         if "arm" in message.name:
             i = message.name.index("arm")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.messages import Reference, RobotState
+from nodes.messages import JointReference, RobotState
 from nodes.node import Context
 
 Vector = NDArray[np.float64]
@@ -55,7 +55,7 @@ class Targets:
         """Stay here, those that have no reference."""
         self._position[~self.heard] = position[~self.heard]
 
-    def hear(self, reference: Reference) -> bool:
+    def hear(self, reference: JointReference) -> bool:
         """Follow this from its time on; joints that are not ours are left aside. Whether a joint had none before."""
         if reference.name != self._last:
             self._last = list(reference.name)

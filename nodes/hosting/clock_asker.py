@@ -45,7 +45,7 @@ class _Peer:
     socket: zmq.Socket[bytes]
     number: int = 0  # of the request on its way
     asked_ns: int = 0  # 0: none is
-    answers: int = 0
+    state_seq: int = 0
     waits: int = 0  # periods until the next request
     last: PeerClock | None = None
 
@@ -84,7 +84,7 @@ class ClockAsker:
     def _concerns(self, node: NodeEntry) -> bool:
         if node.name == self._owner or "service" not in node.endpoints:
             return False
-        return self._topics is None or any(topic in self._topics for topic in node.speaks)
+        return self._topics is None or any(topic in self._topics for topic in node.publishes)
 
     def ask(self) -> None:
         """Send the requests that are due; call when the timer is readable."""
@@ -134,11 +134,11 @@ class ClockAsker:
                     round_trip_s=1e-9 * way_ns,
                 )
                 stepped = peer.last is not None and _contradict(peer.last, reading)
-                peer.answers = 1 if stepped else peer.answers + 1
+                peer.state_seq = 1 if stepped else peer.state_seq + 1
                 peer.last = reading
                 yield reading
             peer.asked_ns = 0
-            peer.waits = 1 if peer.answers < QUICK else EVERY
+            peer.waits = 1 if peer.state_seq < QUICK else EVERY
 
     def close(self) -> None:
         """Ask no more."""

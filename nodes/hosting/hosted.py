@@ -17,14 +17,14 @@ import numpy as np
 
 from nodes.messages import Event, Message, PeerClock, RobotState
 from nodes.messages.codec import WireError, decode, encode
-from nodes.messages.stamp import Stamper
+from nodes.messages.stamp import MessageStamper
 from nodes.messages.topics import resolve
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.tables import PlanError, convert
-from nodes.transport.rejections import Refusals
+from nodes.transport.rejections import RejectionLog
 
-Envelope = tuple[str, bytes]  # (topic on the wire, encoded message)
+EncodedMessage = tuple[str, bytes]  # (topic on the wire, encoded message)
 Out = Callable[[str, bytes], None]
 
 
@@ -55,13 +55,13 @@ class HostedNode:
         self.every = node_plan.every
         self.robot = plan.sim.robot
         self.lossless = node.lossless
-        self.hears_all = "*" in node.listens
-        self.hears = {resolve(name, self.robot): (name, kind) for name, kind in node.listens.items() if name != "*"}
-        self.speaks = {name: (resolve(name, self.robot), kind) for name, kind in node.speaks.items()}
+        self.hears_all = "*" in node.subscribes
+        self.hears = {resolve(name, self.robot): (name, kind) for name, kind in node.subscribes.items() if name != "*"}
+        self.publishes = {name: (resolve(name, self.robot), kind) for name, kind in node.publishes.items()}
         self.time = 0.0
         self._state_topic = resolve("state", self.robot)
-        self.refusals = Refusals(self.name)
-        self._stamper = Stamper(wall_clock, now_ns)
+        self.refusals = RejectionLog(self.name)
+        self._stamper = MessageStamper(wall_clock, now_ns)
         self._ticks = 0
         self._params = convert(node_plan.params, node.Params, f"node {self.name!r}: params")
         self.context = Context(
@@ -100,7 +100,7 @@ class HostedNode:
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
         self._say(self.node.on_reset(time))
 
-    def turn(self, time: float, heard: Iterable[Envelope]) -> None:
+    def turn(self, time: float, heard: Iterable[EncodedMessage]) -> None:
         """One lockstep turn at simulation time `time`: every message due, then the tick if one is due."""
         if time < self.time:
             self.reset(time)
@@ -187,7 +187,7 @@ class HostedNode:
             if not isinstance(said, tuple) or len(said) != 2:
                 raise TypeError(self._not_said(said))
             name, message = said
-            entry = self.speaks.get(name)
+            entry = self.publishes.get(name)
             if entry is None or not isinstance(message, entry[1]):
                 raise TypeError(self._not_spoken(name, message))
             topic = entry[0]
@@ -206,11 +206,13 @@ class HostedNode:
 
     def _not_said(self, what: object) -> str:
         kind = type(what).__name__
-        return f'node {self.name!r} returned or yielded a {kind}; say `yield "name", message` with a name of `speaks`'
+        return (
+            f'node {self.name!r} returned or yielded a {kind}; say `yield "name", message` with a name of `publishes`'
+        )
 
     def _not_spoken(self, name: str, message: object) -> str:
-        table = {key: kind.__name__ for key, (_, kind) in self.speaks.items()}
-        return f"node {self.name!r} said {name!r} with a {type(message).__name__}, but its `speaks` is {table}"
+        table = {key: kind.__name__ for key, (_, kind) in self.publishes.items()}
+        return f"node {self.name!r} said {name!r} with a {type(message).__name__}, but its `publishes` is {table}"
 
 
 def changes(node: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from nodes.hosting.wakeup import Wake
+from nodes.hosting.wakeup import WakeupPipe
 from nodes.transport.service import Request
 
 
@@ -17,7 +17,7 @@ class ParameterChecks:
     require  raises ValueError for parameters that cannot be; called on another thread
     """
 
-    def __init__(self, require: Callable[[dict[str, Any]], None], wake: Wake) -> None:
+    def __init__(self, require: Callable[[dict[str, Any]], None], wake: WakeupPipe) -> None:
         self._require, self._wake = require, wake
         self._checked: deque[tuple[Request, str]] = deque()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parameters")  # one: in order

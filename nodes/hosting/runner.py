@@ -17,10 +17,10 @@ from nodes.hosting.garbage import Collector
 from nodes.hosting.hosted import HostedNode
 from nodes.hosting.parameter_checks import ParameterChecks
 from nodes.hosting.scheduling import arrange
-from nodes.hosting.session import Place, poller_of
-from nodes.hosting.subscriptions import Heard, Links
+from nodes.hosting.session import NodeSession, poller_of
+from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
 from nodes.hosting.turns import TurnServer
-from nodes.hosting.wakeup import StopSignals, Timer, Wake
+from nodes.hosting.wakeup import StopSignals, Timer, WakeupPipe
 from nodes.messages import Event
 from nodes.node import WAITS_FOR, Node
 from nodes.plan.launch_plan import NodePlan, Plan
@@ -67,19 +67,19 @@ class Runner:
         self._started = False
         self._cpu, self._realtime_priority = node_plan.cpu, node_plan.realtime_priority
         self._collector: Collector | None = None
-        self._place = Place(plan.domain, node_plan.name, self._context, not lockstep, self._now_ns)
+        self._session = NodeSession(plan.domain, node_plan.name, self._context, not lockstep, self._now_ns)
         self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told, self._now_ns)
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
             self._turns = TurnServer(
-                self._context, self._hosted, self._place.endpoint("step"), self._place.far, self._place.registry
+                self._context, self._hosted, self._session.endpoint("step"), self._session.far, self._session.registry
             )
-        self._links = self._make_links(lockstep)
-        self._wake = Wake()
+        self._subscriptions = self._make_subscriptions(lockstep)
+        self._wake = WakeupPipe()
         self._checks = ParameterChecks(self._hosted.require_fitting, self._wake)
         streams = self._turns is None
         self._timer = Timer(1.0 / node.rate_hz) if node.rate_hz is not None and streams else None
-        self._poller = poller_of(self._wake, self._place.publisher.socket, self._place.service.socket)
+        self._poller = poller_of(self._wake, self._session.publisher.socket, self._session.service.socket)
         if self._timer is not None:
             self._poller.register(self._timer, zmq.POLLIN)
         if self._turns is not None:
@@ -100,16 +100,16 @@ class Runner:
         now_ns = time.time_ns()
         return self._hosted.node.clock_ns(now_ns) if self._started else now_ns
 
-    def _make_links(self, lockstep: bool) -> Links:
+    def _make_subscriptions(self, lockstep: bool) -> Subscriptions:
         hosted = self._hosted
         topics = {topic: kind for topic, (_, kind) in hosted.hears.items()}
         if lockstep:  # all that concerns the robot comes in turns, for the order must not depend on the clock
             topics = {topic: kind for topic, kind in topics.items() if "/" not in topic}
-        elif self._turns is None and f"{hosted.robot}/command" in [topic for topic, _ in hosted.speaks.values()]:
+        elif self._turns is None and f"{hosted.robot}/command" in [topic for topic, _ in hosted.publishes.values()]:
             topics.setdefault(f"{hosted.robot}/event", Event)  # says so when its commands are refused
         ignore = ("sim",) if self._turns is not None else ()
         everything = hosted.hears_all and not lockstep
-        return Links(
+        return Subscriptions(
             self._context,
             hosted.name,
             None if everything else topics,
@@ -119,13 +119,13 @@ class Runner:
 
     def run(self) -> None:
         """Start the node, serve it until it is to stop, stop it. An exception of the node ends it."""
-        place, hosted = self._place, self._hosted
+        place, hosted = self._session, self._hosted
         try:
             with StopSignals(self._wake, place.stop):
                 more = {} if self._turns is None else {"step": (self._turns.endpoint, self._turns.far)}
-                listens = ["*"] if hosted.hears_all else list(hosted.hears)
-                speaks = [topic for topic, _ in hosted.speaks.values()]
-                place.open(self._on_change, speaks, listens, hosted.lossless, **more)
+                subscribes = ["*"] if hosted.hears_all else list(hosted.hears)
+                publishes = [topic for topic, _ in hosted.publishes.values()]
+                place.open(self._on_change, publishes, subscribes, hosted.lossless, **more)
                 self._started = True
                 hosted.start()
                 for line in arrange(self._cpu, self._realtime_priority):
@@ -133,7 +133,7 @@ class Runner:
                 self._collector = Collector()
                 self._loop(self._collector)
                 if hosted.lossless and self._turns is None:
-                    self._links.take_last(self._take, place.dead)
+                    self._subscriptions.take_last(self._take, place.dead)
                 place.set_state("stopping")
                 self._say_status()
                 hosted.stop()
@@ -149,7 +149,7 @@ class Runner:
             self._close()
 
     def _loop(self, collector: Collector) -> None:
-        place = self._place
+        place = self._session
         while not place.stop.is_set():
             if collector.due:
                 collector.collect()
@@ -158,7 +158,7 @@ class Runner:
             awake = dict(self._poller.poll(int(place.status_wait_s * 1e3) + 1))
             if not awake:
                 continue
-            self._links.drain(awake, self._take)
+            self._subscriptions.drain(awake, self._take)
             if self._turns is not None and self._turns.socket in awake:
                 self._turns.serve(place.publisher)
             if self._timer is not None and self._timer.fileno() in awake:
@@ -173,7 +173,7 @@ class Runner:
                 self._wake.clear()
                 for request, refusal in self._checks.take():
                     self._reply(request, refusal)
-                self._links.update(self._poller, self._take)
+                self._subscriptions.update(self._poller, self._take)
                 if self._asker is not None:
                     self._asker.update(self._nodes, self._poller)
             if place.status.state == "starting" and self._is_ready():
@@ -182,10 +182,10 @@ class Runner:
                 self._show_log()
 
     def _is_ready(self) -> bool:
-        return self._seen_registry and self._links.ready and not self._hosted.node.waits_for
+        return self._seen_registry and self._subscriptions.ready and not self._hosted.node.waits_for
 
     def _on_change(self, nodes: list[NodeEntry]) -> None:
-        self._links.offer(nodes)
+        self._subscriptions.offer(nodes)
         self._nodes = nodes
         self._seen_registry = True
         if self._on_nodes is not None:
@@ -194,9 +194,9 @@ class Runner:
 
     def _publish(self, topic: str, payload: bytes) -> None:
         self._sent += 1
-        self._place.publisher.send(topic, payload)
+        self._session.publisher.send(topic, payload)
 
-    def _take(self, heard: Heard) -> None:
+    def _take(self, heard: ReceivedMessage) -> None:
         _, topic, message, *_ = heard
         if type(message) is Event and message.kind == "refused" and message.node == self._hosted.name:
             self._tell_refused(message.detail)
@@ -224,7 +224,7 @@ class Runner:
             self._hosted.hear_clock(reading)
 
     def _serve(self) -> None:
-        service = self._place.service
+        service = self._session.service
         while (request := service.receive()) is not None:
             if request.call.call == "set_parameters":
                 self._checks.begin(request)
@@ -232,7 +232,7 @@ class Runner:
                 self._reply(request)
 
     def _reply(self, request: Request, refusal: str = "") -> None:
-        service = self._place.service
+        service = self._session.service
         try:
             if refusal:
                 raise ValueError(refusal)
@@ -250,44 +250,44 @@ class Runner:
         hosted = self._hosted
         if name == "status":
             self._measure()
-            return msgspec.to_builtins(self._place.status)
+            return msgspec.to_builtins(self._session.status)
         if name == "shutdown":
-            self._place.stop.set()
+            self._session.stop.set()
             return None
         if name == "get_parameters":
             return hosted.parameters()
         if name == "set_parameters":
             hosted.set_parameters(args)
             return hosted.parameters()
-        if name in hosted.node.serves:
+        if name in hosted.node.services:
             return hosted.node.on_request(name, args)
-        known = sorted([*SERVICES, *hosted.node.serves])
+        known = sorted([*SERVICES, *hosted.node.services])
         raise ValueError(f"node {hosted.name!r} has no service {name!r}; its services are {', '.join(known)}")
 
     def _measure(self) -> None:
-        links = self._links
-        refusals = [links.subscriber.refusals, self._hosted.refusals, *self._place.refusals]
+        links = self._subscriptions
+        refusals = [links.subscriber.refusals, self._hosted.refusals, *self._session.refusals]
         if self._turns is not None:
             refusals.append(self._turns.refusals)
-        self._place.status.refusal = last_of(*refusals)
-        self._place.status.counters = {
+        self._session.status.refusal = last_of(*refusals)
+        self._session.status.counters = {
             "received": self._received + (0 if self._turns is None else self._turns.received),
             "sent": self._sent + (0 if self._turns is None else self._turns.sent),
             "lost": links.lost,
             "refused": sum(each.count for each in refusals),
             "overruns": self._overruns,
-            **self._place.counters,
+            **self._session.counters,
             **self._hosted.node.counters,
         }
-        self._place.status.figures = dict(self._hosted.node.figures)
-        self._place.status.verdict = self._hosted.node.verdict
+        self._session.status.figures = dict(self._hosted.node.figures)
+        self._session.status.verdict = self._hosted.node.verdict
         waits_for = self._hosted.node.waits_for
-        if self._place.status.state in ("starting", "ready", "running"):
-            self._place.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else ""
+        if self._session.status.state in ("starting", "ready", "running"):
+            self._session.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else ""
 
     def _say_status(self) -> None:
         self._measure()
-        self._place.say_status(self._hosted.time)
+        self._session.say_status(self._hosted.time)
 
     def _show_log(self) -> None:
         now = time.monotonic()
@@ -301,8 +301,8 @@ class Runner:
 
     def _close(self) -> None:
         self._checks.close()
-        self._place.close()
-        self._links.close()
+        self._session.close()
+        self._subscriptions.close()
         if self._turns is not None:
             self._turns.close()
         if self._timer is not None:

@@ -14,10 +14,10 @@ import zmq
 from nodes.messages import Status
 from nodes.transport.bus import LAST_WORDS_S, Context, Publisher
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.host_config import read_site
+from nodes.transport.host_config import read_host_config
 from nodes.transport.registry import NodeEntry
 from nodes.transport.registry_link import OnChange, RegistryLink
-from nodes.transport.rejections import Refusals
+from nodes.transport.rejections import RejectionLog
 from nodes.transport.security import authenticator as door
 from nodes.transport.security.permissions import shutdown_refusal
 from nodes.transport.service import ServiceServer
@@ -26,7 +26,7 @@ STATUS_PERIOD_S = 0.5
 STATUS_TOPIC = "status"
 
 
-class Place:
+class NodeSession:
     """Binds a node's sockets and enters it at the registry; `open` once the node can be spoken to.
 
     Its sockets are open to this host by ipc, and where the launch has others to them too, by tcp and with keys.
@@ -50,7 +50,7 @@ class Place:
         self.context = context
         self.stop = threading.Event()
         self.status = Status(node=name, state="starting")
-        site = read_site(domain)
+        site = read_host_config(domain)
         self.far, self.registry = site.far, site.calls
         self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock, now_ns, self.far)
         self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.far)
@@ -66,8 +66,8 @@ class Place:
     def open(
         self,
         on_change: OnChange,
-        speaks: Iterable[str],
-        listens: Iterable[str],
+        publishes: Iterable[str],
+        subscribes: Iterable[str],
         lossless: bool = False,
         **more: tuple[str, str],
     ) -> None:
@@ -85,8 +85,8 @@ class Place:
                 state=self.status.state,
                 endpoints={use: near for use, (near, _) in ends.items()},
                 far={use: far for use, (_, far) in ends.items() if far},
-                speaks=[*speaks, STATUS_TOPIC],
-                listens=list(listens),
+                publishes=[*publishes, STATUS_TOPIC],
+                subscribes=list(subscribes),
                 lossless=lossless,
             )
         )
@@ -97,7 +97,7 @@ class Place:
         return set() if self._link is None else self._link.dead
 
     @property
-    def refusals(self) -> list[Refusals]:
+    def refusals(self) -> list[RejectionLog]:
         """What its sockets refused that every node has."""
         link = [] if self._link is None else [self._link.refusals]
         remote = self.publisher.remote

@@ -11,7 +11,7 @@ import zmq
 
 from nodes.messages import Message
 from nodes.messages.topics import is_sampled
-from nodes.transport.bus import LAST_WORDS_S, Context, Feed, Subscriber
+from nodes.transport.bus import LAST_WORDS_S, Context, PublisherConnection, Subscriber
 from nodes.transport.registry import NodeEntry
 from nodes.transport.sockets import QUEUE
 
@@ -20,10 +20,10 @@ log = logging.getLogger("armswing.node")
 STALE_BACKLOG = 64
 LONGEST_BACKLOG = 2 * QUEUE  # what both ends of a link can hold
 
-Heard = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
+ReceivedMessage = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
 
 
-class Links:
+class Subscriptions:
     """The feeds of one listener. `offer` may be called by any thread, the rest by the owner of the loop.
 
     topics    {topic: message type}, None for all
@@ -47,7 +47,7 @@ class Links:
         self._offered: list[NodeEntry] | None = None
         self._guard = threading.Lock()
         self._ears = select.epoll()
-        self._feeds: dict[int, Feed] = {}  # by what becomes readable when they may have something
+        self._feeds: dict[int, PublisherConnection] = {}  # by what becomes readable when they may have something
         self._flooded: set[int] = set()  # those that were not taken all of
 
     @property
@@ -65,7 +65,7 @@ class Links:
         with self._guard:
             self._offered = list(nodes)
 
-    def update(self, poller: zmq.Poller, take: Callable[[Heard], None]) -> list[str]:
+    def update(self, poller: zmq.Poller, take: Callable[[ReceivedMessage], None]) -> list[str]:
         """Connect to and disconnect from what the latest list says; the names of publishers that went.
 
         `take` gets what is here from those first; a listener that keeps all waits for the rest of it.
@@ -92,7 +92,7 @@ class Links:
         if node.name == self._owner or node.name in self._ignore or "data" not in node.endpoints:
             return False
         topics = self.subscriber.topics
-        return topics is None or any(topic in topics for topic in node.speaks)
+        return topics is None or any(topic in topics for topic in node.publishes)
 
     def _connect(self, source: str, endpoint: str, poller: zmq.Poller) -> None:
         try:
@@ -109,7 +109,7 @@ class Links:
         del self._feeds[descriptor]
         self._flooded.discard(descriptor)
 
-    def drain(self, awake: Container[object], take: Callable[[Heard], None]) -> None:
+    def drain(self, awake: Container[object], take: Callable[[ReceivedMessage], None]) -> None:
         """Give `take` every message that is here on the sockets that polled as awake, in order."""
         for feed in list(self.subscriber.feeds.values()):
             if feed.socket not in awake:
@@ -120,14 +120,14 @@ class Links:
             take((feed.source, *heard))  # at once: the usual case is one message, and it is awaited
             self._drain_rest(feed, take)
 
-    def take_all(self, take: Callable[[Heard], None]) -> None:
+    def take_all(self, take: Callable[[ReceivedMessage], None]) -> None:
         """Give `take` what is here, in order, a flood bit by bit."""
         self._flooded.clear()
         for feed in self.subscriber.feeds.values():
             if feed.has_more:
                 self._take_from(feed, take)
 
-    def take_new(self, take: Callable[[Heard], None], longest_s: float = 0.0) -> None:
+    def take_new(self, take: Callable[[ReceivedMessage], None], longest_s: float = 0.0) -> None:
         """The same for what came since, or comes within so long; half a microsecond where nothing did.
 
         libzmq signals edges: whatever polls the sockets in between has to take all.
@@ -141,7 +141,7 @@ class Links:
             self._flooded.discard(descriptor)
             self._take_from(self._feeds[descriptor], take)
 
-    def _take_from(self, feed: Feed, take: Callable[[Heard], None]) -> None:
+    def _take_from(self, feed: PublisherConnection, take: Callable[[ReceivedMessage], None]) -> None:
         for _ in range(STALE_BACKLOG):
             if (heard := feed.receive()) is not None:
                 take((feed.source, *heard))
@@ -149,8 +149,8 @@ class Links:
                 return
         self._flooded.add(_descriptor(feed))
 
-    def _drain_rest(self, feed: Feed, take: Callable[[Heard], None]) -> None:
-        backlog: list[Heard] = []
+    def _drain_rest(self, feed: PublisherConnection, take: Callable[[ReceivedMessage], None]) -> None:
+        backlog: list[ReceivedMessage] = []
         most = STALE_BACKLOG if self._keeps_all else LONGEST_BACKLOG
         while len(backlog) < most and (heard := feed.receive()) is not None:
             backlog.append((feed.source, *heard))
@@ -161,12 +161,12 @@ class Links:
         for item in backlog:
             take(item)
 
-    def take_last(self, take: Callable[[Heard], None], gone: Container[str]) -> None:
+    def take_last(self, take: Callable[[ReceivedMessage], None], gone: Container[str]) -> None:
         """Give `take` what is here before the listener ends, and what the publishers that are gone sent before."""
         for feed in self.subscriber.feeds.values():
             self._take_rest(feed, take, LAST_WORDS_S if feed.source in gone else 0.0)
 
-    def _take_rest(self, feed: Feed, take: Callable[[Heard], None], longest_s: float) -> None:
+    def _take_rest(self, feed: PublisherConnection, take: Callable[[ReceivedMessage], None], longest_s: float) -> None:
         for heard in feed.receive_rest(longest_s):
             take((feed.source, *heard))
 
@@ -176,12 +176,12 @@ class Links:
         self._ears.close()
 
 
-def _descriptor(feed: Feed) -> int:
+def _descriptor(feed: PublisherConnection) -> int:
     """What becomes readable when something may have come to a feed that all was taken of."""
     return int(feed.socket.getsockopt(zmq.FD))
 
 
-def _without_stale(backlog: list[Heard]) -> list[Heard]:
+def _without_stale(backlog: list[ReceivedMessage]) -> list[ReceivedMessage]:
     """Of sampled topics only the latest message, of the others every one, in order."""
     last = {item[1]: index for index, item in enumerate(backlog)}
     return [item for index, item in enumerate(backlog) if index == last[item[1]] or not is_sampled(item[1])]

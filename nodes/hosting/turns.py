@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import msgspec
 import zmq
 
-from nodes.hosting.hosted import Envelope, HostedNode
+from nodes.hosting.hosted import EncodedMessage, HostedNode
 from nodes.messages.codec import LATEST_S
 from nodes.transport.bus import Context, Publisher
-from nodes.transport.rejections import Refusals
+from nodes.transport.rejections import RejectionLog
 from nodes.transport.security.peers import peer_of
 from nodes.transport.security.permissions import turn_refusal
-from nodes.transport.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, Claim, connect, make_socket
+from nodes.transport.sockets import LARGEST_FRAME, MORE, NOBLOCK, RCVMORE, BoundEndpoint, connect, make_socket
 
 _encoder = msgspec.msgpack.Encoder()
 _request_decoder = msgspec.msgpack.Decoder(tuple[int, float, list[tuple[str, bytes]]])
@@ -35,13 +35,13 @@ class TurnServer:
 
     def __init__(self, context: Context, hosted: HostedNode, endpoint: str, far: str = "", registry: str = "") -> None:
         self.received = self.sent = 0
-        self.refusals = Refusals(hosted.name)
+        self.refusals = RejectionLog(hosted.name)
         self._hosted, self._registry = hosted, registry
-        self._said: list[Envelope] = []  # from the start on: a node may speak before its first turn
+        self._said: list[EncodedMessage] = []  # from the start on: a node may speak before its first turn
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
-            self._claim = Claim(self._socket, endpoint, far, hosted.name)
+            self._claim = BoundEndpoint(self._socket, endpoint, far, hosted.name)
         except ValueError:
             self._socket.close()
             raise
@@ -105,8 +105,8 @@ class RemotePort:
         context: Context,
         name: str,
         endpoint: str,
-        listens: Sequence[str],
-        speaks: bool,
+        subscribes: Sequence[str],
+        publishes: bool,
         every: int = 1,
         lossless: bool = False,
         deadline_s: float = 1.0,
@@ -114,9 +114,9 @@ class RemotePort:
         self.name = name
         self.every = every
         self.lossless = lossless
-        self.refusals = Refusals(name)
-        self._listens = frozenset(listens)
-        self._speaks = speaks
+        self.refusals = RejectionLog(name)
+        self._listens = frozenset(subscribes)
+        self._speaks = publishes
         self._deadline_s = deadline_s
         self._seq = 0
         self._awaited = False
@@ -129,7 +129,7 @@ class RemotePort:
         """Whether the participant listens to a topic."""
         return topic in self._listens or "*" in self._listens
 
-    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         """Ask for one turn at simulation time `now`; what the participant said."""
         self.settle()
         self._seq += 1
@@ -143,7 +143,7 @@ class RemotePort:
         self._awaited = True
         return self.settle() if self._speaks else []
 
-    def settle(self) -> list[Envelope]:
+    def settle(self) -> list[EncodedMessage]:
         """Wait for the reply that is still due, if one is."""
         if not self._awaited:
             return []

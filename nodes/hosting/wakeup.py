@@ -17,7 +17,7 @@ CLOCK_MONOTONIC = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Wake:
+class WakeupPipe:
     """A file descriptor that becomes readable when any thread, or a signal, sets it."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Wake:
 class StopSignals:
     """SIGTERM and SIGINT as a request to stop, while entered; it wakes the loop. Only for the main thread."""
 
-    def __init__(self, wake: Wake, stop: threading.Event) -> None:
+    def __init__(self, wake: WakeupPipe, stop: threading.Event) -> None:
         self._wake = wake
         self._stop = stop
 

@@ -11,13 +11,13 @@ from nodes.launching.display import Display, NodeLine
 from nodes.launching.launch import node_programs, on_signals
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
-from nodes.launching.remote_nodes import difference, site_of
+from nodes.launching.remote_nodes import difference, host_config_of
 from nodes.launching.supervisor import Failure, Supervisor
 from nodes.launching.waiting import Waiting
 from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
 from nodes.plan.tables import PlanError, near_word
-from nodes.transport.host_config import forget_site, write_site
-from nodes.transport.registry import Hold
+from nodes.transport.host_config import forget_site, write_host_config
+from nodes.transport.registry import DomainLock
 from nodes.transport.sockets import sweep
 
 TICK_S = 0.05
@@ -39,12 +39,12 @@ def launch_host(plan: Plan, host: str) -> int:
             why = f"is not in [hosts], which are {there}{near_word(host, others)}"
         raise PlanError(f"--host {host}: {host!r} {why}")
     check_own_address(plan, host)
-    site = site_of(plan, host)
+    site = host_config_of(plan, host)
     with contextlib.ExitStack() as stack:
-        hold = Hold(plan.domain)
+        hold = DomainLock(plan.domain)
         stack.callback(hold.release)
         sweep(hold.folder)
-        write_site(plan.domain, site)
+        write_host_config(plan.domain, site)
         stack.callback(forget_site, plan.domain)
         display = stack.enter_context(Display(None))
         waiting = Waiting(plan, host, site, display.say)

@@ -133,13 +133,13 @@ class Greeting:
 
     def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
         self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot, say
-        hears, says = (", ".join(table) or "nothing" for table in (cls.listens, cls.speaks))
+        hears, says = (", ".join(table) or "nothing" for table in (cls.subscribes, cls.publishes))
         self._line = f"domain {plan.domain}, robot {plan.sim.robot}, hears {hears}, says {says}; Ctrl-C ends"
         self._sim: int | None = None  # the process that was joined
 
     def __call__(self, nodes: Sequence[NodeEntry]) -> None:
         pids = {entry.name: entry.pid for entry in nodes}
-        servers = [e.pid for e in nodes if e.name == "sim" and f"{self._robot}/state" in e.speaks]
+        servers = [e.pid for e in nodes if e.name == "sim" and f"{self._robot}/state" in e.publishes]
         if pids.get(self._name) != os.getpid() or not servers or servers[0] == self._sim:
             return
         joined = "joined" if self._sim is None else "joined again,"
@@ -167,7 +167,7 @@ def _live_plan(domain: int) -> Plan | None:
 def _live_simulation(domain: int, robot: str | None, alone: bool) -> SimPlan | None:
     """What a node needs to know of the live simulation; None where nothing is live or nobody describes."""
     with contextlib.suppress(NotLiveError), Client(domain) as client:
-        described = [t.name for t in client.topics() if t.name.endswith("/description") and t.speaks]
+        described = [t.name for t in client.topics() if t.name.endswith("/description") and t.publishes]
         wanted = described if robot is None else [name for name in described if name == f"{robot}/description"]
         if robot is not None and described and not wanted and not alone:
             there = ", ".join(name.removesuffix("/description") for name in described)

@@ -16,7 +16,7 @@ from typing import Any
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
-from nodes.launching.remote_nodes import FarNodes, digests, site_of
+from nodes.launching.remote_nodes import FarNodes, digests, host_config_of
 from nodes.launching.summary import ListenerLoss, Summary
 from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
 from nodes.messages import Status
@@ -59,7 +59,7 @@ def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -
     """
     began = time.monotonic() if began is None else began
     check_own_address(plan, plan.sim.host)
-    with Registry(plan.domain, site=site_of(plan, plan.sim.host)) as registry, contextlib.ExitStack() as stack:
+    with Registry(plan.domain, site=host_config_of(plan, plan.sim.host)) as registry, contextlib.ExitStack() as stack:
         observer = Observer(plan.domain)
         stack.callback(observer.close)
         display = stack.enter_context(Display(plan.duration_s))
@@ -90,8 +90,8 @@ class Launch:
         self._unshown: list[str] = []
         self._signal = 0
         classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}
-        self._speakers = {name for name, cls in classes.items() if cls.speaks}
-        self._commanders = {name for name, cls in classes.items() if "command" in cls.speaks}
+        self._speakers = {name for name, cls in classes.items() if cls.publishes}
+        self._commanders = {name for name, cls in classes.items() if "command" in cls.publishes}
         self._taken: dict[str, int] = {}
         self._is_measured = False  # whether the server answered at the end
         files = (_file_of(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
@@ -285,7 +285,7 @@ class Launch:
         """A verdict on each recorder whose file is not whole although it did not say so: it was killed, say."""
         for node in self.plan.nodes_on(self.plan.sim.host):
             file = _file_of(node, self.plan.folder)
-            if file is None or "recording" not in load_class(node.run, self.plan.folder).serves:
+            if file is None or "recording" not in load_class(node.run, self.plan.folder).services:
                 continue
             if not self.summary.tick or self.summary.verdicts.get(node.name, "").startswith("failed"):
                 continue
@@ -399,7 +399,7 @@ def _detail(status: Status | None) -> str:
 def _file_of(node: NodePlan, folder: str) -> Path | None:
     """The file a recorder writes: a node that hears everything and has a parameter `file`."""
     file = node.params.get("file")
-    hears_all = "*" in load_class(node.run, folder).listens
+    hears_all = "*" in load_class(node.run, folder).subscribes
     return Path(file) if hears_all and isinstance(file, str) else None
 
 

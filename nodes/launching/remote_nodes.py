@@ -12,7 +12,7 @@ import msgspec
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.observer import NOT_READY, Observer
 from nodes.plan.launch_plan import LOCAL, NodePlan, Plan
-from nodes.transport.host_config import Site, far_registry
+from nodes.transport.host_config import HostConfig, far_registry
 from nodes.transport.security import keys
 
 GONE_S = 2.0  # of the 5 s in which a launch ends
@@ -20,21 +20,21 @@ LISTEN_S = 0.02
 MOST_NAMED = 4
 
 
-def site_of(plan: Plan, host: str) -> Site:
+def host_config_of(plan: Plan, host: str) -> HostConfig:
     """What a host of the plan needs to know of itself and the registry.
 
     KeysError, one line, where this user has no key or does not know that of another host.
     """
     if not plan.hosts:
-        return Site()
+        return HostConfig()
     keys.own_key()
     known = {name: keys.key_of_host(name) for name in plan.hosts if name != host}
     address = plan.hosts[host]
     if host == plan.sim.host:
-        return Site(host=host, address=address)
+        return HostConfig(host=host, address=address)
     ends = far_registry(plan.domain, plan.hosts[plan.sim.host])
     calls, news = (f"{end}#{known[plan.sim.host]}" for end in ends)
-    return Site(host=host, address=address, calls=calls, news=news)
+    return HostConfig(host=host, address=address, calls=calls, news=news)
 
 
 def digests(plan: Plan) -> dict[str, str]:

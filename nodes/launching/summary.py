@@ -16,7 +16,7 @@ STRANGERS = {"unknown_key": "with another key", "no_key": "with none", "no_zmtp"
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "speed", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
     | {"step_p50_s", "step_p99_s", "step_max_s", "round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"}
-    | {"peak_phi", "peak_phidot", "processor_share", "configuration"}
+    | {"peak_phi", "peak_phidot", "processor_share", "constraint_mode"}
     | {"step_too_large", "substeps", "energy_departure", "largest_departure", "peak_solve_residual"}
     | {"skipped", "jitter_p50_s", "jitter_p99_s", "jitter_max_s", "jitter_histogram", "scheduling"}
 )
@@ -86,7 +86,7 @@ class Summary(msgspec.Struct, kw_only=True):
     missed          the required milestones that were not reached
     first_state_s   wall time from the start of the program to the first state after the simulation began
     loads           {actuator: peak, rms, limit, unit of its effort}, without switches
-    configuration   that the robot ended in, of one that changes it
+    constraint_mode  that the robot ended in, of one that changes it
     figures         {node: what it measured of its work, the unit in the name}
     verdicts        {node that judges the run: "passed ...", "not certain ..." or "failed ..."}
     nodes           {listener: what it lost}
@@ -148,7 +148,7 @@ class Summary(msgspec.Struct, kw_only=True):
     jitter_max_s: float | None = None
     jitter_histogram: dict[str, int] = {}
     scheduling: str = ""
-    configuration: str = ""
+    constraint_mode: str = ""
     beyond_limits: dict[str, Excursion] = {}
     calls_refused: int = 0
     step_too_large: str = ""
@@ -225,8 +225,8 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "energy departed", self.energy_departure
         if self.beyond_limits:
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
-        if self.configuration:
-            yield "at the end", f"configuration {self.configuration}"
+        if self.constraint_mode:
+            yield "at the end", f"configuration {self.constraint_mode}"
         for name, load in self.loads.items() if self.tick else ():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():

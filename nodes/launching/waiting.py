@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from nodes.launching.remote_nodes import site_of
+from nodes.launching.remote_nodes import host_config_of
 from nodes.plan.launch_plan import Plan
-from nodes.transport.host_config import Site, registry_ports, write_site
+from nodes.transport.host_config import HostConfig, registry_ports, write_host_config
 from nodes.transport.security import keys
 from nodes.transport.security.probe import Answer, probe
 
@@ -25,7 +25,7 @@ class Waiting:
     site  where the registry is, as of the last attempt: keys may be changed meanwhile
     """
 
-    def __init__(self, plan: Plan, host: str, site: Site, say: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, host: str, site: HostConfig, say: Callable[[str], None]) -> None:
         self.site = site
         self.signal = 0
         self._plan = plan
@@ -56,10 +56,10 @@ class Waiting:
     def _attempt(self) -> Answer | None:
         """Try once, and say what came of it where that is another thing than before; None without the keys for it."""
         try:
-            site = site_of(self._plan, self._host)
+            site = host_config_of(self._plan, self._host)
             if site != self.site:
                 self.site = site
-                write_site(self._plan.domain, site)
+                write_host_config(self._plan.domain, site)
             answer = probe(site.news)
         except keys.KeysError as error:
             self._tell("keys", f"waits: {error}")

@@ -15,7 +15,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nodes.messages.structs import BodyPoses, Encoders, JointCommand, Lines, Message, Reference, RobotState, Twist
+from nodes.messages.structs import (
+    BodyPoses,
+    Encoders,
+    JointCommand,
+    JointReference,
+    Message,
+    Polylines,
+    RobotState,
+    Twist,
+)
 from nodes.messages.topics import lookup
 
 MAX_BYTES = 1 << 20
@@ -140,7 +149,7 @@ def _check_state(topic: str, state: RobotState) -> None:
         _check_each(topic, position=position, velocity=velocity, effort=effort)
 
 
-def _check_reference(topic: str, reference: Reference) -> None:
+def _check_reference(topic: str, reference: JointReference) -> None:
     position, velocity, acceleration = reference.position, reference.velocity, reference.acceleration
     count = len(reference.name)
     if len(position) != count or len(velocity) not in (count, 0) or len(acceleration) not in (count, 0):
@@ -157,7 +166,7 @@ def _check_poses(topic: str, poses: BodyPoses) -> None:
         _check_each(topic, p=poses.p, quaternion=poses.quaternion)
 
 
-def _check_lines(topic: str, lines: Lines) -> None:
+def _check_lines(topic: str, lines: Polylines) -> None:
     if len(lines.name) != len(lines.count):
         raise WireError(topic, f"{len(lines.name)} names for {len(lines.count)} counts of points")
     if any(count < 0 for count in lines.count) or len(lines.points) != 3 * sum(lines.count):
@@ -189,9 +198,9 @@ def _check_each(topic: str, **fields: list[float]) -> None:
 _CHECKS: dict[type[Message], Callable[[str, Any], None]] = {
     JointCommand: _check_command,
     RobotState: _check_state,
-    Reference: _check_reference,
+    JointReference: _check_reference,
     BodyPoses: _check_poses,
-    Lines: _check_lines,
+    Polylines: _check_lines,
     Twist: _check_twist,
     Encoders: _check_encoders,
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from nodes.messages.structs import Message
 
 
-class Stamper:
+class MessageStamper:
     """Numbers the messages of one publisher, from 1 per topic. `wall_clock` False leaves sent_ns at 0.
 
     now_ns  the clock, in nanoseconds since the epoch
@@ -28,7 +28,7 @@ class Stamper:
         return seq
 
 
-class Arrivals:
+class SequenceTracker:
     """What arrived from one publisher: gaps are losses, a seq that is not new is a repeat."""
 
     def __init__(self) -> None:

@@ -101,7 +101,7 @@ class ForceDescription(msgspec.Struct, kw_only=True):
     axes: list[float] = []
 
 
-class HoldDescription(msgspec.Struct, kw_only=True):
+class GripperDescription(msgspec.Struct, kw_only=True):
     """What a body takes hold with, at a point of it, m: a gripper.
 
     outputs  names of outputs that are 1 while a part of the hold acts, else 0: with all of them it grips, with some it
@@ -134,7 +134,7 @@ class Description(Message, kw_only=True):
     springs: list[SpringDescription] = []
     forces: list[ForceDescription] = []
     output_units: list[str] = []
-    holds: list[HoldDescription] = []
+    holds: list[GripperDescription] = []
 
 
 class RobotState(Message, kw_only=True):
@@ -170,7 +170,7 @@ class BodyPoses(Message, kw_only=True):
     quaternion: list[float] = []
 
 
-class Lines(Message, kw_only=True):
+class Polylines(Message, kw_only=True):
     """Lines in the world that no body carries: beams as they are deflected now, or what somebody plans.
 
     name    one per line
@@ -189,18 +189,18 @@ class JointCommand(Message, kw_only=True):
     mode     "effort" (N m, N), "velocity" (rad/s, m/s) or "position" (rad, m)
     name     actuators; those not named keep their last mode and value
     value    one per name, finite; the actuator's limits apply
-    answers  seq of the state this answers, None when it answers none
+    state_seq  seq of the state this answers, None when it answers none
     clock    of a command that a robot took: the node whose own clock `timestamp` is of, "" for simulation time
     """
 
     mode: Literal["effort", "velocity", "position"] = "effort"
     name: list[str] = []
     value: list[float] = []
-    answers: int | None = None
+    state_seq: int | None = None
     clock: str = ""
 
 
-class Reference(Message, kw_only=True):
+class JointReference(Message, kw_only=True):
     """Where the joints shall be: position, velocity and acceleration per name, finite; rates may be left empty."""
 
     name: list[str] = []
@@ -284,14 +284,14 @@ class Residual(Message, kw_only=True):
     name      joints
     position  rad or m, one per name
     velocity  rad/s or m/s, effort in N m or N: one per name, or none where one of the two says none
-    answers   seq of the measured state
+    state_seq  seq of the measured state
     """
 
     name: list[str] = []
     position: list[float] = []
     velocity: list[float] = []
     effort: list[float] = []
-    answers: int | None = None
+    state_seq: int | None = None
 
 
 class PeerClock(Message, kw_only=True):

@@ -44,12 +44,12 @@ def check_plan(plan: Plan, file: Path) -> None:
         params = convert(node.params, cls.Params, f"{where}: params")
         if wrong := uncalled(cls):
             raise PlanError(f"{where}: {wrong}")
-        _check_topics(cls.speaks, plan.sim.robot, f"{where}: speaks")
-        _check_topics(cls.listens, plan.sim.robot, f"{where}: listens")
+        _check_topics(cls.publishes, plan.sim.robot, f"{where}: speaks")
+        _check_topics(cls.subscribes, plan.sim.robot, f"{where}: listens")
         plain = msgspec.to_builtins(plan)
         try:
             cls.check(params, plain)
-            if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.speaks):
+            if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.publishes):
                 names = cls.commands(params, plain)
                 _check_commands(names, actuators, commanders, node.name, where)
         except ValueError as error:
@@ -254,9 +254,12 @@ def _check_topics(table: Mapping[str, type[Message]], robot: str, where: str) ->
 
 def _check_misspelt(cls: type[Node], everyone: list[type[Node]], where: str) -> None:
     """A topic of one's own is welcome; one that no other node knows and is nearly a known name is a typo."""
-    said = {name for other in everyone for name in other.speaks}
-    heard = {name for other in everyone for name in other.listens}
-    for what, table, known, verb in (("listens", cls.listens, said, "says"), ("speaks", cls.speaks, heard, "hears")):
+    said = {name for other in everyone for name in other.publishes}
+    heard = {name for other in everyone for name in other.subscribes}
+    for what, table, known, verb in (
+        ("subscribes", cls.subscribes, said, "says"),
+        ("publishes", cls.publishes, heard, "hears"),
+    ):
         for name, message in table.items():
             if name == "*" or name.startswith("/") or name in ROBOT_TOPICS or name in known:
                 continue

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nodes.messages import JointCommand
-from nodes.simulation.joint_limits import Excursions
+from nodes.simulation.joint_limits import JointLimitMonitor
 from nodes.simulation.watch import Watchdog
 from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
@@ -53,9 +53,9 @@ class Actuation:
         self._loads = Loads(mechanism)
         self._turn: BoundKernel | None = None
         if (effort := simulation.driven) is not None:
-            servos = self.servos.bind(*readings.moves, effort)
+            servos = self.servos.bind(*readings.joint_motion, effort)
             self._turn = BoundKernel.in_turn([readings.read_joints, servos, self._loads.bind(effort)])
-        self.joints = Excursions(mechanism, readings.moves[0])
+        self.joints = JointLimitMonitor(mechanism, readings.joint_motion[0])
         self.cut: deque[tuple[str, str]] = deque(maxlen=64)
         self._told_cut: set[str] = set()
 
@@ -95,8 +95,8 @@ class Actuation:
             self._told_cut.add(source)
             self.cut.append((source, f"{source!r} commands {line}"))
 
-    def _grant(self, source: str, command: JointCommand, moves: tuple[Any, Any]) -> None:
-        known = self.servos.command(command.mode, command.name, command.value, *moves)
+    def _grant(self, source: str, command: JointCommand, joint_motion: tuple[Any, Any]) -> None:
+        known = self.servos.command(command.mode, command.name, command.value, *joint_motion)
         self._owners.update(dict.fromkeys(command.name, source))
         self._gone.discard(source)
         self.safe.difference_update(command.name)

@@ -15,7 +15,7 @@ AGAIN_S = 1.0  # of simulation time, before a node that is still refused hears s
 QUIET_S = 5.0  # of the clock, before the same is said again on the terminal
 
 
-class CommandNews:
+class CommandEvents:
     """Events for the stream, and lines for the server's terminal.
 
     safe_since  simulation time at which actuators were last made safe, seconds

@@ -12,7 +12,7 @@ from nodes.messages import (
     BodyDescription,
     Description,
     ForceDescription,
-    HoldDescription,
+    GripperDescription,
     JointDescription,
     Shape,
     SpringDescription,
@@ -111,16 +111,16 @@ def _output_units(mechanism: Any) -> dict[str, str]:
     return units
 
 
-def _holds(mechanism: Any) -> list[HoldDescription]:
+def _holds(mechanism: Any) -> list[GripperDescription]:
     """The points of bodies that take hold: those whose constraints say in outputs whether they act."""
     constraints = {constraint.name: constraint for constraint in mechanism.constraints}
-    found: dict[tuple[str, tuple[float, ...]], HoldDescription] = {}
+    found: dict[tuple[str, tuple[float, ...]], GripperDescription] = {}
     for output in mechanism.outputs:
         if isinstance(output, HoldingOutput):
             held = constraints[output.constraint]
             body, point = getattr(held, "body", ""), tuple(_numbers(getattr(held, "point", ())))
             if body:
-                hold = found.setdefault((body, point), HoldDescription(name=body, body=body, point=list(point)))
+                hold = found.setdefault((body, point), GripperDescription(name=body, body=body, point=list(point)))
                 hold.outputs.append(output.name)
     return list(found.values())
 

@@ -18,19 +18,19 @@ import zmq
 
 from nodes.hosting.clock import DeadlineMissedError, tighten_timer_slack
 from nodes.hosting.garbage import Collector
-from nodes.hosting.hosted import Envelope
+from nodes.hosting.hosted import EncodedMessage
 from nodes.hosting.scheduling import arrange, as_it_is
-from nodes.hosting.session import Place, poller_of
-from nodes.hosting.subscriptions import Heard, Links
+from nodes.hosting.session import NodeSession, poller_of
+from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
 from nodes.hosting.turns import LockstepError, RemotePort
-from nodes.hosting.wakeup import StopSignals, Wake
+from nodes.hosting.wakeup import StopSignals, WakeupPipe
 from nodes.messages import Event, JointCommand
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.lockstep import Scheduler
-from nodes.simulation.pacer import Cadence
+from nodes.simulation.pacer import StepPacer
 from nodes.transport.bus import Context
 from nodes.transport.registry import NodeEntry
-from nodes.transport.rejections import Refusals, last_of
+from nodes.transport.rejections import RejectionLog, last_of
 from nodes.transport.service import Request
 
 log = logging.getLogger("armswing.node")
@@ -53,21 +53,21 @@ class SimHost:
         self._plan = plan
         self._server = server
         self._context: Context = zmq.Context.instance()
-        self._wake, self._service_wake = Wake(), Wake()
-        self._place = Place(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
-        self._place.publisher.prompt = False  # in the midst of a step another thread would take Python's lock
+        self._wake, self._service_wake = WakeupPipe(), WakeupPipe()
+        self._session = NodeSession(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
+        self._session.publisher.prompt = False  # in the midst of a step another thread would take Python's lock
         commands = {f"{plan.sim.robot}/command": JointCommand}
-        self._links = Links(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
-        self._poller = poller_of(self._wake, self._place.publisher.socket)
+        self._subscriptions = Subscriptions(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
+        self._poller = poller_of(self._wake, self._session.publisher.socket)
         self._nodes_changed = False
-        self._ours = [f"{plan.sim.robot}/{name}" for name in server.speaks]
+        self._ours = [f"{plan.sim.robot}/{name}" for name in server.publishes]
         self._nodes: list[NodeEntry] = []
         self._calls: deque[Request] = deque()
         self._answers: deque[tuple[Request, Any, str | None]] = deque()
-        self._first: list[Envelope] = []
+        self._first: list[EncodedMessage] = []
         self._ports: dict[str, tuple[str, RemotePort]] = {}
         self._scheduler: Scheduler | None = None
-        self._cadence = Cadence(plan.sim.step_s, plan.sim.deadline)
+        self._cadence = StepPacer(plan.sim.step_s, plan.sim.deadline)
         self._collector: Collector | None = None
         self._scheduling = ""
         self._subscriptions_due = self._chores_due = 0.0
@@ -79,14 +79,14 @@ class SimHost:
 
     def run(self) -> None:
         """Serve until shut down. SimulationError, LockstepError and DeadlineMissedError end it, one line each."""
-        place, server = self._place, self._server
+        place, server = self._session, self._server
         services = threading.Thread(target=self._take_calls, name="services", daemon=True)
         try:
             with StopSignals(self._wake, place.stop):
                 server.start()
                 services.start()
                 place.open(self._on_change, self._ours, [f"{server.robot}/command"])
-                self._settle_in()
+                self._configure_thread()
                 self._loop()
                 self._settle()
                 place.set_state("stopped")
@@ -100,7 +100,7 @@ class SimHost:
         finally:
             self._close(services)
 
-    def _settle_in(self) -> None:
+    def _configure_thread(self) -> None:
         """Core, priority and garbage of the thread that steps, once everything is there."""
         sim = self._plan.sim
         tighten_timer_slack()
@@ -110,7 +110,7 @@ class SimHost:
         self._collector = Collector()
 
     def _loop(self) -> None:
-        server, stop = self._server, self._place.stop
+        server, stop = self._server, self._session.stop
         realtime = self._plan.sim.mode == "realtime"
         ran = False
         while not stop.is_set():
@@ -127,7 +127,7 @@ class SimHost:
             if realtime:
                 self._paced_steps(begins=not ran)
             elif self._scheduler is not None:
-                self._links.take_all(self._take_command)
+                self._subscriptions.take_all(self._take_command)
                 self._steps_in_a_row(self._scheduler)
             ran = True
 
@@ -135,8 +135,8 @@ class SimHost:
         """Some steps, until a call comes."""
         for _ in range(STEPS_IN_A_ROW):
             scheduler.step()
-            self._place.publisher.notify()
-            if self._calls or not self._server.runs or self._place.stop.is_set():
+            self._session.publisher.notify()
+            if self._calls or not self._server.runs or self._session.stop.is_set():
                 break
 
     def _paced_steps(self, begins: bool) -> None:
@@ -146,14 +146,14 @@ class SimHost:
         if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:
             self._rest(left_s - 1e-9 * LONGEST_SLEEP_NS)
             return
-        notify = self._place.publisher.notify
-        take_new, take, always = self._links.take_new, self._take_command, pacer.period_ns > LONGEST_UNHEARD_NS
+        notify = self._session.publisher.notify
+        take_new, take, always = self._subscriptions.take_new, self._take_command, pacer.period_ns > LONGEST_UNHEARD_NS
         while True:
             try:
-                pacer.wait(self._doze if always or server.tick % ROUND_TRIP_EVERY == 0 else time.sleep)
+                pacer.wait(self._wait_for_commands if always or server.tick % ROUND_TRIP_EVERY == 0 else time.sleep)
             except DeadlineMissedError as error:
                 line = f'at t = {server.time:g} s {error}; deadline = "stop" ends the run'
-                server.tell([Event(kind="late", detail=line)])
+                server.publish_events([Event(kind="late", detail=line)])
                 raise DeadlineMissedError(line) from None
             take_new(take)
             for _ in range(self._cadence.batch):
@@ -166,9 +166,9 @@ class SimHost:
     @property
     def _has_more_to_do(self) -> bool:
         """Whether `_between_steps` would do something, or the end is asked for."""
-        if self._calls or self._nodes_changed or self._server.state != self._place.status.state:
+        if self._calls or self._nodes_changed or self._server.state != self._session.status.state:
             return True
-        return time.monotonic() >= self._chores_due or self._place.stop.is_set()
+        return time.monotonic() >= self._chores_due or self._session.stop.is_set()
 
     def _waits_for_commands(self) -> bool:
         """Say the state as time begins for the first time, and wait for those who command by it; whether to go on so.
@@ -179,7 +179,7 @@ class SimHost:
         if self._awaited is None:
             self._awaited = self._commanders()
             self._await_until = time.monotonic() + FIRST_COMMANDS_S
-            server.say_where()
+            server.publish_state()
         elif not self._await_until:
             return False
         left_s = self._await_until - time.monotonic()
@@ -194,7 +194,7 @@ class SimHost:
     def _commanders(self) -> set[str]:
         """Nodes that hear the state and say commands."""
         state, command = (f"{self._plan.sim.robot}/{name}" for name in ("state", "command"))
-        return {node.name for node in self._nodes if command in node.speaks and {state, "*"} & set(node.listens)}
+        return {node.name for node in self._nodes if command in node.publishes and {state, "*"} & set(node.subscribes)}
 
     def _between_steps(self) -> None:
         if self._collector is not None and self._collector.due:
@@ -203,9 +203,9 @@ class SimHost:
             self._answer(self._calls.popleft())
         if self._nodes_changed:
             self._nodes_changed = False
-            for source in self._links.update(self._poller, self._take_command):
+            for source in self._subscriptions.update(self._poller, self._take_command):
                 self._server.forget(source)
-        place, server = self._place, self._server
+        place, server = self._session, self._server
         place.publisher.notify()
         if server.state != place.status.state:
             place.set_state(server.state, server.detail)
@@ -220,27 +220,27 @@ class SimHost:
             self._say_status()
         self._chores_due = min(self._subscriptions_due, place.status_due)
 
-    def _doze(self, longest_s: float) -> None:
+    def _wait_for_commands(self, longest_s: float) -> None:
         """Wait for a command, and take it the moment it comes."""
-        self._links.take_new(self._take_command)
-        self._links.take_new(self._take_timed_command, longest_s)
+        self._subscriptions.take_new(self._take_command)
+        self._subscriptions.take_new(self._take_timed_command, longest_s)
 
-    def _take_command(self, heard: Heard) -> None:
+    def _take_command(self, heard: ReceivedMessage) -> None:
         if isinstance(heard[2], JointCommand):
             if self._awaited:
                 self._awaited.discard(heard[0])
             self._server.command(heard[0], heard[2], timed=False)
 
-    def _take_timed_command(self, heard: Heard) -> None:
+    def _take_timed_command(self, heard: ReceivedMessage) -> None:
         if isinstance(heard[2], JointCommand):
             self._server.command(heard[0], heard[2])
 
     def _rest(self, longest_s: float = math.inf) -> None:
         """Wait for a call, a subscription or the next status."""
-        place = self._place
+        place = self._session
         self._poller.poll(int(min(place.status_wait_s, longest_s) * 1e3) + 1)
         self._wake.clear()
-        self._links.take_all(self._take_command)
+        self._subscriptions.take_all(self._take_command)
         self._subscriptions_due = 0.0
 
     def _settle(self) -> None:
@@ -256,15 +256,15 @@ class SimHost:
         self._carry(topic, payload)
 
     def _carry(self, topic: str, payload: bytes) -> None:
-        self._place.publisher.send(topic, payload)
+        self._session.publisher.send(topic, payload)
 
     def _say_status(self) -> None:
-        place, server = self._place, self._server
+        place, server = self._session, self._server
         place.status.counters = {
             "overruns": self._cadence.overruns,
             "skipped": self._cadence.skipped,
             "refused": sum(each.count for each in self._refusals),
-            "lost": self._links.lost,
+            "lost": self._subscriptions.lost,
             "watchdog_trips": server.actuation.trips,
             "commands": server.actuation.commands,
             **place.counters,
@@ -274,9 +274,9 @@ class SimHost:
         place.say_status(server.time)
 
     @property
-    def _refusals(self) -> tuple[Refusals, ...]:
+    def _refusals(self) -> tuple[RejectionLog, ...]:
         ports = [port.refusals for _, port in self._ports.values()]
-        return self._server.refusals, self._links.subscriber.refusals, *self._place.refusals, *ports
+        return self._server.refusals, self._subscriptions.subscriber.refusals, *self._session.refusals, *ports
 
     # -- participants
 
@@ -305,8 +305,8 @@ class SimHost:
                 self._context,
                 node.name,
                 wanted[node.name],
-                entry.listens,
-                speaks=entry.speaks != ["status"],
+                entry.subscribes,
+                publishes=entry.publishes != ["status"],
                 every=node.every,
                 lossless=entry.lossless,
                 deadline_s=self._plan.sim.deadline_ms * 1e-3,
@@ -351,11 +351,11 @@ class SimHost:
                 "scheduling": self._scheduling,
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),
-                "lost": self._links.lost,
-                **self._place.launch_counters,
+                "lost": self._subscriptions.lost,
+                **self._session.launch_counters,
             }
         if name == "shutdown":
-            self._place.stop.set()
+            self._session.stop.set()
             self._wake.set()
             return None
         if name in ("resume", "step"):
@@ -369,14 +369,14 @@ class SimHost:
 
     def _on_change(self, nodes: list[NodeEntry]) -> None:
         self._nodes = nodes
-        self._links.offer(nodes)
+        self._subscriptions.offer(nodes)
         self._nodes_changed = True
         self._wake.set()
 
     def _take_calls(self) -> None:
-        service = self._place.service
+        service = self._session.service
         poller = poller_of(self._service_wake, service.socket)
-        while not self._place.stop.is_set() or self._answers:
+        while not self._session.stop.is_set() or self._answers:
             poller.poll()
             self._service_wake.clear()
             while self._answers:
@@ -393,12 +393,12 @@ class SimHost:
                 self._wake.set()
 
     def _close(self, services: threading.Thread) -> None:
-        self._place.stop.set()
+        self._session.stop.set()
         self._service_wake.set()
         if services.ident is not None:
             services.join(timeout=2.0)
-        self._links.close()
-        self._place.close()
+        self._subscriptions.close()
+        self._session.close()
         if self._collector is not None:
             self._collector.close()
         for _, port in self._ports.values():

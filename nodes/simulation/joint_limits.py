@@ -13,7 +13,7 @@ from sim_core.servos.kernels import widen
 TOLERANCE = 0.01  # of a joint's range: a servo that holds a joint at its limit swings about it
 
 
-class Excursions:
+class JointLimitMonitor:
     """Lowest and highest position of each joint, rad or m, over the states since the last reset or restore.
 
     see  kernel that looks at the positions of the joints: those of the array given

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from nodes.hosting.hosted import Envelope, HostedNode, Out
+from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
 from nodes.messages import JointCommand
 from nodes.messages.codec import WireError, decode
 from nodes.messages.topics import is_sampled
@@ -31,10 +31,10 @@ class Port(Protocol):
     def wants(self, topic: str) -> bool:
         """Whether it listens to a topic."""
 
-    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         """One turn at simulation time `now`, seconds; what it said."""
 
-    def settle(self) -> list[Envelope]:
+    def settle(self) -> list[EncodedMessage]:
         """Wait for what is still on its way."""
 
 
@@ -47,13 +47,13 @@ class LocalPort:
         self.lossless = hosted.lossless
         self.wants = hosted.wants
         self._hosted = hosted
-        self._said: list[Envelope] = []
+        self._said: list[EncodedMessage] = []
         hosted.out = self._collect
 
     def _collect(self, topic: str, payload: bytes) -> None:
         self._said.append((topic, payload))
 
-    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         """One turn; what the node said in it, or since the last."""
         self._hosted.turn(now, heard)
         if not self._said:
@@ -61,20 +61,20 @@ class LocalPort:
         said, self._said = self._said, []
         return said
 
-    def settle(self) -> list[Envelope]:
+    def settle(self) -> list[EncodedMessage]:
         """Nothing is ever on its way."""
         return []
 
 
-class _Seat:
+class ScheduledParticipant:
     """A participant's place in the order, and the messages waiting for its next turn."""
 
     def __init__(self, port: Port, every: int) -> None:
         self.port = port
         self.every = every
-        self.waiting: list[Envelope] = []
+        self.waiting: list[EncodedMessage] = []
 
-    def due(self) -> list[Envelope]:
+    def due(self) -> list[EncodedMessage]:
         """The messages for the turn that comes now, taken out."""
         heard, self.waiting = self.waiting, []
         if self.every == 1 or self.port.lossless:
@@ -98,15 +98,17 @@ class Scheduler:
         self.server = server
         self._carry = carry
         self._command = f"{server.robot}/command"
-        self._seats = [_Seat(port, max(port.every, batch) if port.lossless else port.every) for port in ports]
-        self._routes: dict[str, list[_Seat]] = {}
+        self._seats = [
+            ScheduledParticipant(port, max(port.every, batch) if port.lossless else port.every) for port in ports
+        ]
+        self._routes: dict[str, list[ScheduledParticipant]] = {}
         server.out = self._from_server
 
     def start(self) -> None:
         """Have the server say what it says first: description and initial state."""
         self.server.start()
 
-    def hear_first(self, said: Sequence[Envelope]) -> None:
+    def hear_first(self, said: Sequence[EncodedMessage]) -> None:
         """What the server said before there was a schedule waits for each participant's first turn."""
         for topic, payload in said:
             for seat in self._route(topic):
@@ -141,7 +143,7 @@ class Scheduler:
         for seat in self._routes.get(topic) or self._route(topic):
             seat.waiting.append((topic, payload))
 
-    def _from_port(self, speaker: _Seat, topic: str, payload: bytes) -> None:
+    def _from_port(self, speaker: ScheduledParticipant, topic: str, payload: bytes) -> None:
         if self._carry is not None:
             self._carry(topic, payload)
         if topic == self._command:
@@ -155,7 +157,7 @@ class Scheduler:
             if seat is not speaker:
                 seat.waiting.append((topic, payload))
 
-    def _route(self, topic: str) -> list[_Seat]:
+    def _route(self, topic: str) -> list[ScheduledParticipant]:
         route = [seat for seat in self._seats if seat.port.wants(topic)]
         if len(self._routes) < 1024:
             self._routes[topic] = route

@@ -11,7 +11,7 @@ SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
 LONGEST_BATCH = 256
 
 
-class Cadence:
+class StepPacer:
     """Paces steps of `step_s` simulated seconds.
 
     pacer  of the latest speed; None before the first step

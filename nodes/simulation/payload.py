@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from nodes.messages import BodyPoses, Message, RobotState
 from nodes.messages.codec import encode
-from nodes.messages.stamp import Stamper
+from nodes.messages.stamp import MessageStamper
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import native_function
 from sim_core.simulation import Simulation
@@ -44,27 +44,27 @@ def _store_swapped(typing_context: Any, start: Any, offset: Any, value: Any) -> 
 
 
 @native_function(SIGNATURE)
-def write_numbers(given, told):  # type: ignore[no-untyped-def]
+def write_numbers(given, buffer):  # type: ignore[no-untyped-def]
     """Numbers into bytes: given [n], where each goes, numbers; told: the bytes."""
     for k in range(int(given[0][0])):
-        _store_swapped(told[0], int(given[1][k]), given[2][k])
+        _store_swapped(buffer[0], int(given[1][k]), given[2][k])
 
 
 class Payload:
-    """Encodes messages that are like `message`, where `signs` stand for the numbers of `told`.
+    """Encodes messages that are like `message`, where `signs` stand for the numbers of `buffer`.
 
-    write  kernel that takes over the numbers of `told`; `stamped` puts a stamp before them
+    write  kernel that takes over the numbers of `buffer`; `stamped` puts a stamp before them
     """
 
-    def __init__(self, message: Message, told: np.ndarray, topic: str) -> None:
+    def __init__(self, message: Message, buffer: np.ndarray, topic: str) -> None:
         whole, stamp = encode(message, topic), _stamp(Message())
         begin = whole.index(stamp)
         self._begin, rest = whole[:begin], whole[begin + len(stamp) :]
         room = np.zeros(len(rest) // 8 + 1)
         self._rest = room.view(np.uint8).data[: len(rest)]
         self._rest[:] = rest
-        places = [rest.index(NUMBER.pack(MARK, sign)) + len(MARK) for sign in signs(told)]
-        given = [np.array([len(places)], dtype=float), np.array(places, dtype=float), told]
+        places = [rest.index(NUMBER.pack(MARK, sign)) + len(MARK) for sign in signs(buffer)]
+        given = [np.array([len(places)], dtype=float), np.array(places, dtype=float), buffer]
         self.write = BoundKernel(write_numbers.address, given, [room])
 
     def stamped(self, stamp: Message) -> bytes:
@@ -78,11 +78,13 @@ class Payloads:
     `look` is a kernel that is called with each state, when the positions in `readings.moves` are those of now.
     """
 
-    def __init__(self, simulation: Simulation, look: BoundKernel, topics: Mapping[str, str], stamper: Stamper) -> None:
+    def __init__(
+        self, simulation: Simulation, look: BoundKernel, topics: Mapping[str, str], stamper: MessageStamper
+    ) -> None:
         system, readings = simulation.system, simulation.readings
         self._simulation, self._stamper, self._stamp = simulation, stamper, Message()
         self._topics = topics["state"], topics["body_poses"]
-        self._state = state_payload(system.joint_names, system.output_names, readings.told, self._topics[0])
+        self._state = state_payload(system.joint_names, system.output_names, readings.buffer, self._topics[0])
         self._poses = poses_payload(simulation.placed, self._topics[1])
         self._tell = BoundKernel.in_turn([readings.read, look, self._state.write])
         self._place = BoundKernel.in_turn([simulation.place, self._poses.write])
@@ -103,14 +105,14 @@ class Payloads:
         return self._poses.stamped(stamp)
 
 
-def signs(told: np.ndarray) -> list[float]:
+def signs(buffer: np.ndarray) -> list[float]:
     """One number for each, that stands for it."""
-    return [FIRST_SIGN * (1.0 + k / 8192.0) for k in range(len(told))]
+    return [FIRST_SIGN * (1.0 + k / 8192.0) for k in range(len(buffer))]
 
 
-def state_payload(names: Sequence[str], outputs: Sequence[str], told: np.ndarray, topic: str) -> Payload:
+def state_payload(names: Sequence[str], outputs: Sequence[str], buffer: np.ndarray, topic: str) -> Payload:
     """A RobotState of position, velocity, effort of each name, phi, phidot, energy, outputs, in this order."""
-    n, marks = len(names), signs(told)
+    n, marks = len(names), signs(buffer)
     state = RobotState(
         name=list(names),
         position=marks[:n],
@@ -119,7 +121,7 @@ def state_payload(names: Sequence[str], outputs: Sequence[str], told: np.ndarray
         outputs=dict(zip(outputs, marks[3 * n + 3 :], strict=True)),
     )
     state.phi, state.phidot, state.energy = marks[3 * n : 3 * n + 3]
-    return Payload(state, told, topic)
+    return Payload(state, buffer, topic)
 
 
 def poses_payload(placed: np.ndarray, topic: str) -> Payload:

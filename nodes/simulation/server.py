@@ -15,17 +15,17 @@ import msgspec
 
 from nodes.hosting.clock import Durations
 from nodes.hosting.hosted import Out, changes
-from nodes.messages import Event, JointCommand, Lines, Message
+from nodes.messages import Event, JointCommand, Message, Polylines
 from nodes.messages.codec import WireError, encode
-from nodes.messages.stamp import Stamper
+from nodes.messages.stamp import MessageStamper
 from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.simulation.actuation import Actuation
-from nodes.simulation.command_events import CommandNews
+from nodes.simulation.command_events import CommandEvents
 from nodes.simulation.description import describe
 from nodes.simulation.payload import Payloads
 from nodes.simulation.services import SERVICES, known_names
-from nodes.simulation.watch import MilestoneWatch, Pace, RoundTrips, fresh_states, too_old
-from nodes.transport.rejections import Refusals
+from nodes.simulation.watch import MilestoneWatch, RealTimeFactor, RoundTrips, fresh_states, too_old
+from nodes.transport.rejections import RejectionLog
 from robots.registry import build
 from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.flexible.lines import BeamLines
@@ -47,7 +47,7 @@ class SimServer:
     """
 
     name = "sim"
-    speaks = SPEAKS
+    publishes = SPEAKS
 
     def __init__(self, plan: Plan, wall_clock: bool | None = None) -> None:
         sim = plan.sim
@@ -66,7 +66,7 @@ class SimServer:
         self.description = describe(system.mechanism, sim.step_s, list(self.simulation.outputs()), system.code_hash)
         self._beams = BeamLines(system.mechanism, system.coordinate_names)
         self._realtime = sim.mode == "realtime"
-        self._stamper = Stamper(sim.mode != "lockstep" if wall_clock is None else wall_clock)
+        self._stamper = MessageStamper(sim.mode != "lockstep" if wall_clock is None else wall_clock)
         self._topics = {name: f"{self.robot}/{name}" for name in SPEAKS}
         self._state_every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
         self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
@@ -76,7 +76,7 @@ class SimServer:
         self._payloads = Payloads(self.simulation, self.actuation.joints.see, self._topics, self._stamper)
         self._fresh = fresh_states(self._watchdog_s if self._realtime else None, self._state_every * self._step_s)
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
-        self._news = CommandNews(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
+        self._news = CommandEvents(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
         # the watchdog's: simulated seconds, seconds of the clock where time goes faster
         self._clock, self._clock_step = 0.0, self._step_s / (max(sim.speed, 1.0) if self._realtime else 1.0)
 
@@ -84,11 +84,11 @@ class SimServer:
         self._pause_asked = False
         self.steps_left = 0
         self.speed = sim.speed
-        self.refusals = Refusals(self.name)
+        self.refusals = RejectionLog(self.name)
         self.step_times = Durations()
         self.round_trips = RoundTrips()
         self.milestones = MilestoneWatch(plan.milestones, list(system.joint_names))
-        self.pace = Pace()
+        self.pace = RealTimeFactor()
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
         self._measured: tuple[Any, Any] | None = None
@@ -118,10 +118,10 @@ class SimServer:
     def start(self) -> None:
         """Say the description and the initial state."""
         self._say("description", self.description)
-        self.say_where()
+        self.publish_state()
         self._say_notices()
 
-    def say_where(self) -> None:
+    def publish_state(self) -> None:
         """Say the state and the poses as they are now."""
         self._say_state()
         self._say_poses()
@@ -162,8 +162,8 @@ class SimServer:
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
         """Take a command from a node; it holds from the next step on. `timed`: the moment it is here is now."""
-        if timed and command.answers is not None:
-            self.round_trips.answered(command.answers)
+        if timed and command.state_seq is not None:
+            self.round_trips.answered(command.state_seq)
         self._inbox.append((source, command))
 
     def forget(self, source: str) -> None:
@@ -180,20 +180,20 @@ class SimServer:
         actuation, news, joints, inbox = self.actuation, self._news, self._joints, self._inbox
         while inbox:
             source, command = inbox.popleft()
-            answers, objection = command.answers, ""
-            if answers and self.round_trips.seq - answers > self._fresh:
-                objection = self._too_old(answers)
+            state_seq, objection = command.state_seq, ""
+            if state_seq and self.round_trips.seq - state_seq > self._fresh:
+                objection = self._too_old(state_seq)
             if reason := actuation.take(source, command, joints, self._clock, objection):
                 self.refuse(f"{self.robot}/command", reason)
-                self.tell(news.refused(source, reason, self.time))
+                self.publish_events(news.refused(source, reason, self.time))
             else:
                 news.taken(source)
         if news.gone or news.cut:
-            self.tell(news.departures(self.time))
+            self.publish_events(news.departures(self.time))
         if self._watchdog_s is not None:
             if self._clock - actuation.heard_at > self._watchdog_s:  # none can trip before: most steps pass by here
                 for source in actuation.watch(joints, self._clock):
-                    self.tell([news.silent(source, self.time)])
+                    self.publish_events([news.silent(source, self.time)])
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
         actuation.drive(joints)
@@ -204,9 +204,9 @@ class SimServer:
             self._measured = self.simulation.readings.motion()
         return self._measured
 
-    def _too_old(self, answers: int) -> str:
+    def _too_old(self, state_seq: int) -> str:
         """Why a command that answers this state comes too late, "" when it does not."""
-        age_s = (self.round_trips.seq - answers) * self._state_every * self._step_s
+        age_s = (self.round_trips.seq - state_seq) * self._state_every * self._step_s
         return too_old(age_s, math.inf if self._watchdog_s is None else self._watchdog_s, self.speed)
 
     # -- services
@@ -302,7 +302,7 @@ class SimServer:
                 raise ValueError(f"set: {key} = {value!r} is not a finite number")
         before = self.simulation.parameters
         self.simulation.set_parameters(args)
-        self.tell(changes(self.name, before, self.simulation.parameters))
+        self.publish_events(changes(self.name, before, self.simulation.parameters))
         return self.simulation.parameters
 
     def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
@@ -323,7 +323,7 @@ class SimServer:
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
         self._say("event", Event(kind=kind))
-        self.say_where()
+        self.publish_state()
 
     def _rest(self, state: str) -> None:
         self.pace.rest(self.time)
@@ -340,7 +340,7 @@ class SimServer:
             "tick": self.tick,
             "mode": self.plan.sim.mode,
             "state": self.state,
-            "configuration": self.simulation.configuration if self.simulation.system.mechanism.changes else None,
+            "constraint_mode": self.simulation.constraint_mode if self.simulation.system.mechanism.changes else None,
             "speed": self.speed,
             "real_time_factor": self.pace.factor(self.time),
             "processor_share": self.pace.processor_share,
@@ -381,9 +381,9 @@ class SimServer:
 
     def _say_notices(self) -> None:
         """Say what is wrong with the run: a step too large, ..."""
-        self.tell(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
+        self.publish_events(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
 
-    def tell(self, events: Iterable[Event]) -> None:
+    def publish_events(self, events: Iterable[Event]) -> None:
         """Say what happened."""
         for event in events:
             self._say("event", event)
@@ -397,13 +397,13 @@ class SimServer:
         if drift > self._energy_drift:
             self._energy_drift = drift
         if self.milestones.pending:
-            self.milestones.see(self.simulation.time, readings.moves[0].item)
+            self.milestones.see(self.simulation.time, readings.joint_motion[0].item)
 
     def _say_poses(self) -> None:
         self.out(self._topics["body_poses"], self._payloads.poses())
         if self._beams.names:
             points = self._beams.points(self.simulation.coordinates).round(DRAWN).ravel().tolist()
-            self._say("lines", Lines(name=self._beams.names, count=self._beams.counts, points=points))
+            self._say("lines", Polylines(name=self._beams.names, count=self._beams.counts, points=points))
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:

@@ -97,7 +97,7 @@ class MilestoneWatch:
                 self.pending.remove(entry)
 
 
-class Pace:
+class RealTimeFactor:
     """Simulated seconds, and those of the processor, per wall second, over the time that the simulation ran."""
 
     def __init__(self) -> None:

@@ -16,11 +16,11 @@ from zmq.backend import zmq_poll
 
 from nodes.messages import Message
 from nodes.messages.codec import WireError, decode, encode
-from nodes.messages.stamp import Arrivals, Stamper
+from nodes.messages.stamp import MessageStamper, SequenceTracker
 from nodes.messages.topics import lookup
-from nodes.transport.rejections import Refusals
+from nodes.transport.rejections import RejectionLog
 from nodes.transport.remote_stream import END, LAST_WORDS_MS, PROBE, RemoteStream
-from nodes.transport.sockets import MORE, NOBLOCK, POLLIN, Claim, connect, is_readable, make_socket
+from nodes.transport.sockets import MORE, NOBLOCK, POLLIN, BoundEndpoint, connect, is_readable, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
@@ -48,13 +48,13 @@ class Publisher:
         far: str = "",
     ) -> None:
         self.name = name
-        self.refusals = Refusals(name)
+        self.refusals = RejectionLog(name)
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         self._send = super(zmq.Socket, self.socket).send  # without pyzmq's wrapper for options that are not used here
         self.remote: RemoteStream | None = None
         try:
-            self._claim = Claim(self.socket, endpoint)
+            self._claim = BoundEndpoint(self.socket, endpoint)
         except ValueError:
             self.socket.close()
             raise
@@ -66,7 +66,7 @@ class Publisher:
             self._claim.release()
             raise
         self.far = "" if self.remote is None else self.remote.endpoint
-        self._stamper = Stamper(wall_clock, now_ns)
+        self._stamper = MessageStamper(wall_clock, now_ns)
         self._topics: dict[str, bytes] = {}
         self._latched: dict[bytes, bytes] = {}
 
@@ -130,7 +130,7 @@ class Publisher:
         self._claim.release()
 
 
-class Feed:
+class PublisherConnection:
     """What one publisher says, as one listener hears it.
 
     topics  {topic: message type}, None for every topic of the table
@@ -144,12 +144,12 @@ class Feed:
         source: str,
         endpoint: str,
         topics: Mapping[str, type[Message]] | None,
-        refusals: Refusals,
+        refusals: RejectionLog,
     ) -> None:
         self.source = source
         self.endpoint = endpoint
         self.ready = self.ended = False
-        self.arrivals = Arrivals()
+        self.arrivals = SequenceTracker()
         self._refusals = refusals
         self._any = topics is None
         self._known = {topic.encode(): (topic, kind) for topic, kind in (topics or {}).items()}
@@ -245,8 +245,8 @@ class Subscriber:
     ) -> None:
         self._context = context
         self._poller = zmq.Poller()
-        self.refusals = Refusals(owner)
-        self.feeds: dict[str, Feed] = {}
+        self.refusals = RejectionLog(owner)
+        self.feeds: dict[str, PublisherConnection] = {}
         self._lost_before = 0
         self.topics = topics if isinstance(topics, Mapping) or topics is None else _kinds(topics)
 
@@ -265,14 +265,14 @@ class Subscriber:
         """Whether every publisher has our subscriptions."""
         return all(feed.ready for feed in self.feeds.values())
 
-    def connect(self, source: str, endpoint: str) -> Feed:
+    def connect(self, source: str, endpoint: str) -> PublisherConnection:
         """Listen to a publisher; one that moved (a new endpoint) is a new one."""
         old = self.feeds.get(source)
         if old is not None:
             if old.endpoint == endpoint:
                 return old
             self.disconnect(source)
-        feed = Feed(self._context, source, endpoint, self.topics, self.refusals)
+        feed = PublisherConnection(self._context, source, endpoint, self.topics, self.refusals)
         self.feeds[source] = feed
         self._poller.register(feed.socket, zmq.POLLIN)
         return feed

@@ -12,12 +12,12 @@ import msgspec
 
 from nodes.transport.domain import DomainError, domain_folder, ipc_endpoint
 
-SITE_FILE = "site.json"
+HOST_FILE = "site.json"
 FIRST_PORT = 17400
 LOCAL = "localhost"
 
 
-class Site(msgspec.Struct, kw_only=True, frozen=True):
+class HostConfig(msgspec.Struct, kw_only=True, frozen=True):
     """host: its name in the plan; address: its own, in numbers; calls, news: the registry's, "" where it is here."""
 
     host: str = LOCAL
@@ -47,20 +47,20 @@ def far_registry(domain: int, address: str) -> tuple[str, str]:
     return f"tcp://{bracketed(address)}:{calls}", f"tcp://{bracketed(address)}:{news}"
 
 
-def read_site(domain: int) -> Site:
+def read_host_config(domain: int) -> HostConfig:
     """What the launch on this host wrote; the only host where none did."""
     try:
-        return msgspec.json.decode((domain_folder(domain) / SITE_FILE).read_bytes(), type=Site)
+        return msgspec.json.decode((domain_folder(domain) / HOST_FILE).read_bytes(), type=HostConfig)
     except FileNotFoundError:
-        return Site()
+        return HostConfig()
     except (OSError, msgspec.MsgspecError) as error:
-        raise DomainError(f"{domain_folder(domain) / SITE_FILE} cannot be used: {error}") from None
+        raise DomainError(f"{domain_folder(domain) / HOST_FILE} cannot be used: {error}") from None
 
 
-def write_site(domain: int, site: Site) -> None:
+def write_host_config(domain: int, site: HostConfig) -> None:
     """Say which host this is; for the only one there is no file."""
     file = _file(domain)
-    if site == Site():
+    if site == HostConfig():
         file.unlink(missing_ok=True)
     else:
         file.write_bytes(msgspec.json.encode(site))
@@ -74,13 +74,13 @@ def forget_site(domain: int) -> None:
 
 def calls_endpoint(domain: int) -> str:
     """Where the registry takes calls, as seen from this host."""
-    return read_site(domain).calls or ipc_endpoint(domain, "registry")
+    return read_host_config(domain).calls or ipc_endpoint(domain, "registry")
 
 
 def news_endpoint(domain: int) -> str:
     """Where the registry publishes its news, as seen from this host."""
-    return read_site(domain).news or ipc_endpoint(domain, "registry-news")
+    return read_host_config(domain).news or ipc_endpoint(domain, "registry-news")
 
 
 def _file(domain: int) -> Path:
-    return domain_folder(domain) / SITE_FILE
+    return domain_folder(domain) / HOST_FILE

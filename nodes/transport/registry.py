@@ -19,20 +19,20 @@ from nodes.messages.protocol import FIRST, PROTOCOL, mismatch
 from nodes.transport.domain import domain_folder, ipc_endpoint
 from nodes.transport.host_config import (
     LOCAL,
-    Site,
+    HostConfig,
     calls_endpoint,
     far_registry,
     forget_site,
     news_endpoint,
-    read_site,
-    write_site,
+    read_host_config,
+    write_host_config,
 )
 from nodes.transport.remote_stream import SubscriptionGuard, limit_subscriptions
 from nodes.transport.security import authenticator as door
 from nodes.transport.security.peers import Peer
 from nodes.transport.security.permissions import PermissionRefused, check_registration, check_removal, is_alive
 from nodes.transport.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
-from nodes.transport.sockets import AddressError, Claim, check_address, lock, lock_path, make_socket, sweep
+from nodes.transport.sockets import AddressError, BoundEndpoint, check_address, lock, lock_path, make_socket, sweep
 
 __all__ = ["Registry", "RegistryClient", "calls_endpoint", "is_alive", "news_endpoint"]
 
@@ -67,8 +67,8 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     host: str = LOCAL
     state: str = "starting"
     endpoints: dict[str, str] = {}
-    speaks: list[str] = []
-    listens: list[str] = []
+    publishes: list[str] = []
+    subscribes: list[str] = []
     generation: int = 0
     lossless: bool = False
     far: dict[str, str] = {}
@@ -96,7 +96,7 @@ class News(msgspec.Struct, kw_only=True):
     refused: int = 0
 
 
-class Hold:
+class DomainLock:
     """A domain of this host, held by one process at a time; RegistryError, one line, for the second."""
 
     def __init__(self, domain: int) -> None:
@@ -127,9 +127,9 @@ class Registry:
     hosts   {name: host} of the plan's nodes, the server among them: no other host may have these names
     """
 
-    def __init__(self, domain: int, lease_s: float = LEASE_S, site: Site | None = None) -> None:
+    def __init__(self, domain: int, lease_s: float = LEASE_S, site: HostConfig | None = None) -> None:
         self.domain = domain
-        self.site = site or Site()
+        self.site = site or HostConfig()
         self.ending = False
         self.plan: dict[str, str] = {}
         self.hosts: dict[str, str] = {}
@@ -145,7 +145,7 @@ class Registry:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Registry:
-        self._hold = Hold(self.domain)
+        self._hold = DomainLock(self.domain)
         sweep(self._hold.folder)
         self._context: Context = zmq.Context()
         try:
@@ -154,7 +154,7 @@ class Registry:
             self._context.destroy()
             self._hold.release()
             raise RegistryError(str(error)) from None
-        write_site(self.domain, self.site)
+        write_host_config(self.domain, self.site)
         self._thread = threading.Thread(target=self._serve, name="registry", daemon=True)
         self._thread.start()
         return self
@@ -167,7 +167,7 @@ class Registry:
         limit_subscriptions(self._news)
         self._subscriptions = SubscriptionGuard(self._context, "registry")
         try:
-            self._claim = Claim(self._news, ipc_endpoint(self.domain, "registry-news"), news, "registry")
+            self._claim = BoundEndpoint(self._news, ipc_endpoint(self.domain, "registry-news"), news, "registry")
         except AddressError:
             self._news.close()
             self._server.close()
@@ -374,7 +374,7 @@ class RegistryClient:
     def __init__(self, domain: int, timeout_s: float = 2.0) -> None:
         self.domain = domain
         self.timeout_s = timeout_s
-        self.site = read_site(domain)
+        self.site = read_host_config(domain)
         try:
             self._client = ServiceClient(calls_endpoint(domain))
         except AddressError as error:

@@ -22,7 +22,7 @@ from nodes.transport.registry import (
     is_alive,
     news_endpoint,
 )
-from nodes.transport.rejections import Refusals
+from nodes.transport.rejections import RejectionLog
 from nodes.transport.service import Context
 from nodes.transport.sockets import connect, make_socket
 
@@ -65,7 +65,7 @@ class RegistryLink:
         self._client = RegistryClient(domain, timeout_s=1.0)
         self._host = self._client.site.host
         self._far = bool(self._client.site.calls)
-        self.refusals = Refusals("registry link")
+        self.refusals = RejectionLog("registry link")
         self.ending = False
         self.instance = ""
         self.plan: dict[str, str] = {}

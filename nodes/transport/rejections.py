@@ -11,7 +11,7 @@ QUIET_S = 5.0
 LONGEST_QUIET_S = 320.0  # of peers that go on and on is said after 5, 10, 20 ... s
 
 
-class Refusals:
+class RejectionLog:
     """Counts refused frames and warns at most once per QUIET_S and topic, naming topic and reason.
 
     told       how the warning is worded: owner, count, topic, reason
@@ -49,6 +49,6 @@ class Refusals:
         log.warning(self._told, self.owner, self._since.pop(topic), topic, reason[:200])
 
 
-def last_of(*refusals: Refusals) -> str:
+def last_of(*refusals: RejectionLog) -> str:
     """Topic and reason of what was refused last, "" when nothing was."""
     return max(refusals, key=lambda each: each.last_at).last

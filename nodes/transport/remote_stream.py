@@ -14,10 +14,10 @@ from itertools import count
 import zmq
 
 from nodes.messages.topics import lookup
-from nodes.transport.rejections import LONGEST_QUIET_S, Refusals
+from nodes.transport.rejections import LONGEST_QUIET_S, RejectionLog
 from nodes.transport.security import authenticator as door
 from nodes.transport.security.peers import peer_of
-from nodes.transport.sockets import MORE, NOBLOCK, Claim, make_socket
+from nodes.transport.sockets import MORE, NOBLOCK, BoundEndpoint, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
 Connection = tuple[int, str, int]  # descriptor, address and port of the peer
@@ -79,7 +79,7 @@ class SubscriptionGuard:
     """
 
     def __init__(self, context: Context, owner: str) -> None:
-        self.refused = Refusals(owner, "%s: hung up %d times on %s: %s", LONGEST_QUIET_S)
+        self.refused = RejectionLog(owner, "%s: hung up %d times on %s: %s", LONGEST_QUIET_S)
         self._context = context
         self._quota = SubscriptionQuota()
         self._hung_up: dict[tuple[int, str], float] = {}  # {(descriptor, key): when}
@@ -122,7 +122,7 @@ class RemoteStream:
     """
 
     def __init__(self, context: Context, near: zmq.Socket[bytes], owner: str, address: str) -> None:
-        self.refusals = Refusals(owner)
+        self.refusals = RejectionLog(owner)
         self._guard = SubscriptionGuard(context, owner)
         self.refused = self._guard.refused
         number = next(_numbers)
@@ -130,7 +130,7 @@ class RemoteStream:
         self._far.setsockopt(zmq.XPUB_VERBOSE, 1)
         limit_subscriptions(self._far)
         try:
-            self._claim = Claim(self._far, f"inproc://armswing-far-{number}", address, owner)
+            self._claim = BoundEndpoint(self._far, f"inproc://armswing-far-{number}", address, owner)
         except ValueError:
             self._far.close()
             raise
@@ -161,21 +161,21 @@ class RemoteStream:
         poller = zmq.Poller()
         poller.register(self._wake, zmq.POLLIN)
         poller.register(self._far, zmq.POLLIN)
-        listens = True
+        subscribes = True
         while True:
-            awake = dict(poller.poll((LONGEST_WAIT_MS if self._asked else None) if listens else PAUSE_MS))
+            awake = dict(poller.poll((LONGEST_WAIT_MS if self._asked else None) if subscribes else PAUSE_MS))
             if self._wake in awake:
                 os.eventfd_read(self._wake)
             while self._pass_on():
                 pass
             if self._stop.is_set():
                 break
-            if not listens:  # the pause is over
+            if not subscribes:  # the pause is over
                 poller.register(self._far, zmq.POLLIN)
-                listens = True
+                subscribes = True
             elif self._far in awake and self._take_subscriptions():
                 poller.unregister(self._far)
-                listens = False
+                subscribes = False
         while self._pass_on():
             pass
         if self._asked:

@@ -19,9 +19,9 @@ import msgspec
 import zmq
 
 from nodes.messages.codec import MAX_BYTES
-from nodes.transport.rejections import LONGEST_QUIET_S, Refusals
+from nodes.transport.rejections import LONGEST_QUIET_S, RejectionLog
 from nodes.transport.security.peers import Peer, peer_of
-from nodes.transport.sockets import Claim, connect, make_socket
+from nodes.transport.sockets import BoundEndpoint, connect, make_socket
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
@@ -84,14 +84,14 @@ class ServiceServer:
         now_ns: Callable[[], int] = time.time_ns,
         far: str = "",
     ) -> None:
-        self.refusals = Refusals(name)
-        self.refused = Refusals(name, "%s: refused %d calls of %s: %s", LONGEST_QUIET_S)
+        self.refusals = RejectionLog(name)
+        self.refused = RejectionLog(name, "%s: refused %d calls of %s: %s", LONGEST_QUIET_S)
         self.guards: dict[str, Callable[[Peer], str]] = {}
         self._now_ns = now_ns
         self.socket = make_socket(context, zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
         try:
-            self._claim = Claim(self.socket, endpoint, far, name)
+            self._claim = BoundEndpoint(self.socket, endpoint, far, name)
         except ValueError:
             self.socket.close()
             raise
@@ -169,7 +169,7 @@ class ServiceClient:
 
     def __init__(self, endpoint: str, context: Context | None = None) -> None:
         self.endpoint = endpoint
-        self.refusals = Refusals("caller")
+        self.refusals = RejectionLog("caller")
         self._context = context or zmq.Context.instance()
         self._guard = threading.Lock()
         self._id = 0

@@ -122,7 +122,7 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
         raise AddressError(f"cannot connect to {address!r}: {error.strerror}") from None
 
 
-class Claim:
+class BoundEndpoint:
     """A bound address, held by a lock file where it is ipc: a second bind would silently steal a live path.
 
     endpoint  the address as others connect to it (the port filled in)

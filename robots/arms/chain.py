@@ -14,10 +14,10 @@ from typing import Annotated
 from robots.arms.welding import plus, welded
 from robots.charmie.links import actuator, arm_bodies, arm_joints
 from robots.charmie.parameters import numbers_of, read_parameters
-from robots.parameters import About
+from robots.parameters import ParameterInfo
 from sim_core.mechanism import Joint, Mechanism, PointOutput
 
-File = Annotated[str, About("a parameter file", none="robots/charmie/charmie.toml")]
+File = Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")]
 
 # The joints that move, by their place in the arm: shoulder and elbow; then the turns about the links; then the wrist
 MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}

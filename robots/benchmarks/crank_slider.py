@@ -9,12 +9,12 @@ import dataclasses
 import math
 from typing import Annotated, Literal
 
-from robots.parameters import About, require_choice
+from robots.parameters import ParameterInfo, require_choice
 from sim_core.mechanism import Body, Joint, Mechanism, PointOutput, Shape, X
 
 
 def crank_slider(
-    start: Annotated[Literal["consistent", "printed"], About("velocities at the start")] = "consistent",
+    start: Annotated[Literal["consistent", "printed"], ParameterInfo("velocities at the start")] = "consistent",
 ) -> Mechanism:
     """Crank 0.2 m (J 45 kg m2), rod 0.35 m (3.5 kg, J 3.5), slider 2.5 kg along x; crank at 0 turning at pi/3 rad/s.
 

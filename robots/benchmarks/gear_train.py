@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from robots.parameters import About
+from robots.parameters import ParameterInfo
 from sim_core.mechanism import Body, Joint, Mechanism, PointOutput, Shape, SpinRelation, Z
 
 SUN_TEETH, PLANET_TEETH = 24, 18
@@ -23,7 +23,7 @@ ACROSS = (2e-3, 2e-4, 5e-4, 2e-6, 5e-5, 2e-6, 5e-5)  # Ixx = Iyy
 AXIAL = (4e-3, 3e-4, 1e-3, 1e-6, 8e-5, 1e-6, 8e-5)  # Izz
 
 
-def epicyclic_gear_train(torque: Annotated[float, About("on the arm about its z", "N m")] = 0.1) -> Mechanism:
+def epicyclic_gear_train(torque: Annotated[float, ParameterInfo("on the arm about its z", "N m")] = 0.1) -> Mechanism:
     """Ring fixed, sun, arm with two planets on pins; at rest, `torque` (N m) on the arm about its z, no gravity.
 
     45 holonomic rows (coordinate differences, dot products of axes, e'e - 1) and 3 nonholonomic ones in tooth counts.

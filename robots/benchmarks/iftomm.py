@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from robots.parameters import About, require_positive
+from robots.parameters import ParameterInfo, require_positive
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import ORIGIN, Body, Distance, Joint, Mechanism, PointOutput, Shape
 
@@ -35,7 +35,7 @@ def simple_pendulum() -> Mechanism:
     )
 
 
-def four_bar_chain(loops: Annotated[int, About("square four-bars in a row")] = 2) -> Mechanism:
+def four_bar_chain(loops: Annotated[int, ParameterInfo("square four-bars in a row")] = 2) -> Mechanism:
     """A02: `loops` square four-bars in a row, 2 N + 1 bars of 1 kg and 1 m; rockers upright, tips at 1 m/s along x.
 
     Passes positions where all bars lie in one line and the rows lose rank.

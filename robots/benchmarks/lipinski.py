@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from robots.parameters import About, require_choice, require_finite_number, require_positive, require_whole
+from robots.parameters import ParameterInfo, require_choice, require_finite_number, require_positive, require_whole
 from sim_core.errors import InvalidRequest
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism import Body, Joint, JointOutput, Mechanism, Shape, X, Y
@@ -29,14 +29,14 @@ DOWN = (0.0, 0.0, -1.0)
 
 
 def lipinski_pendulum(
-    gravity: Annotated[float, About("downwards", "m/s2")] = 10.0,
-    preload_torque: Annotated[float, About("between the arms before the start, let go then", "N m")] = 100.0,
-    supports: Annotated[Literal["clamped", "simple"], About("of both ends of the beam")] = "clamped",
-    elements: Annotated[int, About("of the beam")] = 50,
-    modes: Annotated[int, About("of the beam; 0: displacement and slope of every node")] = 20,
-    formulation: Annotated[Formulation, About("of the contact's equations")] = "partitioned",
-    tension: Annotated[float, About("of the beam", "N")] = 0.0,
-    damping_ratio: Annotated[float, About("of the beam's modes")] = 0.0,
+    gravity: Annotated[float, ParameterInfo("downwards", "m/s2")] = 10.0,
+    preload_torque: Annotated[float, ParameterInfo("between the arms before the start, let go then", "N m")] = 100.0,
+    supports: Annotated[Literal["clamped", "simple"], ParameterInfo("of both ends of the beam")] = "clamped",
+    elements: Annotated[int, ParameterInfo("of the beam")] = 50,
+    modes: Annotated[int, ParameterInfo("of the beam; 0: displacement and slope of every node")] = 20,
+    formulation: Annotated[Formulation, ParameterInfo("of the contact's equations")] = "partitioned",
+    tension: Annotated[float, ParameterInfo("of the beam", "N")] = 0.0,
+    damping_ratio: Annotated[float, ParameterInfo("of the beam's modes")] = 0.0,
 ) -> Mechanism:
     """Arms 1.5 m and 1 m, 20 kg each, hang on a beam of 5 m; outputs midspan (down), contact_position, contact_force.
 

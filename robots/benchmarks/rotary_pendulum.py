@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from robots.parameters import About, require_choice, require_not_negative, require_positive
+from robots.parameters import ParameterInfo, require_choice, require_not_negative, require_positive
 from sim_core.mechanism import Actuator, Body, Joint, Matrix3, Mechanism, PointOutput, Shape, Tunable
 
 # The arm's axes in the world at joint position 0, as columns: x1 = y0, y1 = z0 (up), z1 = x0 (along the arm). These are
@@ -17,16 +17,16 @@ ARM_AT_ZERO: Matrix3 = ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
 
 
 def rotary_pendulum(
-    variant: Annotated[Literal["qube", "qnet"], About("uniform rods, or the paper's hardware")] = "qube",
-    coordinates: Annotated[Literal["absolute", "joint"], About("that it is described in")] = "absolute",
-    start_deg: Annotated[float, About("of the pendulum at the start, 0 hangs", "deg")] = 170.0,
-    arm_mass: Annotated[float, About("of qube's arm", "kg")] = 0.095,
-    arm_length: Annotated[float, About("of qube's arm", "m")] = 0.085,
-    pendulum_mass: Annotated[float, About("of qube's pendulum", "kg")] = 0.024,
-    pendulum_length: Annotated[float, About("of qube's pendulum", "m")] = 0.129,
-    arm_damping: Annotated[float, About("of the arm's joint", "N m s")] = 0.0,
-    pendulum_damping: Annotated[float, About("of the pendulum's joint", "N m s")] = 0.0,
-    torque_limit: Annotated[float | None, About("of the arm's motor", "N m", "no limit")] = None,
+    variant: Annotated[Literal["qube", "qnet"], ParameterInfo("uniform rods, or the paper's hardware")] = "qube",
+    coordinates: Annotated[Literal["absolute", "joint"], ParameterInfo("that it is described in")] = "absolute",
+    start_deg: Annotated[float, ParameterInfo("of the pendulum at the start, 0 hangs", "deg")] = 170.0,
+    arm_mass: Annotated[float, ParameterInfo("of qube's arm", "kg")] = 0.095,
+    arm_length: Annotated[float, ParameterInfo("of qube's arm", "m")] = 0.085,
+    pendulum_mass: Annotated[float, ParameterInfo("of qube's pendulum", "kg")] = 0.024,
+    pendulum_length: Annotated[float, ParameterInfo("of qube's pendulum", "m")] = 0.129,
+    arm_damping: Annotated[float, ParameterInfo("of the arm's joint", "N m s")] = 0.0,
+    pendulum_damping: Annotated[float, ParameterInfo("of the pendulum's joint", "N m s")] = 0.0,
+    torque_limit: Annotated[float | None, ParameterInfo("of the arm's motor", "N m", "no limit")] = None,
 ) -> Mechanism:
     """Arm (joint "arm", about the vertical) and pendulum (joint "pendulum", 0 hangs, 180 degrees is upright).
 

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from robots.parameters import About, require_finite_number
+from robots.parameters import ParameterInfo, require_finite_number
 from sim_core.mechanism import ORIGIN, Body, Joint, JointOutput, Mechanism, Shape, Spring, Vector3
 
 MASSES = (0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498)
@@ -46,7 +46,7 @@ POINTS: dict[str, dict[str, tuple[float, float]]] = {
 }
 
 
-def andrews_squeezer(torque: Annotated[float, About("on the crank", "N m")] = 0.033) -> Mechanism:
+def andrews_squeezer(torque: Annotated[float, ParameterInfo("on the crank", "N m")] = 0.033) -> Mechanism:
     """Seven bodies, ten revolutes, one degree of freedom; from rest, `torque` (N m) on the crank, no gravity.
 
     Absolute coordinates of the centres of mass. Outputs: the problem's seven angles by name, unwrapped. It turns at

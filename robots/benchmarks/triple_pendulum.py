@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from robots.parameters import About, require_choice, require_positive
+from robots.parameters import ParameterInfo, require_choice, require_positive
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import ORIGIN, Body, Joint, Mechanism, PointOutput, Shape
 
 
 def triple_pendulum(
-    variant: Annotated[Literal["nada", "man"], About("whose bars: 0.3 m and 0.25 kg, or 2 m and 1 kg")] = "nada",
-    coordinates: Annotated[Literal["absolute", "joint"], About("that it is described in")] = "absolute",
-    shift: Annotated[float, About("of the last body along x at the start, in absolute coordinates", "m")] = 0.0,
-    links: Annotated[int, About("bars in a row")] = 3,
+    variant: Annotated[
+        Literal["nada", "man"], ParameterInfo("whose bars: 0.3 m and 0.25 kg, or 2 m and 1 kg")
+    ] = "nada",
+    coordinates: Annotated[Literal["absolute", "joint"], ParameterInfo("that it is described in")] = "absolute",
+    shift: Annotated[float, ParameterInfo("of the last body along x at the start, in absolute coordinates", "m")] = 0.0,
+    links: Annotated[int, ParameterInfo("bars in a row")] = 3,
 ) -> Mechanism:
     """Three equal bars in a row, horizontal along +x and at rest, gravity along -y.
 

@@ -12,13 +12,15 @@ from robots.charmie import closed, links
 from robots.charmie.geometry import Motion, balance_motion, lift_of_length, tilt_of_length
 from robots.charmie.links import actuator
 from robots.charmie.parameters import Parameters, numbers_of, read_parameters
-from robots.parameters import About, require_choice
+from robots.parameters import ParameterInfo, require_choice
 from sim_core.mechanism import Actuator, Mechanism, PointOutput
 
 
 def charmie(
-    loops: Annotated[Literal["open", "closed"], About("the tree alone, or with rods, bars and springs")] = "open",
-    file: Annotated[str, About("a parameter file", none="robots/charmie/charmie.toml")] = "",
+    loops: Annotated[
+        Literal["open", "closed"], ParameterInfo("the tree alone, or with rods, bars and springs")
+    ] = "open",
+    file: Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")] = "",
 ) -> Mechanism:
     """21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 

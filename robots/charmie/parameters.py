@@ -14,7 +14,7 @@ from msgspec import Meta
 from sim_core.errors import InvalidRequest, ParameterWarning
 from sim_core.tables import misfit
 
-OURS = Path(__file__).with_name("charmie.toml")
+DEFAULT_FILE = Path(__file__).with_name("charmie.toml")
 
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
@@ -226,7 +226,7 @@ FIRST_LINK = 7  # of the array `arm.links`, whose entries are links 7 to 12
 
 def read_parameters(file: str | Path = "") -> Parameters:
     """The parameters in a TOML file, ours without one. InvalidRequest names the file and the key that is wrong."""
-    path = Path(file) if file else OURS
+    path = Path(file) if file else DEFAULT_FILE
     where = f"robot 'charmie': {path}"
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -264,7 +264,7 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
         if key.endswith((".lower", ".upper")) and not key.startswith("lift.") and abs(x) > TWO_TURNS:
             _warn(where, f"{key} is {x:g} rad, {abs(x) / (2 * math.pi):.1f} turns; degrees?")
             return
-    ships = _flattened("", tomllib.loads(OURS.read_text(encoding="utf-8")))
+    ships = _flattened("", tomllib.loads(DEFAULT_FILE.read_text(encoding="utf-8")))
     ratios = {key: abs(x / ships[key]) for key, x in numbers.items() if x and ships.get(key)}
     far = {key: ratio for key, ratio in ratios.items() if not 1 / FAR <= ratio <= FAR}
     if not far:
@@ -281,7 +281,7 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
 
 def _warn(where: str, says: str) -> None:
     """Said once, whoever reads the file; of no line of a program, the file is what is wrong."""
-    warnings.warn_explicit(f"{where}: {says}", ParameterWarning, OURS.name, 0, registry=_said)
+    warnings.warn_explicit(f"{where}: {says}", ParameterWarning, DEFAULT_FILE.name, 0, registry=_said)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:

@@ -77,8 +77,8 @@ def interface_of(mechanism: Mechanism) -> Interface:
     from sim_core.derivation.equations import derive
     from sim_core.kernels.c_source import Signature
 
-    if len(mechanism.configurations) > 1:
-        raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.configurations)} configurations; C takes one")
+    if len(mechanism.constraint_modes) > 1:
+        raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.constraint_modes)} configurations; C takes one")
     if mechanism.switched:
         named = ", ".join(map(repr, mechanism.switched))
         raise InvalidRequest(f"{mechanism.name!r} has guards that switch {named}; C takes constraints that always hold")
@@ -87,7 +87,7 @@ def interface_of(mechanism: Mechanism) -> Interface:
         raise InvalidRequest(f"{mechanism.name!r} has beams {named}; C and object files take rigid bodies alone")
     derivation = derive(mechanism)
     prefix = identifier(mechanism.name)
-    first = mechanism.configurations[0].name
+    first = mechanism.constraint_modes[0].name
     n_rows = len(derivation.facts["row_names"])  # type: ignore[arg-type]
     p = {4: "p"} if mechanism.parameter_names else {}
     lam = {1: "lam"} if n_rows else {}

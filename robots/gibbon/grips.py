@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from robots.gibbon.parameters import CLOSING_SPEED, REACH
-from sim_core.mechanism import Actuator, Configuration, PointOutput, Tunable, Vector3, X, Z
+from sim_core.mechanism import Actuator, ConstraintMode, PointOutput, Tunable, Vector3, X, Z
 from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Guard, Pushed, Sinking, Window
 from sim_core.mechanism.outputs import ForceArrow, ForceOutput, HoldingOutput, Output, VelocityOutput
 
@@ -55,14 +55,14 @@ def grippers(start: str) -> tuple[Actuator, ...]:
     return tuple(Actuator(name=f"grip_{hand}", start=float(closed[hand]), effort_limit=1.0, unit="1") for hand in HANDS)
 
 
-def configurations(line: Line) -> tuple[Configuration, ...]:
+def constraint_modes(line: Line) -> tuple[ConstraintMode, ...]:
     """By what the hands do; and fallen: out of reach of the line for good."""
     found = []
     for name, states in {**line.states, "fallen": (FREE, FREE)}.items():
         holding: list[str] = []
         for hand, state in zip(HANDS, states, strict=True):
             holding += {GRIPS: [f"hand_{hand}_x", f"hand_{hand}_z"], SLIDES: [f"hand_{hand}_z"], FREE: []}[state]
-        found.append(Configuration(name=name, constraints=tuple(holding)))
+        found.append(ConstraintMode(name=name, constraints=tuple(holding)))
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from robots.gibbon.start import Start, start_on_bars, start_on_cable
 from sim_core.mechanism import Anchored, Constraint, Shape, Tunable, Vector3, X, Z
 from sim_core.mechanism.beams import Beam, BeamContact
 from sim_core.mechanism.guards import Aim
-from sim_core.mechanism.quantities import Captured
+from sim_core.mechanism.quantities import CapturedParameter
 
 DOWN: Vector3 = (0.0, 0.0, -1.0)
 HERE: Vector3 = (0.0, 0.0, 0.0)
@@ -66,7 +66,9 @@ def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: f
     aims: dict[str, tuple[Aim, Aim]] = {}
     for hand in HANDS:
         body = f"hand_{hand}"
-        height = Anchored(name=f"{body}_z", body=body, point=HERE, axis=Z, at=Captured(f"anchor_{hand}_z", 0.0))
+        height = Anchored(
+            name=f"{body}_z", body=body, point=HERE, axis=Z, at=CapturedParameter(f"anchor_{hand}_z", 0.0)
+        )
         constraints[hand] = (_stays(hand, begin), height)
         aims[hand] = (
             Aim(constraint=f"{body}_x", at=0.0, spacing=spacing, count=count),
@@ -89,7 +91,7 @@ def on_cable(
     constraints: dict[str, tuple[Constraint, ...]] = {}
     aims: dict[str, tuple[Aim, Aim]] = {}
     for hand in HANDS:
-        body, offset = f"hand_{hand}", Captured(f"anchor_{hand}_z", 0.0)
+        body, offset = f"hand_{hand}", CapturedParameter(f"anchor_{hand}_z", 0.0)
         contact = BeamContact(name=f"{body}_z", beam=beam.name, body=body, width=width, offset=offset)
         constraints[hand] = (_stays(hand, begin), contact)
         aims[hand] = (Aim(constraint=f"{body}_x", at=None), Aim(constraint=f"{body}_z", at=0.0))
@@ -97,5 +99,5 @@ def on_cable(
 
 
 def _stays(hand: str, begin: Start) -> Anchored:
-    anchor = Captured(f"anchor_{hand}_x", begin.anchors[hand])
+    anchor = CapturedParameter(f"anchor_{hand}_x", begin.anchors[hand])
     return Anchored(name=f"hand_{hand}_x", body=f"hand_{hand}", point=HERE, axis=X, at=anchor)

@@ -15,7 +15,7 @@ from robots.gibbon import parameters as numbers
 from robots.gibbon.feasible import check_feasible, tension_to_hold
 from robots.gibbon.lines import DOWN, Strung, cable, on_bars, on_cable
 from robots.gibbon.parameters import GRAVITY, ROBOTS, Link, Robot
-from robots.parameters import About, require_choice, require_not_negative, require_positive, require_whole
+from robots.parameters import ParameterInfo, require_choice, require_not_negative, require_positive, require_whole
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Number, Shape, Tunable, X, Y
 
@@ -33,27 +33,29 @@ PER_LINE = {
 
 
 def gibbon(
-    line: Annotated[Literal["cable", "bars"], About("what it swings along; the robot differs too")] = "cable",
-    links: Annotated[Literal[2, 3], About("two arms, or two arms and a trunk at the elbow")] = 2,
-    start: Annotated[Literal["both", "a", "b"], About("the hands that hold the line at the start")] = "both",
+    line: Annotated[Literal["cable", "bars"], ParameterInfo("what it swings along; the robot differs too")] = "cable",
+    links: Annotated[Literal[2, 3], ParameterInfo("two arms, or two arms and a trunk at the elbow")] = 2,
+    start: Annotated[Literal["both", "a", "b"], ParameterInfo("the hands that hold the line at the start")] = "both",
     spacing: Annotated[
-        float | None, About("of the bars, or of the hands on the cable", "m", PER_LINE["spacing"])
+        float | None, ParameterInfo("of the bars, or of the hands on the cable", "m", PER_LINE["spacing"])
     ] = None,
     start_x: Annotated[
-        float | None, About("of the rear hand, or of the only one, at the start", "m", PER_LINE["x"])
+        float | None, ParameterInfo("of the rear hand, or of the only one, at the start", "m", PER_LINE["x"])
     ] = None,
-    torque_limit: Annotated[float | None, About("of elbow and trunk", "N m", PER_LINE["torque"])] = None,
-    mass_scale: Annotated[float, About("times the masses and inertias of arms and trunk")] = 1.0,
-    elbow_damping: Annotated[float, About("of elbow and trunk", "N m s")] = 0.0,
-    tension: Annotated[float | None, About("of the cable, 2000 to 20000", "N", ON_CABLE["tension"])] = None,
-    modes: Annotated[int | None, About("that the cable vibrates in, 1 to 49", "", ON_CABLE["modes"])] = None,
-    damping_ratio: Annotated[float | None, About("of the cable's modes, 0 to 1", "", ON_CABLE["damping_ratio"])] = None,
+    torque_limit: Annotated[float | None, ParameterInfo("of elbow and trunk", "N m", PER_LINE["torque"])] = None,
+    mass_scale: Annotated[float, ParameterInfo("times the masses and inertias of arms and trunk")] = 1.0,
+    elbow_damping: Annotated[float, ParameterInfo("of elbow and trunk", "N m s")] = 0.0,
+    tension: Annotated[float | None, ParameterInfo("of the cable, 2000 to 20000", "N", ON_CABLE["tension"])] = None,
+    modes: Annotated[int | None, ParameterInfo("that the cable vibrates in, 1 to 49", "", ON_CABLE["modes"])] = None,
+    damping_ratio: Annotated[
+        float | None, ParameterInfo("of the cable's modes, 0 to 1", "", ON_CABLE["damping_ratio"])
+    ] = None,
     clamp_width: Annotated[
-        float | None, About("of a hand on the cable, 0: a point", "m", ON_CABLE["clamp_width"])
+        float | None, ParameterInfo("of a hand on the cable, 0: a point", "m", ON_CABLE["clamp_width"])
     ] = None,
-    bars: Annotated[int | None, About("how many, the first at x = 0", "", f"{numbers.BARS}, on bars")] = None,
-    hook: Annotated[bool, About("hands hold only downwards, and take hold from above")] = False,
-    trunk: Annotated[Literal["passive", "actuated"], About("of 3 links: a motor, or none")] = "passive",
+    bars: Annotated[int | None, ParameterInfo("how many, the first at x = 0", "", f"{numbers.BARS}, on bars")] = None,
+    hook: Annotated[bool, ParameterInfo("hands hold only downwards, and take hold from above")] = False,
+    trunk: Annotated[Literal["passive", "actuated"], ParameterInfo("of 3 links: a motor, or none")] = "passive",
 ) -> Mechanism:
     """Two arms with an actuated elbow and a gripper at each end, that swings hand over hand along a cable or bars.
 
@@ -136,7 +138,7 @@ def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
         "constraints": tuple(constraint for hand in grips.HANDS for constraint in strung.constraints[hand]),
         "beams": strung.beams,
         "outputs": grips.outputs(),
-        "configurations": grips.configurations(hands),
+        "constraint_modes": grips.constraint_modes(hands),
         "start": start,
         "guards": grips.guards(hands),
         "ground": strung.shapes,

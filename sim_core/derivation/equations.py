@@ -55,7 +55,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     applied = _joint_forces(mechanism, symbols, rates) + spring_forces(mechanism, motion.frames, symbols)
     solution = solution_of(mechanism, motion, motion.f + applied, symbols)
     maker = KernelMaker(solution.symbols, solution.seen)
-    maker.add_all(mechanism.configurations[0].name, _kernels_of(solution))
+    maker.add_all(mechanism.constraint_modes[0].name, _kernels_of(solution))
     a = ca.SX.sym("a", len(solution.coordinate_names))
     needed = ca.substitute(solution.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
     maker.add("inverse_dynamics", arguments(solution.symbols, a=a), [needed])
@@ -96,7 +96,7 @@ def derive(mechanism: Mechanism) -> Derivation:
 def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
     """The kernels of a batch: inverse and forward dynamics, and `rates` (t, q, v, u, p) -> a, lam without a factor."""
     functions = derive(mechanism).functions
-    first = mechanism.configurations[0].name
+    first = mechanism.constraint_modes[0].name
     whole = functions[f"{first}.acceleration"]
     inputs = dict(zip(whole.name_in(), whole.sx_in(), strict=True))
     inputs["U"] = ca.SX.zeros(inputs["U"].shape)

@@ -19,7 +19,7 @@ from sim_core.mechanism.checks.masses import singular_mass
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.guards import Crossing, Guard, Pushed
 from sim_core.mechanism.outputs import ForceOutput
-from sim_core.mechanism.quantities import Captured, Tunable
+from sim_core.mechanism.quantities import CapturedParameter, Tunable
 from sim_core.start import ROUNDING
 
 SAMPLES = 3  # places at which a row that no coordinate moves does not change
@@ -68,7 +68,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Still
                 "its row"
             )
         value = _value(mechanism, row, symbols)
-        if isinstance(number, Captured):
+        if isinstance(number, CapturedParameter):
             captured.append((constraint.name, value + number.value))
         elif not abs(value) <= ROUNDING * max(1.0, mechanism.characteristic_length):
             unit = " m" if isinstance(constraint, LENGTHS) else ""
@@ -117,7 +117,7 @@ def _inputs(symbols: Symbols) -> list[ca.SX]:
 
 
 def _parameters(mechanism: Mechanism) -> list[float]:
-    return list(mechanism.parameter_values(mechanism.start_configuration))
+    return list(mechanism.parameter_values(mechanism.start_constraint_mode))
 
 
 def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
@@ -132,7 +132,7 @@ def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
 
 def _held(mechanism: Mechanism, name: str) -> bool:
     """Whether a constraint holds in some configuration."""
-    lists = [configuration.constraints for configuration in mechanism.configurations]
+    lists = [constraint_mode.constraints for constraint_mode in mechanism.constraint_modes]
     return name.endswith(".norm") or any(held is None or name in held for held in lists)
 
 

@@ -26,11 +26,11 @@ def violated_at_start(mechanism: Mechanism) -> str:
     if mechanism.formulation.startswith("partitioned"):
         return ""  # its only row is where the eliminated coordinate comes from
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
-    kept = mechanism.configurations[mechanism.start_configuration].constraints
+    kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     active = [c for c in all_constraints(mechanism) if kept is None or c.name in kept]
     rows = rows_for(active, motion.frames, symbols)
     q, v = list(mechanism.initial_q), list(mechanism.initial_v)
-    numbers = list(mechanism.parameter_values(mechanism.start_configuration))
+    numbers = list(mechanism.parameter_values(mechanism.start_constraint_mode))
     lookups = [lookup for _, lookup in symbols.contacts.values()]
     places = ca.vertcat(*[lookup.place for lookup in lookups])
     found = ca.Function("places", [symbols.t, symbols.q, symbols.p], [places])(0.0, q, numbers) if lookups else ca.DM()

@@ -9,7 +9,7 @@ from typing import Any
 import casadi as ca
 
 from sim_core.mechanism.description import GROUND, Mechanism
-from sim_core.mechanism.quantities import Captured, Number, Tunable, Vector3, holding
+from sim_core.mechanism.quantities import CapturedParameter, Number, Tunable, Vector3, holding
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Symbols:
 
     def number(self, value: Number) -> float | ca.SX:
         """A number of the description: folded in, or the symbol of its tunable."""
-        if isinstance(value, Tunable | Captured):
+        if isinstance(value, Tunable | CapturedParameter):
             return self.p[self.parameter_names.index(value.name)]
         return float(value)
 

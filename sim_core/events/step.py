@@ -198,7 +198,7 @@ class StepEvents:
         return next((int(guard) for guard in due if guard not in self._fired), None)
 
     def _switch(self, guard: int) -> None:
-        held, left = self._switching.holds, self._switching.configuration
+        held, left = self._switching.holds, self._switching.constraint_mode
         capture(self._system, self._w, self._guards[guard])
         self._switching.switch(guard)
         if not self._is_crossing[guard]:
@@ -208,7 +208,7 @@ class StepEvents:
 
     def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
         """What each event of one impact took of the energy lost: the work of the rows that it switched on."""
-        shares, row_names = [], self._system.configurations[0].row_names
+        shares, row_names = [], self._system.constraint_modes[0].row_names
         for guard in group:
             engaged = self._switching.named(self._switching.engages[guard] & ~held)
             held = held | self._switching.engages[guard]
@@ -221,10 +221,10 @@ class StepEvents:
         time: float,
         states: tuple[np.ndarray, np.ndarray],
         energy: float,
-        configurations: tuple[str, str],
+        constraint_modes: tuple[str, str],
     ) -> Transition:
         guard = self._guards[index]
-        return Transition(guard.kind or guard.name, time, *states, energy, guard.part, *configurations)
+        return Transition(guard.kind or guard.name, time, *states, energy, guard.part, *constraint_modes)
 
     def _start_anew(self) -> None:
         """After an event: stepper and stabilizer forget what was; forces and guards are those of what holds now."""

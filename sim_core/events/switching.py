@@ -18,7 +18,7 @@ AT_LEVEL = 1e-300  # value of a crossing that starts at its level, or waits ther
 class Switching:
     """The switched constraints of a simulation, as its p says, and the guards that it watches.
 
-    configuration       index of the named configuration, or UNNAMED
+    constraint_mode     index of the named configuration, or UNNAMED
     engages, releases   (n_guards, n_switched): what each guard switches on and off
     is_crossing, inelastic, changes_something  (n_guards,)
     """
@@ -28,9 +28,9 @@ class Switching:
         self._switched = system.mechanism.switched
         first = len(w.p) - len(self._switched)
         self._first, self._flags = first, w.p[first:]
-        self._sets = np.array([rows.parameters[first:] for rows in system.configurations])
-        self._names = [rows.name for rows in system.configurations]
-        self.configuration = system.mechanism.start_configuration
+        self._sets = np.array([rows.parameters[first:] for rows in system.constraint_modes])
+        self._names = [rows.name for rows in system.constraint_modes]
+        self.constraint_mode = system.mechanism.start_constraint_mode
         self.is_crossing = np.array([isinstance(guard, Crossing) for guard in self.guards], dtype=bool)
         directions = [guard.direction if isinstance(guard, Crossing) else CONDITIONS for guard in self.guards]
         self.directions = np.array(directions, dtype=float)
@@ -49,7 +49,7 @@ class Switching:
         self._read_guards = system.bind("guards", [w.t, w.q, w.v, w.u, w.p, w.lam], [w.guards])
 
     def _index_of(self, name: str) -> int:
-        return self.system.configuration_index(name) if name else UNNAMED
+        return self.system.constraint_mode_index(name) if name else UNNAMED
 
     def _listed(self, field: str) -> np.ndarray:
         rows = [[name in getattr(guard, field) for name in self._switched] for guard in self.guards]
@@ -85,35 +85,37 @@ class Switching:
     @property
     def name(self) -> str:
         """The configuration's name, or the names of the switched constraints that hold."""
-        return self._names[self.configuration] if self.configuration != UNNAMED else self.name_of(self.holds)
+        return self._names[self.constraint_mode] if self.constraint_mode != UNNAMED else self.name_of(self.holds)
 
     def name_of(self, which: np.ndarray) -> str:
         """What a set of switched constraints without a name of its own is called."""
         return " + ".join(self.named(which)) or NOTHING
 
-    def check(self, configuration: int, p: np.ndarray) -> None:
+    def check(self, constraint_mode: int, p: np.ndarray) -> None:
         """Raise InvalidRequest for a configuration that is none, or whose constraints are not those that p switches on.
 
         Constraints of a set without a name are either on or off.
         """
         flags, count = p[self._first :], len(self._names)
-        if not UNNAMED <= configuration < count or (configuration == UNNAMED and not self._switched):
-            raise InvalidRequest(f"state is in configuration {configuration}; there are {count}")
-        wanted = (flags > 0.5).astype(float) if configuration == UNNAMED else self._sets[configuration]
+        if not UNNAMED <= constraint_mode < count or (constraint_mode == UNNAMED and not self._switched):
+            raise InvalidRequest(f"state is in configuration {constraint_mode}; there are {count}")
+        wanted = (flags > 0.5).astype(float) if constraint_mode == UNNAMED else self._sets[constraint_mode]
         for name, flag, right in zip(self._switched, flags, wanted, strict=True):
             if flag != right:
                 where = (
-                    f"configuration {self._names[configuration]!r}" if configuration != UNNAMED else "no configuration"
+                    f"configuration {self._names[constraint_mode]!r}"
+                    if constraint_mode != UNNAMED
+                    else "no configuration"
                 )
                 raise InvalidRequest(
                     f"state is in {where}, and its p is {flag:g} for constraint {name!r}; it must be {right:g}"
                 )
 
-    def enter(self, configuration: int) -> None:
+    def enter(self, constraint_mode: int) -> None:
         """Make a named configuration hold; where it is UNNAMED, p says already which constraints hold."""
-        self.configuration = configuration
-        if configuration != UNNAMED:
-            self._flags[:] = self._sets[configuration]
+        self.constraint_mode = constraint_mode
+        if constraint_mode != UNNAMED:
+            self._flags[:] = self._sets[constraint_mode]
 
     def switch(self, guard: int) -> None:
         """Make hold what a guard leads to."""
@@ -123,8 +125,8 @@ class Switching:
         self._flags[self.engages[guard]] = 1.0
         self._flags[self.releases[guard]] = 0.0
         alike = np.flatnonzero((self._sets == self._flags).all(axis=1))
-        if self.configuration not in alike:
-            self.configuration = int(alike[0]) if len(alike) else UNNAMED
+        if self.constraint_mode not in alike:
+            self.constraint_mode = int(alike[0]) if len(alike) else UNNAMED
 
     # -- which guards are watched -------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class Switching:
         holds = self.holds
         would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
         allowed = ~(self._requires & ~holds).any(axis=1) & ~(self._excludes & holds).any(axis=1)
-        here = (self._source == UNNAMED) | (self._source == self.configuration)
+        here = (self._source == UNNAMED) | (self._source == self.constraint_mode)
         found: np.ndarray = here & allowed & (would_change | self._by_name)
         return found
 
@@ -143,7 +145,7 @@ class Switching:
         changed  (n_switched,) constraints that were switched; left: configurations that were left
         """
         holds = self.holds
-        back = self._by_name & np.isin(self._target, left) & (self._target != self.configuration)
+        back = self._by_name & np.isin(self._target, left) & (self._target != self.constraint_mode)
         would_change = (self.engages & ~holds) | (self.releases & holds)
         found: np.ndarray = back | (would_change & changed).any(axis=1)
         return found

@@ -30,7 +30,7 @@ def impact(system: System, w: Workspace, engaged: Collection[str] = ()) -> np.nd
     elsewhere is no part of the impact. Where none was engaged, all are projected.
     Gives the kinetic energy lost by row, J: y Phidot / 2 of the rows that were engaged.
     """
-    state, row_names = [w.t, w.q, w.v, w.u, w.p], system.configurations[0].row_names
+    state, row_names = [w.t, w.q, w.v, w.u, w.p], system.constraint_modes[0].row_names
     w.U[:] = 0.0
     system.bind("acceleration", [*state, w.U], [w.a, w.lam, w.factor])()
     system.bind("residual", state, [w.phi, w.phidot])()

@@ -36,11 +36,11 @@ class Stepper:
     tableau       of the method, or of the one that starts it
     amplification what a step makes of e, e' and memory when e'' = -kp e - kd e', where no tableau says so
     companion     multistep methods: growth per step of y' = lambda y as a function of z = h lambda
-    held_lever    how far a U held over a step moves the position: -held_lever h^2 U (1/2 for one-step methods)
+    hold_coefficient  how far a U held over a step moves the position: -held_lever h^2 U (1/2 for one-step methods)
     pole          where the sampled law puts its poles under this stepper
     memory        numbers that it keeps between steps: so many, so many per coordinate, and per pair of coordinates
     adaptive      error control chooses the steps, so that they are stable whatever the tick
-    looks_ahead   integrates past the tick: a changed input or parameter makes it start anew there
+    integrates_past_tick  integrates past the tick: a changed input or parameter makes it start anew there
     """
 
     name: str
@@ -50,11 +50,11 @@ class Stepper:
     loop_name: str
     tableau: Tableau | None = None
     companion: Callable[[complex], np.ndarray] | None = field(default=None, repr=False)
-    held_lever: float = 0.5
+    hold_coefficient: float = 0.5
     pole: float = 0.3
     memory: tuple[int, ...] = ()
     adaptive: bool = False
-    looks_ahead: bool = False
+    integrates_past_tick: bool = False
     options: tuple[float, ...] = ()
     extras: Callable[[int], tuple[Any, ...]] | None = field(default=None, repr=False)
     amplification: Callable[[float, float, float], np.ndarray] | None = field(default=None, repr=False)
@@ -211,7 +211,7 @@ def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
 
     A sampled law is held over the integrator's own steps.
     """
-    more: dict[str, Any] = {"memory": (4, 12), "looks_ahead": True}
+    more: dict[str, Any] = {"memory": (4, 12), "integrates_past_tick": True}
     return _controlled("dopri5_dense", "dense:advance_dense", DORMAND_PRINCE_DENSE, rtol, atol, **more)
 
 
@@ -229,7 +229,7 @@ STEPPERS: dict[str, Stepper] = {
     stepper.name: stepper
     for stepper in (
         Stepper("rk4", 4, 4, 4, "runge_kutta:advance_explicit", RK4),
-        Stepper("semi_implicit", 1, 1, 1, "semi_implicit:advance_semi_implicit", held_lever=1.0),
+        Stepper("semi_implicit", 1, 1, 1, "semi_implicit:advance_semi_implicit", hold_coefficient=1.0),
         Stepper("dopri5", 5, 6, 6, "runge_kutta:advance_explicit", DORMAND_PRINCE_FIXED),
         Stepper("abm4", 4, 4, 2, "multistep:advance_multistep", RK4, adams_companion, 0.5, pole=0.8, memory=(2, 6)),
         implicit_midpoint(),

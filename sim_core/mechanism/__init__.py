@@ -9,8 +9,8 @@ from sim_core.mechanism.description import Actuator as Actuator
 from sim_core.mechanism.description import Anchored as Anchored
 from sim_core.mechanism.description import Body as Body
 from sim_core.mechanism.description import Coincidence as Coincidence
-from sim_core.mechanism.description import Configuration as Configuration
 from sim_core.mechanism.description import Constraint as Constraint
+from sim_core.mechanism.description import ConstraintMode as ConstraintMode
 from sim_core.mechanism.description import Crossing as Crossing
 from sim_core.mechanism.description import Distance as Distance
 from sim_core.mechanism.description import ForceArrow as ForceArrow
@@ -34,4 +34,4 @@ from sim_core.mechanism.description import Y as Y
 from sim_core.mechanism.description import Z as Z
 from sim_core.mechanism.guards import Guard as Guard
 from sim_core.mechanism.outputs import Output as Output
-from sim_core.mechanism.quantities import Captured as Captured
+from sim_core.mechanism.quantities import CapturedParameter as CapturedParameter

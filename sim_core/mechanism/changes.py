@@ -26,16 +26,16 @@ ROUNDING = 1e-9
 
 def check_changes(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism for what no change of configuration could be, or speaks of what is not there."""
-    names = [configuration.name for configuration in mechanism.configurations]
+    names = [constraint_mode.name for constraint_mode in mechanism.constraint_modes]
     constraints = _constraint_names(mechanism)
     if mechanism.start:
-        _require(owner, "configuration", [mechanism.start], names)
-    for configuration in mechanism.configurations:
-        where = f"{owner}: configuration {configuration.name!r}"
-        _require(where, "constraint", configuration.constraints or (), constraints)
+        _require(owner, "constraint_mode", [mechanism.start], names)
+    for constraint_mode in mechanism.constraint_modes:
+        where = f"{owner}: configuration {constraint_mode.name!r}"
+        _require(where, "constraint", constraint_mode.constraints or (), constraints)
     for guard in mechanism.guards:
         where = f"{owner}: guard {guard.name!r}"
-        _require(where, "configuration", filter(None, (guard.source, guard.target)), names)
+        _require(where, "constraint_mode", filter(None, (guard.source, guard.target)), names)
         _check_switches(guard, constraints, where)
         _check_captured(mechanism, guard.captures, where)
         if isinstance(guard, Guard):
@@ -61,7 +61,7 @@ def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]])
 
     rows  (constraint, what its captured number must be)
     """
-    kept = mechanism.configurations[mechanism.start_configuration].constraints
+    kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     for name, wanted in rows:
         value = mechanism.captured_by(name).value
         if (kept is None or name in kept) and not abs(value - wanted) <= ROUNDING * max(1.0, abs(wanted)):

@@ -23,7 +23,7 @@ from sim_core.mechanism.outputs import ForceArrow as ForceArrow
 from sim_core.mechanism.outputs import JointOutput as JointOutput
 from sim_core.mechanism.outputs import Output
 from sim_core.mechanism.outputs import PointOutput as PointOutput
-from sim_core.mechanism.quantities import Captured, holding
+from sim_core.mechanism.quantities import CapturedParameter, holding
 from sim_core.mechanism.quantities import Number as Number
 from sim_core.mechanism.quantities import Tunable as Tunable
 from sim_core.mechanism.quantities import Vector3 as Vector3
@@ -238,7 +238,7 @@ class Spring(Frozen):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Configuration(Frozen):
+class ConstraintMode(Frozen):
     """A named set of constraints that hold: all when `constraints` is None. Those of a joint carry its name.
 
     Guards lead from one to another, or switch single constraints: then a set may hold that has no name here.
@@ -274,7 +274,7 @@ class Mechanism(Frozen):
     beams: tuple[Beam, ...] = ()
     actuators: tuple[Actuator, ...] = ()
     outputs: tuple[Output, ...] = ()
-    configurations: tuple[Configuration, ...] = (Configuration(),)
+    constraint_modes: tuple[ConstraintMode, ...] = (ConstraintMode(),)
     start: str = ""
     guards: tuple[Crossing | Guard, ...] = ()
     gravity: Vector3 = (0.0, 0.0, -9.81)
@@ -317,14 +317,14 @@ class Mechanism(Frozen):
         return tuple(item for item in self._inputs if isinstance(item, Tunable))
 
     @cached_property
-    def captured(self) -> tuple[Captured, ...]:
+    def captured(self) -> tuple[CapturedParameter, ...]:
         """Every captured number, each once, sorted by name."""
-        return tuple(item for item in self._inputs if isinstance(item, Captured))
+        return tuple(item for item in self._inputs if isinstance(item, CapturedParameter))
 
     @cached_property
     def switched(self) -> tuple[str, ...]:
         """The constraints that do not always hold: of some configurations only, or switched by guards."""
-        lists = [c.constraints for c in self.configurations if c.constraints is not None]
+        lists = [c.constraints for c in self.constraint_modes if c.constraints is not None]
         by_guards = {name for guard in self.guards for name in (*guard.engages, *guard.releases)}
         joints = self.joints if self.coordinates == "absolute" else ()
         names = dict.fromkeys(item.name for item in (*joints, *self.constraints))
@@ -333,18 +333,18 @@ class Mechanism(Frozen):
     @property
     def changes(self) -> bool:
         """Whether different constraints may hold at different times, or configurations differ in their names."""
-        return len(self.configurations) > 1 or bool(self.switched)
+        return len(self.constraint_modes) > 1 or bool(self.switched)
 
     @cached_property
     def captured_constraints(self) -> tuple[str, ...]:
         """The constraints that have a captured number, in their order."""
-        return tuple(c.name for c in self.constraints if any(isinstance(x, Captured) for x in _walk(c)))
+        return tuple(c.name for c in self.constraints if any(isinstance(x, CapturedParameter) for x in _walk(c)))
 
-    def captured_by(self, constraint: str) -> Captured:
+    def captured_by(self, constraint: str) -> CapturedParameter:
         """The number that a guard captures for a constraint; InvalidMechanism where it has none."""
         for item in self.constraints:
             numbers = _walk(item) if item.name == constraint else []
-            if found := [number for number in numbers if isinstance(number, Captured)]:
+            if found := [number for number in numbers if isinstance(number, CapturedParameter)]:
                 return found[0]
         raise InvalidMechanism(f"mechanism {self.name!r}: constraint {constraint!r} has no number to capture")
 
@@ -353,20 +353,20 @@ class Mechanism(Frozen):
         """What kernels take beside the motion: tunables, captured numbers, then which switched constraints hold."""
         return (*[i.name for i in self.tunables], *[i.name for i in self.captured], *map(holding, self.switched))
 
-    def parameter_values(self, configuration: int) -> tuple[float, ...]:
+    def parameter_values(self, constraint_mode: int) -> tuple[float, ...]:
         """Their values at the start, but in a configuration by its index."""
-        kept = self.configurations[configuration].constraints
+        kept = self.constraint_modes[constraint_mode].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
         return (*[item.value for item in self.tunables], *[item.value for item in self.captured], *holds)
 
     @property
-    def start_configuration(self) -> int:
+    def start_constraint_mode(self) -> int:
         """Index of the configuration that holds at the start."""
-        return [each.name for each in self.configurations].index(self.start) if self.start else 0
+        return [each.name for each in self.constraint_modes].index(self.start) if self.start else 0
 
     @cached_property
-    def _inputs(self) -> tuple[Tunable | Captured, ...]:
-        found: dict[str, Tunable | Captured] = {}
+    def _inputs(self) -> tuple[Tunable | CapturedParameter, ...]:
+        found: dict[str, Tunable | CapturedParameter] = {}
         for item in _walk((self.bodies, self.joints, self.springs, self.beams, self.constraints, self.guards)):
             if found.setdefault(item.name, item) != item:
                 raise InvalidMechanism(f"mechanism {self.name!r} gives tunable {item.name!r} two values")
@@ -390,8 +390,8 @@ class Mechanism(Frozen):
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
 
 
-def _walk(value: object) -> list[Tunable | Captured]:
-    if isinstance(value, Tunable | Captured):
+def _walk(value: object) -> list[Tunable | CapturedParameter]:
+    if isinstance(value, Tunable | CapturedParameter):
         return [value]
     if isinstance(value, tuple):
         return [found for item in value for found in _walk(item)]
@@ -401,7 +401,7 @@ def _walk(value: object) -> list[Tunable | Captured]:
 
 
 def _plain(value: object, drop: set[str]) -> object:
-    if isinstance(value, Tunable | Captured):
+    if isinstance(value, Tunable | CapturedParameter):
         return {type(value).__name__.lower(): value.name}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name not in drop]

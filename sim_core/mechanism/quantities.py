@@ -25,7 +25,7 @@ class Tunable(Frozen):
 
 
 @dataclass(frozen=True)
-class Captured(Frozen):
+class CapturedParameter(Frozen):
     """A number that a guard takes from the motion when it fires: where a hand grips. It is part of the state.
 
     value  at the start
@@ -35,12 +35,12 @@ class Captured(Frozen):
     value: float
 
 
-Number = float | Tunable | Captured
+Number = float | Tunable | CapturedParameter
 
 
 def value_of(number: Number) -> float:
     """What a number is, or is at the start."""
-    return float(number.value if isinstance(number, Tunable | Captured) else number)
+    return float(number.value if isinstance(number, Tunable | CapturedParameter) else number)
 
 
 def holding(constraint: str) -> str:

@@ -81,7 +81,7 @@ def validate(mechanism: Mechanism) -> None:
 
 def _check_whole(mechanism: Mechanism, owner: str) -> None:
     """Something moves, in some configuration."""
-    if not mechanism.configurations:
+    if not mechanism.constraint_modes:
         raise InvalidMechanism(f"{owner}: configurations is empty; it needs one at least, such as Configuration()")
     for body in mechanism.bodies:
         for name in body.free or ():

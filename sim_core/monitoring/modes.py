@@ -16,7 +16,7 @@ from sim_core.flexible.elements import beam_model
 from sim_core.integrators.steppers import Stepper
 from sim_core.integrators.workspace import Workspace
 from sim_core.mechanism.description import GROUND, Number, Spring
-from sim_core.mechanism.quantities import Captured, Tunable
+from sim_core.mechanism.quantities import CapturedParameter, Tunable
 from sim_core.stabilization.stabilizers import largest_step
 from sim_core.system import System
 
@@ -228,7 +228,7 @@ class FastestMode:
         return f"body {coordinate.rpartition('.')[0]!r}"
 
     def _value(self, number: Number) -> float:
-        if isinstance(number, Tunable | Captured):
+        if isinstance(number, Tunable | CapturedParameter):
             return float(self._w.p[self._system.parameter_names.index(number.name)])
         return float(number)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 LATELY_S = 2.0  # of simulation time
 
 
-class Tunings:
+class ParameterHistory:
     """The last value that each tunable was set from and to, and when."""
 
     def __init__(self) -> None:

@@ -13,19 +13,19 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 
 @native_function(SIGNATURE)
-def unwrap(given, told):  # type: ignore[no-untyped-def]
+def unwrap(given, buffer):  # type: ignore[no-untyped-def]
     """Whole turns put back: given [n], place of each angle, place of its turns, turns; told: the angles."""
     for k in range(int(given[0][0])):
-        told[0][int(given[1][k])] += TURN * given[3][int(given[2][k])]
+        buffer[0][int(given[1][k])] += TURN * given[3][int(given[2][k])]
 
 
 @native_function(SIGNATURE)
-def summed_up(given, told):  # type: ignore[no-untyped-def]
+def summed_up(given, buffer):  # type: ignore[no-untyped-def]
     """Efforts by joint, violation and energy.
 
     given  [joints, rows of phi, of phidot], where each joint's actuators begin (and the last ends), actuators, u, phi,
            phidot, kinetic and potential energy
-    told   effort of each joint, then [|Phi|_1, |Phidot|_1, energy]
+    buffer  effort of each joint, then [|Phi|_1, |Phidot|_1, energy]
     """
     first, actuator, u = given[1], given[2], given[3]
     for joint in range(int(given[0][0])):
@@ -34,10 +34,10 @@ def summed_up(given, told):  # type: ignore[no-untyped-def]
         effort = u[int(actuator[begin])] if end > begin else 0.0
         for k in range(begin + 1, end):
             effort += u[int(actuator[k])]
-        told[0][joint] = effort
+        buffer[0][joint] = effort
     for row in range(2):
         violation = 0.0
         for k in range(int(given[0][1 + row])):
             violation += abs(given[4 + row][k])
-        told[1][row] = violation
-    told[1][2] = given[6][0] + given[6][1]
+        buffer[1][row] = violation
+    buffer[1][2] = given[6][0] + given[6][1]

@@ -15,17 +15,17 @@ class Readings:
 
     Angles are relative to the parent and unwrapped. `n_holonomic` and `n_rows` count the rows that are told.
 
-    told         position, velocity and effort of the joints in their declared order, `sums`, outputs: one after another
-    moves        the positions and velocities in it, (n_joints,) each
+    buffer       position, velocity and effort of the joints in their declared order, `sums`, outputs: one after another
+    joint_motion  the positions and velocities in it, (n_joints,) each
     sums         the violations |Phi|_1 and |Phidot|_1 in it, and the energy
-    read         kernel that fills all of `told`; `read_joints` fills `moves` only
+    read         kernel that fills all of `buffer`; `read_joints` fills `joint_motion` only
     """
 
     def __init__(self, system: System, w: Workspace, n_holonomic: int, n_rows: int) -> None:
         n, self._names = len(system.joint_names), system.output_names
-        self.told = np.zeros(3 * n + 3 + len(self._names))
-        position, velocity, effort, self.sums, self._outputs = np.split(self.told, [n, 2 * n, 3 * n, 3 * n + 3])
-        self.moves, self._effort = (position, velocity), effort
+        self.buffer = np.zeros(3 * n + 3 + len(self._names))
+        position, velocity, effort, self.sums, self._outputs = np.split(self.buffer, [n, 2 * n, 3 * n, 3 * n + 3])
+        self.joint_motion, self._effort = (position, velocity), effort
         state = [w.t, w.q, w.v, w.u, w.p]
         energy = np.zeros(2)
         joints = system.bind("joints", state, [position, velocity])
@@ -44,13 +44,13 @@ class Readings:
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         """Position (n_joints,), rad or m, and velocity of the joints."""
         self.read_joints()
-        position, velocity = self.moves
+        position, velocity = self.joint_motion
         return position.copy(), velocity.copy()
 
     def position(self, joint: int) -> float:
         """Position of one joint, by its place in the order."""
         self.read_joints()
-        return float(self.moves[0].item(joint))
+        return float(self.joint_motion[0].item(joint))
 
     def effort(self) -> np.ndarray:
         """What the actuators apply to each joint (n_joints,), N m or N."""

@@ -14,18 +14,18 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 
 @native_function(SIGNATURE)
-def servo_efforts(given, told):  # type: ignore[no-untyped-def]
+def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
     """Efforts of the step that begins now; moves the targets on by one step. `Servos` says what it computes.
 
     given  [n, h], joint of each actuator, position, velocity, then stiffness, damping, effort limit, velocity limit,
            lower, upper, slack of each
-    told   mode, value, target of each, all three kept; effort of each
+    buffer  mode, value, target of each, all three kept; effort of each
     """
     n, h = int(given[0][0]), given[0][1]
     for k in range(n):
-        mode, value, before = told[0][k], told[1][k], told[2][k]
+        mode, value, before = buffer[0][k], buffer[1][k], buffer[2][k]
         if mode == EFFORT:
-            told[3][k] = value
+            buffer[3][k] = value
             continue
         joint = int(given[1][k])
         x, v = given[2][joint], given[3][joint]
@@ -36,8 +36,8 @@ def servo_efforts(given, told):  # type: ignore[no-untyped-def]
         rate = (target - before) / h if mode == VELOCITY else 0.0
         target = min(max(target, x - slack), x + slack)
         effort = given[4][k] * (target - x) + given[5][k] * (rate - v)
-        told[2][k] = target
-        told[3][k] = min(max(effort, -limit), limit)
+        buffer[2][k] = target
+        buffer[3][k] = min(max(effort, -limit), limit)
 
 
 @native_function(SIGNATURE)
@@ -56,15 +56,15 @@ def add_loads(given, sums):  # type: ignore[no-untyped-def]
 
 
 @native_function(SIGNATURE)
-def take_commands(given, told):  # type: ignore[no-untyped-def]
+def take_commands(given, buffer):  # type: ignore[no-untyped-def]
     """Commanded values into the row of all actuators: given [n], place, lower, upper, value of each; told: the row."""
     for k in range(int(given[0][0])):
-        told[0][int(given[1][k])] = min(max(given[4][k], given[2][k]), given[3][k])
+        buffer[0][int(given[1][k])] = min(max(given[4][k], given[2][k]), given[3][k])
 
 
 @native_function(SIGNATURE)
-def widen(given, told):  # type: ignore[no-untyped-def]
+def widen(given, buffer):  # type: ignore[no-untyped-def]
     """Ranges that hold these numbers too: given [n], numbers; told: lowest, highest of each."""
     for k in range(int(given[0][0])):
-        told[0][k] = min(told[0][k], given[1][k])
-        told[1][k] = max(told[1][k], given[1][k])
+        buffer[0][k] = min(buffer[0][k], given[1][k])
+        buffer[1][k] = max(buffer[1][k], given[1][k])

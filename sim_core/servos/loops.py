@@ -76,9 +76,9 @@ class Servos:
         self._position, self._velocity = np.zeros((2, len(order)))
         where = [np.array([n, step_s], dtype=float), self._joint.astype(float), self._position, self._velocity]
         bounds = [effort_limit, velocity_limit, lower, upper, np.array(slack)]
-        told = [self._mode, self._value, self._target, self._effort]
-        self._given, self._told = [*where, self._stiffness, damping, *bounds], told
-        self._step = BoundKernel(servo_efforts.address, self._given, told)
+        buffer = [self._mode, self._value, self._target, self._effort]
+        self._given, self._buffer = [*where, self._stiffness, damping, *bounds], buffer
+        self._step = BoundKernel(servo_efforts.address, self._given, buffer)
         self._known: dict[tuple[str, ...], Known] = {}
         self.busy = False
 
@@ -194,8 +194,8 @@ class Servos:
 
     def bind(self, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray) -> BoundKernel:
         """`efforts` as a kernel: from these positions and velocities of the joints, into this array (n_u,)."""
-        given, told = [*self._given[:2], position, velocity, *self._given[4:]], [*self._told[:3], effort]
-        return BoundKernel(servo_efforts.address, given, told)
+        given, buffer = [*self._given[:2], position, velocity, *self._given[4:]], [*self._buffer[:3], effort]
+        return BoundKernel(servo_efforts.address, given, buffer)
 
     def commanded(self) -> np.ndarray:
         """The same while no servo is busy: efforts (n_u,) as they were commanded, wherever the joints are."""

@@ -58,24 +58,24 @@ class Stabilizer:
 
     sampled    U is computed at the start of a step and held over its stages
     memory     numbers per row that the law keeps from step to step
-    asked_for  the name that `stabilizer_named` was given, which for a paper's controller says more; "" otherwise
+    requested_name  the name that `stabilizer_named` was given, which for a paper's controller says more; "" otherwise
     """
 
     name: ClassVar[str] = "none"
     sampled: ClassVar[bool] = False
     memory: ClassVar[int] = 0
-    asked_for: str = field(default="", init=False, repr=False, compare=False)
+    requested_name: str = field(default="", init=False, repr=False, compare=False)
 
     @property
     def called(self) -> str:
         """What messages call it: as the user did."""
-        return self.asked_for or self.name
+        return self.requested_name or self.name
 
     def law_address(self) -> int:
         """Address of the compiled law, 0 for none."""
         return 0
 
-    def acts(self) -> tuple[int, int, int, int]:
+    def correction_mode(self) -> tuple[int, int, int, int]:
         """How a loop uses it, as in integrators/workspace.py: mode, whether its law remembers, levels, solve."""
         if not self.law_address():
             return UNSTABILIZED, 0, 0, 0
@@ -265,7 +265,7 @@ class SampledFuzzy(Stabilizer):
             from sim_core.stabilization.rules import largest_slope
 
             slope = largest_slope(self.sets)
-        return np.array([eps, rho, stepper.held_lever, slope, *self.sets.code()])
+        return np.array([eps, rho, stepper.hold_coefficient, slope, *self.sets.code()])
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class Projection(Stabilizer):
 
     name: ClassVar[str] = "projection"
 
-    def acts(self) -> tuple[int, int, int, int]:
+    def correction_mode(self) -> tuple[int, int, int, int]:
         return PROJECTING, 0, POSITION_LEVEL + VELOCITY_LEVEL, STEP_FACTOR
 
 
@@ -300,7 +300,7 @@ class DirectCorrection(Stabilizer):
             if value not in choices:
                 raise InvalidRequest(f"direct_correction has no {name} {value!r}; it is one of {', '.join(choices)}")
 
-    def acts(self) -> tuple[int, int, int, int]:
+    def correction_mode(self) -> tuple[int, int, int, int]:
         return CORRECTING_STAGES if self.inside_rhs else PROJECTING, 0, LEVELS[self.level], WEIGHTS[self.weight]
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
@@ -339,7 +339,7 @@ def stabilizer_named(name: str, **parameters: Any) -> Stabilizer:
     if name not in known:
         raise UnknownName("sim_core", "stabilizer", name, known)
     made = known[name](**typed(f"stabilizer {name!r}", known[name], parameters))
-    object.__setattr__(made, "asked_for", name)  # frozen, and of no meaning to what it does
+    object.__setattr__(made, "requested_name", name)  # frozen, and of no meaning to what it does
     return made
 
 

@@ -111,7 +111,7 @@ def test_its_controller_carries_an_arm_that_is_simulated_here(
             process.send_signal(signal.SIGINT)
             process.wait(timeout=60)
     command, state = recording["arm_4dof/command"], recording["arm_4dof/state"]
-    assert set(command["answers"].astype(int)) <= set(state["seq"].astype(int))
+    assert set(command["state_seq"].astype(int)) <= set(state["seq"].astype(int))
     assert np.abs(command["value"]).max() > 1.0  # N m: it carries the arm's weight
 
 

@@ -77,7 +77,7 @@ def server_us() -> list[float]:
     for _ in range(REPEATS):
         begin = time.process_time()
         for answered in range(STEPS):
-            command = JointCommand(name=["elbow", "grip_a", "grip_b"], value=[0.0, 1.0, 1.0], answers=answered)
+            command = JointCommand(name=["elbow", "grip_a", "grip_b"], value=[0.0, 1.0, 1.0], state_seq=answered)
             server.command("bench", command)
             server.step()
         found.append((time.process_time() - begin) / STEPS * 1e6)

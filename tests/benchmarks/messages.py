@@ -45,12 +45,12 @@ BARS = {"round_trip_ratio": 1.2, "lockstep_ratio": 0.6, "composed_steps_per_s": 
 class Answer(Node):
     """The shortest controller there is."""
 
-    listens = {"state": RobotState}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState}
+    publishes = {"command": JointCommand}
 
     def on_message(self, name: str, message: Any) -> Iterator[tuple[str, JointCommand]]:
         """Brake the arm."""
-        yield "command", JointCommand(name=["arm"], value=[-0.01 * message.velocity[0]], answers=message.seq)
+        yield "command", JointCommand(name=["arm"], value=[-0.01 * message.velocity[0]], state_seq=message.seq)
 
 
 def sample_state() -> RobotState:
@@ -198,7 +198,7 @@ def stream_echo(folder: Path) -> None:
     while True:
         _, payload = back.recv_multipart()
         state: Any = decode(STATE, payload)
-        command = JointCommand(name=["arm"], value=[-0.01 * state.velocity[0]], answers=state.seq)
+        command = JointCommand(name=["arm"], value=[-0.01 * state.velocity[0]], state_seq=state.seq)
         out.send_multipart([COMMAND.encode(), encode(command)])
 
 
@@ -237,7 +237,7 @@ def turn_echo(folder: Path) -> None:
     while True:
         route, head, _, payload = socket.recv_multipart()
         state: Any = decode(STATE, payload)
-        command = JointCommand(name=["arm"], value=[-0.01 * state.velocity[0]], answers=state.seq)
+        command = JointCommand(name=["arm"], value=[-0.01 * state.velocity[0]], state_seq=state.seq)
         socket.send_multipart([route, head, COMMAND.encode(), encode(command)])
 
 

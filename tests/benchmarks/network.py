@@ -119,7 +119,7 @@ def echo(desk: str, robot: str, with_keys: bool) -> None:
     out, back = sockets(f"{robot}:{PORTS[1]}", f"{desk}:{PORTS[0]}", "desk", with_keys)
     while True:
         state: Any = decode(STATE, back.recv_multipart()[1])
-        command = JointCommand(name=["arm"], value=[-0.01 * state.velocity[0]], answers=state.seq)
+        command = JointCommand(name=["arm"], value=[-0.01 * state.velocity[0]], state_seq=state.seq)
         out.send_multipart([COMMAND.encode(), encode(command)])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from nodes.plan.keys import ABOUT_METHODS, TABLES, keys
-from robots.registry import OURS
+from robots.registry import BUILTIN
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.stabilizers import stabilizers_by_name
 from sim_core.typed import choices_of
@@ -52,7 +52,7 @@ def test_every_topic_and_message_is_in_the_reference() -> None:
 
 
 def test_every_robot_is_in_the_reference() -> None:
-    assert first_cells(generated.robots()) == sorted(OURS)
+    assert first_cells(generated.robots()) == sorted(BUILTIN)
 
 
 def test_every_command_is_in_the_reference_with_an_example() -> None:

@@ -19,7 +19,7 @@ from nodes.transport.host_config import news_endpoint
 from nodes.transport.registry import NEWS_TOPIC, News, NodeEntry
 from nodes.transport.registry_link import RegistryLink
 from nodes.transport.service import ServiceClient
-from nodes.transport.sockets import Claim, make_socket
+from nodes.transport.sockets import BoundEndpoint, make_socket
 
 
 class Asking(Target):
@@ -30,7 +30,7 @@ class Asking(Target):
         self.name = name
         self.real = real
         self._attacker = make_socket(context, zmq.ROUTER)
-        self._claim = Claim(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
+        self._claim = BoundEndpoint(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
         self.endpoint = self._claim.endpoint
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Scheduling(Asking):
         said = [(topic, encode(message, topic)) for topic, message in stream()]
         real = [[msgspec.msgpack.encode((seq, said[:seq]))] for seq in range(4)]
         super().__init__(context, "asker of turns", real)
-        self._port = RemotePort(context, "node", self.endpoint, ["*"], speaks=True, deadline_s=PATIENCE_S)
+        self._port = RemotePort(context, "node", self.endpoint, ["*"], publishes=True, deadline_s=PATIENCE_S)
 
     def ask(self) -> None:
         self._port.turn(0.0, [])
@@ -127,11 +127,11 @@ class Hearing(Target):
 
     def __init__(self, context: Context) -> None:
         super().__init__()
-        entry = NodeEntry(name="damp", pid=os.getpid(), endpoints={"data": "ipc:///tmp/a"}, speaks=["status"])
+        entry = NodeEntry(name="damp", pid=os.getpid(), endpoints={"data": "ipc:///tmp/a"}, publishes=["status"])
         news = [News(instance="1", revision=i, nodes=[entry] * i) for i in range(3)]
         self.real = [[NEWS_TOPIC, msgspec.msgpack.encode(each)] for each in news]
         self._attacker = make_socket(context, zmq.XPUB)
-        self._claim = Claim(self._attacker, news_endpoint(DOMAIN))
+        self._claim = BoundEndpoint(self._attacker, news_endpoint(DOMAIN))
         self._heard = 0
         self._link = RegistryLink(DOMAIN)
         self._hear, self._link._hear = self._link._hear, self._count

@@ -106,13 +106,13 @@ def stream() -> list[tuple[str, Message]]:
         "description": description,
         "state": m.RobotState(**joints, phi=1e-12, energy=0.02, outputs={"tip": 0.1}),
         "body_poses": m.BodyPoses(p=[0.0] * 6, quaternion=[1.0, 0.0, 0.0, 0.0] * 2),
-        "command": m.JointCommand(name=["arm"], value=[0.02], answers=7),
-        "reference": m.Reference(name=["arm"], position=[0.5], velocity=[0.1], acceleration=[0.0]),
+        "command": m.JointCommand(name=["arm"], value=[0.02], state_seq=7),
+        "reference": m.JointReference(name=["arm"], position=[0.5], velocity=[0.1], acceleration=[0.0]),
         "event": m.Event(kind="set", node="swing_up", key="gain", old="1", new="2"),
         "cmd_vel": m.Twist(linear=[0.0, 0.2, 0.0]),
         "encoders": m.Encoders(name=["wheel"], count=[1234], pulses_per_turn=2250),
         "measured": m.RobotState(**joints),
-        "residual": m.Residual(name=["arm"], position=[0.001], answers=7),
+        "residual": m.Residual(name=["arm"], position=[0.001], state_seq=7),
     }
     status = m.Status(node="sim", state="running", counters={"lost": 0}, timing={"step_p50_s": 1e-4})
     rows = [(f"{ROBOT}/{name}", message) for name, message in said.items()] + [("status", status)]

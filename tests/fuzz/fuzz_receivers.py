@@ -12,14 +12,14 @@ from fuzz_frames import ROBOT, Frames, calls, stream, stream_frames, turns
 from nodes.controllers.swing_up import SwingUp
 from nodes.hosting.hosted import HostedNode
 from nodes.hosting.turns import TurnServer
-from nodes.messages.stamp import Arrivals
+from nodes.messages.stamp import SequenceTracker
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import calls_endpoint
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceServer
-from nodes.transport.sockets import Claim, make_socket
+from nodes.transport.sockets import BoundEndpoint, make_socket
 
 PATIENCE_S = 20.0
 DOMAIN = 3
@@ -57,7 +57,7 @@ class Target(ABC):
                 raise LostError(f"{self.name}: {count} of {len(batch)} frames are accounted for after {PATIENCE_S:g} s")
 
 
-class Repeats(Arrivals):
+class Repeats(SequenceTracker):
     """Takes no offence at a seq that mutation made too large: what comes after it would all be repeats."""
 
     def is_new(self, topic: str, seq: int) -> bool:
@@ -72,7 +72,7 @@ class Listening(Target):
         self.name = "subscriber of all topics" if topics is None else "subscriber of some topics"
         self.real = stream_frames()
         self._attacker = make_socket(context, zmq.XPUB)
-        self._claim = Claim(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
+        self._claim = BoundEndpoint(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
         self._subscriber = Subscriber(context, topics, "fuzzed")
         self._feed = self._subscriber.connect("attacker", self._claim.endpoint)
         self._feed.arrivals = Repeats()

@@ -49,7 +49,7 @@ def central(function, x: np.ndarray, step: float = 1e-6) -> np.ndarray:  # type:
 
 def test_jacobian_is_the_derivative_of_the_constraints(constrained_system: System) -> None:
     system = constrained_system
-    rows = system.configurations[0]
+    rows = system.constraint_modes[0]
     for q, v, _ in states(system):
         J = system.terms(0.0, q, v)[2]
         numeric = central(lambda x, v=v: system.residual(0.0, x, v)[0], q)

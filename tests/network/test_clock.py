@@ -21,8 +21,8 @@ from nodes.messages import RobotState
 
 
 class Sensors(Node):
-    listens = {"state": RobotState}
-    speaks = {"measured": RobotState}
+    subscribes = {"state": RobotState}
+    publishes = {"measured": RobotState}
     rate_hz = 100.0
     has_own_clock = True
 
@@ -108,7 +108,9 @@ def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
     assert set(recording["clock"]["peer"]) == {"sensors", "sim"}
     residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
     truths = dict(zip(measured["seq"].tolist(), measured["outputs.truth"].tolist(), strict=True))
-    late = [t - truths[seq] for t, seq in zip(residual["timestamp"], residual["answers"], strict=True) if seq in truths]
+    late = [
+        t - truths[seq] for t, seq in zip(residual["timestamp"], residual["state_seq"], strict=True) if seq in truths
+    ]
     assert 0.0 <= np.median(late) < 0.1
     note = read_case(file, None).measured.clock
     assert note is not None
@@ -144,5 +146,7 @@ def test_a_clock_that_is_put_forward_by_a_second_is_told_and_followed(hosts: Any
     assert abs(float(event["new"][step]) - 1.0) < 0.1
     residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
     truths = dict(zip(measured["seq"].tolist(), measured["outputs.truth"].tolist(), strict=True))
-    late = [t - truths[seq] for t, seq in zip(residual["timestamp"], residual["answers"], strict=True) if seq in truths]
+    late = [
+        t - truths[seq] for t, seq in zip(residual["timestamp"], residual["state_seq"], strict=True) if seq in truths
+    ]
     assert np.abs(late).max() < 0.9  # no stamp was placed by the clock as it was before

@@ -30,33 +30,33 @@ from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, Y
 DOMAIN = 7
 NODES = '''
 from nodes.node import Node
-from nodes.messages import JointCommand, Message, Reference, RobotState
+from nodes.messages import JointCommand, Message, JointReference, RobotState
 
 
 class Damp(Node):
-    listens = {"state": RobotState, "reference": Reference}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState, "reference": JointReference}
+    publishes = {"command": JointCommand}
 
     def on_message(self, name, message):
         if name == "state":
             torque = -0.01 * message.velocity[0]
-            yield "command", JointCommand(name=["arm"], value=[torque], answers=message.seq)
+            yield "command", JointCommand(name=["arm"], value=[torque], state_seq=message.seq)
 
 
 class Sweep(Node):
-    speaks = {"reference": Reference}
+    publishes = {"reference": JointReference}
     rate_hz = 100.0
 
     def on_tick(self, now):
-        yield "reference", Reference(name=["arm"], position=[now])
+        yield "reference", JointReference(name=["arm"], position=[now])
 
 
 class Keep(Node):
     """Hears everything; `dump` gives (topic, seq) of all robot topics heard."""
 
     lossless = True
-    listens = {"*": Message}
-    serves = {"dump": "what was heard"}
+    subscribes = {"*": Message}
+    services = {"dump": "what was heard"}
 
     def on_start(self, context):
         self.heard = []
@@ -72,18 +72,18 @@ class Keep(Node):
 class OneShot(Node):
     """Commands once, then is silent."""
 
-    listens = {"state": RobotState}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState}
+    publishes = {"command": JointCommand}
     said = False
 
     def on_message(self, name, message):
         if not self.said:
             self.said = True
-            yield "command", JointCommand(name=["arm"], value=[0.01], answers=message.seq)
+            yield "command", JointCommand(name=["arm"], value=[0.01], state_seq=message.seq)
 
 
 class Broken(Node):
-    listens = {"state": RobotState}
+    subscribes = {"state": RobotState}
 
     def on_message(self, name, message):
         raise RuntimeError("the node is broken")
@@ -177,7 +177,7 @@ def two_link(effort_limit: float = 40.0) -> Mechanism:
 @pytest.fixture
 def arm(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of the two-bar arm, among the robots for this test."""
-    monkeypatch.setitem(registry.OURS, "two_link", two_link)
+    monkeypatch.setitem(registry.BUILTIN, "two_link", two_link)
     return "two_link"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.messages import Reference, Twist
+from nodes.messages import JointReference, Twist
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.compose import Composition, compose
@@ -81,7 +81,7 @@ def test_the_base_is_driven_by_hand_while_the_rest_stays() -> None:
 def test_a_cmd_vel_goes_before_the_reference_until_it_is_too_old() -> None:
     with compose(plan_of("charmie_drive")) as run:
         base = run.nodes["base"].node
-        there = Reference(name=["base_x", "base_y", "base_yaw"], position=[0.0, -0.3, 0.0])
+        there = JointReference(name=["base_x", "base_y", "base_yaw"], position=[0.0, -0.3, 0.0])
         base.on_message("reference", there)
         _drive(run, 1.0, Twist(linear=[0.0, 0.2, 0.0]))
         names = run.server.simulation.system.joint_names

@@ -42,7 +42,7 @@ def wheel() -> Mechanism:
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.OURS, "wheel", wheel)
+    monkeypatch.setitem(registry.BUILTIN, "wheel", wheel)
 
 
 def turned(seconds: float, effort: float = 0.0, **differences: Any) -> Plant:
@@ -338,7 +338,7 @@ def test_a_gripper_has_neither_gain_nor_play_and_its_command_is_no_effort() -> N
     plant.command("effort", ["elbow"], [0.5])
     for _ in range(50):
         plant.step()
-    assert plant.simulation.configuration == "a"
+    assert plant.simulation.constraint_mode == "a"
     assert dict(zip(plant.names, plant.effort.tolist(), strict=True)) == {
         "slide": 0.0,
         "drop": 0.0,
@@ -348,4 +348,4 @@ def test_a_gripper_has_neither_gain_nor_play_and_its_command_is_no_effort() -> N
     plant.command("effort", ["grip_a"], [0.0])
     plant.step()
     plant.step()
-    assert plant.simulation.configuration == "none"
+    assert plant.simulation.constraint_mode == "none"

@@ -29,8 +29,8 @@ from nodes.messages import RobotState
 class Late(Node):
     """Measures every 4 ms what was 8 ms ago, half a degree too high."""
 
-    listens = {"state": RobotState}
-    speaks = {"measured": RobotState}
+    subscribes = {"state": RobotState}
+    publishes = {"measured": RobotState}
 
     def on_start(self, context):
         self.past = deque(maxlen=9)
@@ -65,7 +65,7 @@ def test_a_measurement_between_two_predictions_is_set_beside_the_line_through_th
     assert said(node, "measured", state(0.04, 0.5, seq=9)) == []  # what comes next is not known yet
     assert node.counters == {"paired": 0, "unpaired": 0, "waiting": 1}
     (residual,) = said(node, "state", state(0.1, 1.0, 6.0))
-    assert (residual.name, residual.answers, residual.timestamp) == (["a"], 9, 0.04)
+    assert (residual.name, residual.state_seq, residual.timestamp) == (["a"], 9, 0.04)
     assert residual.position == pytest.approx([0.1])
     assert residual.velocity == pytest.approx([0.0])
     assert residual.effort == []
@@ -135,7 +135,7 @@ def test_residuals_are_recorded_and_the_delay_and_the_bias_are_found(tmp_path: P
     assert read_case(tmp_path / "run.mcap", None).limits == loose  # the report judges by the launch file too
     recording = read_recording(tmp_path / "run.mcap")
     residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
-    assert residual["answers"].tolist() == measured["seq"].tolist()[: len(residual["answers"])]
+    assert residual["state_seq"].tolist() == measured["seq"].tolist()[: len(residual["state_seq"])]
     states = recording["rotary_pendulum/state"]
     at = {round(t, 6): p for t, p in zip(states["timestamp"].tolist(), states["position"], strict=True)}
     expected = [p - at[round(t, 6)] for t, p in zip(measured["timestamp"].tolist(), measured["position"], strict=True)]

@@ -313,10 +313,10 @@ def test_a_recording_is_said_again_with_its_spacing(recorded: Path) -> None:
 def test_a_command_that_is_said_again_answers_no_state_of_this_run(tmp_path: Path) -> None:
     path = tmp_path / "commands.mcap"
     with RecordingWriter(path, {}) as writer:
-        writer.write("arm/command", JointCommand(seq=1, name=["arm"], value=[0.5], answers=7), 0.0)
+        writer.write("arm/command", JointCommand(seq=1, name=["arm"], value=[0.5], state_seq=7), 0.0)
     [(_, name, message)] = play(path, until=0.1)
     assert isinstance(message, JointCommand)
-    assert (name, message.value, message.answers) == ("command", [0.5], None)
+    assert (name, message.value, message.state_seq) == ("command", [0.5], None)
 
 
 def test_the_speed_is_a_factor_on_the_spacing(recorded: Path) -> None:

@@ -11,20 +11,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from nodes.messages import ActuatorDescription, Description, JointDescription, Reference, RobotState
+from nodes.messages import ActuatorDescription, Description, JointDescription, JointReference, RobotState
 from nodes.node import Context
 from nodes.trajectory import Trajectory, TrajectoryParams
 
 STEP_S = 1e-3
 
 
-def references(duration_s: float, **params: Any) -> list[tuple[float, Reference]]:
+def references(duration_s: float, **params: Any) -> list[tuple[float, JointReference]]:
     node = started(**params)
     said = []
     for tick in range(round(duration_s / STEP_S) + 1):
         for name, message in node.on_message("state", RobotState(timestamp=tick * STEP_S)) or ():
             assert name == "reference"
-            assert isinstance(message, Reference)
+            assert isinstance(message, JointReference)
             said.append((tick * STEP_S, message))
     return said
 
@@ -36,10 +36,10 @@ def started(**params: Any) -> Trajectory:
     return node
 
 
-def said_by(node: Trajectory, time: float, position: float = 0.0) -> Reference:
+def said_by(node: Trajectory, time: float, position: float = 0.0) -> JointReference:
     state = RobotState(timestamp=time, name=["arm"], position=[position], velocity=[0.0])
     ((_, message),) = node.on_message("state", state) or ()
-    assert isinstance(message, Reference)
+    assert isinstance(message, JointReference)
     return message
 
 

@@ -74,7 +74,7 @@ def looped() -> System:
 
 
 def test_it_has_29_coordinates_and_8_rows_and_starts_closed_with_actuators_of_400_mm(looped: System) -> None:
-    assert (looped.n_q, looped.configurations[0].n_rows, looped.n_u) == (29, 8, N)
+    assert (looped.n_q, looped.constraint_modes[0].n_rows, looped.n_u) == (29, 8, N)
     assert max(Simulation(looped).violation()) <= 1e-12
     at = dict(zip(looped.joint_names, looped.mechanism.initial_q, strict=True))
     assert (at["lift_rod"], at["tilt_rod"]) == pytest.approx((0.4, 0.4), abs=1e-12)
@@ -166,7 +166,7 @@ def test_with_light_bodies_in_the_loops_the_simulated_forces_are_those_of_the_pa
     system = assemble(with_loops(TREE, p))
     servo, sim = Servo(p, system), Simulation(system, step_s=STEP)
     rows = {
-        name: [row for row, label in enumerate(system.configurations[0].row_names) if name in label]
+        name: [row for row, label in enumerate(system.constraint_modes[0].row_names) if name in label]
         for name in ("lift_rod", "tilt_rod", "left_bar", "right_bar")
     }
     for tick in range(1000):

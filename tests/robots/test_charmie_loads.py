@@ -12,7 +12,7 @@ from robots.charmie import closed, geometry
 from robots.charmie.auxiliary import balance_points, spring_5s
 from robots.charmie.loads import CharmieLoads, charmie_loads
 from robots.charmie.mechanism import with_loops
-from robots.charmie.parameters import OURS, Parameters, read_parameters
+from robots.charmie.parameters import DEFAULT_FILE, Parameters, read_parameters
 from robots.registry import build
 from sim_core import reference
 from sim_core.errors import InvalidRequest
@@ -191,7 +191,7 @@ def test_the_loops_hold_along_the_motion_of_the_tree(looped: System) -> None:
 
 def test_one_variable_of_the_file_changes_kinematics_and_dynamics_alike(tmp_path: Path) -> None:
     """A longer upper arm: the claw reaches farther, its mass hangs farther out, in the arms and in CHARMIE."""
-    text = OURS.read_text()
+    text = DEFAULT_FILE.read_text()
     assert text.count("length = 0.135") == 2
     file = tmp_path / "mine.toml"
     file.write_text(text.replace("length = 0.135", "length = 0.235", 1))
@@ -215,7 +215,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_key(tmp_path: Path) -> N
         ("floor_gap", "flor_gap", r"base has a key 'flor_gap', which is not known; did you mean 'floor_gap'"),
         ("bar_length = 0.16", "bar_length = 0.02", r"balance\.bar_length is 0\.02 m"),
     ):
-        file.write_text(OURS.read_text().replace(old, new, 1))
+        file.write_text(DEFAULT_FILE.read_text().replace(old, new, 1))
         with pytest.raises(InvalidRequest, match=says):
             build("charmie", loops="closed", file=str(file))
     with pytest.raises(InvalidRequest, match=r"none\.toml cannot be read"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from robots.charmie.parameters import OURS, read_parameters
+from robots.charmie.parameters import DEFAULT_FILE, read_parameters
 from robots.registry import build
 from sim_core.errors import InvalidRequest, ParameterWarning
 
@@ -37,7 +37,7 @@ MISTAKES = {
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_named_in_one_line(case: str, tmp_path: Path) -> None:
     right, wrong, found, remedy = MISTAKES[case]
-    text = OURS.read_text()
+    text = DEFAULT_FILE.read_text()
     assert right in text
     file = tmp_path / "mine.toml"
     file.write_text(text.replace(right, wrong, 1))
@@ -67,7 +67,7 @@ def test_a_misspelt_robot_or_parameter_is_answered_with_the_nearest() -> None:
     ],
 )
 def test_a_number_far_from_what_ships_is_warned_of(right: str, wrong: str, says: str, tmp_path: Path) -> None:
-    text = OURS.read_text()
+    text = DEFAULT_FILE.read_text()
     assert right in text
     file = tmp_path / "mine.toml"
     file.write_text(text.replace(right, wrong, 1))
@@ -80,7 +80,7 @@ def test_a_number_far_from_what_ships_is_warned_of(right: str, wrong: str, says:
 
 def test_what_is_warned_of_is_said_once_by_a_program_that_reads_and_builds(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text(OURS.read_text().replace("mass = 20.0", "mass = 20000.0", 1))
+    file.write_text(DEFAULT_FILE.read_text().replace("mass = 20.0", "mass = 20000.0", 1))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("default")
         read_parameters(file)
@@ -95,14 +95,14 @@ def test_a_number_of_the_file_is_no_parameter_and_that_is_said() -> None:
 
 def test_numbers_near_what_ships_are_taken_in_silence(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text(OURS.read_text().replace("mass = 20.0", "mass = 200.0", 1))
+    file.write_text(DEFAULT_FILE.read_text().replace("mass = 20.0", "mass = 200.0", 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_parameters(file).base.mass == 200.0
 
 
 def test_a_number_is_warned_of_once_in_one_line_without_a_line_of_code(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(OURS.read_text().replace("mass = 20.0", "mass = 20000.0", 1))
+    (tmp_path / "mine.toml").write_text(DEFAULT_FILE.read_text().replace("mass = 20.0", "mass = 20000.0", 1))
     code = (
         "from robots.charmie.parameters import read_parameters; from robots.registry import build\n"
         "read_parameters('mine.toml'); build('charmie', file='mine.toml'); build('charmie', file='mine.toml')"

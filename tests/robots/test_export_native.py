@@ -16,7 +16,7 @@ from robots.export.native import TARGETS, export_files
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Anchored, Body, Joint, Mechanism, Tunable, X
-from sim_core.mechanism.quantities import Captured
+from sim_core.mechanism.quantities import CapturedParameter
 from sim_core.system import assemble
 
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of ELF
@@ -136,7 +136,7 @@ def test_beams_are_refused_by_name() -> None:
 
 def test_a_captured_number_is_a_parameter_of_the_functions_too() -> None:
     block = Body(name="block", mass=2.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0))
-    latch = Anchored(name="latch", body="block", point=(0.0, 0.0, 0.0), axis=X, at=Captured("place", 0.25))
+    latch = Anchored(name="latch", body="block", point=(0.0, 0.0, 0.0), axis=X, at=CapturedParameter("place", 0.25))
     mechanism = Mechanism(
         name="rail",
         coordinates="joint",

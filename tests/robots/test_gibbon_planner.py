@@ -13,7 +13,7 @@ from nodes.planning.brachiation.line_estimate import HandOnLine, LineEstimate
 from nodes.planning.brachiation.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
 from nodes.planning.brachiation.planner_model import beliefs_of
 from nodes.planning.brachiation.rollout import Roller
-from nodes.planning.brachiation.supervisor import Gait, Hand, Measured, Pilot, elbow_of_robot, rigid
+from nodes.planning.brachiation.supervisor import Gait, Hand, Measured, SwingSupervisor, elbow_of_robot, rigid
 from nodes.planning.brachiation.swing_model import DROP, ELBOW, PITCH, SLIDE, SWING
 from robots.registry import build
 from sim_core.flexible.elements import contact_model
@@ -146,7 +146,7 @@ def test_a_rollout_has_the_elbow_follow_its_path_with_the_torque_that_it_says(li
 
 def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mechanism) -> None:
     simulation = Simulation(assemble(bars), step_s=1e-3)
-    pilot = Pilot(beliefs_of(bars), Gait(step=0.34, end=8.0, torque_limit=14.0))
+    pilot = SwingSupervisor(beliefs_of(bars), Gait(step=0.34, end=8.0, torque_limit=14.0))
     pilot.see(measured(simulation, 0.2))
     first = pilot.plan()
     assert first is not None
@@ -162,7 +162,7 @@ def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mech
 
 
 def test_no_hand_is_sent_beyond_the_end_of_the_line(bars: Mechanism) -> None:
-    pilot = Pilot(beliefs_of(bars), Gait(step=0.34, end=1.0, torque_limit=14.0))
+    pilot = SwingSupervisor(beliefs_of(bars), Gait(step=0.34, end=1.0, torque_limit=14.0))
     pilot.see(measured(Simulation(assemble(bars), step_s=1e-3), 0.2))
     assert pilot.plan() is None
 
@@ -171,7 +171,7 @@ def test_the_line_at_rest_tells_its_tension() -> None:
     believed = beliefs_of(build("gibbon", line="cable", tension=5000.0, modes=12))
     assert believed.cable is not None
     there = Simulation(assemble(build("gibbon", line="cable", tension=4500.0, modes=24)), step_s=1e-3)
-    pilot = Pilot(believed, Gait(step=0.9, end=19.5, torque_limit=27.0))
+    pilot = SwingSupervisor(believed, Gait(step=0.9, end=19.5, torque_limit=27.0))
     pilot.see(measured(there))
     assert pilot.line is not None
     assert pilot.line.tension_scale == pytest.approx(0.9, abs=0.01)

@@ -65,7 +65,7 @@ def test_the_crank_slider_is_the_printed_one() -> None:
 def test_the_gear_train_has_the_printed_rows() -> None:
     """Coordinate differences, dot products of axes, e'e - 1; then [NadaBayoumi2024, eqs. 26-28] in tooth counts."""
     system = assemble(build("epicyclic_gear_train"))
-    rows = system.configurations[0]
+    rows = system.constraint_modes[0]
     assert len(system.mechanism.bodies) == 7
     assert (system.n_q, rows.n_holonomic, rows.n_rows - rows.n_holonomic) == (49, 45, 3)
     for q, v in states(system):

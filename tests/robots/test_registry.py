@@ -143,7 +143,7 @@ def test_bad_inputs_to_a_simulation_are_one_line_and_change_nothing() -> None:
     assert sim.state.u.tolist() == [0.05]
 
 
-@pytest.mark.parametrize("name", sorted(registry.OURS))
+@pytest.mark.parametrize("name", sorted(registry.BUILTIN))
 def test_every_parameter_of_a_robot_says_what_it_is_and_what_an_open_default_stands_for(name: str) -> None:
     for parameter in registry.parameters(name):
         assert parameter.meaning, parameter
@@ -154,11 +154,11 @@ def test_a_builder_without_a_word_about_its_parameters_has_them_listed(monkeypat
     def cart(mass: "NoSuchType" = 2.0) -> None:  # type: ignore[name-defined]  # noqa: F821, UP037
         """One of another package."""
 
-    monkeypatch.setitem(registry.OURS, "cart", cart)
+    monkeypatch.setitem(registry.BUILTIN, "cart", cart)
     assert [(each.name, each.default, each.meaning) for each in registry.parameters("cart")] == [("mass", 2.0, "")]
 
 
-@pytest.mark.parametrize("name", registry.OURS)
+@pytest.mark.parametrize("name", registry.BUILTIN)
 def test_a_mechanism_shows_itself_in_one_short_line(name: str) -> None:
     mechanism = registry.build(name)
     shown = repr(mechanism)

@@ -32,7 +32,7 @@ def rows_of(robot: str) -> list[tuple[str, list[float], str, str]]:
     return found
 
 
-@pytest.mark.parametrize("robot", registry.OURS)
+@pytest.mark.parametrize("robot", registry.BUILTIN)
 def test_every_robot_has_rows_that_say_what_kind_of_number_and_where_from(robot: str) -> None:
     rows = rows_of(robot)
     assert rows, f"robot {robot!r} has no table in a SOURCES.md"
@@ -44,7 +44,7 @@ def test_every_robot_has_rows_that_say_what_kind_of_number_and_where_from(robot:
     assert rows[0][3] != "as above"
 
 
-@pytest.mark.parametrize("robot", registry.OURS)
+@pytest.mark.parametrize("robot", registry.BUILTIN)
 def test_parameters_masses_and_springs_of_every_robot_are_numbers_of_its_table(robot: str) -> None:
     rows = rows_of(robot)
     for variant in VARIANTS.get(robot, [{}]):

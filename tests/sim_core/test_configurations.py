@@ -10,7 +10,7 @@ import pytest
 
 from sim_core.errors import InvalidRequest
 from sim_core.integrators.steppers import STEPPERS
-from sim_core.mechanism import Body, Coincidence, Configuration, Crossing, Mechanism, PointOutput
+from sim_core.mechanism import Body, Coincidence, ConstraintMode, Crossing, Mechanism, PointOutput
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
@@ -35,7 +35,7 @@ def catcher() -> System:
             coordinates="absolute",
             bodies=(rod,),
             constraints=(grip,),
-            configurations=(Configuration(name="free", constraints=()), Configuration(name="gripping")),
+            constraint_modes=(ConstraintMode(name="free", constraints=()), ConstraintMode(name="gripping")),
             guards=(
                 Crossing(name="grip", source="free", target="gripping", body="rod", point=(-0.5, 0, 0), direction=-1),
             ),
@@ -49,12 +49,12 @@ def catcher() -> System:
 
 def test_a_grip_is_an_event_with_an_inelastic_impact(catcher: System) -> None:
     sim = Simulation(catcher, step_s=1e-3)
-    assert sim.configuration == "free"
+    assert sim.constraint_mode == "free"
     sim.advance(1.0)
     (event,) = sim.take_events()
     assert sim.take_events() == []
     assert event.kind == "grip"
-    assert sim.configuration == "gripping"
+    assert sim.constraint_mode == "gripping"
     fall = np.sqrt(2 * HEIGHT / 9.81)
     assert 0.0 <= event.time - fall <= 1e-3
     # closed form: about the gripped end angular momentum is kept, m v l / 2 = J_end w
@@ -73,7 +73,7 @@ def test_every_stepper_honours_the_guard_and_goes_on_from_the_impact(catcher: Sy
         each.advance(1.0)
     (event,), (due,) = sim.take_events(), usual.take_events()
     assert event.time == pytest.approx(due.time, abs=1.5e-3)
-    assert sim.configuration == "gripping"
+    assert sim.constraint_mode == "gripping"
     accuracy = {1: 2e-2, 2: 1e-4}.get(STEPPERS[stepper].order, 1e-5)
     np.testing.assert_allclose(event.after, due.after, atol=accuracy)
     np.testing.assert_allclose(sim.state.q, usual.state.q, atol=accuracy)
@@ -118,7 +118,7 @@ def test_a_snapshot_on_either_side_of_the_event_restarts_it(catcher: System) -> 
     end = sim.snapshot().to_plain()
     after = Simulation(catcher, step_s=1e-3)
     after.restore(before)
-    assert after.configuration == "free"
+    assert after.constraint_mode == "free"
     after.advance(0.6)
     assert after.snapshot().to_plain() == end
     assert len(after.take_events()) == 1

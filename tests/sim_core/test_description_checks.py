@@ -21,7 +21,7 @@ from sim_core.mechanism import (
     Actuator,
     Anchored,
     Body,
-    Captured,
+    CapturedParameter,
     Coincidence,
     Crossing,
     Distance,
@@ -157,7 +157,7 @@ PLANAR = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
         ),
         (
             lambda: pendulum(
-                constraints=(Anchored(name="a", body="bar", point=ORIGIN, axis=Z, at=Captured("z", 0.3)),)
+                constraints=(Anchored(name="a", body="bar", point=ORIGIN, axis=Z, at=CapturedParameter("z", 0.3)),)
             ),
             "constraint 'a' cannot hold at the start: it is captured at 0.3 m",
         ),

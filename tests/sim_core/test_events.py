@@ -11,7 +11,7 @@ import pytest
 
 from sim_core.errors import InvalidMechanism, InvalidRequest, SimulationDiverged, StartWarning, UnknownName
 from sim_core.integrators.steppers import STEPPERS
-from sim_core.mechanism import Actuator, Anchored, Body, Configuration, Joint, Mechanism, Z
+from sim_core.mechanism import Actuator, Anchored, Body, ConstraintMode, Joint, Mechanism, Z
 from sim_core.mechanism.guards import Beyond, Commanded, Crossing, Guard, Pushed
 from sim_core.mechanism.outputs import HoldingOutput
 from sim_core.simulation import Simulation
@@ -20,7 +20,7 @@ from sim_core.system import System, assemble
 
 G = 9.81
 MOST = 10
-FALLING = (Configuration(name="falling", constraints=()),)
+FALLING = (ConstraintMode(name="falling", constraints=()),)
 
 
 def ball_parts(n: int) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def lands(k: int, **changes: Any) -> Crossing:
 def balls(n: int, **changes: Any) -> Mechanism:
     """Each ball lands on its own floor: n guards, one configuration with a name."""
     guards = tuple(lands(k) for k in range(n))
-    return Mechanism(**{"name": "balls", **ball_parts(n), "configurations": FALLING, "guards": guards} | changes)
+    return Mechanism(**{"name": "balls", **ball_parts(n), "constraint_modes": FALLING, "guards": guards} | changes)
 
 
 def named_balls(n: int) -> Mechanism:
@@ -62,8 +62,8 @@ def named_balls(n: int) -> Mechanism:
         for k in range(n)
         if not lying >> k & 1
     ]
-    configurations = tuple(Configuration(name=called(lying), constraints=held) for lying, held in enumerate(sets))
-    return balls(n, name="named_balls", configurations=configurations, guards=tuple(guards))
+    constraint_modes = tuple(ConstraintMode(name=called(lying), constraints=held) for lying, held in enumerate(sets))
+    return balls(n, name="named_balls", constraint_modes=constraint_modes, guards=tuple(guards))
 
 
 def in_one_step(n: int, seed: int = 0, step_s: float = 1e-3) -> tuple[np.ndarray, np.ndarray]:
@@ -126,7 +126,7 @@ def test_configurations_with_names_see_the_same_events(n: int) -> None:
     for event, other in zip(landed(named), landed(sets), strict=True):
         assert (event.part, event.time, event.energy) == (other.part, other.time, other.energy)
         np.testing.assert_array_equal(event.after, other.after)
-    assert named.configuration == "L" * n
+    assert named.constraint_mode == "L" * n
     assert named.coordinates.tolist() == sets.coordinates.tolist()
 
 
@@ -171,21 +171,21 @@ def test_a_snapshot_holds_which_constraints_hold(pair: System, at: int) -> None:
     other = Simulation(pair)
     other.restore(kept)
     assert other.holding == (("floor_0",) if at >= 452 else ())
-    assert other.configuration == ("floor_0" if at >= 452 else "falling")
+    assert other.constraint_mode == ("floor_0" if at >= 452 else "falling")
     other.step(800 - at)
     assert other.snapshot().to_plain() == sim.snapshot().to_plain()
     other.reset()
-    assert (other.configuration, other.holding) == ("falling", ())
+    assert (other.constraint_mode, other.holding) == ("falling", ())
 
 
 def test_a_state_that_contradicts_itself_is_refused(pair: System) -> None:
     sim = Simulation(pair)
     plain = sim.snapshot().to_plain()
     for changes, says in (
-        ({"configuration": 1}, "configuration 1; there are 1"),
-        ({"configuration": -2}, "configuration -2; there are 1"),
+        ({"constraint_mode": 1}, "configuration 1; there are 1"),
+        ({"constraint_mode": -2}, "configuration -2; there are 1"),
         ({"p": [0.0, 1.0]}, "configuration 'falling', and its p is 1 for constraint 'floor_1'; it must be 0"),
-        ({"configuration": -1, "p": [0.5, 1.0]}, "no configuration, and its p is 0.5 for constraint 'floor_0'"),
+        ({"constraint_mode": -1, "p": [0.5, 1.0]}, "no configuration, and its p is 0.5 for constraint 'floor_0'"),
         ({"guards": [1.0]}, "1 entries in guards"),
     ):
         with pytest.raises(InvalidRequest, match=says):
@@ -261,7 +261,7 @@ def test_hands_that_are_told_to_open_together_let_go_together() -> None:
                 actuators=hold,
                 guards=opens,
                 start="held",
-                configurations=(Configuration(name="held"), *FALLING),
+                constraint_modes=(ConstraintMode(name="held"), *FALLING),
                 initial_q=(0.0,) * n,
             )
         )
@@ -278,7 +278,7 @@ def test_hands_that_are_told_to_open_together_let_go_together() -> None:
     assert [event.energy for event in events] == [0.0, 0.0]
     sim.set_effort({"hold_1": 0.0})
     sim.advance(0.1)
-    assert sim.configuration == "falling"
+    assert sim.constraint_mode == "falling"
     np.testing.assert_allclose(sim.coordinates, [-0.5 * G * s**2 for s in (0.1, 0.099, 0.1)], atol=1e-9)
 
 
@@ -313,7 +313,7 @@ def test_a_landing_makes_another_guard_fire_in_the_same_step() -> None:
                 2,
                 name="chain",
                 start="second",
-                configurations=(Configuration(name="second", constraints=("floor_1",)), *FALLING),
+                constraint_modes=(ConstraintMode(name="second", constraints=("floor_1",)), *FALLING),
                 guards=(lands(0), presses),
                 initial_q=(1.0, 0.0),
             )
@@ -344,10 +344,10 @@ def test_a_level_is_crossed_once_in_a_step() -> None:
         Crossing(name="up", source="low", target="falling", level=0.5, **way),
         Crossing(name="lower", source="low", target="lowest", level=0.4999, **way),
     )
-    names = tuple(Configuration(name=name, constraints=()) for name in ("falling", "low", "lowest"))
-    sim = Simulation(assemble(balls(1, name="levels", guards=guards, configurations=names)), step_s=1e-3)
+    names = tuple(ConstraintMode(name=name, constraints=()) for name in ("falling", "low", "lowest"))
+    sim = Simulation(assemble(balls(1, name="levels", guards=guards, constraint_modes=names)), step_s=1e-3)
     assert [(event.kind, event.time) for event in landed(sim)] == [("down", 0.32), ("lower", 0.32)]
-    slow = Simulation(assemble(balls(1, name="levels", guards=guards[:2], configurations=names)))
+    slow = Simulation(assemble(balls(1, name="levels", guards=guards[:2], constraint_modes=names)))
     slow.reset([0.49], [1.0])
     slow.advance(0.5)
     assert [event.kind for event in slow.take_events()] == ["down", "up"]
@@ -375,7 +375,7 @@ def bar(feet: tuple[float, ...], tilt: float = 0.0, spin: float = 0.0, height: f
             Anchored(name=f"foot_{k}", body="bar", point=(x, 0.0, 0.0), axis=(0.0, 1.0, 0.0), at=0.0)
             for k, x in enumerate(feet)
         ),
-        configurations=FALLING,
+        constraint_modes=FALLING,
         guards=tuple(
             Crossing(name=f"lands_{k}", body="bar", point=(x, 0.0, 0.0), direction=-1, engages=(f"foot_{k}",))
             for k, x in enumerate(feet)

@@ -10,7 +10,7 @@ import pytest
 from robots.registry import build
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.elements import beam_model
-from sim_core.mechanism import Configuration, Mechanism
+from sim_core.mechanism import ConstraintMode, Mechanism
 from sim_core.mechanism.beams import Beam, BeamContact, DeflectionOutput
 from sim_core.mechanism.validation import validate
 from sim_core.system import assemble
@@ -157,12 +157,12 @@ def test_a_coordinate_along_the_beam_cannot_be_eliminated() -> None:
 def test_a_partition_takes_one_contact_that_holds_in_the_one_configuration() -> None:
     plain = build("lipinski_pendulum", elements=5, modes=2)
     says = "there are joint coordinates, configurations on, off, 1 beam contacts and 0 other constraints: 'schur' and"
-    both = (Configuration(name="on"), Configuration(name="off", constraints=()))
+    both = (ConstraintMode(name="on"), ConstraintMode(name="off", constraints=()))
     with pytest.raises(InvalidMechanism, match=says):
-        validate(dataclasses.replace(plain, configurations=both))
+        validate(dataclasses.replace(plain, constraint_modes=both))
     with pytest.raises(InvalidMechanism, match="contact 'contact', which does not hold in configuration 'off'"):
-        validate(dataclasses.replace(plain, configurations=both[1:]))
+        validate(dataclasses.replace(plain, constraint_modes=both[1:]))
     second = BeamContact(name="second", beam="beam", body="lower_arm", dependent="lower")
     with pytest.raises(InvalidMechanism, match="configurations default, 2 beam contacts"):
         validate(dataclasses.replace(plain, constraints=(*plain.constraints, second)))
-    validate(dataclasses.replace(plain, configurations=(Configuration(constraints=("contact",)),)))
+    validate(dataclasses.replace(plain, constraint_modes=(ConstraintMode(constraints=("contact",)),)))

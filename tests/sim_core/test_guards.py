@@ -10,10 +10,10 @@ import pytest
 
 from sim_core.errors import InvalidMechanism, InvalidRequest
 from sim_core.integrators.steppers import STEPPERS
-from sim_core.mechanism import Actuator, Anchored, Body, Configuration, Joint, Mechanism, Tunable, X, Z
+from sim_core.mechanism import Actuator, Anchored, Body, ConstraintMode, Joint, Mechanism, Tunable, X, Z
 from sim_core.mechanism.guards import Aim, Beyond, Commanded, Crossing, Guard, Pushed, Sinking, Window
 from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, PointOutput, VelocityOutput
-from sim_core.mechanism.quantities import Captured
+from sim_core.mechanism.quantities import CapturedParameter
 from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.state import State
@@ -31,16 +31,16 @@ def rail(**changes: Any) -> Mechanism:
         "bodies": (Body(name="block", mass=MASS, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0)),),
         "joints": (Joint(name="slide", kind="prismatic", child="block", axis=X),),
         "constraints": (
-            Anchored(name="latch", body="block", point=(0.0, 0.0, 0.0), axis=X, at=Captured("place", 0.0)),
+            Anchored(name="latch", body="block", point=(0.0, 0.0, 0.0), axis=X, at=CapturedParameter("place", 0.0)),
         ),
         "actuators": (
             Actuator(name="push", joint="slide", unit="N"),
             Actuator(name="latch", start=1.0, effort_limit=1.0, unit="1"),
         ),
-        "configurations": (
-            Configuration(name="free", constraints=()),
-            Configuration(name="latched", constraints=("latch",)),
-            Configuration(name="out", constraints=()),
+        "constraint_modes": (
+            ConstraintMode(name="free", constraints=()),
+            ConstraintMode(name="latched", constraints=("latch",)),
+            ConstraintMode(name="out", constraints=()),
         ),
         "guards": (
             Guard(
@@ -124,7 +124,7 @@ def test_a_condition_that_holds_already_is_noticed_after_the_next_step(system: S
     sim.set_effort({"latch": 0.0})
     sim.advance(4.0)
     assert [event.kind for event in sim.take_events()] == ["off"]
-    assert sim.configuration == "out"
+    assert sim.constraint_mode == "out"
     latched = Simulation(assemble(rail(start="latched", initial_v=(0.0,))))
     latched.set_effort({"latch": 0.0})
     latched.step(1)
@@ -136,25 +136,25 @@ def test_too_fast_or_too_far_is_not_caught(system: System) -> None:
     fast = Simulation(system)
     fast.reset([0.0], [2.5])
     fast.advance(1.0)
-    assert fast.configuration == "free"
+    assert fast.constraint_mode == "free"
     # between two places, and turning there
     far = Simulation(system, parameters={"reach": 0.1})
     far.reset([1.25], [0.1])
     far.set_effort({"push": -1.0})
     far.advance(0.4)
-    assert far.configuration == "free"
+    assert far.constraint_mode == "free"
     near = Simulation(system, parameters={"reach": 0.3})
     near.reset([1.25], [0.1])
     near.set_effort({"push": -1.0})
     near.advance(0.4)
-    assert near.configuration == "latched"
+    assert near.constraint_mode == "latched"
 
 
 @pytest.mark.parametrize("stepper", [name for name in STEPPERS if STEPPERS[name].order > 1])
 def test_every_stepper_catches_it(system: System, stepper: str) -> None:
     sim = Simulation(system, stepper=stepper)
     sim.advance(1.5)
-    assert sim.configuration == "latched"
+    assert sim.constraint_mode == "latched"
     assert sim.outputs()["block_x"] == pytest.approx(1.0, abs=2e-3)
 
 
@@ -168,7 +168,7 @@ def test_what_was_captured_is_part_of_a_snapshot(system: System) -> None:
     other.restore(kept)
     other.advance(0.5)
     assert other.outputs()["block_x"] == sim.outputs()["block_x"]
-    assert other.configuration == "latched"
+    assert other.constraint_mode == "latched"
 
 
 def test_a_restored_state_brings_its_tunables(system: System) -> None:
@@ -181,9 +181,9 @@ def test_a_restored_state_brings_its_tunables(system: System) -> None:
 def test_one_set_of_kernels_serves_all_configurations(system: System) -> None:
     """Rows that do not hold are zero, their multipliers too."""
     for index, (held, a) in enumerate(((0.0, 5.0), (1.0, 0.0), (0.0, 5.0))):
-        M, f, J, gamma = system.terms(0.0, [0.0], [0.0], [10.0, 1.0], configuration=index)
+        M, f, J, gamma = system.terms(0.0, [0.0], [0.0], [10.0, 1.0], constraint_mode=index)
         assert (M[0, 0], f[0], J[0, 0], gamma[0]) == (MASS, 10.0, held, 0.0)
-        found = system.acceleration(0.0, [0.0], [0.0], [10.0, 1.0], configuration=index)
+        found = system.acceleration(0.0, [0.0], [0.0], [10.0, 1.0], constraint_mode=index)
         assert found[0] == pytest.approx([a], abs=1e-9)
         assert found[1] == pytest.approx([10.0 * held], abs=1e-7)
     np.testing.assert_array_equal(system.default_parameters(1), [0.1, 0.0, 1.0])
@@ -201,7 +201,7 @@ def test_a_switch_keeps_its_command_where_actuators_are_made_safe() -> None:
 
 def test_a_point_that_rises_is_not_caught_by_what_must_sink() -> None:
     """A ball thrown upwards past a shelf is caught on its way down. Closed form: at 2 v / g."""
-    shelf = Anchored(name="shelf", body="ball", point=(0.0, 0.0, 0.0), axis=Z, at=Captured("height", 0.0))
+    shelf = Anchored(name="shelf", body="ball", point=(0.0, 0.0, 0.0), axis=Z, at=CapturedParameter("height", 0.0))
     window = Window(aims=(Aim(constraint="shelf"),), gap=0.01, speed=10.0)
     sim = Simulation(
         assemble(
@@ -211,9 +211,9 @@ def test_a_point_that_rises_is_not_caught_by_what_must_sink() -> None:
                 joints=(Joint(name="fall", kind="prismatic", child="ball", axis=Z),),
                 constraints=(shelf,),
                 actuators=(),
-                configurations=(
-                    Configuration(name="flies", constraints=()),
-                    Configuration(name="lies", constraints=("shelf",)),
+                constraint_modes=(
+                    ConstraintMode(name="flies", constraints=()),
+                    ConstraintMode(name="lies", constraints=("shelf",)),
                 ),
                 guards=(
                     Guard(
@@ -265,7 +265,7 @@ LATCH = rail().guards[0]
             "constraint 'latch' has no number to capture",
         ),
         (
-            {"configurations": (Configuration(name="free", constraints=("lock",)),), "guards": ()},
+            {"constraint_modes": (ConstraintMode(name="free", constraints=("lock",)),), "guards": ()},
             "no constraint 'lock'",
         ),
     ],

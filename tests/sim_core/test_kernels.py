@@ -111,7 +111,7 @@ def test_pairs_and_lanes_give_what_single_numbers_give(name: str) -> None:
     mechanism = build(name)
     derivation = derive(mechanism)
     random = np.random.default_rng(7)
-    first = mechanism.configurations[0].name
+    first = mechanism.constraint_modes[0].name
     for kernel in ("inverse_dynamics", f"{first}.forward_dynamics", f"{first}.terms"):
         function = derivation.functions[kernel]
         function = ca.Function(kernel.rpartition(".")[2], function.sx_in(), function(*function.sx_in())

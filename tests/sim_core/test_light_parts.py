@@ -177,7 +177,7 @@ def orthonormal(Y: np.ndarray) -> tuple[np.ndarray, list[int], np.ndarray]:
     return Q, kept, Q.T @ Y[:, kept]
 
 
-class Reference:
+class JointReference:
     """M a + J' lam = f, J a = gamma in extended precision."""
 
     def __init__(self, M: np.ndarray, J: np.ndarray) -> None:
@@ -224,7 +224,7 @@ def moving(mechanism: Mechanism, kernels: dict[str, Kernel], seed: int) -> tuple
     q = np.array(mechanism.initial_q)
     v = np.random.default_rng(seed).normal(size=q.size)
     M, _, J, _ = kernels["terms"](0.0, q, v, [], [])
-    return q, Reference(M, J).nearest(v, np.zeros(len(J))).astype(float)
+    return q, JointReference(M, J).nearest(v, np.zeros(len(J))).astype(float)
 
 
 def errors(mechanism: Mechanism, seed: int) -> tuple[float, float]:
@@ -233,7 +233,7 @@ def errors(mechanism: Mechanism, seed: int) -> tuple[float, float]:
     q, v = moving(mechanism, kernels, seed)
     M, f, J, gamma = kernels["terms"](0.0, q, v, [], [])
     a = kernels["acceleration"](0.0, q, v, [], [], np.zeros(len(J)))[0]
-    exact = Reference(M, J).acceleration(f, gamma)
+    exact = JointReference(M, J).acceleration(f, gamma)
     scale = float(np.max(np.abs(J) @ np.abs(a) + np.abs(gamma)))
     residual = float(np.abs(J.astype(np.longdouble) @ a.astype(np.longdouble) - gamma).max()) / scale
     return residual, float(np.abs(a - exact).max() / np.abs(exact).max())

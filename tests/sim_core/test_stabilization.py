@@ -37,7 +37,7 @@ def test_sampled_law_puts_both_poles_where_it_says(stepper: str, h: float) -> No
     small = 1e-6 * gains[0]
     for column, (e, rate) in enumerate(((small, 0.0), (0.0, small / h))):
         U = call(laws.sampled_fuzzy, [e], [rate], gains, h)[0]
-        step[:, column] = [(e + h * rate - method.held_lever * h * h * U) / small, (rate - h * U) * h / small]
+        step[:, column] = [(e + h * rate - method.hold_coefficient * h * h * U) / small, (rate - h * U) * h / small]
     np.testing.assert_allclose(np.linalg.eigvals(step), method.pole, atol=1e-6)
 
 

@@ -18,8 +18,8 @@ from nodes.messages import (
     BodyPoses,
     Description,
     JointDescription,
+    JointReference,
     Message,
-    Reference,
     RobotState,
     Shape,
 )
@@ -76,7 +76,7 @@ def swinging(planar: bool, ticks: int) -> Iterator[Said]:
             outputs={"height": -0.3 * math.cos(pitch)},
         )
         yield "swing/state", state
-        yield "swing/reference", Reference(timestamp=now, name=["yaw"], position=[0.5 * yaw])
+        yield "swing/reference", JointReference(timestamp=now, name=["yaw"], position=[0.5 * yaw])
         turn = [math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]
         c, s, cy, sy = math.cos(pitch / 2), math.sin(pitch / 2), turn[0], turn[3]
         rod = [cy * c, -sy * s, cy * s, sy * c]  # yaw about z, then pitch about y

@@ -8,18 +8,18 @@ import pytest
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 
 import robots
-from nodes.messages import BodyDescription, Description, HoldDescription, Shape
+from nodes.messages import BodyDescription, Description, GripperDescription, Shape
 from nodes.simulation.description import describe, output_names
 from viewer import theme
 from viewer.bodies import Outline
 from viewer.grippers import GRIPS, OPEN, SLIDES, Holds, marks
-from viewer.overlay import FORCE_DARKER, Stage, force_colors, force_named
+from viewer.overlay import FORCE_DARKER, SceneOverlay, force_colors, force_named
 from viewer.projection import choose_view
 from viewer.scene import _unstacked, body_names
 
 PAW = Description(
     bodies=[BodyDescription(name="arm"), BodyDescription(name="paw", shapes=[Shape(kind="sphere", size=[0.02])])],
-    holds=[HoldDescription(name="paw", body="paw", point=[0.0, 0.0, 0.1], outputs=["along", "across"])],
+    holds=[GripperDescription(name="paw", body="paw", point=[0.0, 0.0, 0.1], outputs=["along", "across"])],
 )
 VIEW = choose_view("xz", np.array([0.0, 0.0, -9.81]))
 
@@ -74,7 +74,7 @@ def test_what_stands_still_is_in_the_legend_and_a_force_is_not_called_one_twice(
     still = ("●", "stands still", theme.STILL)
     for robot, named in (("gibbon", True), ("arm_2dof", False)):
         mechanism = robots.build(robot)
-        keys = Stage(describe(mechanism, 1e-3, output_names(mechanism), "")).keys
+        keys = SceneOverlay(describe(mechanism, 1e-3, output_names(mechanism), "")).keys
         assert (still in keys) is named
     assert [force_named(name) for name in ("hand_a", "contact_force")] == ["force on hand a", "contact force"]
 

@@ -41,7 +41,7 @@ def speak_until_heard(feed: LiveFeed, said: list[tuple[str, Message]], wanted: i
         publisher = Publisher(zmq.Context.instance(), "sim", endpoint)
         topics = sorted({topic for topic, _ in said})
         registry.register(
-            NodeEntry(name="sim", pid=os.getpid(), host="localhost", endpoints={"data": endpoint}, speaks=topics)
+            NodeEntry(name="sim", pid=os.getpid(), host="localhost", endpoints={"data": endpoint}, publishes=topics)
         )
         deadline = time.monotonic() + 20.0
         poller = zmq.Poller()

@@ -12,7 +12,7 @@ from nodes.messages import (
     Description,
     Event,
     ForceDescription,
-    HoldDescription,
+    GripperDescription,
     JointDescription,
     RobotState,
 )
@@ -146,7 +146,7 @@ def climber(phi: float) -> Signals:
         outputs=["x", "z", "along", "across"],
         output_units=["N", "N", "1", "1"],
         forces=[ForceDescription(name="paw", body="paw", outputs=["x", "z"], axes=[1.0, 0.0, 0.0, 0.0, 0.0, 1.0])],
-        holds=[HoldDescription(name="paw", body="paw", outputs=["along", "across"])],
+        holds=[GripperDescription(name="paw", body="paw", outputs=["along", "across"])],
     )
     signals.take("it/description", description)
     for tick, values in enumerate([(3.0, 4.0, 1.0, 1.0), (0.0, 2.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0)]):

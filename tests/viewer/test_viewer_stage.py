@@ -18,15 +18,15 @@ from nodes.messages import (
     Description,
     ForceDescription,
     JointDescription,
-    Lines,
     Message,
+    Polylines,
     RobotState,
     Shape,
     SpringDescription,
 )
 from nodes.recording.reader import RecordingWriter, read_recording
 from viewer import theme
-from viewer.overlay import Force, Stage, around, arrow, lines, zigzag
+from viewer.overlay import Force, SceneOverlay, around, arrow, lines, zigzag
 from viewer.projection import choose_view
 from viewer.signals import Signals, from_recording
 
@@ -92,13 +92,13 @@ def brachiating(seconds: float = 8.0) -> Iterator[tuple[str, Message]]:
         yield "ape/state", state
         yield "ape/body_poses", BodyPoses(timestamp=now, p=[*p_hand.tolist(), *tip.tolist()], quaternion=quaternion)
         cable = np.stack([x, 0 * x, sag(x, hand)], axis=1)
-        yield "ape/lines", Lines(timestamp=now, name=["cable"], count=[101], points=cable.ravel().tolist())
+        yield "ape/lines", Polylines(timestamp=now, name=["cable"], count=[101], points=cable.ravel().tolist())
         if tick % 3 == 0:
             s = np.linspace(0.0, 1.0, 20 + tick % 5)
             path = np.stack([hand - STRIDE_M + 2 * STRIDE_M * s, 0 * s, -1.1 * np.sin(math.pi * s)], axis=1)
             yield (
                 "ape/overlay",
-                Lines(timestamp=now, name=["planned path"], count=[len(s)], points=path.ravel().tolist()),
+                Polylines(timestamp=now, name=["planned path"], count=[len(s)], points=path.ravel().tolist()),
             )
 
 
@@ -137,7 +137,7 @@ def test_a_zigzag_goes_from_end_to_end_and_stays_slim_when_short() -> None:
 def test_springs_join_points_of_bodies_and_the_ground() -> None:
     bodies = [BodyDescription(name="block", shapes=[Shape(kind="sphere", size=[0.1])])]
     spring = SpringDescription(name="s", body_b="block", point_a=[0.0, 0.0, 1.0], point_b=[0.1, 0.0, 0.0])
-    stage = Stage(Description(bodies=bodies, springs=[spring]))
+    stage = SceneOverlay(Description(bodies=bodies, springs=[spring]))
     quarter_about_y = np.array([[[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]])
     (drawn,) = stage.springs(np.array([[2.0, 0.0, 0.0]]), quarter_about_y, choose_view("xz", DOWN_Z), 1.0)
     np.testing.assert_allclose(drawn.corners[[0, -1]], [[0.0, 1.0], [2.0, -0.1]], atol=1e-12)
@@ -149,7 +149,7 @@ def test_a_force_is_the_sum_of_its_outputs_and_missing_ones_draw_nothing() -> No
         ForceDescription(name="hand", body="a", point=[0.0, 0.0, 1.0], outputs=["x", "z"], axes=[1, 0, 0, 0, 0, 1]),
         ForceDescription(name="lost", body="a", outputs=["y"], axes=[0, 1, 0]),
     ]
-    stage = Stage(Description(bodies=[BodyDescription(name="a")], forces=forces))
+    stage = SceneOverlay(Description(bodies=[BodyDescription(name="a")], forces=forces))
     (force,) = stage.forces(np.array([[1.0, 0.0, 0.0]]), np.eye(3)[None], {"x": 3.0, "z": 4.0, "y": math.nan})
     np.testing.assert_allclose([force.point, force.newton], [[1.0, 0.0, 1.0], [3.0, 0.0, 4.0]])
     assert stage.largest_force(("z", "x"), np.array([[4.0, 3.0], [math.nan, 9.0]])) == pytest.approx(5.0)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from nodes.simulation.description import describe
-from robots.registry import OURS, build
+from robots.registry import BUILTIN, build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 from viewer.bodies import Skeleton
 from viewer.projection import Seen
 
 SPATIAL = {"rotary_pendulum", "arm_2dof", "arm_4dof", "arm_6dof", "charmie"}
-PLANAR = sorted(OURS.keys() - SPATIAL)
+PLANAR = sorted(BUILTIN.keys() - SPATIAL)
 UPRIGHT = math.pi
 
 

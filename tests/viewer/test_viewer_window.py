@@ -168,7 +168,7 @@ def test_playing_goes_on_to_the_end_and_stops(spatial: Path, open_window: Any, q
     assert window.slider.value() == 10_000
 
 
-class Feed:
+class PublisherConnection:
     """A live feed that says what it is given."""
 
     waiting = "waiting for a state ..."
@@ -185,7 +185,7 @@ class Feed:
 
 
 def test_a_live_window_waits_then_follows(said_in_space: list[Any], qtbot: Any) -> None:
-    feed = Feed()
+    feed = PublisherConnection()
     window = Window(Signals(), "live", "", feed)  # type: ignore[arg-type]
     qtbot.addWidget(window)
     assert window.stack.currentWidget() is window.empty
@@ -198,15 +198,15 @@ def test_a_live_window_waits_then_follows(said_in_space: list[Any], qtbot: Any) 
     window.close()
 
 
-def live_window(qtbot: Any) -> tuple[Window, Feed]:
-    feed = Feed()
+def live_window(qtbot: Any) -> tuple[Window, PublisherConnection]:
+    feed = PublisherConnection()
     window = Window(Signals(), "live", "", feed)  # type: ignore[arg-type]
     qtbot.addWidget(window)
     window._timer.stop()  # frames come when a test asks for them
     return window, feed
 
 
-def say(window: Window, feed: Feed, *said: Any) -> None:
+def say(window: Window, feed: PublisherConnection, *said: Any) -> None:
     feed.coming = list(said)
     window._on_frame()
 

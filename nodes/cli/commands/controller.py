@@ -23,8 +23,8 @@ from armswing import Node, messages
 
 
 class {class_name}(Node):
-    listens = {{"state": messages.RobotState}}
-    speaks = {{"command": messages.JointCommand}}
+    subscribes = {{"state": messages.RobotState}}
+    publishes = {{"command": messages.JointCommand}}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         joint: str = "{joint}"
@@ -42,7 +42,7 @@ class {class_name}(Node):
         params = self.context.params
         effort = -params.damping * state.velocity[state.name.index(params.joint)]
         effort = max(-params.limit, min(params.limit, effort))
-        yield "command", messages.JointCommand(name=[params.joint], value=[effort], answers=state.seq)
+        yield "command", messages.JointCommand(name=[params.joint], value=[effort], state_seq=state.seq)
 '''
 
 LAUNCH = """\
@@ -115,14 +115,14 @@ def new_controller(
 
 def _about(robot: str, joint: str) -> dict[str, Any]:
     """What the files say of the robot: the joint and its damping with unit, and a node that holds the others."""
-    from robots.registry import OURS, build, names
+    from robots.registry import BUILTIN, build, names
 
     if robot not in names():
         raise InputError(f"no robot {robot!r}; robots are {', '.join(sorted(names()))}{nearest(robot, names())}")
     mechanism = build(robot)
     driven = {actuator.name: actuator for actuator in mechanism.actuators if actuator.joint == actuator.name}
     if not driven:
-        able = ", ".join(each for each in OURS if build(each).actuators)
+        able = ", ".join(each for each in BUILTIN if build(each).actuators)
         raise InputError(f"robot {robot!r} has no actuator that drives a joint of its name; {able} have")
     if joint and joint not in driven:
         raise InputError(f"--joint {joint!r}: {robot!r} has {', '.join(driven)}{nearest(joint, driven)}")

@@ -23,7 +23,7 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
         return
     hosts = {n["host"] for n in found}
     say_table(
-        ("node", *(["host"] if len(hosts) > 1 else []), "pid", "state", "lost", "speaks"),
+        ("node", *(["host"] if len(hosts) > 1 else []), "pid", "state", "lost", "publishes"),
         [
             (
                 n["name"],
@@ -31,7 +31,7 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
                 str(n["pid"]),
                 n["state"],
                 "-" if n["lost"] is None else str(n["lost"]),
-                " ".join(n["speaks"]),
+                " ".join(n["publishes"]),
             )
             for n in found
         ],
@@ -96,7 +96,7 @@ def _describe(client: Any, entry: Any) -> dict[str, Any]:
         "host": entry.host,
         "state": (status or {}).get("state") or entry.state,
         "endpoints": entry.endpoints,
-        "speaks": list(entry.speaks),
-        "listens": list(entry.listens),
+        "publishes": list(entry.publishes),
+        "subscribes": list(entry.subscribes),
         "lost": lost_messages(status) if status is not None else None,
     }

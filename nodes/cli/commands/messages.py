@@ -20,7 +20,7 @@ def _messages() -> dict[str, Any]:
     carried = {row.message.__name__: row.message for row in (ROBOT_TOPICS | GLOBAL_TOPICS).values()}
     parts = (
         *(messages.JointDescription, messages.ActuatorDescription, messages.BodyDescription, messages.Shape),
-        *(messages.SpringDescription, messages.ForceDescription, messages.HoldDescription),
+        *(messages.SpringDescription, messages.ForceDescription, messages.GripperDescription),
     )
     return carried | {part.__name__: part for part in parts}
 

@@ -161,7 +161,7 @@ def _refuse_two_speakers(robot: str, domain: int | None) -> None:
 
     try:
         with Client(domain) as client:
-            speakers = [t.speaks for t in client.topics() if t.name == f"{robot}/state" and t.speaks]
+            speakers = [t.publishes for t in client.topics() if t.name == f"{robot}/state" and t.publishes]
     except NotLiveError:
         return
     if speakers:

@@ -88,7 +88,7 @@ def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
     """Refuse a tolerance of what no message of the node has."""
     from nodes.simulation.replay.comparison import NOT_COMPARED
 
-    said = {field for message in cls.speaks.values() for field in message.__struct_fields__} - NOT_COMPARED
+    said = {field for message in cls.publishes.values() for field in message.__struct_fields__} - NOT_COMPARED
     for name in names:
         if said and name.partition(".")[0] not in said:
             known = ", ".join(sorted(said))

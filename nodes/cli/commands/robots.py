@@ -212,8 +212,8 @@ def _plain(mechanism: Any) -> dict[str, Any]:
             for j in mechanism.moving_joints
         ],
         "actuators": [_actuator(a) for a in mechanism.actuators],
-        "configurations": [configuration.name for configuration in mechanism.configurations],
-        "starts_in": mechanism.configurations[mechanism.start_configuration].name,
+        "constraint_modes": [constraint_mode.name for constraint_mode in mechanism.constraint_modes],
+        "starts_in": mechanism.constraint_modes[mechanism.start_constraint_mode].name,
         "switched": list(mechanism.switched),
         "springs": [
             {"name": s.name, "from": s.body_a, "to": s.body_b, **{key: _number(getattr(s, key)) for key in SPRING}}
@@ -280,8 +280,8 @@ def _print(robot: dict[str, Any]) -> None:
             for rate, takes in [(rates.get(a["joint"], ""), ", ".join(a["modes"]))]
         ],
     )
-    if len(robot["configurations"]) > 1:
-        say(f"\nconfigurations: {', '.join(robot['configurations'])}; it starts in {robot['starts_in']}")
+    if len(robot["constraint_modes"]) > 1:
+        say(f"\nconfigurations: {', '.join(robot['constraint_modes'])}; it starts in {robot['starts_in']}")
     elif robot["switched"]:
         say(f"\nconstraints that guards switch: {', '.join(robot['switched'])}")
     if robot["springs"]:

@@ -37,8 +37,8 @@ def list_topics(domain: Domain = None, as_json: AsJson = False) -> None:
         say_json(found)
         return
     say_table(
-        ("topic", "message", "speaks", "listens"),
-        [(t.name, t.message, " ".join(t.speaks) or "-", " ".join(t.listens) or "-") for t in found],
+        ("topic", "message", "publishes", "subscribes"),
+        [(t.name, t.message, " ".join(t.publishes) or "-", " ".join(t.subscribes) or "-") for t in found],
     )
 
 
@@ -132,12 +132,12 @@ def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
     """The clock of the topic's sender where that is on another host, followed meanwhile; None for one on this host."""
     from nodes.cli.measures import FarClock
     from nodes.client import Client
-    from nodes.transport.host_config import read_site
+    from nodes.transport.host_config import read_host_config
     from nodes.transport.service import CLOCK, ServiceClient
 
     with Client(domain) as client:
-        here = read_site(client.domain).host
-        far = [node for node in client.nodes() if topic in node.speaks and node.host != here]
+        here = read_host_config(client.domain).host
+        far = [node for node in client.nodes() if topic in node.publishes and node.host != here]
     if not far:
         yield None
         return
@@ -167,13 +167,13 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
 
     with Client(domain) as client:
         _check_topic(topic, [entry.name for entry in client.topics()])
-        _warn_of_silence(topic, [entry.name for entry in client.topics() if entry.speaks], timeout_s)
+        _warn_of_silence(topic, [entry.name for entry in client.topics() if entry.publishes], timeout_s)
         heard = False
         for _, message in client.stream(topic, timeout_s=timeout_s or None):
             heard = True
             yield message
         if not heard:
-            spoken = [entry.name for entry in client.topics() if entry.speaks]
+            spoken = [entry.name for entry in client.topics() if entry.publishes]
             hint = "" if topic in spoken else f"; nobody speaks on it{nearest(topic, spoken)}"
             raise UnavailableError(f"nothing was said on {topic!r} within {timeout_s:g} s{hint}")
 

@@ -98,7 +98,7 @@ def _residual(
         return [values[i] - value for i, value in zip(here, known, strict=True)]
 
     rates = predicted(before.velocity, after.velocity)
-    residual = Residual(timestamp=measured.timestamp, name=names, answers=measured.seq)
+    residual = Residual(timestamp=measured.timestamp, name=names, state_seq=measured.seq)
     residual.position = less(measured.position, predicted(before.position, after.position))
     if measured.velocity:
         residual.velocity = less(measured.velocity, rates)

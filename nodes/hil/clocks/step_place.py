@@ -20,7 +20,7 @@ NEAR = 16  # stamps on either side, by which the usual distance is known
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeSession:
     """The step lies before the message `first`, or before one of those after it up to `last`.
 
     is_certain  the stamps tell where; else messages from `first` to `last` (exclusive) are of either side
@@ -47,7 +47,7 @@ def is_unusual(distance: float, usual: float) -> bool:
 
 def place_step(
     stamps: Floats, before: Floats, after: Floats, window: tuple[float, float], size: float, slack_s: float
-) -> Place:
+) -> NodeSession:
     """The messages between which a step of `size` s lies.
 
     stamps   (n,) s, of one clock, in the order in which they were said
@@ -59,7 +59,7 @@ def place_step(
     most = int(np.argmax(too_late)) if too_late.any() else n
     least = int(n - np.argmax(too_early[::-1])) if too_early.any() else 0
     if least >= most:
-        return Place(most, least)
+        return NodeSession(most, least)
     usual = usual_distance(stamps[max(least - NEAR, 0) : most + NEAR])
     start = max(least, 1)
     distance = np.diff(stamps[start - 1 : min(most, n - 1) + 1])
@@ -67,4 +67,4 @@ def place_step(
     inside = start + np.flatnonzero(ordered & (((distance - usual) / size > LIKE) | (distance < -CROSSING_S)))
     ends = [0] * (least == 0) + [n] * (most == n)  # all of them are of one side
     places = inside.tolist() or ends or [least, most]
-    return Place(places[0], places[-1])
+    return NodeSession(places[0], places[-1])

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from nodes.hil.emulation.imperfections import OwnClock
-from nodes.hil.emulation.plant import Differences, Plant, mechanism_of, spread
+from nodes.hil.emulation.plant import Plant, PlantPerturbation, mechanism_of, spread
 from nodes.hil.emulation.serial_line import Line
 from nodes.plan.launch_plan import SimPlan
 from robots.charmie import base
@@ -31,7 +31,7 @@ def torso_of(tilt: float, lowest: float) -> float:
     return TORSO[0] + (TORSO[1] - TORSO[0]) * tilt / lowest
 
 
-class BoardParams(Differences, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class BoardParams(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """By how much the robot behind the board differs from its model, and what the board and its line do wrong."""
 
     wheel_radius: float = 0.0  # share more than the model's: 0.01 drives 1 % further for equal counts

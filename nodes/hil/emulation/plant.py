@@ -23,7 +23,7 @@ from sim_core.system import System, assemble
 EVERY = "*"  # as a name: every body, joint or actuator that is not named itself
 
 
-class Differences(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """By how much the robot differs from its model; by default not at all. The name "*" stands for all the others."""
 
     parameters: dict[str, float | str] = {}  # of the robot, over those that the launch file gives the model
@@ -64,7 +64,7 @@ def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: 
     return np.array([values.get(name, values.get(EVERY, default)) for name in names], dtype=float)
 
 
-def mechanism_of(sim: SimPlan, differences: Differences) -> Mechanism:
+def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
     """The robot's own mechanism. Masses and frictions that differ are tunable: one set of kernels serves all values.
 
     Behind the model's actuators it has one for the dry friction of each joint that has any. ValueError, one line, for
@@ -106,7 +106,7 @@ class Plant:
     effort  (n,) what the actuators believe they gave in the last step, along the joints: what a current sensor reads
     """
 
-    def __init__(self, sim: SimPlan, differences: Differences) -> None:
+    def __init__(self, sim: SimPlan, differences: PlantPerturbation) -> None:
         mechanism = mechanism_of(sim, differences)
         model = build(sim.robot, **{**sim.parameters, **differences.parameters})
         self.step_s = sim.step_s

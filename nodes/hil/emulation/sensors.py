@@ -10,13 +10,13 @@ import numpy as np
 
 from nodes.hil.alignment.streams import Floats
 from nodes.hil.emulation.imperfections import OwnClock, drag, quantize
-from nodes.hil.emulation.plant import Differences, require_least, spread
+from nodes.hil.emulation.plant import PlantPerturbation, require_least, spread
 from nodes.messages import RobotState
 
 NOISES = ("position_noise", "velocity_noise", "effort_noise")
 
 
-class Sensing(Differences, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """And how the robot is measured; by default perfectly, at every step."""
 
     encoder_step: dict[str, float] = {}  # by joint, rad or m: an encoder shows whole steps

@@ -55,7 +55,7 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
 
 
-class Hints(msgspec.Struct, frozen=True, kw_only=True):
+class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
     """What would explain the effort residual.
 
     residual   rms of the residual / rms of the measured efforts below 10 Hz, in the joint where that is largest

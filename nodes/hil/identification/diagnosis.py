@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from nodes.hil.alignment.comparison import Comparison, JointComparison
-from nodes.hil.identification.causes import KINDS, Hint, Hints
+from nodes.hil.identification.causes import KINDS, Hint, ModelErrorHypotheses
 from nodes.hil.report.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # a shorter one is not worth a line
@@ -66,7 +66,11 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diagnose(
-    comparison: Comparison, hints: Hints, limits: Limits, sliding: Iterable[str] = (), clock_sigma_s: float = 0.0
+    comparison: Comparison,
+    hints: ModelErrorHypotheses,
+    limits: Limits,
+    sliding: Iterable[str] = (),
+    clock_sigma_s: float = 0.0,
 ) -> Diagnosis:
     """What the comparison and the model's hints come to. `sliding` names the joints whose positions are metres.
 
@@ -92,7 +96,7 @@ def diagnose(
     return Diagnosis(passed=not failed, findings=findings, exceeded=exceeded, is_certain=beyond or not failed)
 
 
-def _has_model_fault(findings: Iterable[Finding], hints: Hints) -> bool:
+def _has_model_fault(findings: Iterable[Finding], hints: ModelErrorHypotheses) -> bool:
     """Whether a fault is named that moves positions; play of a few milliseconds does not."""
     small = {(hint.kind, hint.of) for hint in hints.causes if hint.alone}
     certain = [(finding.kind, finding.of) for finding in findings if finding.kind in MODEL and finding.certain]
@@ -121,7 +125,9 @@ def _dead(comparison: Comparison, slides: set[str]) -> Iterator[Finding]:
             yield Finding(kind="dead_encoder", of=joint.name, value=total, unit="s", text=text, failed=True)
 
 
-def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s: float) -> Iterator[Finding]:
+def _delays(
+    comparison: Comparison, hints: ModelErrorHypotheses, limits: Limits, clock_sigma_s: float
+) -> Iterator[Finding]:
     """The common delay, and those of single joints that no friction or gain of theirs makes lag behind."""
     limit, said = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
     lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
@@ -141,7 +147,7 @@ def _delays(comparison: Comparison, hints: Hints, limits: Limits, clock_sigma_s:
             yield Finding(kind="delay", of=joint.name, value=own, unit="s", text=text, failed=True, limit=said)
 
 
-def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
+def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
     said = f"{limits.parameter_percent:g} %"
     causes = [hint for hint in hints.causes if hint.kind in MODEL]
     alone = [hint for hint in causes if hint.alone]
@@ -166,7 +172,9 @@ def _causes(hints: Hints, limits: Limits) -> Iterator[Finding]:
         )
 
 
-def _unexplained_efforts(hints: Hints, causes: list[Hint], limits: Limits, said: str) -> Iterator[Finding]:
+def _unexplained_efforts(
+    hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, said: str
+) -> Iterator[Finding]:
     """Efforts that differ though no cause, or none that is certain, explains it."""
     residual = hints.residual or 0.0
     failed = 100.0 * residual > limits.parameter_percent
@@ -202,7 +210,7 @@ def _alike(hint: Hint) -> str:
 
 
 def _biases(
-    comparison: Comparison, hints: Hints, found: list[Finding], limits: Limits, slides: set[str]
+    comparison: Comparison, hints: ModelErrorHypotheses, found: list[Finding], limits: Limits, slides: set[str]
 ) -> Iterator[Finding]:
     """Constant position errors. One that a model's fault brings about is that fault's, unless efforts say otherwise."""
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}

@@ -19,7 +19,7 @@ import numpy as np
 
 from nodes.hil.alignment.streams import Floats, Stream
 from nodes.hil.identification import backlash as play
-from nodes.hil.identification.causes import Hint, Hints, Key, Search
+from nodes.hil.identification.causes import Hint, Key, ModelErrorHypotheses, Search
 from nodes.hil.identification.model import Efforts, NoModelError, actuated
 from nodes.hil.identification.motion import Applied, Band, Motion, motion_of, passed, rms
 from nodes.hil.identification.small_play import small_play
@@ -39,7 +39,7 @@ class Explanation:
     effort    (n, k) measured; `residual` the model's less that; `left` of it when the causes are taken out
     """
 
-    hints: Hints
+    hints: ModelErrorHypotheses
     names: tuple[str, ...] = ()
     time: Floats = field(default_factory=lambda: np.zeros(0))
     effort: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -59,10 +59,10 @@ def explain(
     try:
         motion = motion_of(measured, efforts.names, applied or Applied())
     except NoModelError as error:
-        return Explanation(Hints(why_not=str(error)))
+        return Explanation(ModelErrorHypotheses(why_not=str(error)))
     band = Band(motion)
     if not rms(band(motion.effort)).any():
-        return Explanation(Hints(why_not="no effort was measured, so there is nothing to explain"))
+        return Explanation(ModelErrorHypotheses(why_not="no effort was measured, so there is nothing to explain"))
     timing = None
     if is_timed:
         even = replace(motion, a=motion.a / passed(motion, band)[:, None])
@@ -133,7 +133,7 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | No
         (causes, explained), timed = search.causes(sizes), search.timing
         for cause in causes:
             left = left - cause.value * columns[cause.kind, cause.of]
-    found = Hints(causes=causes, residual=share, explained=explained, timing=timed)
+    found = ModelErrorHypotheses(causes=causes, residual=share, explained=explained, timing=timed)
     return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, left)
 
 

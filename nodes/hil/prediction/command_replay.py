@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from nodes.hil.alignment.streams import Floats, Stream
-from nodes.hil.emulation.plant import Differences, Plant
+from nodes.hil.emulation.plant import Plant, PlantPerturbation
 from nodes.messages import JointCommand, RobotState
 from nodes.plan.launch_plan import SimPlan
 
@@ -22,11 +22,11 @@ FIRST_S = 0.1  # a run that is known from then on is known from its start
 REMEMBERED = 4096  # states whose time is, for the age of commands
 
 
-class Retrace:
+class CommandReplayModel:
     """One model, from its start at simulation time 0."""
 
     def __init__(self, sim: Mapping[str, Any]) -> None:
-        self._plant = Plant(msgspec.convert(sim, SimPlan), Differences())
+        self._plant = Plant(msgspec.convert(sim, SimPlan), PlantPerturbation())
         self.restart()
 
     def restart(self) -> None:
@@ -72,7 +72,7 @@ class Retrace:
 
 def retraced(sim: Mapping[str, Any], end_s: float, taken: Iterable[tuple[float, JointCommand]]) -> Stream:
     """The model's states at every step from 0 to `end_s`; `taken` has simulation times that do not fall."""
-    retrace = Retrace(sim)
+    retrace = CommandReplayModel(sim)
     for time, command in taken:
         retrace.take(time, command)
     states = list(retrace.until(end_s))
@@ -98,10 +98,10 @@ class CommandAges:
 
     def add(self, time: float, command: JointCommand) -> None:
         """Note a command that was taken at this simulation time."""
-        if command.answers is None:
+        if command.state_seq is None:
             return
-        seq, at = self._times[command.answers % len(self._times)]
-        if seq == command.answers:
+        seq, at = self._times[command.state_seq % len(self._times)]
+        if seq == command.state_seq:
             age = max(time - at, 0.0)
             self.count, self._sum, self.largest = self.count + 1, self._sum + age, max(self.largest, age)
 

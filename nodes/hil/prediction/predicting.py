@@ -8,7 +8,7 @@ from typing import Any
 
 from nodes.hil.alignment.live import LivePairs
 from nodes.hil.alignment.stamps import SERVER, Stamped
-from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, Retrace
+from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, CommandReplayModel
 from nodes.messages import Event, JointCommand, Residual, RobotState
 from sim_core.errors import SimulationDiverged
 
@@ -29,14 +29,14 @@ class LivePrediction:
         self.lost, self.taken_lost = "", 0
         self._last_taken = 0
         self._sim, self._delay_s = sim, delay_s
-        self._retrace: Retrace | None = None
-        self._spare: Retrace | None = None
+        self._retrace: CommandReplayModel | None = None
+        self._spare: CommandReplayModel | None = None
         self._time, self._first = 0.0, -1.0
         self._waiting: deque[Stamped] = deque()
 
     def prepare(self) -> None:
         """Get the model ready before it is needed."""
-        self._spare = Retrace(self._sim)
+        self._spare = CommandReplayModel(self._sim)
 
     @property
     def retraces(self) -> bool:
@@ -109,7 +109,7 @@ class LivePrediction:
             if self._first > FIRST_S:
                 self.lose(f"the first state that was heard is of t = {self._first:g} s")
                 return
-            self._retrace, self._spare = self._spare or Retrace(self._sim), None
+            self._retrace, self._spare = self._spare or CommandReplayModel(self._sim), None
             self.pairs.forget()
         self._retrace.take(command.timestamp, command)
 

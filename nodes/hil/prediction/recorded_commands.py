@@ -77,10 +77,10 @@ def _commands(recording: Recording, taken: str) -> Iterator[tuple[float, JointCo
     placed = simulation_time(recording, taken, f"{recording.path.name} {taken}")
     time = np.asarray(columns["timestamp"], dtype=float) if placed is None else placed[0]
     time, start = _risen(time)
-    fields = [columns[name].tolist() for name in ("mode", "name", "value", "answers")]
-    for at, mode, names, values, answers in list(zip(time.tolist(), *fields, strict=True))[start:]:
-        seq = None if answers is None or math.isnan(answers) else int(answers)
-        yield at, msgspec.convert({"mode": mode, "name": names, "value": values, "answers": seq}, JointCommand)
+    fields = [columns[name].tolist() for name in ("mode", "name", "value", "state_seq")]
+    for at, mode, names, values, state_seq in list(zip(time.tolist(), *fields, strict=True))[start:]:
+        seq = None if state_seq is None or math.isnan(state_seq) else int(state_seq)
+        yield at, msgspec.convert({"mode": mode, "name": names, "value": values, "state_seq": seq}, JointCommand)
 
 
 def _risen(time: Floats) -> tuple[Floats, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.hil.identification.causes import Hints
+from nodes.hil.identification.causes import ModelErrorHypotheses
 from nodes.hil.report.limits import Limits, angle_text
 from nodes.hil.report.pictures import draw_all, draw_efforts
 from nodes.hil.report.verdict import KIND, Compared, Verdict
@@ -72,7 +72,7 @@ def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tupl
     )
 
 
-def _quantities(found: Hints) -> list[tuple[str, str]]:
+def _quantities(found: ModelErrorHypotheses) -> list[tuple[str, str]]:
     return [(_amount(hint.value, hint.unit), _amount(hint.sigma, hint.unit).lstrip("+")) for hint in found.causes]
 
 

@@ -11,7 +11,7 @@ import msgspec
 from nodes.hil.alignment.comparison import Comparison, JointComparison, compare
 from nodes.hil.alignment.streams import Gap
 from nodes.hil.clocks.recorded import ClockNote
-from nodes.hil.identification.causes import Hints
+from nodes.hil.identification.causes import ModelErrorHypotheses
 from nodes.hil.identification.diagnosis import Diagnosis, Excess, Finding, diagnose
 from nodes.hil.identification.hypotheses import Explanation, explain
 from nodes.hil.identification.model import Efforts, NoModelError, model_of
@@ -66,7 +66,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     exceeded: list[Excess]
     delay_s: float
     joints: list[JointComparison]
-    hints: Hints
+    hints: ModelErrorHypotheses
     limits: Limits
     measured: SourceNote
     predicted: SourceNote
@@ -153,7 +153,7 @@ def _explanation(case: Case, comparison: Comparison) -> Explanation:
 
 
 def _silent(why: str) -> Explanation:
-    return Explanation(Hints(why_not=why))
+    return Explanation(ModelErrorHypotheses(why_not=why))
 
 
 def limits_of(case: Case, overrides: Mapping[str, Any]) -> Limits:

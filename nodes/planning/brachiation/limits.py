@@ -16,12 +16,12 @@ RK4_REACH = 2.8  # step times frequency up to which Runge-Kutta 4 stays bounded.
 
 def least_torque(mechanism: Mechanism) -> float:
     """N m that the elbow of a gibbon needs to hold its lighter arm out level."""
-    beliefs = beliefs_of(mechanism)
+    planner_model = beliefs_of(mechanism)
     arms = (
         link.mass * (link.length - link.center) + link.hand_mass * (link.length - link.hand_center)
-        for link in beliefs.links
+        for link in planner_model.links
     )
-    return beliefs.gravity * min(arms)
+    return planner_model.gravity * min(arms)
 
 
 def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.inf) -> None:

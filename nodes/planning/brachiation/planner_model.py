@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from nodes.planning.brachiation.swing_model import Beliefs, Link
+from nodes.planning.brachiation.swing_model import Link, PlannerModel
 from sim_core.mechanism import Mechanism
 from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.quantities import value_of
 
 
-def beliefs_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.0) -> Beliefs:
+def beliefs_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.0) -> PlannerModel:
     """The beliefs that a gibbon's description stands for.
 
     stiffness, damping  N m/rad, N m s/rad: of the law that keeps a trunk with a motor hanging
     """
     contacts = [constraint for constraint in mechanism.constraints if isinstance(constraint, BeamContact)]
     a_length, b_length = (-mechanism.joint(name).parent_point[2] for name in ("elbow", "wrist_b"))
-    return Beliefs(
+    return PlannerModel(
         links=(_link(mechanism, "a", a_length, -1.0), _link(mechanism, "b", b_length, 1.0)),
         elbow_damping=value_of(mechanism.joint("elbow").damping),
         gravity=-mechanism.gravity[2],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nodes.planning.brachiation.swing_model import BOTH, DRIVEN, ELBOW, PITCH, SWING, TRUNK, Beliefs, swing_system
+from nodes.planning.brachiation.swing_model import BOTH, DRIVEN, ELBOW, PITCH, SWING, TRUNK, PlannerModel, swing_system
 from sim_core.kernels.bound import BoundKernel, pointer_table
 from sim_core.kernels.compiled import call_kernel, inner, loop
 from sim_core.mechanism.quantities import Tunable
@@ -129,8 +129,8 @@ class Roller:
     accelerate    kernels that write a and lam, of SWING and BOTH
     """
 
-    def __init__(self, beliefs: Beliefs, hand: str) -> None:
-        seen = beliefs.seen_from(hand)
+    def __init__(self, planner_model: PlannerModel, hand: str) -> None:
+        seen = planner_model.seen_from(hand)
         systems = [swing_system(seen, kind) for kind in (SWING, BOTH, DRIVEN)]
         self.system = system = systems[BOTH]
         n = system.n_q
@@ -147,12 +147,12 @@ class Roller:
         inputs = [np.zeros(1), self.q, self.v, np.zeros(system.n_u), system.default_parameters()]
         self.measure = system.bind("residual", inputs, [self.phi, self.phidot])
 
-    def _bound(self, system: System, beliefs: Beliefs) -> tuple[BoundKernel, np.ndarray]:
+    def _bound(self, system: System, planner_model: PlannerModel) -> tuple[BoundKernel, np.ndarray]:
         """`acceleration` of a mechanism as a call, and as `_roll` takes it."""
         parameters = system.default_parameters()
-        if beliefs.cable is not None and isinstance(beliefs.cable.tension, Tunable):
-            place = system.parameter_names.index(beliefs.cable.tension.name)
-            self._tensions.append((place, parameters, beliefs.cable.tension.value))
+        if planner_model.cable is not None and isinstance(planner_model.cable.tension, Tunable):
+            place = system.parameter_names.index(planner_model.cable.tension.name)
+            self._tensions.append((place, parameters, planner_model.cable.tension.value))
         motors = self.tau[ELBOW : ELBOW + system.n_u]
         inputs = [np.zeros(1), self.q, self.v, motors, parameters, self._rows[0]]
         outputs = [self.a, self.lam, np.zeros(system.max_factor)]

@@ -14,7 +14,7 @@ import numpy as np
 from nodes.planning.brachiation.line_estimate import HandOnLine, LineEstimate
 from nodes.planning.brachiation.planner import Plan, Task, cost_of, folded_elbow, plan_swing, remaining
 from nodes.planning.brachiation.rollout import N_POWERS, Roller
-from nodes.planning.brachiation.swing_model import BOTH, DROP, ELBOW, PITCH, SLIDE, SWING, TRUNK, Beliefs
+from nodes.planning.brachiation.swing_model import BOTH, DROP, ELBOW, PITCH, SLIDE, SWING, TRUNK, PlannerModel
 
 HANDS = ("a", "b")
 # where a plan without a predecessor looks: durations relative to that of the links as a pendulum, even bumps, rad
@@ -113,16 +113,16 @@ class Swing:
         return self.start + self.plan.path.duration
 
 
-class Pilot:
+class SwingSupervisor:
     """Sees measurements in their order, and gives a plan whenever one is due.
 
     after      whose numbers and counts go on, of one that believed or was asked for something else
     none_good  how often no plan was good enough to swing; nearest  m by which the best of those misses its target
     """
 
-    def __init__(self, beliefs: Beliefs, gait: Gait, after: Pilot | None = None) -> None:
-        self.gait, self._beliefs = gait, beliefs
-        self._rollers = {hand: Roller(beliefs, hand) for hand in HANDS}
+    def __init__(self, planner_model: PlannerModel, gait: Gait, after: SwingSupervisor | None = None) -> None:
+        self.gait, self._beliefs = gait, planner_model
+        self._rollers = {hand: Roller(planner_model, hand) for hand in HANDS}
         for roller in self._rollers.values():
             roller.warm_up()
         self._line: LineEstimate | None = None
@@ -131,7 +131,7 @@ class Pilot:
         self._swings: list[Swing] = []
         self._next_plan = -1.0
         self._made: int = 0 if after is None else after._made
-        self._begin = -np.inf if beliefs.cable is None else beliefs.cable.origin[0]
+        self._begin = -np.inf if planner_model.cable is None else planner_model.cable.origin[0]
         self._first_lead = 3.0 * gait.lead
         self.none_good: int = 0 if after is None else after.none_good
         self.nearest: float = np.inf if after is None else after.nearest
@@ -315,13 +315,13 @@ class Pilot:
                 self._line.struck(measured.hand(hand).x, STRIKE)
 
     def _follow_line(self, before: Measured | None, measured: Measured) -> None:
-        beliefs, cable = self._beliefs, self._beliefs.cable
+        planner_model, cable = self._beliefs, self._beliefs.cable
         assert cable is not None
         if self._line is None:
-            weight = beliefs.gravity * beliefs.mass
+            weight = planner_model.gravity * planner_model.mass
             share = weight / max(len(measured.grips), 1)
             hands = [replace(self._on_line(measured.hand(hand)), force=share) for hand in measured.grips]
-            self._line = LineEstimate(cable, beliefs.gravity, hands, beliefs.grip_width)
+            self._line = LineEstimate(cable, planner_model.gravity, hands, planner_model.grip_width)
         if before is not None:
             dt = measured.time - before.time
             hands = self._pressing(before, measured)
@@ -383,9 +383,9 @@ def elbow_of_robot(hand: str, elbow: float) -> float:
     return elbow if hand == "a" else -elbow
 
 
-def swinging_hand(beliefs: Beliefs, poses: np.ndarray) -> np.ndarray:
+def swinging_hand(planner_model: PlannerModel, poses: np.ndarray) -> np.ndarray:
     """(n, 3) m: the second hand's place for poses (n, n_q) of the planner's model."""
-    upper, lower = (link.length for link in beliefs.links)
+    upper, lower = (link.length for link in planner_model.links)
     first, second = poses[:, PITCH], poses[:, PITCH] + poses[:, ELBOW]
     x = poses[:, SLIDE] - upper * np.sin(first) - lower * np.sin(second)
     z = -poses[:, DROP] - upper * np.cos(first) - lower * np.cos(second)

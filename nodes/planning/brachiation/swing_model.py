@@ -55,7 +55,7 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beliefs:
+class PlannerModel:
     """What the planner believes. `links` are those of hand a and hand b; `cable` None means rigid bars at z = 0.
 
     grip_width     m along the cable that a hand takes hold of
@@ -73,7 +73,7 @@ class Beliefs:
     trunk_on: Literal["upper", "lower"] = "upper"
     hanging: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
-    def seen_from(self, hand: str) -> Beliefs:
+    def seen_from(self, hand: str) -> PlannerModel:
         """The same with the links in the order in which they hang under that hand, "a" or "b"."""
         if hand == "a":
             return self
@@ -92,20 +92,20 @@ class Beliefs:
 
 
 @cache
-def swing_system(beliefs: Beliefs, kind: int) -> System:
+def swing_system(planner_model: PlannerModel, kind: int) -> System:
     """The compiled mechanism of `swing_mechanism`, one per beliefs and kind."""
-    return assemble(swing_mechanism(beliefs, kind))
+    return assemble(swing_mechanism(planner_model, kind))
 
 
-def swing_mechanism(beliefs: Beliefs, kind: int) -> Mechanism:
+def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
     """Coordinates slide, drop (m, down), pitch, elbow, trunk (rad), then the cable's modes.
 
     kind  SWING or BOTH hands grip; DRIVEN: as SWING, with a row for the elbow's rate
     """
-    bodies, joints = _parts(beliefs)
-    motors = ("elbow",) if beliefs.trunk is None else ("elbow", "trunk")
-    size = beliefs.n_rigid + (0 if beliefs.cable is None else beliefs.cable.n_coordinates)
-    held = _grips(beliefs)[: 4 if kind == BOTH else 2]
+    bodies, joints = _parts(planner_model)
+    motors = ("elbow",) if planner_model.trunk is None else ("elbow", "trunk")
+    size = planner_model.n_rigid + (0 if planner_model.cable is None else planner_model.cable.n_coordinates)
+    held = _grips(planner_model)[: 4 if kind == BOTH else 2]
     bend = SpinRelation(name="bend", terms=(("lower", Y, 1.0), ("upper", Y, -1.0)))
     return Mechanism(
         name=f"gibbon_swing_{kind}",
@@ -113,21 +113,23 @@ def swing_mechanism(beliefs: Beliefs, kind: int) -> Mechanism:
         bodies=bodies,
         joints=joints,
         constraints=(*held, bend) if kind == DRIVEN else held,
-        beams=() if beliefs.cable is None else (beliefs.cable,),
+        beams=() if planner_model.cable is None else (planner_model.cable,),
         actuators=tuple(Actuator(name=name, joint=name) for name in motors),
-        gravity=(0.0, 0.0, -beliefs.gravity),
+        gravity=(0.0, 0.0, -planner_model.gravity),
         initial_q=(0.0,) * size,
         initial_v=(0.0,) * size,
     )
 
 
-def _grips(beliefs: Beliefs) -> tuple[Constraint, ...]:
+def _grips(planner_model: PlannerModel) -> tuple[Constraint, ...]:
     """What the first hand holds, and what the second would."""
-    tip = (0.0, 0.0, -beliefs.links[1].length)
+    tip = (0.0, 0.0, -planner_model.links[1].length)
 
     def on(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
-        if beliefs.cable is not None:
-            return BeamContact(name=name, beam=beliefs.cable.name, body=body, point=point, width=beliefs.grip_width)
+        if planner_model.cable is not None:
+            return BeamContact(
+                name=name, beam=planner_model.cable.name, body=body, point=point, width=planner_model.grip_width
+            )
         return Coincidence(name=name, body_a=GROUND, point_a=ORIGIN, body_b=body, point_b=point, directions=(DOWN,))
 
     def along(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
@@ -141,8 +143,8 @@ def _grips(beliefs: Beliefs) -> tuple[Constraint, ...]:
     )
 
 
-def _parts(beliefs: Beliefs) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
-    upper, lower = beliefs.links
+def _parts(planner_model: PlannerModel) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
+    upper, lower = planner_model.links
     tip, elbow = (0.0, 0.0, -lower.length), (0.0, 0.0, -upper.length)
     bodies = [
         Body(name="trolley", mass=0.0, inertia=_across(0.0)),
@@ -152,7 +154,7 @@ def _parts(beliefs: Beliefs) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
         _body("palm", upper.hand_mass, upper.hand_inertia, -upper.hand_center),
         _body("tip", lower.hand_mass, lower.hand_inertia, lower.hand_center),
     ]
-    damping = beliefs.elbow_damping
+    damping = planner_model.elbow_damping
     joints = [
         Joint(name="slide", kind="prismatic", child="trolley", axis=X),
         Joint(name="drop", kind="prismatic", parent="trolley", child="hand", axis=DOWN),
@@ -161,12 +163,14 @@ def _parts(beliefs: Beliefs) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
         Joint(name="palm", kind="fixed", parent="upper", child="palm"),
         Joint(name="wrist", kind="fixed", parent="lower", child="tip", parent_point=tip),
     ]
-    if beliefs.trunk is not None:
-        at = elbow if beliefs.trunk_on == "upper" else ORIGIN
-        bodies.append(_body("trunk", beliefs.trunk.mass, beliefs.trunk.inertia, -beliefs.trunk.center))
+    if planner_model.trunk is not None:
+        at = elbow if planner_model.trunk_on == "upper" else ORIGIN
+        bodies.append(
+            _body("trunk", planner_model.trunk.mass, planner_model.trunk.inertia, -planner_model.trunk.center)
+        )
         joints.insert(
             4,
-            Joint(name="trunk", parent=beliefs.trunk_on, child="trunk", axis=Y, parent_point=at, damping=damping),
+            Joint(name="trunk", parent=planner_model.trunk_on, child="trunk", axis=Y, parent_point=at, damping=damping),
         )
     return tuple(bodies), tuple(joints)
 

@@ -130,8 +130,12 @@ def _differ(outcome: Outcome, differences: list[Difference]) -> None:
 
 def _key(line: Line) -> Any:
     """What pairs two messages: the state that a command answers, the time of all else."""
-    answers = getattr(line.message, "answers", None)
-    return (line.topic, "answers", answers) if answers is not None else (line.topic, round(line.message.timestamp, 9))
+    state_seq = getattr(line.message, "state_seq", None)
+    return (
+        (line.topic, "state_seq", state_seq)
+        if state_seq is not None
+        else (line.topic, round(line.message.timestamp, 9))
+    )
 
 
 def _plain(line: Line) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import Envelope, HostedNode, Out
+from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
 from nodes.messages import Event, JointCommand
 from nodes.messages.codec import decode, encode
 from nodes.messages.topics import resolve
@@ -96,7 +96,7 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
     """Feed the recorded run to the node and compare; PlanError where it cannot be replayed."""
     cls: type[Node] = load_class(node_plan.run, Path.cwd())
     mode = plan.sim.mode
-    topics = {resolve(name, plan.sim.robot) for name in cls.speaks}
+    topics = {resolve(name, plan.sim.robot) for name in cls.publishes}
     if not topics:
         raise PlanError(f"node {node_plan.name!r} speaks on no topic, so there is nothing to compare")
     ours = {_speech(line) for line in lines if line.topic in topics}
@@ -136,12 +136,12 @@ def _said(
     """What the node says to all that is not ours; without tolerances, in the file's order whatever was answered."""
     if plan.sim.mode == "lockstep":
         return _in_lockstep(lines, ours, plan, hosted)
-    answers: dict[int, Line] = {}
+    state_seq: dict[int, Line] = {}
     for line in lines if tolerances is not None else ():
-        if _speech(line) in ours and isinstance(line.message, JointCommand) and line.message.answers is not None:
-            answers[line.message.answers] = line
+        if _speech(line) in ours and isinstance(line.message, JointCommand) and line.message.state_seq is not None:
+            state_seq[line.message.state_seq] = line
     known = tolerances or Tolerances()
-    stream = Stream(hosted, answers, lambda old, new: not any(differences(old, new, known)))
+    stream = Stream(hosted, state_seq, lambda old, new: not any(differences(old, new, known)))
     stream.tell(line for line in lines if _speech(line) not in ours and "/" in line.topic)
     if outcome is not None:
         outcome.crossed = stream.crossed
@@ -163,9 +163,9 @@ class _Tick:
     tick: int
     turns: bool = False
     jump: bool = False
-    server: list[Envelope] = field(default_factory=list)
-    before: list[Envelope] = field(default_factory=list)
-    after: list[Envelope] = field(default_factory=list)
+    server: list[EncodedMessage] = field(default_factory=list)
+    before: list[EncodedMessage] = field(default_factory=list)
+    after: list[EncodedMessage] = field(default_factory=list)
 
 
 class _Recorded:
@@ -176,7 +176,7 @@ class _Recorded:
         self.out: Out = _nobody
         self.tick = 0
         self._step_s = step_s
-        self.next: list[Envelope] = []
+        self.next: list[EncodedMessage] = []
 
     @property
     def time(self) -> float:
@@ -210,17 +210,17 @@ class _Others:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.next: list[Envelope] = []
+        self.next: list[EncodedMessage] = []
 
     def wants(self, topic: str) -> bool:
         """It listens to nothing."""
         return False
 
-    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         """What was said at this tick."""
         return self.next
 
-    def settle(self) -> list[Envelope]:
+    def settle(self) -> list[EncodedMessage]:
         """Nothing is ever on its way."""
         return []
 
@@ -229,7 +229,7 @@ def _in_lockstep(lines: Sequence[Line], ours: set[Speech], plan: Plan, hosted: H
     server, before, after = _Recorded(hosted.robot, plan.sim.step_s), _Others("before"), _Others("after")
     ports: list[Port] = [before, LocalPort(hosted), after]
     scheduler = Scheduler(server, ports)
-    kinds = dict(hosted.speaks.values())
+    kinds = dict(hosted.publishes.values())
     said: list[Line] = []
     pass_on = hosted.out
 

@@ -34,7 +34,7 @@ class Stream:
         self._hosted = hosted
         self._answers = answers
         self._agree = agree
-        self._kinds: dict[str, Any] = dict(hosted.speaks.values())
+        self._kinds: dict[str, Any] = dict(hosted.publishes.values())
         hosted.out = self._take
         hosted.start()
 

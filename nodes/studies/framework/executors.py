@@ -30,7 +30,7 @@ LOOK_S = 0.1  # wall s between two reports while nothing gets done
 Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much; may raise to stop
 
 
-class Here(Executor):
+class InlineExecutor(Executor):
     """Calls at once, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -42,7 +42,7 @@ class Here(Executor):
 
 def carry_out(study: Study, workers: int, report: Report) -> Results:
     """Every outcome and every cost; 0 workers: in this process. Outcomes do not depend on `workers`."""
-    with crew_of(workers) as crew:
+    with make_executor(workers) as crew:
         warm(study.runs, crew, report)
         results = Results(run_all(study.runs, crew, report))
         held = [run for run in study.measured if results[run].held]
@@ -94,10 +94,10 @@ def as_done(futures: Iterable[Future[Any]], look: Callable[[], None]) -> Iterato
 
 
 @contextmanager
-def crew_of(workers: int) -> Iterator[Executor]:
+def make_executor(workers: int) -> Iterator[Executor]:
     """Processes that compute, or this one (0). When the block is left by an error they are ended at once."""
     if workers == 0:
-        yield Here()
+        yield InlineExecutor()
         return
     resource_tracker.ensure_running()  # it unblocks the signals that _submit blocks
     earlier = set(multiprocessing.active_children())

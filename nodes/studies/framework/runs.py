@@ -146,7 +146,7 @@ def execute(run: Run) -> Outcome:
 
     sim, limit = simulation_of(run)
     length = sim.system.mechanism.characteristic_length
-    looks = Looks(sim, run.watch)
+    looks = Sampler(sim, run.watch)
     steps = round(run.seconds / run.step_s)
     stride = max(1, round((RESTARTING_LOOK_S if run.stepping.restarts else LOOK_S) / run.step_s))
     reason, evaluations = "", 0
@@ -164,7 +164,7 @@ def execute(run: Run) -> Outcome:
     return dataclasses.replace(found, reason=reason)
 
 
-class Looks:
+class Sampler:
     """What was seen of a simulation: (t, |Phi|, |Phidot|) and what is watched, from its start on."""
 
     def __init__(self, sim: Any, watch: Sequence[str]) -> None:
@@ -198,7 +198,7 @@ def watcher(name: str, sim: Any) -> Callable[[], Any]:
         return lambda: sim.state.q
     if name == "energy":
         return lambda: sim.energy()
-    kernels = sim.system.configurations[0]
+    kernels = sim.system.constraint_modes[0]
 
     def residual() -> tuple[np.ndarray, np.ndarray]:
         state = sim.state

@@ -19,7 +19,7 @@ from itertools import count
 
 import zmq
 
-from nodes.transport.rejections import LONGEST_QUIET_S, Refusals
+from nodes.transport.rejections import LONGEST_QUIET_S, RejectionLog
 from nodes.transport.security import gate, keys
 
 log = logging.getLogger("armswing.wire")
@@ -48,7 +48,7 @@ REASONS = {  # by what a monitor says of a failed handshake
     zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC: (UNKNOWN_KEY, "what it said is not for this host's key"),
 }
 
-_doors: dict[Context, Door] = {}
+_doors: dict[Context, CurveAuthenticator] = {}
 _guard = threading.Lock()
 _numbers = count()
 
@@ -84,7 +84,7 @@ def enter(context: Context, socket: zmq.Socket[bytes], owner: str, listener: soc
     with _guard:
         door = _doors.get(context)
         if door is None:
-            door = _doors[context] = Door(context, owner)
+            door = _doors[context] = CurveAuthenticator(context, owner)
         door.watch(socket, listener)
 
 
@@ -121,11 +121,11 @@ def is_welcome(context: Context, key: str) -> bool:
     return known is not None and known.is_welcome(key)
 
 
-class Door:
+class CurveAuthenticator:
     """Answers ZAP on a thread of its own and watches connections: ends those of revoked keys, shuts out floods."""
 
     def __init__(self, context: Context, owner: str) -> None:
-        self.refusals = Refusals(owner, "%s: turned %d away from %s: %s", LONGEST_QUIET_S)
+        self.refusals = RejectionLog(owner, "%s: turned %d away from %s: %s", LONGEST_QUIET_S)
         self.kinds = dict.fromkeys((UNKNOWN_KEY, NO_KEY, NO_ZMTP), 0)
         self._context = context
         self._zap = context.socket(zmq.REP)

@@ -65,24 +65,24 @@ def _check_beam(beam: Beam, where: str) -> None:
 
 def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: str) -> None:
     rest = len(mechanism.constraints) - len(contacts)
-    configurations = mechanism.configurations
-    if mechanism.coordinates != "joint" or len(contacts) != 1 or rest or len(configurations) != 1:
+    constraint_modes = mechanism.constraint_modes
+    if mechanism.coordinates != "joint" or len(contacts) != 1 or rest or len(constraint_modes) != 1:
         raise InvalidMechanism(
             f"{owner}: formulation {mechanism.formulation!r} takes joint coordinates, one configuration and one beam "
             f"contact alone; there are {mechanism.coordinates} coordinates, configurations "
-            f"{', '.join(one.name for one in configurations)}, {len(contacts)} beam contacts and {rest} other "
+            f"{', '.join(one.name for one in constraint_modes)}, {len(contacts)} beam contacts and {rest} other "
             "constraints: 'schur' and 'augmented' take these"
         )
-    if contacts[0].name in mechanism.switched and configurations[0].constraints is None:
+    if contacts[0].name in mechanism.switched and constraint_modes[0].constraints is None:
         raise InvalidMechanism(
             f"{owner}: formulation {mechanism.formulation!r} eliminates contact {contacts[0].name!r}, which a guard "
             "switches"
         )
-    held = configurations[0].constraints
+    held = constraint_modes[0].constraints
     if held is not None and contacts[0].name not in held:
         raise InvalidMechanism(
             f"{owner}: formulation {mechanism.formulation!r} eliminates contact {contacts[0].name!r}, which does not "
-            f"hold in configuration {configurations[0].name!r}"
+            f"hold in configuration {constraint_modes[0].name!r}"
         )
     joints = [joint.name for joint in mechanism.moving_joints if joint.kind != "planar"]
     if contacts[0].dependent not in joints:

@@ -18,7 +18,7 @@ NAMED = {
     "springs": "spring",
     "beams": "beam",
     "actuators": "actuator",
-    "configurations": "configuration",
+    "constraint_modes": "constraint_mode",
     "guards": "guard",
     "arrows": "arrow",
 }
@@ -33,7 +33,7 @@ def check_unique(mechanism: Mechanism, owner: str) -> None:
         if GROUND in names:
             raise InvalidMechanism(f"{owner}: no {kind} can be named {GROUND!r}")
     contacts = [f"_{one.name}" for one in mechanism.constraints if isinstance(one, BeamContact)]
-    for name in (*[one.name for one in mechanism.configurations], *contacts):
+    for name in (*[one.name for one in mechanism.constraint_modes], *contacts):
         if not IN_KERNELS.fullmatch(name):
             raise InvalidMechanism(
                 f"{owner}: {name.removeprefix('_')!r} names kernels, as every configuration and beam contact does; it "

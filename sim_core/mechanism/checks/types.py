@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.quantities import Captured, Tunable, Vector3
+from sim_core.mechanism.quantities import CapturedParameter, Tunable, Vector3
 
 LARGEST = 1e15  # beside a number beyond this, double precision keeps nothing of a robot's lengths and masses
 UNBOUNDED = {"least", "most"}  # fields that may be infinite
@@ -65,13 +65,13 @@ WORDS = {str: "text", bool: "True or False", int: "a whole number"}
 
 
 def _check_number(value: Any, kinds: Sequence[Any], name: str, where: str) -> None:
-    if isinstance(value, Tunable | Captured) and type(value) in kinds:
+    if isinstance(value, Tunable | CapturedParameter) and type(value) in kinds:
         check_fields(value, f"{where}: {name}")
         if isinstance(value, Tunable):
             _check_bounds(value, f"{where}: {name}")
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
-        fixed = " that stays as it is" if isinstance(value, Tunable | Captured) else ""
+        fixed = " that stays as it is" if isinstance(value, Tunable | CapturedParameter) else ""
         raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a number{fixed}")
     if isinstance(value, int) and abs(value) > LARGEST:
         raise InvalidMechanism(f"{where}: {name} holds {_shown(value)}; numbers must be within +-{LARGEST:g}")

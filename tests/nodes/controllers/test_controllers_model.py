@@ -13,7 +13,7 @@ from nodes.controllers.computed_torque import ComputedTorque
 from nodes.controllers.gravity_pd import GravityPD
 from nodes.controllers.model import ModelController
 from nodes.controllers.tracking import REFERENCE_LIFE_S, Targets
-from nodes.messages import JointCommand, Reference, RobotState
+from nodes.messages import JointCommand, JointReference, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
@@ -112,7 +112,7 @@ def effort(node: ModelController, position: list[float], velocity: list[float], 
     )
     ((_, command),) = node.on_message("state", state) or ()
     assert isinstance(command, JointCommand)
-    assert (command.mode, command.name, command.answers) == ("effort", names[-len(command.value) :], 3)
+    assert (command.mode, command.name, command.state_seq) == ("effort", names[-len(command.value) :], 3)
     return command.value
 
 
@@ -130,7 +130,7 @@ def test_a_model_computes_once_before_the_first_state_and_nobody_hears_of_it(mon
 
 def test_computed_torque_is_the_inverse_dynamics_of_the_corrected_acceleration() -> None:
     node = started(ComputedTorque, bandwidth=[5.0, 8.0], damping_ratio=0.7)
-    node.on_message("reference", Reference(name=["joint_4"], position=[0.3], velocity=[0.1], acceleration=[2.0]))
+    node.on_message("reference", JointReference(name=["joint_4"], position=[0.3], velocity=[0.1], acceleration=[2.0]))
     q, v = [0.2, 0.25], [0.4, -0.2]
     given = effort(node, q, v)
     h = LEAD_S  # until then joint_2 moves on as it was found, joint_4 as its reference
@@ -146,7 +146,7 @@ def test_computed_torque_is_the_inverse_dynamics_of_the_corrected_acceleration()
 
 def test_gravity_pd_is_the_weight_and_a_spring_and_damper() -> None:
     node = started(GravityPD, stiffness=[10.0, 20.0], damping=[1.0])
-    node.on_message("reference", Reference(name=["joint_2", "other"], position=[0.5, 9.0]))
+    node.on_message("reference", JointReference(name=["joint_2", "other"], position=[0.5, 9.0]))
     q, v = [0.2, 0.25], [0.4, -0.2]
     later = np.array(q) + LEAD_S * np.array(v)
     weight = inverse_dynamics(assemble(build("arm_2dof")), later, [0.0, 0.0], [0.0, 0.0])
@@ -157,7 +157,7 @@ def test_gravity_pd_is_the_weight_and_a_spring_and_damper() -> None:
 def test_efforts_stay_within_the_limits_of_robot_and_parameters() -> None:
     assert effort(started(GravityPD, stiffness=[1e6], damping=[0.0]), [0.0, 0.0], [0.0, 0.0]) is not None
     node = started(GravityPD, stiffness=[1e6], damping=[0.0], effort_limit=[100.0, 7.0])
-    node.on_message("reference", Reference(name=["joint_2", "joint_4"], position=[9.0, -9.0]))
+    node.on_message("reference", JointReference(name=["joint_2", "joint_4"], position=[9.0, -9.0]))
     assert effort(node, [0.0, 0.0], [0.0, 0.0]) == [50.0, -7.0]
 
 
@@ -168,10 +168,10 @@ def test_a_part_of_the_joints_is_driven_alone() -> None:
 
 def test_a_model_of_another_mass_does_not_follow_as_well(tmp_path: Any) -> None:
     """The parameters are the model's own: the robot of the plan keeps its."""
-    from robots.charmie.parameters import OURS
+    from robots.charmie.parameters import DEFAULT_FILE
 
     heavy = tmp_path / "heavy.toml"
-    heavy.write_text(OURS.read_text().replace("mass = 1.115", "mass = 2.2"))
+    heavy.write_text(DEFAULT_FILE.read_text().replace("mass = 1.115", "mass = 2.2"))
     peaks = []
     for params in ({}, {"parameters": {"file": str(heavy)}}):
         with compose(plan_of(COMPUTED_TORQUE, params, trajectory=MOVE)) as run:
@@ -182,7 +182,7 @@ def test_a_model_of_another_mass_does_not_follow_as_well(tmp_path: Any) -> None:
 
 def test_the_tracking_error_of_each_joint_is_told_and_forgotten_at_a_reset() -> None:
     node = started(ComputedTorque)
-    node.on_message("reference", Reference(name=["joint_2"], position=[0.5]))
+    node.on_message("reference", JointReference(name=["joint_2"], position=[0.5]))
     effort(node, [0.2, 0.0], [0.0, 0.0])
     effort(node, [0.4, 0.0], [0.0, 0.0])
     told = node.on_request("tracking", {})
@@ -195,7 +195,9 @@ def test_the_tracking_error_of_each_joint_is_told_and_forgotten_at_a_reset() -> 
 def test_a_reference_is_carried_on_between_two_messages_and_then_stayed_at() -> None:
     targets = Targets(["a", "b"])
     targets.hold(np.array([1.0, 2.0]))
-    said = Reference(timestamp=1.0, name=["x", "b"], position=[0.0, 3.0], velocity=[0.0, 0.5], acceleration=[0.0, 2.0])
+    said = JointReference(
+        timestamp=1.0, name=["x", "b"], position=[0.0, 3.0], velocity=[0.0, 0.5], acceleration=[0.0, 2.0]
+    )
     targets.hear(said)
     at = [[float(row[k]) for row in targets.at(1.1)] for k in (0, 1)]
     assert at == [[1.0, 0.0, 0.0], pytest.approx([3.0 + 0.05 + 0.01, 0.7, 2.0])]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nodes.controllers.omni_base import JOINTS, OmniBase
-from nodes.messages import Encoders, JointCommand, Reference, RobotState, Twist
+from nodes.messages import Encoders, JointCommand, JointReference, RobotState, Twist
 from nodes.messages.codec import WireError, decode, encode
 from nodes.node import Context
 from nodes.plan.launch_plan import Plan, SimPlan
@@ -74,7 +74,7 @@ def test_it_drives_at_the_twist_that_is_asked_for(driven: Drive) -> None:
 
 def test_its_wheels_speed_up_no_faster_than_they_may(driven: Drive) -> None:
     rows = np.array([command.value for command in driven.commands])
-    yaw = np.array([driven.states[(command.answers or 1) - 1].position[2] for command in driven.commands])
+    yaw = np.array([driven.states[(command.state_seq or 1) - 1].position[2] for command in driven.commands])
     rates = np.array([base.wheel_rates(WHEELS, base.to_base(y, row)) for y, row in zip(yaw, rows, strict=True)])
     limit = read_parameters().base.acceleration_limit / WHEELS.radius
     assert np.abs(np.diff(rates, axis=0)).max() <= limit * 5e-3 * (1 + 1e-6)
@@ -106,7 +106,7 @@ def test_it_follows_its_reference_where_nobody_asks_for_a_twist() -> None:
     drive = Drive()
     for k in range(200):
         t = 0.01 * k
-        said = Reference(timestamp=t, name=[*JOINTS, "lift"], position=[0.05 * t * t, 0.0, 0.1 * t * t, 0.0])
+        said = JointReference(timestamp=t, name=[*JOINTS, "lift"], position=[0.05 * t * t, 0.0, 0.1 * t * t, 0.0])
         said.velocity = [0.1 * t, 0.0, 0.2 * t, 0.0]
         drive.node.on_message("reference", said)
         place = drive.run(0.01)

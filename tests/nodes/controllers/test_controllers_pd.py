@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nodes.controllers.pd import JointPD, JointPDParams
-from nodes.messages import JointCommand, Reference, RobotState
+from nodes.messages import JointCommand, JointReference, RobotState
 from nodes.node import Context
 
 GOOD: dict[str, Any] = {"joints": ["b"], "stiffness": [4.0], "damping": [0.5]}
@@ -27,14 +27,14 @@ def effort(node: JointPD, position: float, velocity: float) -> float:
     state = RobotState(seq=7, name=["a", "b"], position=[9.0, position], velocity=[9.0, velocity])
     ((_, command),) = node.on_message("state", state) or ()
     assert isinstance(command, JointCommand)
-    assert (command.mode, command.name, command.answers) == ("effort", ["b"], 7)
+    assert (command.mode, command.name, command.state_seq) == ("effort", ["b"], 7)
     return command.value[0]
 
 
 def test_effort_is_proportional_to_error_and_its_rate() -> None:
     node = started()
     assert effort(node, 0.5, 1.0) == pytest.approx(-4.0 * 0.5 - 0.5 * 1.0)
-    node.on_message("reference", Reference(name=["b"], position=[1.0], velocity=[2.0]))
+    node.on_message("reference", JointReference(name=["b"], position=[1.0], velocity=[2.0]))
     assert effort(node, 0.5, 1.0) == pytest.approx(4.0 * 0.5 + 0.5 * 1.0)
 
 
@@ -46,7 +46,7 @@ def test_effort_stays_within_its_limit() -> None:
 
 def test_a_reference_without_rates_is_at_rest_and_reset_forgets_it() -> None:
     node = started()
-    node.on_message("reference", Reference(name=["b"], position=[1.0]))
+    node.on_message("reference", JointReference(name=["b"], position=[1.0]))
     assert effort(node, 1.0, 0.0) == 0.0
     node.on_reset(0.0)
     assert effort(node, 1.0, 0.0) == -4.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nodes.controllers.position import JointPosition, JointPositionParams
-from nodes.messages import Description, JointCommand, JointDescription, Reference, RobotState
+from nodes.messages import Description, JointCommand, JointDescription, JointReference, RobotState
 from nodes.node import Context
 
 
@@ -22,16 +22,16 @@ def told(node: JointPosition, position: list[float], seq: int = 7, timestamp: fl
     state = RobotState(timestamp=timestamp, seq=seq, name=["a", "b"], position=position, velocity=[9.0, 9.0])
     ((_, command),) = node.on_message("state", state) or ()
     assert isinstance(command, JointCommand)
-    assert (command.mode, command.answers) == ("position", seq)
+    assert (command.mode, command.state_seq) == ("position", seq)
     return command.value
 
 
 def test_a_joint_goes_where_its_reference_says_and_others_stay_where_they_were_first() -> None:
     node = started(["b", "a"])
     assert told(node, [1.0, 2.0]) == [2.0, 1.0]
-    node.on_message("reference", Reference(name=["b"], position=[5.0]))
+    node.on_message("reference", JointReference(name=["b"], position=[5.0]))
     assert told(node, [1.5, 2.5], seq=8) == [5.0, 1.0]
-    node.on_message("reference", Reference(timestamp=0.1, name=["b"], position=[5.0], velocity=[2.0]))
+    node.on_message("reference", JointReference(timestamp=0.1, name=["b"], position=[5.0], velocity=[2.0]))
     assert told(node, [1.5, 2.5], timestamp=0.15) == pytest.approx([5.1, 1.0])
     node.on_reset(0.0)
     assert told(node, [1.5, 2.5]) == [2.5, 1.5]
@@ -43,7 +43,7 @@ def test_it_says_how_far_joints_with_a_reference_were_from_it_in_their_units() -
     node.on_message("description", Description(joints=described))
     told(node, [1.0, 2.0])
     assert node.figures == {}
-    node.on_message("reference", Reference(name=["b"], position=[2.25]))
+    node.on_message("reference", JointReference(name=["b"], position=[2.25]))
     told(node, [1.0, 2.0])
     told(node, [7.0, 2.25])
     assert node.figures == pytest.approx({"peak_error_m": 0.25, "rms_error_m": 0.25 / 2**0.5})

@@ -41,7 +41,7 @@ def closed_loop(node: Node, duration_s: float, **parameters: float) -> tuple[np.
         ((topic, command),) = node.on_message("state", state) or ()
         assert topic == "command"
         assert isinstance(command, JointCommand)
-        assert command.answers == seq
+        assert command.state_seq == seq
         sim.set_effort(dict(zip(command.name, command.value, strict=True)))
         sim.step()
     return np.array(times), np.array(positions), sim

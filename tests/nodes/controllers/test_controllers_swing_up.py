@@ -16,7 +16,7 @@ import pytest
 
 from nodes.controllers.riccati import lqr_gain, solve_riccati
 from nodes.controllers.swing_up import RotaryModel, SwingUp, SwingUpParams
-from nodes.messages import JointCommand, Reference, RobotState
+from nodes.messages import JointCommand, JointReference, RobotState
 from nodes.node import Context
 from robots.registry import build
 from sim_core.simulation import Simulation
@@ -116,7 +116,9 @@ class Run:
             t = tick * STEP_S
             if self.reference and tick % 10 == 0:
                 rows = ([value] for value in self.reference(t))
-                said = Reference(**dict(zip(("position", "velocity", "acceleration"), rows, strict=True)), name=["arm"])
+                said = JointReference(
+                    **dict(zip(("position", "velocity", "acceleration"), rows, strict=True)), name=["arm"]
+                )
                 assert not self.node.on_message("reference", said)
             waiting.append(self.answer(t, tick, x))
             x = self.plant.step(x, waiting.popleft())
@@ -131,7 +133,7 @@ class Run:
         ((topic, command),) = self.node.on_message("state", state) or ()
         assert topic == "command"
         assert isinstance(command, JointCommand)
-        assert command.answers == seq
+        assert command.state_seq == seq
         assert command.name == ["arm"]
         self.torques.append(command.value[0])
         return command.value[0]
@@ -273,7 +275,7 @@ def test_a_far_step_of_the_reference_is_approached_and_not_jumped_at() -> None:
 
 def test_a_trajectory_gone_silent_leaves_the_arm_where_it_was_told_to_be() -> None:
     run = Run().go(3.0)
-    said = Reference(name=["arm"], position=[0.5], velocity=[2.0], acceleration=[0.0])
+    said = JointReference(name=["arm"], position=[0.5], velocity=[2.0], acceleration=[0.0])
     run.node.on_message("reference", said)
     for tick in range(3000, 8000):
         run.states.append(run.plant.step(run.states[-1], run.answer(tick * STEP_S, tick, run.states[-1])))
@@ -291,7 +293,7 @@ def test_reset_starts_with_pumping_again() -> None:
 
 def test_references_of_other_joints_are_not_the_arms() -> None:
     run = Run()
-    run.node.on_message("reference", Reference(name=["elbow"], position=[2.0]))
+    run.node.on_message("reference", JointReference(name=["elbow"], position=[2.0]))
     assert run.go(4.0).states[-1][0] == pytest.approx(0.0, abs=0.02)
 
 

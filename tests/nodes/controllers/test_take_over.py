@@ -14,7 +14,7 @@ from nodes.controllers.pd import JointPD
 from nodes.controllers.position import JointPosition
 from nodes.controllers.swing_up import SwingUp
 from nodes.controllers.take_over import FADE_S, TakeOver
-from nodes.messages import Event, JointCommand, Message, Reference, RobotState
+from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context, Node
 from nodes.plan.launch_plan import Plan, SimPlan
@@ -71,14 +71,14 @@ class Bench:
         if leaf in kinds:
             self.said.append((leaf, decode(topic, payload, kinds[leaf])))
 
-    def run(self, until: float, listens: bool = True) -> None:
+    def run(self, until: float, subscribes: bool = True) -> None:
         """Step on; a controller that does not listen hears nothing and says nothing."""
         while self.server.time < until - 1e-9:
             self.server.step()
             for leaf, message in self.said:
                 if isinstance(message, RobotState):
                     self.efforts.append(np.array(message.effort))
-                if listens:
+                if subscribes:
                     self._tell(leaf, message)
             self.said.clear()
 
@@ -89,11 +89,13 @@ class Bench:
             if isinstance(command, JointCommand):
                 self.server.command("bench", command, timed=False)
 
-    def _reference(self, now: float) -> Reference:
+    def _reference(self, now: float) -> JointReference:
         names = ["arm"] if self.plan.sim.robot == "rotary_pendulum" else JOINTS
         swing = [0.5 * np.sin(2.0 * now), 0.4 * np.sin(3.0 * now)][: len(names)]
         rates = [np.cos(2.0 * now), 1.2 * np.cos(3.0 * now)][: len(names)]
-        return Reference(timestamp=now, name=names, position=swing, velocity=rates, acceleration=[0.0] * len(names))
+        return JointReference(
+            timestamp=now, name=names, position=swing, velocity=rates, acceleration=[0.0] * len(names)
+        )
 
 
 def jump(bench: Bench) -> float:
@@ -108,7 +110,7 @@ def taken_over(name: str, restarted: bool) -> Bench:
     bench.server.start()
     bench.server.request("resume", {})
     bench.run(SILENT[0])
-    bench.run(SILENT[1], listens=False)
+    bench.run(SILENT[1], subscribes=False)
     assert bench.server.state == "safe"
     if restarted:
         bench.node = bench.started()

@@ -14,7 +14,7 @@ import pytest
 from nodes.cli.application import run as armswing
 from nodes.hil.alignment.comparison import compare
 from nodes.hil.alignment.streams import Stream
-from nodes.hil.identification.causes import Hint, Hints
+from nodes.hil.identification.causes import Hint, ModelErrorHypotheses
 from nodes.hil.identification.diagnosis import diagnose
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.reading import COMPARER
@@ -30,7 +30,7 @@ from sim_core.mechanism import Mechanism
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = "link_10"
 SENSORS = '''
-"""A robot's sensors, with faults: each speaks for a robot of its own."""
+"""A robot's sensors, with faults: each publishes for a robot of its own."""
 
 import math
 from collections import deque
@@ -42,8 +42,8 @@ FAULTS = ("biased", "late", "dead", "coarse")
 
 
 class Sensors(Node):
-    listens = {"state": RobotState}
-    speaks = {"measured": RobotState} | {f"/{fault}/measured": RobotState for fault in FAULTS}
+    subscribes = {"state": RobotState}
+    publishes = {"measured": RobotState} | {f"/{fault}/measured": RobotState for fault in FAULTS}
 
     def on_start(self, context):
         self.past = deque(maxlen=13)
@@ -109,7 +109,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with compose(plan(folder / "model.mcap", NodePlan(name="sensors", run="sensors.py:Sensors"))) as composition:
         composition.run()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(registry.OURS, "arm_2dof", heavier)
+        patch.setitem(registry.BUILTIN, "arm_2dof", heavier)
         with compose(plan(folder / "heavy.mcap")) as composition:
             composition.run()
     return folder
@@ -290,7 +290,9 @@ def test_efforts_that_no_cause_explains_name_none() -> None:
         kind="friction", of="b", value=0.5, sigma=0.01, unit="N m s/rad", share=0.1, explains=0.2, alike=["mass of c"]
     )
     same = Stream(np.arange(0.0, 2.0, 0.01), ("b",), np.sin(np.arange(0.0, 2.0, 0.01))[:, None])
-    found = diagnose(compare(same, same), Hints(causes=[friction], residual=0.3, explained=0.2), Limits())
+    found = diagnose(
+        compare(same, same), ModelErrorHypotheses(causes=[friction], residual=0.3, explained=0.2), Limits()
+    )
     (finding,) = found.findings
     assert (finding.kind, finding.failed, finding.limit) == ("efforts", True, "3 %")
     assert finding.text.endswith("no single cause explains it (best: viscous friction of b, 20%)")

@@ -122,8 +122,8 @@ def state(time: float, position: float = 0.0, seq: int = 0) -> RobotState:
     return RobotState(timestamp=time, seq=seq, name=names, position=values, velocity=[0.0, 0.0])
 
 
-def taken(time: float, seq: int = 1, answers: int | None = None) -> JointCommand:
-    return JointCommand(timestamp=time, seq=seq, name=["joint_2"], value=[1.0], answers=answers)
+def taken(time: float, seq: int = 1, state_seq: int | None = None) -> JointCommand:
+    return JointCommand(timestamp=time, seq=seq, name=["joint_2"], value=[1.0], state_seq=state_seq)
 
 
 def residual(made: LivePrediction, time: float, position: float) -> float:
@@ -179,8 +179,8 @@ def test_how_old_the_states_are_that_commands_answer_is_told() -> None:
     made = prediction()
     list(made.predict(state(0.1, seq=1)))
     list(made.predict(state(0.2, seq=2)))
-    for at, answers in ((0.11, 1), (0.13, 1), (0.2, 2), (0.2, 99), (0.2, None)):
-        list(made.hear(taken(at, answers=answers)))
+    for at, state_seq in ((0.11, 1), (0.13, 1), (0.2, 2), (0.2, 99), (0.2, None)):
+        list(made.hear(taken(at, state_seq=state_seq)))
     assert made.ages.count == 3
     assert (made.ages.mean, made.ages.largest) == pytest.approx((0.04 / 3, 0.03))
     assert made.ages.text == "commands as the robot took them, 13.3 ms after the states that they answer, 30 ms at most"
@@ -190,7 +190,7 @@ def test_what_is_but_rounding_is_no_age() -> None:
     made = prediction()
     list(made.predict(state(0.1, seq=1)))
     list(made.predict(state(0.2, seq=2)))
-    list(made.hear(taken(0.1 + 1e-9, answers=1)))
+    list(made.hear(taken(0.1 + 1e-9, state_seq=1)))
     assert made.ages.text == "commands as the robot took them, 0 ms after the states that they answer, 0 ms at most"
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nodes.hil.alignment.comparison import compare, dead_stretches
 from nodes.hil.alignment.streams import Gap, Pairing, Pairs, Resampled, Stream, StreamError, gaps, segments, stream_of
-from nodes.hil.identification.causes import Hint, Hints
+from nodes.hil.identification.causes import Hint, ModelErrorHypotheses
 from nodes.hil.identification.diagnosis import diagnose
 from nodes.hil.identification.hypotheses import explain
 from nodes.hil.identification.model import Efforts, NoModelError, model_of
@@ -100,7 +100,9 @@ def test_one_late_joint_is_named_and_the_others_are_not() -> None:
     names = ("a", "b", "c")
     three = np.stack([wave(t)[:, 0], wave(t)[:, 1], wave(t)[:, 0]], axis=1)
     found = diagnose(
-        compare(Stream(t, names, position), Stream(t, names, three)), Hints(), Limits(max_deg=90, rms_deg=9)
+        compare(Stream(t, names, position), Stream(t, names, three)),
+        ModelErrorHypotheses(),
+        Limits(max_deg=90, rms_deg=9),
     )
     assert [(finding.kind, finding.of) for finding in found.findings] == [("delay", "b")]
     assert found.findings[0].value == pytest.approx(0.02, abs=1e-4)
@@ -109,7 +111,7 @@ def test_one_late_joint_is_named_and_the_others_are_not() -> None:
 def test_an_error_without_a_cause_is_called_that() -> None:
     t = np.arange(0.0, 8.0, 0.01)
     off = wave(t) + np.stack([0.0 * t, 0.05 * np.sin(17.0 * t)], axis=1)
-    found = diagnose(compare(stream(t, off), stream(t, wave(t))), Hints(), Limits())
+    found = diagnose(compare(stream(t, off), stream(t, wave(t))), ModelErrorHypotheses(), Limits())
     assert not found.passed
     assert [(finding.kind, finding.of) for finding in found.findings] == [("position_error", "b")]
 
@@ -204,7 +206,7 @@ def test_efforts_that_the_time_of_the_stamps_may_explain_are_not_judged(timing: 
     t = np.arange(0.0, 8.0, 0.01)
     same = compare(stream(t, wave(t)), stream(t, wave(t)))
     cause = Hint(kind="mass", of="x", value=0.1, sigma=0.01, unit="relative", share=0.1, explains=0.2)
-    hints = Hints(causes=[cause], residual=0.1, explained=0.2, timing=timing)
+    hints = ModelErrorHypotheses(causes=[cause], residual=0.1, explained=0.2, timing=timing)
     (finding,) = diagnose(same, hints, Limits()).findings
     assert (finding.kind, finding.judged) == ("efforts", judged)
 
@@ -216,7 +218,7 @@ def test_a_mass_is_certain_as_far_as_the_time_of_the_stamps_is(off_s: float, cer
     assert (cause.kind, cause.of, cause.certain) == ("mass", "link_10", certain)
     assert abs(cause.value - 0.05) < max(cause.sigma, 1e-3)
     same = compare(said, said)
-    (finding,) = diagnose(same, Hints(causes=[cause], residual=0.05, explained=0.9), Limits()).findings
+    (finding,) = diagnose(same, ModelErrorHypotheses(causes=[cause], residual=0.05, explained=0.9), Limits()).findings
     assert (finding.failed, finding.certain) == (certain, certain)
     assert ("not certain: ± " in finding.text) != certain
 
@@ -234,10 +236,10 @@ def test_a_position_error_that_the_clock_may_explain_says_so() -> None:
     t = np.arange(0.0, 8.0, 0.01)
     off = wave(t) + np.stack([0.0 * t, 0.05 * np.sin(17.0 * t)], axis=1)
     compared = compare(stream(t, off), stream(t, wave(t)))
-    (found,) = diagnose(compared, Hints(), Limits(), clock_sigma_s=0.02).findings
+    (found,) = diagnose(compared, ModelErrorHypotheses(), Limits(), clock_sigma_s=0.02).findings
     assert found.failed
     assert found.text.endswith("; that its clock is known to 20 ms only may explain it")
-    (found,) = diagnose(compared, Hints(), Limits(), clock_sigma_s=0.001).findings
+    (found,) = diagnose(compared, ModelErrorHypotheses(), Limits(), clock_sigma_s=0.001).findings
     assert found.text.endswith("; no single cause explains it")
 
 

@@ -43,8 +43,8 @@ def host(domain: int, make_plan: MakePlan) -> Iterator[tuple[SimHost, list[Messa
     made._close(sim_host.threading.Thread())
 
 
-def node(name: str, speaks: str = COMMAND, listens: str = STATE) -> NodeEntry:
-    return NodeEntry(name=name, pid=1, state="ready", endpoints={}, speaks=[speaks], listens=[listens])
+def node(name: str, publishes: str = COMMAND, subscribes: str = STATE) -> NodeEntry:
+    return NodeEntry(name=name, pid=1, state="ready", endpoints={}, publishes=[publishes], subscribes=[subscribes])
 
 
 def test_the_first_step_waits_for_everyone_who_answers_states(
@@ -54,9 +54,9 @@ def test_the_first_step_waits_for_everyone_who_answers_states(
     monkeypatch.setattr(sim_host, "FIRST_COMMANDS_S", 1e9)
     made._nodes = [
         node("arms"),
-        node("base", listens="*"),
-        node("recorder", speaks="status", listens="*"),
-        node("joystick", listens="status"),
+        node("base", subscribes="*"),
+        node("recorder", publishes="status", subscribes="*"),
+        node("joystick", subscribes="status"),
     ]
     monkeypatch.setattr(made, "_rest", lambda left_s: None)
     assert made._waits_for_commands()

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nodes.hosting.clock import Durations, Pacer
-from nodes.hosting.wakeup import Timer, Wake
+from nodes.hosting.wakeup import Timer, WakeupPipe
 
 
 def test_quantiles_are_right_within_a_bin() -> None:
@@ -93,7 +93,7 @@ def test_a_timer_says_how_many_periods_ended() -> None:
 def test_a_wake_is_heard_once_however_often_it_was_set() -> None:
     import select
 
-    wake = Wake()
+    wake = WakeupPipe()
     for _ in range(100_000):  # more than a pipe holds
         wake.set()
     assert select.select([wake], [], [], 0)[0]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import zmq
 
-from nodes.hosting.subscriptions import Heard, Links
+from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
 from nodes.messages import Event, JointCommand, Message, RobotState
 from nodes.transport.bus import Publisher
 from nodes.transport.registry import NodeEntry
@@ -74,10 +74,10 @@ def waiting(states: int) -> list[tuple[str, Message]]:
 def test_who_fell_far_behind_hears_the_latest_state_and_counts_the_rest(
     states: int, keeps_all: bool, heard_states: list[int], stale: int
 ) -> None:
-    links = Links(zmq.Context.instance(), "damp", {}, keeps_all)
+    links = Subscriptions(zmq.Context.instance(), "damp", {}, keeps_all)
     feed: Any = Backlog(waiting(states))
     links.subscriber.feeds["sim"] = feed
-    heard: list[Heard] = []
+    heard: list[ReceivedMessage] = []
     before = -1
     while len(heard) > before:  # it polls as awake while messages wait
         before = len(heard)
@@ -89,10 +89,10 @@ def test_who_fell_far_behind_hears_the_latest_state_and_counts_the_rest(
 
 
 def test_who_fell_far_behind_hears_every_message_of_a_users_topic() -> None:
-    links = Links(zmq.Context.instance(), "damp", {})
+    links = Subscriptions(zmq.Context.instance(), "damp", {})
     feed: Any = Backlog([("arm/gripper_state", RobotState(seq=seq)) for seq in range(1, 301)])
     links.subscriber.feeds["sim"] = feed
-    heard: list[Heard] = []
+    heard: list[ReceivedMessage] = []
     before = -1
     while len(heard) > before:
         before = len(heard)
@@ -101,10 +101,10 @@ def test_who_fell_far_behind_hears_every_message_of_a_users_topic() -> None:
     assert links.lost == 0
 
 
-def listener(name: str, endpoint: str, keeps_all: bool = False) -> tuple[Links, zmq.Poller]:
+def listener(name: str, endpoint: str, keeps_all: bool = False) -> tuple[Subscriptions, zmq.Poller]:
     """Links that hear the events of the publisher at this endpoint."""
-    links, poller = Links(zmq.Context.instance(), name, {"arm/event": Event}, keeps_all), zmq.Poller()
-    links.offer([NodeEntry(name="sim", pid=1, endpoints={"data": endpoint}, speaks=["arm/event"])])
+    links, poller = Subscriptions(zmq.Context.instance(), name, {"arm/event": Event}, keeps_all), zmq.Poller()
+    links.offer([NodeEntry(name="sim", pid=1, endpoints={"data": endpoint}, publishes=["arm/event"])])
     links.update(poller, lambda heard: None)
     return links, poller
 
@@ -113,7 +113,7 @@ def test_who_leaves_is_heard_to_the_end(tmp_path: Path) -> None:
     """The news that it left may come before its last messages, or while they wait."""
     publisher = Publisher(zmq.Context.instance(), "sim", endpoint := f"ipc://{tmp_path}/data")
     links, poller = listener("recorder", endpoint, keeps_all=True)
-    heard: list[Heard] = []
+    heard: list[ReceivedMessage] = []
     while not links.ready:
         publisher.serve_subscriptions()
         links.take_all(heard.append)
@@ -131,7 +131,7 @@ def test_a_process_that_ends_hands_over_what_waits(tmp_path: Path) -> None:
     links, _ = listener("recorder", endpoint, keeps_all=True)
     (feed,) = links.subscriber.feeds.values()
     process = subprocess.Popen([sys.executable, "-c", SPEAKER, endpoint])
-    heard: list[Heard] = []
+    heard: list[ReceivedMessage] = []
     assert feed.socket.poll(30_000)
     links.take_last(heard.append, {"sim"})
     assert feed.ended

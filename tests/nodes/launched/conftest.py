@@ -22,8 +22,8 @@ from nodes.messages import JointCommand, RobotState
 
 
 class Damper(Node):
-    listens = {"state": RobotState}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState}
+    publishes = {"command": JointCommand}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         damping: float = 1e-3  # N m s/rad
@@ -47,20 +47,20 @@ class Damper(Node):
             raise RuntimeError("the damper is on fire")
         effort = -self.params.damping * state.velocity[0]
         yield "command", JointCommand(
-            mode=self.params.mode, name=[self.params.joint], value=[effort], answers=state.seq
+            mode=self.params.mode, name=[self.params.joint], value=[effort], state_seq=state.seq
         )
 
 
 class Thinker(Node):
-    listens = {"state": RobotState}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState}
+    publishes = {"command": JointCommand}
 
     def on_message(self, name, state):
         return None
 
 
 class Listener(Node):
-    listens = {"state": RobotState}
+    subscribes = {"state": RobotState}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         fails_at_start: bool = False

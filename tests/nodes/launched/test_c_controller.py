@@ -78,7 +78,7 @@ def test_it_commands_answers_calls_and_leaves_nothing_behind(
     with Client(0) as client, service(client) as ours:
         (entry,) = [entry for entry in client.nodes() if entry.name == NAME]
         assert entry.pid == process.pid
-        assert sorted(entry.speaks) == ["rotary_pendulum/command", "status"]
+        assert sorted(entry.publishes) == ["rotary_pendulum/command", "status"]
         until(lambda: ours.call("status")["counters"]["sent"] > 100)
         status = client.sim_status()
         assert status["frames_refused"] == 0

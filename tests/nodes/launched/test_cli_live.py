@@ -13,7 +13,7 @@ import pytest
 
 from nodes.cli.application import run
 from nodes.client import Client, read_recording
-from nodes.messages import Reference
+from nodes.messages import JointReference
 
 STATE = "rotary_pendulum/state"
 
@@ -74,7 +74,7 @@ def test_node_info_leaves_out_what_is_empty(live: Any, capsys: pytest.CaptureFix
 def test_tables_are_printed_for_people(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["node", "list"]) == 0
     header, sim, *_ = capsys.readouterr().out.splitlines()
-    assert header.split() == ["node", "pid", "state", "lost", "speaks"]
+    assert header.split() == ["node", "pid", "state", "lost", "publishes"]
     assert sim.split()[0] == "sim"
     assert run(["topic", "list"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -199,7 +199,7 @@ def test_a_message_is_said_from_the_command_line(live: Any) -> None:
         began = client.sim_status()["time"]
         _, message = next(client.stream(topic, timeout_s=20.0))
         ended = client.sim_status()["time"]
-    assert isinstance(message, Reference)
+    assert isinstance(message, JointReference)
     assert (message.name, message.position) == (["arm"], [0.5])
     assert began <= message.timestamp <= ended  # of the state heard last, and no zero
     out, err = speaker.communicate(timeout=20.0)

@@ -29,9 +29,9 @@ def test_nodes_are_listed_with_the_server_first(live: Any) -> None:
 def test_topics_know_who_speaks_and_who_listens(live: Any) -> None:
     with Client() as client:
         topics = {topic.name: topic for topic in client.topics()}
-    assert (topics[STATE].message, topics[STATE].speaks) == ("RobotState", ["sim"])
-    assert topics[STATE].listens == ["damper", "listener"]
-    assert topics["rotary_pendulum/command"].speaks == ["damper"]
+    assert (topics[STATE].message, topics[STATE].publishes) == ("RobotState", ["sim"])
+    assert topics[STATE].subscribes == ["damper", "listener"]
+    assert topics["rotary_pendulum/command"].publishes == ["damper"]
 
 
 def test_a_stream_gives_the_state_in_order_and_without_gaps(live: Any) -> None:

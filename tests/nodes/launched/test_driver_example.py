@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from nodes.hil.emulation.plant import Differences, Plant
+from nodes.hil.emulation.plant import Plant, PlantPerturbation
 from nodes.hil.report.reading import read_case
 from nodes.plan.launch_plan import SimPlan
 
@@ -30,7 +30,7 @@ class Robot:
         self.port_socket.bind(("127.0.0.1", 0))
         self.port = self.port_socket.getsockname()[1]
         self.commands = 0
-        self._plant = Plant(SimPlan(robot="arm_2dof"), Differences())
+        self._plant = Plant(SimPlan(robot="arm_2dof"), PlantPerturbation())
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 

@@ -33,8 +33,8 @@ from nodes.messages import RobotState
 
 
 class Sensors(Node):
-    listens = {"state": RobotState}
-    speaks = {"measured": RobotState}
+    subscribes = {"state": RobotState}
+    publishes = {"measured": RobotState}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         bias_deg: float = 0.0

@@ -23,7 +23,7 @@ from nodes.messages import RobotState
 
 
 class Brittle(Node):
-    listens = {"state": RobotState}
+    subscribes = {"state": RobotState}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         level: int = 0

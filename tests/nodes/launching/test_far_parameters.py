@@ -6,14 +6,14 @@ import warnings
 from pathlib import Path
 
 from nodes.plan.file import load_plan
-from robots.charmie.parameters import OURS
+from robots.charmie.parameters import DEFAULT_FILE
 
 PLAN = '[sim]\nrobot = "charmie"\nparameters = {{ file = "{file}" }}\n'
 
 
 def test_checking_a_plan_leaves_the_warning_to_the_server(tmp_path: Path) -> None:
     file, plan = tmp_path / "mine.toml", tmp_path / "plan.toml"
-    file.write_text(OURS.read_text().replace("mass = 20.0", "mass = 20000.0", 1))
+    file.write_text(DEFAULT_FILE.read_text().replace("mass = 20.0", "mass = 20000.0", 1))
     plan.write_text(PLAN.format(file=file))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

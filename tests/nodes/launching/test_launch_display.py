@@ -77,7 +77,7 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     measured = {"time": 20.0, "tick": 20_000, "overruns": 2, "step_p50_s": 85e-6, "step_p99_s": 0.0011}
     measured["loads"] = {"arm": {"peak": 0.05, "rms": 0.01, "limit": 0.1, "unit": "N m"}, "rail": {"peak": 2, "rms": 1}}
     measured["loads"]["lift"] = {"peak": 1000.0, "rms": 1e-14, "limit": 1000.0, "unit": "N"}
-    measured["configuration"] = "upright"
+    measured["constraint_mode"] = "upright"
     behind = {"real_time_factor": 0.79, "watchdog_trips": 3}
     summary.take_simulation({**measured, **behind, "round_trip_p50_s": 0.0, "round_trip_p99_s": 0.0, "unknown": 1})
     summary.milestones = {"upright": 2.796, "level": None}

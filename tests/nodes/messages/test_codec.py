@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.messages import BodyPoses, Description, Event, JointCommand, Lines, Message, Reference, RobotState, Status
+from nodes.messages import (
+    BodyPoses,
+    Description,
+    Event,
+    JointCommand,
+    JointReference,
+    Message,
+    Polylines,
+    RobotState,
+    Status,
+)
 from nodes.messages.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES, WireError, decode, encode
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
@@ -167,19 +177,23 @@ def one_joint(**changes: object) -> RobotState:
         ("robot/state", one_joint(position=[math.nan]), "position is not finite"),
         ("robot/state", one_joint(velocity=[-math.inf]), "velocity is not finite"),
         ("robot/state", one_joint(effort=[math.inf]), "effort is not finite"),
-        ("robot/reference", Reference(name=["a"]), "1 names for 0 positions"),
-        ("robot/reference", Reference(name=["a"], position=[0.0], velocity=[0.0, 1.0]), "2 velocities"),
-        ("robot/reference", Reference(name=["a"], position=[math.nan]), "position is not finite"),
+        ("robot/reference", JointReference(name=["a"]), "1 names for 0 positions"),
+        ("robot/reference", JointReference(name=["a"], position=[0.0], velocity=[0.0, 1.0]), "2 velocities"),
+        ("robot/reference", JointReference(name=["a"], position=[math.nan]), "position is not finite"),
         (
             "robot/reference",
-            Reference(name=["a"], position=[0.0], acceleration=[math.inf]),
+            JointReference(name=["a"], position=[0.0], acceleration=[math.inf]),
             "acceleration is not finite",
         ),
         ("robot/body_poses", BodyPoses(p=[0.0] * 4, quaternion=[0.0] * 4), "not 3 and 4 for each body"),
-        ("robot/lines", Lines(name=["a"], points=[0.0] * 3), "1 names for 0 counts"),
-        ("robot/lines", Lines(name=["a"], count=[2], points=[0.0] * 3), "points has 3 numbers, not 3 for each of 2"),
-        ("robot/overlay", Lines(name=["a"], count=[-1]), "points has 0 numbers"),
-        ("robot/overlay", Lines(name=["a"], count=[1], points=[0.0, 0.0, math.inf]), "points is not finite"),
+        ("robot/lines", Polylines(name=["a"], points=[0.0] * 3), "1 names for 0 counts"),
+        (
+            "robot/lines",
+            Polylines(name=["a"], count=[2], points=[0.0] * 3),
+            "points has 3 numbers, not 3 for each of 2",
+        ),
+        ("robot/overlay", Polylines(name=["a"], count=[-1]), "points has 0 numbers"),
+        ("robot/overlay", Polylines(name=["a"], count=[1], points=[0.0, 0.0, math.inf]), "points is not finite"),
         ("robot/body_poses", BodyPoses(p=[0.0] * 3), "not 3 and 4 for each body"),
         ("robot/body_poses", BodyPoses(p=[0.0, 0.0, math.nan], quaternion=[1.0, 0.0, 0.0, 0.0]), "p is not finite"),
     ],

@@ -17,7 +17,7 @@ import pytest
 
 from nodes.plan.file import load_plan
 from nodes.plan.tables import PlanError
-from robots.registry import OURS, build
+from robots.registry import BUILTIN, build
 from sim_core.mechanism import Mechanism, Tunable
 
 LAUNCH = Path(__file__).parents[3] / "launch"
@@ -200,7 +200,7 @@ def lifting(payload: float = 1.0) -> Mechanism:
 
 
 def test_a_tunable_of_a_robot_starts_within_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(OURS, "lifting", lifting)
+    monkeypatch.setitem(BUILTIN, "lifting", lifting)
     file = tmp_path / "launch.toml"
     file.write_text('[sim]\nrobot = "lifting"\n')
     with pytest.raises(PlanError, match="payload"):

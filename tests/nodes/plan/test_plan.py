@@ -22,7 +22,7 @@ from typing import Literal
 
 import msgspec
 from nodes.node import Node
-from nodes.messages import JointCommand, Reference, RobotState
+from nodes.messages import JointCommand, JointReference, RobotState
 
 
 class Params(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,14 +38,14 @@ class Worded(Node):
 
 class Tuned(Node):
     Params = Params
-    speaks = {"command": JointCommand}
+    publishes = {"command": JointCommand}
 
 
 class Part(Node):
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         actuator: str = "arm"
 
-    speaks = {"command": JointCommand}
+    publishes = {"command": JointCommand}
 
     @classmethod
     def commands(cls, params, plan):
@@ -60,38 +60,38 @@ class Picky(Node):
 
 
 class Deaf(Node):
-    listens = {"sate": RobotState}
+    subscribes = {"sate": RobotState}
 
 
 class Mute(Node):
-    speaks = {"comand": JointCommand}
+    publishes = {"comand": JointCommand}
 
 
 class Own(Node):
-    listens = {"gusts": JointCommand}
-    speaks = {"comments": Reference}
+    subscribes = {"gusts": JointCommand}
+    publishes = {"comments": JointReference}
 
     def on_message(self, name, message):
-        yield "comments", Reference()
+        yield "comments", JointReference()
 
 
 class Slip(Node):
-    listens = {"state": RobotState}
+    subscribes = {"state": RobotState}
 
     def on_mesage(self, name, message):
         return None
 
 
 class Empty(Node):
-    listens = {"state": RobotState}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState}
+    publishes = {"command": JointCommand}
 
     def compute(self):
         return None
 
 
 class Liar(Node):
-    speaks = {"state": JointCommand}
+    publishes = {"state": JointCommand}
 
 
 class NotANode:
@@ -263,7 +263,7 @@ def test_nodes_may_command_actuators_of_their_own(write: Path, arm: str) -> None
 
 
 def test_a_parameter_file_is_found_where_a_run_is(write: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from robots.charmie.parameters import OURS
+    from robots.charmie.parameters import DEFAULT_FILE
 
     beside = write / "launch" / "mine"
     elsewhere = write / "elsewhere"
@@ -277,7 +277,7 @@ def test_a_parameter_file_is_found_where_a_run_is(write: Path, monkeypatch: pyte
     for place in (write, elsewhere, beside):
         assert str(place / "mine.toml") in str(refused.value)
     for place, found in ((beside, f"{beside}/mine.toml"), (elsewhere, "mine.toml"), (write, f"{write}/mine.toml")):
-        (place / "mine.toml").write_text(OURS.read_text())
+        (place / "mine.toml").write_text(DEFAULT_FILE.read_text())
         assert load_plan(beside / "plan.toml").sim.parameters == {"file": found}
 
 

@@ -31,9 +31,9 @@ from sim_core.mechanism import (
     Actuator,
     Anchored,
     Body,
-    Captured,
+    CapturedParameter,
     Coincidence,
-    Configuration,
+    ConstraintMode,
     Distance,
     ForceArrow,
     Joint,
@@ -88,8 +88,8 @@ def swinger() -> Mechanism:
             Joint(name="flange", kind="fixed", parent="pole", child="tool", parent_point=(0.0, 0.1, -0.6)),
         ),
         constraints=(
-            Anchored(name="grip", body="tool", point=(0.05, 0.0, 0.0), axis=X, at=Captured("grip_x", 0.4)),
-            Anchored(name="hold", body="tool", point=(0.05, 0.0, 0.0), axis=Z, at=Captured("grip_z", -0.5)),
+            Anchored(name="grip", body="tool", point=(0.05, 0.0, 0.0), axis=X, at=CapturedParameter("grip_x", 0.4)),
+            Anchored(name="hold", body="tool", point=(0.05, 0.0, 0.0), axis=Z, at=CapturedParameter("grip_z", -0.5)),
         ),
         springs=(
             Spring(
@@ -123,7 +123,7 @@ def swinger() -> Mechanism:
             ForceOutput(name="force", constraints=("grip", "hold")),
             HoldingOutput(name="holding", constraint="grip"),
         ),
-        configurations=(Configuration(name="free", constraints=()), Configuration(name="held")),
+        constraint_modes=(ConstraintMode(name="free", constraints=()), ConstraintMode(name="held")),
         start="free",
         guards=(
             Crossing(name="wall", source="free", target="free", body="tool", axis=X, level=1.5, direction=1),
@@ -294,7 +294,7 @@ WITHOUT_EFFECT = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Site:
+class HostConfig:
     """A field of an item somewhere in a description."""
 
     path: tuple[str | int, ...]
@@ -310,7 +310,7 @@ class Wrong:
     """A broken field. `surely`: it cannot be meant, whatever else the description holds."""
 
     case: str
-    site: Site
+    site: HostConfig
     label: str
     value: Any
     surely: bool
@@ -332,12 +332,12 @@ def _replaced(item: Any, path: tuple[str | int, ...], value: Any) -> Any:
     return dataclasses.replace(item, **{step: _replaced(getattr(item, step), rest, value)})
 
 
-def _sites(item: Any, path: tuple[str | int, ...] = (), siblings: tuple[str, ...] = ()) -> Iterator[Site]:
+def _sites(item: Any, path: tuple[str | int, ...] = (), siblings: tuple[str, ...] = ()) -> Iterator[HostConfig]:
     hints = get_type_hints(type(item))
     for field in dataclasses.fields(item):
         value = getattr(item, field.name)
         here = (*path, field.name)
-        yield Site(here, type(item).__name__, field.name, hints[field.name], value, siblings)
+        yield HostConfig(here, type(item).__name__, field.name, hints[field.name], value, siblings)
         if dataclasses.is_dataclass(value):
             yield from _sites(value, here)
         elif isinstance(value, tuple):
@@ -347,7 +347,7 @@ def _sites(item: Any, path: tuple[str | int, ...] = (), siblings: tuple[str, ...
                     yield from _sites(each, (*here, index), tuple(name for name in names if name))
 
 
-def _breaks(site: Site) -> Iterator[tuple[str, Any, bool]]:
+def _breaks(site: HostConfig) -> Iterator[tuple[str, Any, bool]]:
     """(what is wrong, the value, whether it surely is)."""
     hint, value, name = site.hint, site.value, site.field
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
@@ -404,7 +404,7 @@ def _breaks(site: Site) -> Iterator[tuple[str, Any, bool]]:
         yield "text", "text", True
 
 
-def _wrong_numbers(site: Site, kind: type) -> Iterator[tuple[str, Any, bool]]:
+def _wrong_numbers(site: HostConfig, kind: type) -> Iterator[tuple[str, Any, bool]]:
     value, name = getattr(site.value, "value", site.value), site.field
     bound = name in ("least", "most")
     yield "nan", math.nan, True
@@ -438,7 +438,7 @@ def _wrong_vectors(value: Vector3, name: str) -> Iterator[tuple[str, Any, bool]]
     yield "reversed", tuple(-c for c in value), False
 
 
-def _wrong_tuples(site: Site, kinds: tuple[Any, ...]) -> Iterator[tuple[str, Any, bool]]:
+def _wrong_tuples(site: HostConfig, kinds: tuple[Any, ...]) -> Iterator[tuple[str, Any, bool]]:
     value = site.value or ()
     yield "a number", 3.0, True
     yield "text", "text", True
@@ -547,7 +547,7 @@ def check(wrong: Wrong, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
             assert fingerprint(mechanism) != before or field in WITHOUT_EFFECT, f"without effect, in silence: {wrong}"
             phi, _ = outcome.sim.violation()
             assert phi <= 1e-3, f"constraints open by {phi}: {wrong}"
-    monkeypatch.setitem(registry.OURS, "broken", lambda: mechanism)
+    monkeypatch.setitem(registry.BUILTIN, "broken", lambda: mechanism)
     _check_launch(wrong, outcome, folder)
     capsys.readouterr()
     code = run(["robot", "show", "broken"])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from mcap.reader import make_reader
 
-from nodes.messages import Description, JointCommand, JointDescription, Message, Reference, RobotState, Status
+from nodes.messages import Description, JointCommand, JointDescription, JointReference, Message, RobotState, Status
 from nodes.messages import structs as messages
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from nodes.recording import writer as recording_writer
@@ -50,7 +50,7 @@ def write_run(path: Path, ticks: int = 200, **options: object) -> None:
         for tick in range(ticks):
             writer.write(STATE, state(tick), tick * 1e-3)
             if tick % 10 == 0:
-                writer.write("arm/command", JointCommand(name=["shoulder"], value=[0.5], answers=tick), tick * 1e-3)
+                writer.write("arm/command", JointCommand(name=["shoulder"], value=[0.5], state_seq=tick), tick * 1e-3)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_arrays_come_back_by_topic_and_field(run: Path) -> None:
     assert columns["seq"].dtype == np.int64
     assert columns["name"][-1].tolist() == ["shoulder", "elbow"]
     np.testing.assert_array_equal(columns["outputs.height"], 0.5 * np.arange(200))
-    assert recording["arm/command"]["answers"].tolist() == list(range(0, 200, 10))
+    assert recording["arm/command"]["state_seq"].tolist() == list(range(0, 200, 10))
     assert recording.metadata == {"plan": "{}", "parameters": "{}"}
     assert recording.description is not None
     assert recording.description.joints[0].name == "shoulder"
@@ -311,8 +311,8 @@ def test_an_unfinished_recording_is_moved_aside_and_a_finished_one_is_not(run: P
 def test_ragged_fields_are_lists_and_growing_names_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
     with RecordingWriter(path, {}) as writer:
-        writer.write("arm/reference", Reference(name=["a"], position=[1.0]), 0.0)
-        writer.write("arm/reference", Reference(name=["a", "b"], position=[1.0, 2.0]), 0.1)
+        writer.write("arm/reference", JointReference(name=["a"], position=[1.0]), 0.0)
+        writer.write("arm/reference", JointReference(name=["a", "b"], position=[1.0, 2.0]), 0.1)
         writer.write("status", Status(node="sim", counters={"lost": 1}), 0.1)
         writer.write("status", Status(node="arm", counters={"refused": 2}), 0.1)
     recording = read_recording(path)

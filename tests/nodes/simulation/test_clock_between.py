@@ -31,8 +31,8 @@ EPOCH_NS = 1_700_000_000 * 10**9
 class Sensors(Node):
     """Says at 100 Hz of its own clock what it heard last."""
 
-    listens = {"state": RobotState}
-    speaks = {"measured": RobotState}
+    subscribes = {"state": RobotState}
+    publishes = {"measured": RobotState}
     rate_hz = 100.0
     has_own_clock = True
 
@@ -105,7 +105,7 @@ def lateness(file: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     recording = read_recording(file)
     residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
     truths = dict(zip(measured["seq"].tolist(), measured["outputs.truth"].tolist(), strict=True))
-    late = [t - truths[seq] for t, seq in zip(residual["timestamp"], residual["answers"], strict=True)]
+    late = [t - truths[seq] for t, seq in zip(residual["timestamp"], residual["state_seq"], strict=True)]
     return residual["timestamp"], np.array(late)
 
 
@@ -230,7 +230,7 @@ def test_a_watch_asks_every_node_and_tells_a_step(run: Any, domain: int, until: 
 
 def test_only_the_servers_states_say_that_time_was_put_back() -> None:
     class Listener(Node):
-        listens = {"state": RobotState, "measured": RobotState}
+        subscribes = {"state": RobotState, "measured": RobotState}
 
         def on_start(self, context: Context) -> None:
             self.resets: list[float] = []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run as command_line
-from nodes.messages import BodyPoses, Lines, Message
+from nodes.messages import BodyPoses, Message, Polylines
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.simulation.description import describe, output_names, output_units
@@ -31,7 +31,7 @@ def test_a_beam_is_said_as_it_is_deflected_through_the_point_that_hangs_on_it(fo
     server.start()
     for _ in range(100):
         server.step()
-    all_lines, all_poses = ([m for m in heard if isinstance(m, kind)] for kind in (Lines, BodyPoses))
+    all_lines, all_poses = ([m for m in heard if isinstance(m, kind)] for kind in (Polylines, BodyPoses))
     description = server.description
     bodies = [body.name for body in description.bodies]
     assert len(all_lines) == len(all_poses) > 5

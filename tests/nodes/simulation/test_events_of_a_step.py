@@ -16,7 +16,7 @@ from nodes.recording.reader import RecordingFile
 from nodes.simulation.compose import compose
 from nodes.simulation.server import SimServer
 from robots import registry
-from sim_core.mechanism import Anchored, Body, Configuration, Crossing, Joint, Mechanism, Z
+from sim_core.mechanism import Anchored, Body, ConstraintMode, Crossing, Joint, Mechanism, Z
 
 BALLS = 5
 G = 9.81
@@ -33,7 +33,7 @@ def balls() -> Mechanism:
         constraints=tuple(
             Anchored(name=f"floor_{k}", body=f"ball_{k}", point=(0.0, 0.0, 0.0), axis=Z, at=0.0) for k in count
         ),
-        configurations=(Configuration(name="falling", constraints=()),),
+        constraint_modes=(ConstraintMode(name="falling", constraints=()),),
         guards=tuple(
             Crossing(
                 name=f"lands_{k}",
@@ -53,7 +53,7 @@ def balls() -> Mechanism:
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(registry.OURS, "balls", balls)
+    monkeypatch.setitem(registry.BUILTIN, "balls", balls)
     monkeypatch.chdir(tmp_path)
 
 
@@ -76,20 +76,20 @@ def test_a_server_says_each_event_of_a_step() -> None:
     server.out = lambda topic, payload: said.append(decode(topic, payload))
     server.start()
     server.request("resume", {"first": True})
-    assert server.status()["configuration"] == "falling"
+    assert server.status()["constraint_mode"] == "falling"
     kept = None
     for tick in range(200):
         if tick == 160:
             kept = server.request("snapshot", {})
         server.step()
     check([message for message in said if isinstance(message, Event)])
-    assert server.status()["configuration"] == " + ".join(f"floor_{k}" for k in range(BALLS))
+    assert server.status()["constraint_mode"] == " + ".join(f"floor_{k}" for k in range(BALLS))
     end = server.request("snapshot", {})
     server.request("reset", {})
-    assert server.status()["configuration"] == "falling"
+    assert server.status()["constraint_mode"] == "falling"
     server.request("restore", {"state": kept})
     server.request("resume", {"first": True})
-    assert server.status()["configuration"].startswith("floor_0 + ")
+    assert server.status()["constraint_mode"].startswith("floor_0 + ")
     for _ in range(40):
         server.step()
     assert server.request("snapshot", {}) == end

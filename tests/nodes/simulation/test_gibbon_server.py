@@ -91,7 +91,7 @@ def test_the_hands_stay_closed_where_the_controller_falls_silent(safe_mode: str)
     served.command(elbow=1.0, grip_a=1.0)
     served.step(100)
     assert served.server.state == "safe"
-    assert served.server.simulation.configuration == "a"
+    assert served.server.simulation.constraint_mode == "a"
     assert served.outputs["hand_a_grips"] == 1.0
 
 
@@ -104,7 +104,7 @@ def test_the_grippers_may_be_commanded_by_another_node_than_the_elbow() -> None:
     refused = served.server.status()["commands_refused"]
     assert list(refused) == ["third"]
     assert "'hands_node' has" in refused["third"]["reason"]
-    assert served.server.simulation.configuration == "a"
+    assert served.server.simulation.constraint_mode == "a"
 
 
 def test_a_snapshot_of_the_server_holds_what_the_hands_hold() -> None:
@@ -124,10 +124,10 @@ def test_a_reset_closes_the_hands_that_held_at_the_start() -> None:
     served = Served(parameters={"line": "bars"})
     served.command(grip_a=0.0, grip_b=0.0)
     served.step(600)
-    assert served.server.simulation.configuration == "fallen"
+    assert served.server.simulation.constraint_mode == "fallen"
     served.server.request("reset", {})
     served.step(10)
-    assert served.server.simulation.configuration == "both"
+    assert served.server.simulation.constraint_mode == "both"
 
 
 def test_the_description_lists_grippers_units_and_the_force_in_each_hand() -> None:

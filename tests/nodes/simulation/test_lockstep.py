@@ -12,9 +12,9 @@ import msgpack
 import pytest
 import zmq
 
-from nodes.hosting.hosted import Envelope
+from nodes.hosting.hosted import EncodedMessage
 from nodes.hosting.turns import LockstepError, RemotePort
-from nodes.messages import JointCommand, Message, Reference
+from nodes.messages import JointCommand, JointReference, Message
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.compose import compose
@@ -22,7 +22,7 @@ from nodes.simulation.lockstep import Scheduler
 from nodes.simulation.server import SimServer
 from nodes.transport.bus import Subscriber
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.sockets import Claim, make_socket
+from nodes.transport.sockets import BoundEndpoint, make_socket
 
 MakePlan = Callable[..., Plan]
 Stream = list[tuple[str, bytes]]
@@ -35,7 +35,7 @@ class Told:
         self,
         name: str,
         wants: Sequence[str],
-        say: Callable[[float], list[Envelope]] = lambda _: [],
+        say: Callable[[float], list[EncodedMessage]] = lambda _: [],
         every: int = 1,
         lossless: bool = False,
     ) -> None:
@@ -46,28 +46,28 @@ class Told:
     def wants(self, topic: str) -> bool:
         return topic.rpartition("/")[2] in self._wants
 
-    def turn(self, now: float, heard: Sequence[Envelope]) -> list[Envelope]:
+    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         self.turns.append(
             (now, [f"{topic.rpartition('/')[2]}{decode(topic, p, self._kind(topic)).seq}" for topic, p in heard])
         )
         return self._say(now)
 
-    def settle(self) -> list[Envelope]:
+    def settle(self) -> list[EncodedMessage]:
         return []
 
     @staticmethod
     def _kind(topic: str) -> type[Message] | None:
-        return Reference if topic.endswith("/gripper_state") else None
+        return JointReference if topic.endswith("/gripper_state") else None
 
 
-def encoded(kind: Any, topic: str) -> Callable[[float], list[Envelope]]:
+def encoded(kind: Any, topic: str) -> Callable[[float], list[EncodedMessage]]:
     from nodes.messages.codec import encode
 
     return lambda now: [(topic, encode(kind(seq=round(now * 1e3) + 1, timestamp=now)))]
 
 
 def test_each_hears_the_state_and_what_earlier_ones_said_in_this_step(make_plan: MakePlan) -> None:
-    say = encoded(Reference, "rotary_pendulum/reference")
+    say = encoded(JointReference, "rotary_pendulum/reference")
     first = Told("first", ["state", "reference"], say)
     second = Told("second", ["state", "reference"])
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [first, second])
@@ -80,7 +80,7 @@ def test_each_hears_the_state_and_what_earlier_ones_said_in_this_step(make_plan:
 
 def test_an_earlier_participant_hears_a_later_one_in_the_next_step(make_plan: MakePlan) -> None:
     early = Told("early", ["reference"])
-    late = Told("late", [], encoded(Reference, "rotary_pendulum/reference"))
+    late = Told("late", [], encoded(JointReference, "rotary_pendulum/reference"))
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [early, late])
     scheduler.start()
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_an_earlier_participant_hears_a_later_one_in_the_next_step(make_plan: Ma
 
 
 def test_a_slower_participant_hears_the_latest_state_and_every_reference(make_plan: MakePlan) -> None:
-    talker = Told("talker", [], encoded(Reference, "rotary_pendulum/reference"))
+    talker = Told("talker", [], encoded(JointReference, "rotary_pendulum/reference"))
     slow = Told("slow", ["state", "reference"], every=3)
     recorder = Told("recorder", ["state"], every=3, lossless=True)
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [talker, slow, recorder])
@@ -107,7 +107,7 @@ def test_a_slower_participant_hears_the_latest_state_and_every_reference(make_pl
 
 
 def test_a_slower_participant_hears_every_message_of_a_users_topic(make_plan: MakePlan) -> None:
-    talker = Told("talker", [], encoded(Reference, "rotary_pendulum/gripper_state"))
+    talker = Told("talker", [], encoded(JointReference, "rotary_pendulum/gripper_state"))
     slow = Told("slow", ["gripper_state"], every=3)
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [talker, slow])
     scheduler.start()
@@ -210,8 +210,8 @@ def test_over_sockets_and_in_one_process_every_stream_is_the_same_bytes(
 def test_a_participant_that_does_not_answer_is_named(domain: int) -> None:
     context: Any = zmq.Context()
     silent = make_socket(context, zmq.ROUTER)
-    claim = Claim(silent, ipc_endpoint(domain, "silent.step"))
-    port = RemotePort(context, "damp", claim.endpoint, ["robot/state"], speaks=True, deadline_s=0.05)
+    claim = BoundEndpoint(silent, ipc_endpoint(domain, "silent.step"))
+    port = RemotePort(context, "damp", claim.endpoint, ["robot/state"], publishes=True, deadline_s=0.05)
     with pytest.raises(LockstepError, match=r"'damp' did not answer turn 1 within 50 ms"):
         port.turn(0.0, [])
     port.close()
@@ -223,8 +223,8 @@ def test_a_participant_that_does_not_answer_is_named(domain: int) -> None:
 def test_replies_to_another_turn_are_not_taken_for_this_one(domain: int) -> None:
     context: Any = zmq.Context()
     participant = make_socket(context, zmq.ROUTER)
-    claim = Claim(participant, ipc_endpoint(domain, "p.step"))
-    port = RemotePort(context, "p", claim.endpoint, [], speaks=True, deadline_s=2.0)
+    claim = BoundEndpoint(participant, ipc_endpoint(domain, "p.step"))
+    port = RemotePort(context, "p", claim.endpoint, [], publishes=True, deadline_s=2.0)
 
     def answer() -> None:
         route, request = participant.recv_multipart()

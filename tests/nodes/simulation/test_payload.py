@@ -22,11 +22,11 @@ TOPIC = "arm/state"
 @pytest.mark.parametrize(("joints", "outputs"), [(0, 0), (1, 0), (4, 3), (21, 1), (40, 20)])
 def test_a_payload_has_the_bytes_of_the_encoded_message(joints: int, outputs: int, data: st.DataObject) -> None:
     names, said = [f"joint_{k}é" for k in range(joints)], [f"out_{k}" for k in range(outputs)]
-    told = np.zeros(3 * joints + 3 + outputs)
-    payload = state_payload(names, said, told, TOPIC)
+    buffer = np.zeros(3 * joints + 3 + outputs)
+    payload = state_payload(names, said, buffer, TOPIC)
     for _ in range(2):  # nothing of the one before stays
-        told[:] = data.draw(st.lists(st.floats(), min_size=len(told), max_size=len(told)))
-        numbers = told.tolist()
+        buffer[:] = data.draw(st.lists(st.floats(), min_size=len(buffer), max_size=len(buffer)))
+        numbers = buffer.tolist()
         stamp = Message(
             timestamp=data.draw(st.floats(0.0, 1e9)),
             seq=data.draw(st.integers(0, 2**53)),
@@ -49,7 +49,7 @@ def test_a_payload_has_the_bytes_of_the_encoded_message(joints: int, outputs: in
         payload.write()
         said_now = payload.stamped(stamp)
         assert said_now == msgspec.msgpack.encode(state)
-        if np.isfinite(told[: 3 * joints]).all():
+        if np.isfinite(buffer[: 3 * joints]).all():
             assert said_now == encode(state, TOPIC)
         else:  # who receives it refuses it, as the codec does here
             for refuses in (partial(encode, state, TOPIC), partial(decode, TOPIC, said_now)):

@@ -18,7 +18,7 @@ from nodes.hosting.garbage import FIRST, MOST, Collector
 from nodes.hosting.scheduling import arrange, as_it_is
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
-from nodes.simulation.pacer import Cadence
+from nodes.simulation.pacer import StepPacer
 
 MakePlan = Callable[..., Plan]
 MS = 1_000_000
@@ -109,7 +109,7 @@ def test_a_histogram_has_round_edges_and_holds_everything() -> None:
 
 
 def test_a_cadence_counts_on_when_the_speed_changes(clock: Time) -> None:
-    cadence = Cadence(1e-4, "skip")
+    cadence = StepPacer(1e-4, "skip")
     assert cadence.left_s == float("inf")
     pacer = cadence.at(1.0, begins=True)
     assert (cadence.batch, pacer.period_ns) == (5, MS // 2)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nodes.cli.application import run as armswing
-from nodes.messages import Reference, RobotState
+from nodes.messages import JointReference, RobotState
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import compose
 from nodes.simulation.replay.comparison import Line, Outcome, Tolerances
@@ -19,14 +19,14 @@ from nodes.simulation.replay.replay import node_of, plan_of, read_lines, replay
 SMALL = '''
 import msgspec
 from nodes.node import Node
-from nodes.messages import JointCommand, Reference, RobotState
+from nodes.messages import JointCommand, JointReference, RobotState
 
 
 class Filter(Node):
     """Draws the arm to a reference it approaches slowly: what it says rests on all that it heard, in order."""
 
-    listens = {"state": RobotState, "reference": Reference}
-    speaks = {"command": JointCommand}
+    subscribes = {"state": RobotState, "reference": JointReference}
+    publishes = {"command": JointCommand}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         share: float = 0.1  # of the way to the reference per state
@@ -43,14 +43,14 @@ class Filter(Node):
         effort = 0.02 * (self.target - message.position[0]) - 0.002 * message.velocity[0]
         effort += 1e-6 * self.context.random.normal()
         if self.context.params.answers_all or message.seq % 2:
-            yield "command", JointCommand(name=["arm"], value=[effort], answers=message.seq)
+            yield "command", JointCommand(name=["arm"], value=[effort], state_seq=message.seq)
 
 
 class Wave(Node):
     """Speaks on its clock alone, and hears the commands said before its turn."""
 
-    listens = {"command": JointCommand}
-    speaks = {"reference": Reference}
+    subscribes = {"command": JointCommand}
+    publishes = {"reference": JointReference}
     rate_hz = 50.0
 
     def on_start(self, context):
@@ -60,11 +60,11 @@ class Wave(Node):
         self.heard += 1
 
     def on_tick(self, now):
-        yield "reference", Reference(name=["arm"], position=[now], velocity=[float(self.heard)])
+        yield "reference", JointReference(name=["arm"], position=[now], velocity=[float(self.heard)])
 
 
 class Mute(Node):
-    listens = {"state": RobotState}
+    subscribes = {"state": RobotState}
 '''
 ORDERS = (("Wave", "Filter"), ("Filter", "Wave"))
 
@@ -181,7 +181,7 @@ def test_words_that_are_missing_are_differences(tmp_path: Path) -> None:
 
 def test_messages_that_crossed_on_their_way_in_real_time_are_put_in_order(tmp_path: Path) -> None:
     lines = until_reset(file := recorded(tmp_path, ("Wave", "Filter")))
-    references = [line for line in lines if isinstance(line.message, Reference)]
+    references = [line for line in lines if isinstance(line.message, JointReference)]
     for k, line in enumerate(references[1:]):  # heard by the recorder some states later or earlier than by the node
         place = lines.index(line)
         lines.insert(place + (-14, -7, 9, 17)[k % 4], lines.pop(place))

@@ -14,7 +14,7 @@ from nodes.launching.summary import Summary
 from nodes.messages import Description, Event, JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.simulation.joint_limits import Excursions
+from nodes.simulation.joint_limits import JointLimitMonitor
 from nodes.simulation.server import SimServer
 
 MakePlan = Callable[..., Plan]
@@ -125,7 +125,7 @@ def test_a_position_beyond_a_joints_limits_is_cut_and_said_once() -> None:
 def test_a_joint_that_left_its_limits_is_named_with_its_farthest_position() -> None:
     joints = [Joint("lift", "m", 0.0, 0.14), Joint("tilt", "rad", -0.5, None), Joint("yaw", "rad", None, None)]
     position = np.zeros(3)
-    seen = Excursions(SimpleNamespace(moving_joints=joints), position)
+    seen = JointLimitMonitor(SimpleNamespace(moving_joints=joints), position)
     for position[:] in ([0.4, -0.5, 1e3], [-0.2, -0.509, 0.0], [0.1, 9.0, 0.0]):
         seen.see()
     assert seen.to_plain() == {"lift": {"position": 0.4, "lower": 0.0, "upper": 0.14, "unit": "m"}}

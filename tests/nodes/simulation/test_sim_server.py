@@ -20,8 +20,8 @@ MakePlan = Callable[..., Plan]
 Started = Callable[[Plan], tuple[SimServer, Any]]  # the server, and an ear for what it says
 
 
-def effort(value: float, name: str = "arm", answers: int | None = None, mode: Any = "effort") -> JointCommand:
-    return JointCommand(mode=mode, name=[name], value=[value], answers=answers)
+def effort(value: float, name: str = "arm", state_seq: int | None = None, mode: Any = "effort") -> JointCommand:
+    return JointCommand(mode=mode, name=[name], value=[value], state_seq=state_seq)
 
 
 @pytest.mark.parametrize("robot", names())
@@ -153,14 +153,14 @@ def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
 ) -> None:
     server, ear = started(make_plan(mode=mode, watchdog_ms=50.0, speed=speed))
     server.request("resume", {})
-    server.command("damp", effort(0.02, answers=1))
+    server.command("damp", effort(0.02, state_seq=1))
     server.step()
     for _ in range(59):
         server.step()
     server.step()
     if mode == "realtime" and speed == 1.0:
         assert server.state == "safe"
-    server.command("damp", effort(0.03, answers=1))  # of 61 steps ago
+    server.command("damp", effort(0.03, state_seq=1))  # of 61 steps ago
     server.step()
     taken = 0.0 if refused else 0.03
     assert (ear.state().effort[0], server.refusals.count) == (taken, int(refused))
@@ -168,8 +168,8 @@ def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
         return
     assert (server.state, server.actuation.commanded_by) == ("safe", None)
     assert "answers a state 61 ms old" in server.status()["commands_refused"]["damp"]["reason"]
-    for answers in (0, None, ear.state().seq - 50):  # by hand, by hand, and just in time
-        server.command("damp", effort(0.04, answers=answers))
+    for state_seq in (0, None, ear.state().seq - 50):  # by hand, by hand, and just in time
+        server.command("damp", effort(0.04, state_seq=state_seq))
     server.step()
     assert (server.state, ear.state().effort[0], server.refusals.count) == ("running", 0.04, 1)
 
@@ -237,7 +237,7 @@ def test_a_broken_snapshot_changes_nothing(make_plan: MakePlan, started: Started
     server, _ = started(make_plan(mode="lockstep"))
     server.step()
     broken = server.request("snapshot", {})
-    outside = [("q", [0.0]), ("q", "far"), ("configuration", 9)]
+    outside = [("q", [0.0]), ("q", "far"), ("constraint_mode", 9)]
     outside += [("tick", tick) for tick in (None, -1, 2**63, 2**53 + 1, math.inf, math.nan)]
     outside += [(key, [value] * len(broken[key])) for key in ("q", "v", "u", "p") for value in (math.nan, -math.inf)]
     for key, value in outside:
@@ -303,8 +303,8 @@ def test_milestones_are_timed(make_plan: MakePlan, started: Started) -> None:
 
 def test_round_trips_are_measured_from_the_state_that_is_answered(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
-    server.command("damp", effort(0.0, answers=ear.state().seq))
-    server.command("damp", effort(0.0, answers=10**9))  # of no state of ours
+    server.command("damp", effort(0.0, state_seq=ear.state().seq))
+    server.command("damp", effort(0.0, state_seq=10**9))  # of no state of ours
     server.command("damp", effort(0.0))
     assert server.round_trips.times.count == 1
     assert 0.0 < server.status()["round_trip_p50_s"] < 5.0

@@ -197,7 +197,7 @@ def test_numbers_do_not_depend_on_how_many_processes_there_are(
     paper: str, carried_out: dict[str, tuple[Study, Results]]
 ) -> None:
     study, first = carried_out[paper]
-    with crew.crew_of(2) as workers:
+    with crew.make_executor(2) as workers:
         second = Results(crew.run_all(study.runs, workers, quiet))
     for table in (
         lambda results: tables.runs_table(study, results),

@@ -206,7 +206,7 @@ def test_the_folder_holds_what_it_says_and_every_link_on_the_page_leads_somewher
 def test_what_rests_on_no_time_is_the_same_on_every_run(carried_out: tuple[Study, Results]) -> None:
     study, first = carried_out
     wanted = [part for part in study.parts if part.name in ("validation", "springs")]
-    second = Results({}, parts=crew.work_out(wanted, crew.Here(), quiet))
+    second = Results({}, parts=crew.work_out(wanted, crew.InlineExecutor(), quiet))
     for rows in (
         charmie.validation_rows,
         charmie.springs_rows,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nodes.studies.framework.claims import Verdict
-from nodes.studies.framework.executors import Here, run_all, warm
+from nodes.studies.framework.executors import InlineExecutor, run_all, warm
 from nodes.studies.framework.study import Results
 from nodes.studies.lipinski import study as lipinski
 from nodes.studies.lipinski.runs import SPANS, Runs
@@ -24,8 +24,8 @@ def quiet(*_: object) -> None:
 @pytest.fixture(scope="module")
 def results() -> Results:
     supported = tuple(RUNS.supported.values())
-    warm(supported, Here(), quiet)
-    return Results(run_all(supported, Here(), quiet))
+    warm(supported, InlineExecutor(), quiet)
+    return Results(run_all(supported, InlineExecutor(), quiet))
 
 
 def test_turning_points_are_the_extremes_between_the_ends() -> None:

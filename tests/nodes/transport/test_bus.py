@@ -23,7 +23,7 @@ from nodes.messages import Description, JointCommand, RobotState, Status
 from nodes.messages.codec import MAX_BYTES, encode
 from nodes.transport.bus import PROBE, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.sockets import AddressError, Claim, make_socket
+from nodes.transport.sockets import AddressError, BoundEndpoint, make_socket
 
 Until = Callable[..., Any]
 STATE = "robot/state"
@@ -119,7 +119,7 @@ def test_a_late_joiner_hears_what_is_latched_and_others_do_not_hear_it_twice(
 def stranger_and_victim(context: Any, domain: int, until: Until, topics: list[str] | None) -> tuple[Any, Subscriber]:
     """A publisher that says anything, and one who listens to it."""
     socket = make_socket(context, zmq.XPUB)
-    claim = Claim(socket, ipc_endpoint(domain, "stranger.data"))
+    claim = BoundEndpoint(socket, ipc_endpoint(domain, "stranger.data"))
     victim = Subscriber(context, topics, "victim")
     feed = victim.connect("stranger", claim.endpoint)
 
@@ -274,7 +274,7 @@ def test_only_loopback_and_ipc_are_open(context: Any, domain: int) -> None:
     for address in ("tcp://127.0.0.1:*", "tcp://[::1]:*", "tcp://localhost:*"):
         socket = make_socket(context, zmq.XPUB)
         socket.setsockopt(zmq.IPV6, 1)
-        claim = Claim(socket, address)
+        claim = BoundEndpoint(socket, address)
         assert claim.endpoint.startswith("tcp://")
         assert socket.getsockopt(zmq.HEARTBEAT_IVL) == 100
         socket.close()

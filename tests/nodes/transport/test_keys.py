@@ -18,7 +18,7 @@ from nodes.cli.application import run
 from nodes.messages import Status
 from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.host_config import Site, read_site
+from nodes.transport.host_config import HostConfig, read_host_config
 from nodes.transport.registry import Registry, RegistryError
 from nodes.transport.security import authenticator as door
 from nodes.transport.security import keys
@@ -137,10 +137,10 @@ def test_without_a_key_or_an_allowed_one_nothing_is_bound_or_connected(folder: P
 def test_a_registry_for_other_hosts_is_refused_without_a_key(folder: Path, domain: int) -> None:
     with (
         pytest.raises(RegistryError, match="'armswing keys new' makes one"),
-        Registry(domain, site=Site(host="desk", address="127.0.0.1")),
+        Registry(domain, site=HostConfig(host="desk", address="127.0.0.1")),
     ):
         pass
-    assert read_site(domain) == Site()
+    assert read_host_config(domain) == HostConfig()
     with Registry(domain):  # and leaves nothing that is in the way of another
         pass
 

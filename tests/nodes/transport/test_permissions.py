@@ -16,9 +16,9 @@ import msgspec
 import pytest
 import zmq
 
-from nodes.hosting.session import Place
+from nodes.hosting.session import NodeSession
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.host_config import Site, write_site
+from nodes.transport.host_config import HostConfig, write_host_config
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
 from nodes.transport.security import keys
 from nodes.transport.security.peers import Peer
@@ -70,12 +70,12 @@ class Scene:
         keys.make_key("desk")
         self.own = keys.own_key().public
         self.robot, self.colleague = Holder("robot"), Holder("colleague")
-        self.registry = Registry(domain, lease_s=LEASE_S, site=Site(host="desk", address="127.0.0.1"))
+        self.registry = Registry(domain, lease_s=LEASE_S, site=HostConfig(host="desk", address="127.0.0.1"))
         self.registry.__enter__()
         self.registry.hosts = {"sim": "desk", "swing_up": "robot"}
         self.calls = self.registry._server.far
         self.here = RegistryClient(domain)
-        self.here.register(NodeEntry(name="sim", pid=os.getpid(), speaks=["pendulum/state"]))
+        self.here.register(NodeEntry(name="sim", pid=os.getpid(), publishes=["pendulum/state"]))
         self.robot.call(self.calls, "register", self.robot.entry("swing_up"))
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -236,9 +236,9 @@ def test_who_may_end_a_node_follows_from_the_plan(folder: None, domain: int, unt
         ("", (), (server, own, colleague)),
         (f"tcp://127.0.0.1:17400#{server.key}", (server,), (own, colleague)),
     ):
-        write_site(domain, Site(host="desk", address="127.0.0.1", calls=calls))
+        write_host_config(domain, HostConfig(host="desk", address="127.0.0.1", calls=calls))
         context: Any = zmq.Context()
-        place = Place(domain, "node", context)
+        place = NodeSession(domain, "node", context)
         for holder in (*allowed, *refused):
             answer = _asked(place, holder, until)
             line = "shutdown: only this computer and the host of the launch's server may end its nodes"
@@ -252,7 +252,7 @@ def test_who_may_end_a_node_follows_from_the_plan(folder: None, domain: int, unt
         context.destroy(linger=0)
 
 
-def _asked(place: Place, holder: Holder, until: Until) -> str:
+def _asked(place: NodeSession, holder: Holder, until: Until) -> str:
     """What a node answers a holder's shutdown: the refusal, "" where the call came through."""
     import threading
 
@@ -323,7 +323,7 @@ def test_without_keys_on_tcp_nobody_is_known(domain: int, until: Until) -> None:
 def test_strangers_at_any_socket_of_a_launch_are_in_the_servers_status(scene: Scene, domain: int, until: Until) -> None:
     context: Any = zmq.Context()
     scene.here.unregister("sim")
-    server, other = Place(domain, "sim", context), Place(domain, "swing_up", zmq.Context())
+    server, other = NodeSession(domain, "sim", context), NodeSession(domain, "swing_up", zmq.Context())
     server.open(lambda nodes: None, [], [])
     assert server.launch_counters["strangers"] == 0
     for _ in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nodes.transport import rejections as refusals
-from nodes.transport.rejections import Refusals
+from nodes.transport.rejections import RejectionLog
 
 
 class Clock:
@@ -24,7 +24,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def told_at(clock: Clock, refused: Refusals, seconds: int, caplog: pytest.LogCaptureFixture, reason: str) -> list[int]:
+def told_at(
+    clock: Clock, refused: RejectionLog, seconds: int, caplog: pytest.LogCaptureFixture, reason: str
+) -> list[int]:
     """When, in whole seconds from now, a warning came of a refusal each second."""
     times = []
     for second in range(seconds):
@@ -37,7 +39,7 @@ def told_at(clock: Clock, refused: Refusals, seconds: int, caplog: pytest.LogCap
 
 
 def test_warnings_come_at_growing_intervals_where_asked_for(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    steady, growing = Refusals("it"), Refusals("it", "%s: turned %d away from %s: %s", 40.0)
+    steady, growing = RejectionLog("it"), RejectionLog("it", "%s: turned %d away from %s: %s", 40.0)
     assert told_at(clock, steady, 20, caplog, "no") == [0, 5, 10, 15]
     assert told_at(clock, growing, 130, caplog, "no") == [0, 5, 15, 35, 75, 115]
     assert growing.count == 130
@@ -45,7 +47,7 @@ def test_warnings_come_at_growing_intervals_where_asked_for(clock: Clock, caplog
 
 
 def test_another_reason_or_a_rest_begins_anew(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    growing = Refusals("it", longest_s=40.0)
+    growing = RejectionLog("it", longest_s=40.0)
     told_at(clock, growing, 40, caplog, "no")  # the next one would be due in 35 s
     assert told_at(clock, growing, 20, caplog, "other") == [0, 10]
     clock.now += 200.0

@@ -121,7 +121,7 @@ def test_a_domain_is_a_number_and_its_paths_are_short(domain: int, monkeypatch: 
 
 def test_nodes_register_get_ready_and_leave(domain: int) -> None:
     with Registry(domain), RegistryClient(domain) as client:
-        sim = entry("sim", endpoints={"data": "ipc://x"}, speaks=["robot/state"])
+        sim = entry("sim", endpoints={"data": "ipc://x"}, publishes=["robot/state"])
         assert client.register(sim) == 1
         assert client.nodes() == [sim]
         client.ready("sim")
@@ -203,7 +203,7 @@ entries = st.fixed_dictionaries(
     {"name": st.text(max_size=20) | plain, "pid": st.integers(-(2**63), 2**64 - 1) | plain},
     optional={
         "endpoints": st.dictionaries(st.text(max_size=8), addresses, max_size=3) | plain,
-        "speaks": st.lists(st.text(max_size=10), max_size=3) | plain,
+        "publishes": st.lists(st.text(max_size=10), max_size=3) | plain,
         "generation": st.integers(-(2**63), 2**64 - 1) | plain,
         "lossless": plain,
     },

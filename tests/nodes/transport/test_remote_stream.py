@@ -13,7 +13,7 @@ import zmq
 from nodes.messages import Description, RobotState
 from nodes.transport.bus import END, PROBE, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.host_config import Site
+from nodes.transport.host_config import HostConfig
 from nodes.transport.registry import Registry
 from nodes.transport.remote_stream import SubscriptionQuota
 from nodes.transport.security import authenticator as door
@@ -223,7 +223,7 @@ def test_listeners_that_never_read_hold_up_nobody(publisher: Publisher, colleagu
 
 
 def test_the_registrys_news_have_the_same_quota(publisher: Publisher, domain: int, until: Until) -> None:
-    site = Site(host="desk", address="127.0.0.1")
+    site = HostConfig(host="desk", address="127.0.0.1")
     with Registry(domain, site=site) as registry:
         colleague = Colleague()
         news = f"tcp://127.0.0.1:{17401 + 2 * domain}#{keys.own_key().public}"

@@ -104,10 +104,10 @@ def test_who_lets_go_of_everything_falls_and_the_run_goes_on(hang: Hang, step_un
     fall = step_until(sim, "fall")
     assert (fall.source, fall.target) == ("none", "fallen")
     assert fall.energy == pytest.approx(0.0, abs=1e-9)
-    assert sim.configuration == "fallen"
+    assert sim.constraint_mode == "fallen"
     sim.set_effort({"grip_a": 1.0, "grip_b": 1.0})
     sim.advance(10.0)
-    assert sim.configuration == "fallen"
+    assert sim.constraint_mode == "fallen"
     # closed form: the centre of mass of what fell for 10 s more
     mass = sum(value for name, value in sim.parameters.items() if name.endswith("_mass"))
     assert mass > 1.0
@@ -172,7 +172,7 @@ def test_a_snapshot_at_any_instant_goes_on_to_the_same_bytes(about_to_grip: Hang
     run(sim, 0, at)
     kept = State.from_plain(sim.snapshot().to_plain())
     run(sim, at, 1500)
-    assert sim.configuration == "fallen"
+    assert sim.constraint_mode == "fallen"
     other = about_to_grip(line=line)
     other.step(3)
     other.restore(kept)
@@ -185,11 +185,11 @@ def test_a_reset_puts_the_hands_back(hang: Hang) -> None:
     before = sim.snapshot().to_plain()
     sim.set_effort({"grip_a": 0.0, "elbow": 5.0})
     sim.advance(0.5)
-    assert sim.configuration == "b"
+    assert sim.constraint_mode == "b"
     sim.reset()
     assert sim.snapshot().to_plain() == before
     sim.advance(0.1)
-    assert sim.configuration == "both"
+    assert sim.constraint_mode == "both"
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -205,9 +205,9 @@ def test_a_hook_lets_go_where_the_line_would_push_it_down(hang: Hang, step_until
         for _ in range(400):
             forces.append(sim.outputs()["hand_a_force_z"])
             sim.step()
-            if sim.configuration != "a":
+            if sim.constraint_mode != "a":
                 break
-        thrown[hook] = sim.configuration, min(forces)
+        thrown[hook] = sim.constraint_mode, min(forces)
     assert thrown[False][0] == "a"
     assert thrown[False][1] < -1.0
     assert thrown[True][0] == "none"
