@@ -43,7 +43,7 @@ class Hardware(Node):
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
-    publishes = {"measured": RobotState, "taken": JointCommand}
+    publishes = {"measured_state": RobotState, "applied_command": JointCommand}
     Params = HardwareParams
     rate_hz = 200.0
     has_own_clock = True
@@ -169,7 +169,7 @@ class Hardware(Node):
             return
         if self._context.clock:
             sample.timestamp, sample.clock = self._shown(), self._context.clock
-        yield "measured", sample
+        yield "measured_state", sample
 
     @property
     def _knows_time(self) -> bool:
@@ -193,7 +193,7 @@ class Hardware(Node):
             self._waiting.append((self._time + self._params.command_delay_ms * 1e-3, command))
             clock = self._context.clock
             stamp = self._shown() if clock else self._sensors.stamp(self._time) or NEARLY_0_S
-            yield "taken", msgspec.structs.replace(command, timestamp=stamp, clock=clock)
+            yield "applied_command", msgspec.structs.replace(command, timestamp=stamp, clock=clock)
 
     def _follow(self) -> None:
         """Do what was taken, where its delay is over."""

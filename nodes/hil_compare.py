@@ -40,7 +40,7 @@ def _robot_says_taken(plan: Mapping[str, Any]) -> bool:
     """Whether a node of the plan says which commands it took; one that cannot be loaded here is not asked."""
     for node in plan.get("nodes", []):
         with suppress(PlanError):
-            if "taken" in load_class(node["run"], plan.get("folder", ".")).publishes:
+            if "applied_command" in load_class(node["run"], plan.get("folder", ".")).publishes:
                 return True
     return False
 
@@ -58,8 +58,8 @@ class HilCompare(Node):
 
     subscribes = {
         "state": RobotState,
-        "measured": RobotState,
-        "taken": JointCommand,
+        "measured_state": RobotState,
+        "applied_command": JointCommand,
         "description": Description,
         "event": Event,
     }

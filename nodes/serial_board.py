@@ -67,7 +67,7 @@ class SerialBoard(Node):
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
-    publishes = {"measured": RobotState, "measured_encoders": Encoders, "taken": JointCommand}
+    publishes = {"measured_state": RobotState, "measured_encoders": Encoders, "applied_command": JointCommand}
     Params = SerialBoardParams
     rate_hz = 200.0
 
@@ -230,7 +230,7 @@ class SerialBoard(Node):
             if each.timestamp > START_S:
                 earlier = self._sent[-1].timestamp - each.timestamp
                 self._taken_at = max(self._taken_at, stamp - earlier)
-            yield "taken", msgspec.structs.replace(each, timestamp=self._taken_at)
+            yield "applied_command", msgspec.structs.replace(each, timestamp=self._taken_at)
         self._sent = []
 
     def _take(self, frame: Stream) -> Iterator[tuple[str, Message]]:
@@ -248,7 +248,7 @@ class SerialBoard(Node):
         self._told = self._time
         yield from self._taken(stamp)
         q, v = found.position.tolist(), found.velocity.tolist()
-        yield "measured", RobotState(timestamp=stamp, name=list(JOINTS), position=q, velocity=v)
+        yield "measured_state", RobotState(timestamp=stamp, name=list(JOINTS), position=q, velocity=v)
         names = [f"wheel_{k}" for k in range(1, len(found.counts) + 1)]
         pulses = self._robot.base.wheels.pulses_per_turn
         yield "measured_encoders", Encoders(timestamp=stamp, name=names, count=found.counts, pulses_per_turn=pulses)

@@ -63,8 +63,8 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
 class SwingPlanner(Node):
     """Says a plan whenever one is due."""
 
-    subscribes = {"state": RobotState, "swing": SwingProgress}
-    publishes = {"plan": SwingPlan}
+    subscribes = {"state": RobotState, "swing_status": SwingProgress}
+    publishes = {"swing_plan": SwingPlan}
     Params = SwingPlannerParams
     _pilot: SwingSupervisor
 
@@ -142,7 +142,7 @@ class SwingPlanner(Node):
             return None
         self._plans += 1
         self._rollouts += swing.plan.rollouts
-        return [("plan", said(swing, self._pilot.hand_path(swing)))]
+        return [("swing_plan", said(swing, self._pilot.hand_path(swing)))]
 
     @property
     def figures(self) -> Mapping[str, float]:

@@ -39,7 +39,7 @@ class Rollout:
 class Batch:
     """The kernels of a system for `lanes` copies of it at once. Holds no state.
 
-    Constraints act at the acceleration level, without stabilization, as those of the first configuration.
+    Constraints act at the acceleration level, without stabilization, as those of the first constraint mode.
     """
 
     def __init__(self, system: System, lanes: int) -> None:
@@ -114,7 +114,9 @@ class Batch:
 
         system, lanes = self.system, self.lanes
         if system.mechanism.guards:
-            raise InvalidRequest(f"{system.mechanism.name!r} changes its configuration at guards; a rollout keeps one")
+            raise InvalidRequest(
+                f"{system.mechanism.name!r} changes its constraint mode at guards; a rollout keeps one"
+            )
         if steps < 0 or every < 1 or not 0 < step_s < np.inf:
             raise InvalidRequest(
                 f"steps {steps}, every {every}, step_s {step_s}: these must be >= 0, >= 1 and positive"

@@ -287,7 +287,7 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
     """M, f (without actuators), J, gamma, and Phi of the holonomic rows, at q, v with every tunable at its value.
 
     Rows that no coordinate moves are left out, as the derivation does; rows of constraints that do not hold in the
-    start's configuration are zero.
+    start's constraint mode are zero.
     """
     axes = [frames_along(mechanism, q, e) for e in np.eye(len(q))]
     along = frames_along(mechanism, q, v)

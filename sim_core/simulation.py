@@ -244,11 +244,11 @@ class Simulation:
         rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
         return self._w.history[rows].copy()
 
-    # -- configurations -----------------------------------------------------------------------------------------------
+    # -- constraint modes -----------------------------------------------------------------------------------------
 
     @property
     def constraint_mode(self) -> str:
-        """Name of the configuration that holds now; without one the names of the switched constraints that hold."""
+        """Name of the constraint mode that holds now; without one the names of the switched constraints that hold."""
         return self._switching.name
 
     @property
@@ -270,7 +270,7 @@ class Simulation:
         return taken
 
     def take_events(self) -> list[Transition]:
-        """The changes of configuration since this was last asked."""
+        """The changes of constraint mode since this was last asked."""
         taken, self._transitions = self._transitions, []
         return taken
 

@@ -16,7 +16,7 @@ class State:
     """All there is: a run restarted from it goes on to the same bytes. Time is tick * step.
 
     p              tunables, captured numbers, then 1 or 0 for each switched constraint: whether it holds
-    constraint_mode  index of the named configuration, -1 where the set of constraints that hold has no name
+    constraint_mode  index of the named constraint mode, -1 where the set of constraints that hold has no name
     turns          whole turns of the joints whose angle wraps
     peaks          largest |Phi|_1 and |Phidot|_1 since the reset
     guards         values of the guards from which the next step's crossings are found; empty: those of the state
@@ -70,11 +70,11 @@ class Notice:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of configuration: (q, v) before and after, and the energy it took away, J.
+    """A change of constraint mode: (q, v) before and after, and the energy it took away, J.
 
     part            of the robot that it is about
-    source, target  configurations before and after: their names, or those of the switched constraints that hold
-    Events of one impact have the same states before and after, each its own configurations and energy: the work of the
+    source, target  constraint modes before and after: their names, or those of the switched constraints that hold
+    Events of one impact have the same states before and after, each its own modes and energy: the work of the
     constraints that it switched on, less than zero where they pull. Together they took what the impact took.
     """
 

@@ -34,7 +34,7 @@ OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", 
 
 @dataclass(frozen=True)
 class Rows:
-    """A configuration: the constraint rows, the same in all, and the parameters p at its start, which switch them."""
+    """A constraint mode: the constraint rows, the same in all, and the parameters p at its start, which switch them."""
 
     name: str
     parameters: tuple[float, ...]
@@ -101,7 +101,7 @@ class System:
 
     @property
     def max_rows(self) -> int:
-        """Rows of every configuration: the size of lam, U and the residuals."""
+        """Rows of every constraint mode: the size of lam, U and the residuals."""
         return self.constraint_modes[0].n_rows
 
     @property
@@ -110,14 +110,14 @@ class System:
         return self.constraint_modes[0].factor_size
 
     def constraint_mode_index(self, name: str) -> int:
-        """Index of a configuration by name."""
+        """Index of a constraint mode by name."""
         names = [constraint_mode.name for constraint_mode in self.constraint_modes]
         if name not in names:
-            raise UnknownName(f"robot {self.mechanism.name!r}", "constraint_mode", name, names)
+            raise UnknownName(f"robot {self.mechanism.name!r}", "constraint mode", name, names)
         return names.index(name)
 
     def default_parameters(self, constraint_mode: int | None = None) -> np.ndarray:
-        """p (n_p,) at the start, in the order of `parameter_names`; in a configuration by its index."""
+        """p (n_p,) at the start, in the order of `parameter_names`; in a constraint mode by its index."""
         index = self.mechanism.start_constraint_mode if constraint_mode is None else constraint_mode
         return np.array(self.constraint_modes[index].parameters, dtype=float)
 

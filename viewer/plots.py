@@ -102,7 +102,7 @@ class FieldPlot:
         self.show_title(signals)
 
     def _show_changes(self, changes: Sequence[tuple[float, str]], start: float, end: float) -> None:
-        """Thin upright lines at changes of configuration, in the colour of their kind; none where they are too many."""
+        """Thin upright lines at changes of constraint mode, in the colour of their kind; none where too many."""
         colors = theme.change_colors(changes)
         near = [(time, kind) for time, kind in changes if start <= time <= end]
         near = near if len(near) <= MOST_CHANGES else []

@@ -36,7 +36,7 @@ class Signals:
     series       {"position": ..., "phi": ..., "outputs": ..., "reference": ...}, labels are joint or output
     names poses        rows p (3n) then quaternion (4n) per instant, None before the first
     lines, overlay  the robot's own lines, as its beams, and what others lay over the picture
-    changes      (time in s, kind) of each change of configuration, as grip and release
+    changes      (time in s, kind) of each change of constraint mode, as grip and release
     description  None until it was heard
     violated     whether any state so far had a constraint violation other than exactly zero
     holes        (start, end) in s of what is missing from a recording

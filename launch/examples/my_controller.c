@@ -167,7 +167,7 @@ static void say_status(void) {
     msgpack_sbuffer_destroy(&buffer);
 }
 
-static void say_command(double effort, int64_t answers) {
+static void say_command(double effort, int64_t state_seq) {
     msgpack_sbuffer buffer;
     msgpack_packer to = begin(&buffer);
     msgpack_pack_map(&to, 7);
@@ -175,7 +175,7 @@ static void say_command(double effort, int64_t answers) {
     put_text(&to, "mode"), put_text(&to, "effort");
     put_text(&to, "name"), msgpack_pack_array(&to, 1), put_text(&to, JOINT);
     put_text(&to, "value"), msgpack_pack_array(&to, 1), msgpack_pack_double(&to, effort);
-    put_text(&to, "answers"), msgpack_pack_int64(&to, answers);
+    put_text(&to, "state_seq"), msgpack_pack_int64(&to, state_seq);
     say(node.command_topic, &buffer);
     msgpack_sbuffer_destroy(&buffer);
 }
@@ -197,9 +197,9 @@ static void call_registry(const char *call) {
     put_text(&to, "endpoints"), msgpack_pack_map(&to, 2);
     put_text(&to, "data"), put_text(&to, node.data);
     put_text(&to, "service"), put_text(&to, node.service);
-    put_text(&to, "speaks"), msgpack_pack_array(&to, node.robot[0] ? 2 : 1), put_text(&to, "status");
+    put_text(&to, "publishes"), msgpack_pack_array(&to, node.robot[0] ? 2 : 1), put_text(&to, "status");
     if (node.robot[0]) put_text(&to, node.command_topic);
-    put_text(&to, "listens"), msgpack_pack_array(&to, node.robot[0] ? 1 : 0);
+    put_text(&to, "subscribes"), msgpack_pack_array(&to, node.robot[0] ? 1 : 0);
     if (node.robot[0]) put_text(&to, node.state_topic);
     zmq_send(node.calls, buffer.data, buffer.size, ZMQ_DONTWAIT);
     msgpack_sbuffer_destroy(&buffer);
@@ -242,7 +242,7 @@ static void hear_news(zmq_msg_t *payload) {
         for (uint32_t i = 0; (entry = element(nodes, i)) != NULL; i++) {
             char said[NAME_SIZE], address[NAME_SIZE];
             if (get(entry, "name") == NULL || !is_text(get(entry, "name"), "sim")) continue;
-            for (uint32_t j = 0; (topic = element(get(entry, "speaks"), j)) != NULL; j++) {
+            for (uint32_t j = 0; (topic = element(get(entry, "publishes"), j)) != NULL; j++) {
                 const size_t length = copy_text(said, topic) ? strlen(said) : 0;
                 if (length <= 6 || strcmp(said + length - 6, "/state") != 0) continue;
                 said[length - 6] = '\0';

@@ -14,7 +14,7 @@ from armswing import Node, messages
 
 class Driver(Node):
     subscribes = {"command": messages.JointCommand}
-    publishes = {"measured": messages.RobotState, "taken": messages.JointCommand}
+    publishes = {"measured_state": messages.RobotState, "applied_command": messages.JointCommand}
     rate_hz = 200.0  # how often the robot is asked
     has_own_clock = True  # on_tick is told the time of this computer's clock, and stamps are of it
 
@@ -35,11 +35,11 @@ class Driver(Node):
     def on_tick(self, now):
         for command in self.waiting:  # from now on the robot has it
             self.send({"mode": command.mode, "name": command.name, "value": command.value})
-            yield "taken", msgspec.structs.replace(command, timestamp=now, clock=self.clock)
+            yield "applied_command", msgspec.structs.replace(command, timestamp=now, clock=self.clock)
         self.waiting = []
         self.send({"mode": "ask"})
         while joints := self.answer():  # {"name": [...], "position": [...], "velocity": [...], "effort": [...]}
-            yield "measured", messages.RobotState(timestamp=now, clock=self.clock, **joints)
+            yield "measured_state", messages.RobotState(timestamp=now, clock=self.clock, **joints)
 
     def on_stop(self):
         self.robot.close()

@@ -47,7 +47,7 @@ def publish(
             _check_commandable(client, topic)
         listeners = [name for entry in client.topics() if entry.name == topic for name in entry.subscribes]
         how_long = f"{count} times" if count else "until Ctrl-C"
-        who = f"{', '.join(listeners)} {'subscribes' if len(listeners) == 1 else 'listen'}"
+        who = f"{', '.join(listeners)} {'subscribes' if len(listeners) == 1 else 'subscribe'}"
         greet(
             f"{topic}: {_in_words(message)} at {rate_hz:g} Hz {how_long}; {who if listeners else 'nobody subscribes'}"
         )
@@ -132,7 +132,7 @@ def _check_commandable(client: Client, topic: str) -> None:
     """Refuse a command that no simulation of the domain will ever hear."""
     subscribes = [name for entry in client.nodes() if entry.name == "sim" for name in entry.subscribes]
     if topic not in subscribes:
-        raise InputError(f"no simulation listens on {topic!r}{nearest(topic, subscribes)}")
+        raise InputError(f"no simulation subscribes to {topic!r}{nearest(topic, subscribes)}")
     if client.sim_status()["mode"] == "lockstep":
         raise InputError("in lockstep the simulation takes commands of the nodes of its launch file only")
 

@@ -44,8 +44,8 @@ class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 class Brachiation(Node):
     """Answers every state with the elbow's torque and what both grippers shall do."""
 
-    subscribes = {"state": RobotState, "plan": SwingPlan, "event": Event}
-    publishes = {"command": JointCommand, "swing": SwingProgress}
+    subscribes = {"state": RobotState, "swing_plan": SwingPlan, "event": Event}
+    publishes = {"command": JointCommand, "swing_status": SwingProgress}
     Params = BrachiationParams
 
     @classmethod
@@ -100,7 +100,7 @@ class Brachiation(Node):
         if self._now > plan.start + SAME_INSTANT:
             progress = self._progress
             self._progress = msgspec.structs.replace(progress, refused=plan.number, late=progress.late + 1)
-            return [("swing", self._progress)]
+            return [("swing_status", self._progress)]
         self._waiting.append(plan)
         return None
 
@@ -125,7 +125,7 @@ class Brachiation(Node):
         command = JointCommand(name=self._actuators, value=value, state_seq=state.seq)
         said: list[tuple[str, Message]] = [("command", command)]
         if changed:
-            said.append(("swing", self._progress))
+            said.append(("swing_status", self._progress))
         return said
 
     def _taken_over(self, state: RobotState, torque: float) -> float:

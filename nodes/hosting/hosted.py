@@ -52,7 +52,7 @@ class HostedNode:
         self.node = node
         self.out = out
         self.name = node_plan.name
-        self.every = node_plan.every
+        self.decimation = node_plan.decimation
         self.robot = plan.sim.robot
         self.lossless = node.lossless
         self.hears_all = "*" in node.subscribes

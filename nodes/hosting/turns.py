@@ -107,12 +107,12 @@ class RemotePort:
         endpoint: str,
         subscribes: Sequence[str],
         publishes: bool,
-        every: int = 1,
+        decimation: int = 1,
         lossless: bool = False,
         deadline_s: float = 1.0,
     ) -> None:
         self.name = name
-        self.every = every
+        self.decimation = decimation
         self.lossless = lossless
         self.refusals = RejectionLog(name)
         self._listens = frozenset(subscribes)

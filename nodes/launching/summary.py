@@ -226,7 +226,7 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.beyond_limits:
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
         if self.constraint_mode:
-            yield "at the end", f"configuration {self.constraint_mode}"
+            yield "at the end", f"constraint mode {self.constraint_mode}"
         for name, load in self.loads.items() if self.tick else ():
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():

@@ -225,21 +225,21 @@ class Encoders(Message, kw_only=True):
 
 
 class Event(Message, kw_only=True):
-    """Something that happened: a change of configuration, or what somebody did to the run.
+    """Something that happened: a change of constraint mode, or what somebody did to the run.
 
-    kind    of a change of configuration ("grip", "release", "fall" of a gibbon), or its guard's name; "reset",
+    kind    of a change of constraint mode ("grip", "release", "fall" of a gibbon), or its guard's name; "reset",
             "restore"; "pause" and "resume" by a person, "speed" (simulated seconds per second); "set" of a parameter;
-            what ends the run: "diverged", "late" (deadline = "stop"); of one who commands "refused", "safe" (silent:
+            what ends the run: "diverged", "late" (`overrun_policy`); of one who commands "refused", "safe" (silent:
             the actuators were made safe), "held" (gone: its last command holds) or "cut" (to a joint's limits, said
             once); "clock_step": the clock of `node` was put forward or back; "step_too_large": for the fastest mode;
             "energy_departure": of what work and events explain, by 1 % of the run's energies, and each doubling
-    before  of a change of configuration the state, coordinates then velocities; `after` likewise
+    before  of a change of constraint mode the state, coordinates then velocities; `after` likewise
     energy  lost in the change, J
     node    whose parameter was set, or who commanded
     key     the parameter; `old` and `new` its values as JSON, or those of the speed
     detail  one line for a person
-    part    of the robot that a change of configuration is about, e.g. "hand_a"
-    source  configuration before, and `target` after: its name, or the switched constraints that hold, as "a + b"
+    part    of the robot that a change of constraint mode is about, e.g. "hand_a"
+    source  constraint mode before, and `target` after: its name, or the switched constraints that hold, as "a + b"
     """
 
     kind: str = ""

@@ -56,12 +56,12 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("event", Event),
         Topic("cmd_vel", Twist),
         Topic("encoders", Encoders),
-        Topic("measured", RobotState),
+        Topic("measured_state", RobotState),
         Topic("measured_encoders", Encoders),
-        Topic("taken", JointCommand),
+        Topic("applied_command", JointCommand),
         Topic("residual", Residual),
-        Topic("plan", SwingPlan),
-        Topic("swing", SwingProgress),
+        Topic("swing_plan", SwingPlan),
+        Topic("swing_status", SwingProgress),
     )
 }
 GLOBAL_TOPICS: dict[str, Topic] = {

@@ -37,7 +37,7 @@ ABOUT = {
         "poses_hz": "Hz of the bodies' poses in simulation time",
         "deadline_ms": "ms that lockstep waits for one node's answer",
         "host": "one of [hosts], where the server runs and `armswing launch` is given no --host",
-        "deadline": "what becomes of steps in realtime that are a step or more late: left out, made up for, the end",
+        "overrun_policy": "steps in realtime that are a step or more late: left out, made up for, or the end",
         "cpu": "core that the server's loop runs on; without it, any",
         "realtime_priority": "SCHED_FIFO for the server's loop; where that is not permitted, it says so and goes on",
         "assemble_start": "start at the state nearest to the robot's own that satisfies its constraints",
@@ -45,7 +45,7 @@ ABOUT = {
     "[[nodes]]": {
         "name": "of your choice, once in a plan",
         "run": '"path/to/file.py:ClassName", from the folder above launch/, or the launch file\'s own',
-        "every": "steps between two turns of the node in lockstep",
+        "decimation": "steps between two turns of the node in lockstep",
         "restart": "whether it is started again when it ends; never in lockstep",
         "max_restarts": "how often at most",
         "params": "of the node, its class `Params` says which",

@@ -39,7 +39,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     rate_hz      of the state, in simulation time, None: every step
     deadline_ms  how long lockstep waits for one participant's reply
     host         where the server and the registry run, one of [hosts]; the only host where there are none
-    deadline     what becomes of steps in realtime that are late by a period or more: left out, taken at once, the end
+    overrun_policy  steps in realtime that are late by a period or more: left out, taken at once, or the end
     cpu          core of the server's loop, None: any
     realtime_priority  SCHED_FIFO for the server's loop, where that is permitted
     assemble_start     start at the nearest state that satisfies the constraints
@@ -58,7 +58,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     poses_hz: Rate = 60.0
     deadline_ms: Annotated[float, Range(1e-3, 1e7, "ms")] = 1000.0
     host: str = LOCAL
-    deadline: Literal["skip", "catch_up", "stop"] = "skip"
+    overrun_policy: Literal["skip", "catch_up", "stop"] = "skip"
     cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
     assemble_start: bool = False
@@ -106,7 +106,7 @@ def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
 
 
 class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One node process. `every`: called on each n-th step in lockstep; `host`: by default the server's.
+    """One node process. `decimation`: called on each n-th step in lockstep; `host`: by default the server's.
 
     cpu, realtime_priority  as of the server
     required  false: the run goes on when the node fails for good, and the exit code is 1; in lockstep each is required
@@ -114,7 +114,7 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     name: str
     run: str
-    every: Annotated[int, Range(1, 10**6, "steps")] = 1
+    decimation: Annotated[int, Range(1, 10**6, "steps")] = 1
     restart: Literal["never", "on-failure", "always"] = "never"
     max_restarts: Annotated[int, Range(0, 10**6)] = 3
     params: dict[str, Any] = {}

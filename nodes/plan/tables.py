@@ -14,6 +14,7 @@ import msgspec
 from sim_core.tables import misfit, out_of_range, ranges_of
 
 T = TypeVar("T", bound=msgspec.Struct)
+RENAMED = {"every": "decimation", "deadline": "overrun_policy"}  # keys of earlier launch files
 
 
 LONGEST_LINE = 1500  # characters of an error; of a longer one its beginning and its end
@@ -47,6 +48,8 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     value = worded(value, kind)
     for key, item in value.items():
+        if RENAMED.get(key) in fields:
+            raise PlanError(f"{where}: key {key!r}: renamed to {RENAMED[key]!r}")
         if key not in fields:
             raise PlanError(f"{where}: unknown key {key!r}{suggestion(key, fields)}")
         if not (_is_finite(item) or fields[key].type == dict[str, Any] or not _is_finite(fields[key].default)):

@@ -67,7 +67,7 @@ class SimHost:
         self._first: list[EncodedMessage] = []
         self._ports: dict[str, tuple[str, RemotePort]] = {}
         self._scheduler: Scheduler | None = None
-        self._cadence = StepPacer(plan.sim.step_s, plan.sim.deadline)
+        self._cadence = StepPacer(plan.sim.step_s, plan.sim.overrun_policy)
         self._collector: Collector | None = None
         self._scheduling = ""
         self._subscriptions_due = self._chores_due = 0.0
@@ -152,7 +152,7 @@ class SimHost:
             try:
                 pacer.wait(self._wait_for_commands if always or server.tick % ROUND_TRIP_EVERY == 0 else time.sleep)
             except DeadlineMissedError as error:
-                line = f'at t = {server.time:g} s {error}; deadline = "stop" ends the run'
+                line = f'at t = {server.time:g} s {error}; overrun_policy = "stop" ends the run'
                 server.publish_events([Event(kind="late", detail=line)])
                 raise DeadlineMissedError(line) from None
             take_new(take)
@@ -307,7 +307,7 @@ class SimHost:
                 wanted[node.name],
                 entry.subscribes,
                 publishes=entry.publishes != ["status"],
-                every=node.every,
+                decimation=node.decimation,
                 lossless=entry.lossless,
                 deadline_s=self._plan.sim.deadline_ms * 1e-3,
             )

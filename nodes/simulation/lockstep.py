@@ -20,12 +20,12 @@ from nodes.simulation.protocol import Simulated
 class Port(Protocol):
     """How the scheduler reaches a participant.
 
-    every     called on each n-th step
+    decimation     called on each n-th step
     lossless  hears every message even when it is called less often
     """
 
     name: str
-    every: int
+    decimation: int
     lossless: bool
 
     def wants(self, topic: str) -> bool:
@@ -43,7 +43,7 @@ class LocalPort:
 
     def __init__(self, hosted: HostedNode) -> None:
         self.name = hosted.name
-        self.every = hosted.every
+        self.decimation = hosted.decimation
         self.lossless = hosted.lossless
         self.wants = hosted.wants
         self._hosted = hosted
@@ -69,15 +69,15 @@ class LocalPort:
 class ScheduledParticipant:
     """A participant's place in the order, and the messages waiting for its next turn."""
 
-    def __init__(self, port: Port, every: int) -> None:
+    def __init__(self, port: Port, decimation: int) -> None:
         self.port = port
-        self.every = every
+        self.decimation = decimation
         self.waiting: list[EncodedMessage] = []
 
     def due(self) -> list[EncodedMessage]:
         """The messages for the turn that comes now, taken out."""
         heard, self.waiting = self.waiting, []
-        if self.every == 1 or self.port.lossless:
+        if self.decimation == 1 or self.port.lossless:
             return heard
         latest = {topic: index for index, (topic, _) in enumerate(heard)}
         return [
@@ -99,7 +99,8 @@ class Scheduler:
         self._carry = carry
         self._command = f"{server.robot}/command"
         self._seats = [
-            ScheduledParticipant(port, max(port.every, batch) if port.lossless else port.every) for port in ports
+            ScheduledParticipant(port, max(port.decimation, batch) if port.lossless else port.decimation)
+            for port in ports
         ]
         self._routes: dict[str, list[ScheduledParticipant]] = {}
         server.out = self._from_server
@@ -119,7 +120,7 @@ class Scheduler:
         server = self.server
         tick, now = server.tick, server.time
         for seat in self._seats:
-            if tick % seat.every == 0:
+            if tick % seat.decimation == 0:
                 for topic, payload in seat.port.turn(now, seat.due()):
                     self._from_port(seat, topic, payload)
         server.step()

@@ -11,7 +11,7 @@ import numpy as np
 from robots.export.tree import Array, Branch, poses_at
 from sim_core.mechanism import Coincidence, Constraint, Distance, Mechanism, Slider, Vector3
 
-SAMPLES = 8  # configurations in which a direction must be closed by the joints alone
+SAMPLES = 8  # constraint modes in which a direction must be closed by the joints alone
 NOTHING = 1e-9  # of the characteristic length: a gap that is one of rounding
 
 

@@ -53,7 +53,7 @@ class Interface:
 def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64") -> dict[str, bytes]:
     """File name -> content: header, example, and the sources ("c") or the object file for a target ("object").
 
-    Raises UnknownName for a target that is none of TARGETS, InvalidRequest for beams or more than one configuration.
+    Raises UnknownName for a target that is none of TARGETS, InvalidRequest for beams or more than one constraint mode.
     """
     if target not in TARGETS:
         raise UnknownName("robot export", "target", target, TARGETS)
@@ -78,7 +78,7 @@ def interface_of(mechanism: Mechanism) -> Interface:
     from sim_core.kernels.c_source import Signature
 
     if len(mechanism.constraint_modes) > 1:
-        raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.constraint_modes)} configurations; C takes one")
+        raise InvalidRequest(f"{mechanism.name!r} has {len(mechanism.constraint_modes)} constraint modes; C takes one")
     if mechanism.switched:
         named = ", ".join(map(repr, mechanism.switched))
         raise InvalidRequest(f"{mechanism.name!r} has guards that switch {named}; C takes constraints that always hold")

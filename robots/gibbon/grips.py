@@ -1,4 +1,4 @@
-"""What the hands of a gibbon do: they grip, slide, let go and fall, as configurations and guards of a mechanism."""
+"""What the hands of a gibbon do: they grip, slide, let go and fall, as constraint modes and guards of a mechanism."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GRIPS, SLIDES, FREE = "grips", "slides", "free"
 CLOSED, LOOSE = 0.5, 0.25  # commands above the first close a gripper, above the second it slides
 MARGIN = 0.1  # m from the end of a cable, where a hand takes hold no more; at half of it one that slides lets go
 
-# what hands a and b do, by configuration
+# what hands a and b do, by constraint mode
 GRIPPING = {"both": (GRIPS, GRIPS), "a": (GRIPS, FREE), "b": (FREE, GRIPS), "none": (FREE, FREE)}
 SLIDING = {
     "a_slides": (SLIDES, FREE),
@@ -45,7 +45,7 @@ class Line:
 
     @property
     def states(self) -> dict[str, tuple[str, str]]:
-        """What hands a and b do, by configuration."""
+        """What hands a and b do, by constraint mode."""
         return {**GRIPPING, **(SLIDING if self.length else {})}
 
 
@@ -89,7 +89,7 @@ def arrows() -> tuple[ForceArrow, ...]:
 
 
 def guards(line: Line) -> tuple[Guard, ...]:
-    """Every change of configuration: grip, slide, release, and fall. A hand is held where it closes."""
+    """Every change of constraint mode: grip, slide, release, and fall. A hand is held where it closes."""
     names = {states: name for name, states in line.states.items()}
     found = []
     for source, states in line.states.items():

@@ -172,7 +172,7 @@ def all_constraints(mechanism: Mechanism) -> list[Constraint]:
 
 @dataclass(frozen=True)
 class Rows:
-    """The constraint rows of one configuration: holonomic first, then nonholonomic."""
+    """The constraint rows of one constraint mode: holonomic first, then nonholonomic."""
 
     Phi: ca.SX  # (n_h,)
     Phidot: ca.SX  # (n_r,): d/dt Phi, then G v + g
@@ -186,7 +186,7 @@ class Rows:
 def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) -> Rows:
     """Rows, Jacobian and acceleration right-hand side by automatic differentiation.
 
-    Rows of constraints that do not hold in every configuration are switched by a parameter.
+    Rows of constraints that do not hold in every constraint mode are switched by a parameter.
     J a = gamma from differentiating Phi twice (G v + g once); rows that no coordinate moves are left out.
     [NadaBayoumi2024, eqs. 3, 7, 32]
     """

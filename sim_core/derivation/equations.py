@@ -1,4 +1,4 @@
-"""Mechanism -> the symbolic kernels of a system, one set for all configurations, and what is known of their shapes."""
+"""Mechanism -> the symbolic kernels of a system, one set for all constraint modes, and their shapes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
 class Derivation:
     """The symbolic functions of a mechanism, by kernel name, and the facts that the compiled system keeps.
 
-    facts   plain data: coordinate names, row names per configuration, which joint angles wrap, ...
+    facts   plain data: coordinate names, row names per constraint mode, which joint angles wrap, ...
     uses    names of the tables whose rows are a function's last inputs
     tables  by name: the function of a row's number, and the numbers
     twins   argument name -> pairs of its elements that correspond in alike branches
@@ -45,7 +45,7 @@ class Derivation:
 def derive(mechanism: Mechanism) -> Derivation:
     """All kernels of a mechanism. Inputs of most: t, q, v, u, p; the others are in `_kernels_of`, and dynamics below.
 
-    p says which constraints hold, where configurations differ; `guards` takes lam too.
+    p says which constraints hold, where constraint modes differ; `guards` takes lam too.
     `inverse_dynamics` takes a in the place of u, `forward_dynamics` the generalized forces tau.
     """
     validate(mechanism)

@@ -1,4 +1,4 @@
-"""When configurations change, as expressions: a guard's value is at least 0 where all its conditions hold."""
+"""When constraint modes change, as expressions: a guard's value is at least 0 where all its conditions hold."""
 
 from __future__ import annotations
 

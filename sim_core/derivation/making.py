@@ -62,7 +62,7 @@ class KernelMaker:
             self.uses[name] = needed
 
     def add_all(self, prefix: str, kernels: dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]) -> None:
-        """The functions of one configuration."""
+        """The functions of one constraint mode."""
         for name, (inputs, results) in kernels.items():
             self.add(f"{prefix}.{name}", inputs, results)
 

@@ -1,4 +1,4 @@
-"""How the equations of each configuration are solved: by the mechanism's formulation."""
+"""How the equations of each constraint mode are solved: by the mechanism's formulation."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Solution:
 
 
 def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols) -> Solution:
-    """The solution for all configurations, whose rows are switched on and off; f holds all applied forces."""
+    """The solution for all constraint modes, whose rows are switched on and off; f holds all applied forces."""
     constraints = all_constraints(mechanism)
     rows = rows_for(constraints, motion.frames, symbols)
     if mechanism.formulation.startswith("partitioned"):

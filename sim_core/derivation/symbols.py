@@ -83,7 +83,7 @@ class Symbols:
         return float(value)
 
     def holds(self, constraint: str) -> float | ca.SX:
-        """1 where a constraint holds, else 0: a symbol where configurations differ."""
+        """1 where a constraint holds, else 0: a symbol where constraint modes differ."""
         name = holding(constraint)
         return self.p[self.parameter_names.index(name)] if name in self.parameter_names else 1.0
 

@@ -10,7 +10,7 @@ from sim_core.mechanism.guards import Crossing
 from sim_core.start import ROUNDING
 from sim_core.system import System
 
-UNNAMED = -1  # as the index of a configuration: a set of constraints without a name
+UNNAMED = -1  # as the index of a constraint mode: a set of constraints without a name
 NOTHING = "none"  # what such a set is called where no constraint of it holds
 AT_LEVEL = 1e-300  # value of a crossing that starts at its level, or waits there: the sign says on which side
 
@@ -18,7 +18,7 @@ AT_LEVEL = 1e-300  # value of a crossing that starts at its level, or waits ther
 class Switching:
     """The switched constraints of a simulation, as its p says, and the guards that it watches.
 
-    constraint_mode     index of the named configuration, or UNNAMED
+    constraint_mode     index of the named constraint mode, or UNNAMED
     engages, releases   (n_guards, n_switched): what each guard switches on and off
     is_crossing, inelastic, changes_something  (n_guards,)
     """
@@ -84,7 +84,7 @@ class Switching:
 
     @property
     def name(self) -> str:
-        """The configuration's name, or the names of the switched constraints that hold."""
+        """The constraint mode's name, or the names of the switched constraints that hold."""
         return self._names[self.constraint_mode] if self.constraint_mode != UNNAMED else self.name_of(self.holds)
 
     def name_of(self, which: np.ndarray) -> str:
@@ -92,27 +92,27 @@ class Switching:
         return " + ".join(self.named(which)) or NOTHING
 
     def check(self, constraint_mode: int, p: np.ndarray) -> None:
-        """Raise InvalidRequest for a configuration that is none, or whose constraints are not those that p switches on.
+        """Raise InvalidRequest for an unknown constraint mode, or one whose constraints p does not switch on.
 
         Constraints of a set without a name are either on or off.
         """
         flags, count = p[self._first :], len(self._names)
         if not UNNAMED <= constraint_mode < count or (constraint_mode == UNNAMED and not self._switched):
-            raise InvalidRequest(f"state is in configuration {constraint_mode}; there are {count}")
+            raise InvalidRequest(f"state is in constraint mode {constraint_mode}; there are {count}")
         wanted = (flags > 0.5).astype(float) if constraint_mode == UNNAMED else self._sets[constraint_mode]
         for name, flag, right in zip(self._switched, flags, wanted, strict=True):
             if flag != right:
                 where = (
-                    f"configuration {self._names[constraint_mode]!r}"
+                    f"constraint mode {self._names[constraint_mode]!r}"
                     if constraint_mode != UNNAMED
-                    else "no configuration"
+                    else "no constraint mode"
                 )
                 raise InvalidRequest(
                     f"state is in {where}, and its p is {flag:g} for constraint {name!r}; it must be {right:g}"
                 )
 
     def enter(self, constraint_mode: int) -> None:
-        """Make a named configuration hold; where it is UNNAMED, p says already which constraints hold."""
+        """Make a named constraint mode hold; where it is UNNAMED, p says already which constraints hold."""
         self.constraint_mode = constraint_mode
         if constraint_mode != UNNAMED:
             self._flags[:] = self._sets[constraint_mode]
@@ -131,7 +131,7 @@ class Switching:
     # -- which guards are watched -------------------------------------------------------------------------------------
 
     def watched(self) -> np.ndarray:
-        """(n_guards,) those whose configuration holds, or that would switch something and have what they require."""
+        """(n_guards,) those whose constraint mode holds, or that would switch something and have what they require."""
         holds = self.holds
         would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
         allowed = ~(self._requires & ~holds).any(axis=1) & ~(self._excludes & holds).any(axis=1)
@@ -140,9 +140,9 @@ class Switching:
         return found
 
     def would_undo(self, changed: np.ndarray, left: list[int]) -> np.ndarray:
-        """(n_guards,) those that would switch a constraint again, or lead back to a configuration by its name.
+        """(n_guards,) those that would switch a constraint again, or lead back to a constraint mode by its name.
 
-        changed  (n_switched,) constraints that were switched; left: configurations that were left
+        changed  (n_switched,) constraints that were switched; left: constraint modes that were left
         """
         holds = self.holds
         back = self._by_name & np.isin(self._target, left) & (self._target != self.constraint_mode)

@@ -30,7 +30,7 @@ def source_hash() -> str:
 
 
 def symbol_name(*parts: str) -> str:
-    """The symbol of a kernel in its object: configuration and kernel name."""
+    """The symbol of a kernel in its object: constraint mode and kernel name."""
     return "_".join(part.replace("-", "_") for part in parts)
 
 

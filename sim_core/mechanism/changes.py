@@ -1,4 +1,4 @@
-"""What configurations, guards and switches of a description must satisfy: what is wrong is named in one line."""
+"""What constraint modes, guards and switches of a description must satisfy: what is wrong is named in one line."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ ROUNDING = 1e-9
 
 
 def check_changes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism for what no change of configuration could be, or speaks of what is not there."""
+    """Raise InvalidMechanism for what no change of constraint mode could be, or speaks of what is not there."""
     names = [constraint_mode.name for constraint_mode in mechanism.constraint_modes]
     constraints = _constraint_names(mechanism)
     if mechanism.start:
-        _require(owner, "constraint_mode", [mechanism.start], names)
+        _require(owner, "constraint mode", [mechanism.start], names)
     for constraint_mode in mechanism.constraint_modes:
-        where = f"{owner}: configuration {constraint_mode.name!r}"
+        where = f"{owner}: constraint mode {constraint_mode.name!r}"
         _require(where, "constraint", constraint_mode.constraints or (), constraints)
     for guard in mechanism.guards:
         where = f"{owner}: guard {guard.name!r}"
-        _require(where, "constraint_mode", filter(None, (guard.source, guard.target)), names)
+        _require(where, "constraint mode", filter(None, (guard.source, guard.target)), names)
         _check_switches(guard, constraints, where)
         _check_captured(mechanism, guard.captures, where)
         if isinstance(guard, Guard):
@@ -72,7 +72,7 @@ def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]])
 
 
 def _constraint_names(mechanism: Mechanism) -> list[str]:
-    """What configurations may list: constraints, and joints where they are constraints."""
+    """What constraint modes may list: constraints, and joints where they are constraints."""
     joints = mechanism.joints if mechanism.coordinates == "absolute" else ()
     return [item.name for item in (*joints, *mechanism.constraints)]
 
@@ -94,11 +94,11 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
     engages, releases, requires, excludes = (set(getattr(guard, name)) for name in SWITCHING_FIELDS)
     if guard.target and (engages or releases):
         raise InvalidMechanism(
-            f"{where} leads to configuration {guard.target!r} and switches {_listed(engages | releases)}; "
+            f"{where} leads to constraint mode {guard.target!r} and switches {_listed(engages | releases)}; "
             "it takes a target, or constraints that it engages and releases"
         )
     if guard.target and not guard.source:
-        raise InvalidMechanism(f"{where} leads to configuration {guard.target!r} from none; it needs a source")
+        raise InvalidMechanism(f"{where} leads to constraint mode {guard.target!r} from none; it needs a source")
     if not guard.target and not (engages or releases):
         raise InvalidMechanism(f"{where} changes nothing; it needs source and target, or constraints that it engages")
     for one, other, words in (

@@ -255,7 +255,7 @@ class Mechanism(Frozen):
     formulation           how the constrained equations are solved: "schur" eliminates a, then solves for lam;
                           "augmented" solves for both at once; "partitioned" eliminates lam and the dependent coordinate
                           of a beam contact in closed form, "partitioned_as_printed" with the force of the paper
-    start                 configuration that holds at the start; the first where none is named
+    start                 constraint mode that holds at the start; the first where none is named
     initial_q, initial_v  in the order of the coordinates of the derivation: bodies in order for "absolute", joints in
                           order for "joint"; then those of the beams
     open_start            the start violates the constraints on purpose: a simulation warns, and does not refuse it
@@ -323,7 +323,7 @@ class Mechanism(Frozen):
 
     @cached_property
     def switched(self) -> tuple[str, ...]:
-        """The constraints that do not always hold: of some configurations only, or switched by guards."""
+        """The constraints that do not always hold: of some constraint modes only, or switched by guards."""
         lists = [c.constraints for c in self.constraint_modes if c.constraints is not None]
         by_guards = {name for guard in self.guards for name in (*guard.engages, *guard.releases)}
         joints = self.joints if self.coordinates == "absolute" else ()
@@ -332,7 +332,7 @@ class Mechanism(Frozen):
 
     @property
     def changes(self) -> bool:
-        """Whether different constraints may hold at different times, or configurations differ in their names."""
+        """Whether different constraints may hold at different times, or constraint modes differ in their names."""
         return len(self.constraint_modes) > 1 or bool(self.switched)
 
     @cached_property
@@ -354,14 +354,14 @@ class Mechanism(Frozen):
         return (*[i.name for i in self.tunables], *[i.name for i in self.captured], *map(holding, self.switched))
 
     def parameter_values(self, constraint_mode: int) -> tuple[float, ...]:
-        """Their values at the start, but in a configuration by its index."""
+        """Their values at the start, but in a constraint mode by its index."""
         kept = self.constraint_modes[constraint_mode].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
         return (*[item.value for item in self.tunables], *[item.value for item in self.captured], *holds)
 
     @property
     def start_constraint_mode(self) -> int:
-        """Index of the configuration that holds at the start."""
+        """Index of the constraint mode that holds at the start."""
         return [each.name for each in self.constraint_modes].index(self.start) if self.start else 0
 
     @cached_property

@@ -1,8 +1,8 @@
-"""What a description says about changes of configuration: when they happen, what they capture, what they do to v.
+"""What a description says about changes of constraint mode: when they happen, what they capture, what they do to v.
 
-A guard switches constraints on and off. It says so in one of two ways: by the names of the configurations before and
+A guard switches constraints on and off. It says so in one of two ways: by the names of the constraint modes before and
 after (`source`, `target`), or by the constraints themselves (`engages`, `releases`). With the second N bodies that land
-on N floors need N guards, with the first 2^N configurations.
+on N floors need N guards, with the first 2^N constraint modes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 class Crossing(Frozen):
     """A guard: a point's world coordinate along `axis` crosses `level` (direction +1 rising, -1 falling, 0 both).
 
-    source    configuration in which it is watched, and `target` the one after it
+    source    constraint mode in which it is watched, and `target` the one after it
     engages   constraints that hold after it, and `releases` those that do not, in the place of a target; it is watched
               while it would change any of them
     requires  constraints that must hold for it to be watched, and `excludes` those that must not
@@ -116,7 +116,7 @@ Condition = Commanded | Window | Sinking | Beyond | Pushed
 
 @dataclass(frozen=True, kw_only=True)
 class Guard(Frozen):
-    """A change of configuration at the end of a step in which it is watched and all conditions hold; see Crossing."""
+    """A change of constraint mode at the end of a step in which it is watched and all conditions hold; see Crossing."""
 
     name: str
     source: str = ""

@@ -80,9 +80,9 @@ def validate(mechanism: Mechanism) -> None:
 
 
 def _check_whole(mechanism: Mechanism, owner: str) -> None:
-    """Something moves, in some configuration."""
+    """Something moves, in some constraint mode."""
     if not mechanism.constraint_modes:
-        raise InvalidMechanism(f"{owner}: configurations is empty; it needs one at least, such as Configuration()")
+        raise InvalidMechanism(f"{owner}: constraint modes is empty; it needs one at least, such as ConstraintMode()")
     for body in mechanism.bodies:
         for name in body.free or ():
             if name not in (known := COORDINATES[body.orientation]):

@@ -34,7 +34,7 @@ READY = (
 
 
 def kernels_ready_s() -> tuple[float, float]:
-    """Processor time of `assemble` for all configurations, s: with an empty cache, then the median of warm ones."""
+    """Processor time of `assemble` for all constraint modes, s: with an empty cache, then the median of warm ones."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"XDG_CACHE_HOME": folder}
         times = [
@@ -93,7 +93,9 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         costs = {**steps_us(), "server, with a command and a state": server_us()}
     finally:
         os.sched_setaffinity(0, affinity)
-    print(f"kernels of all configurations: cold {cold:.2f} s (bar {COLD_BAR_S:g}), warm {warm * 1e3:.0f} ms (bar 100)")
+    print(
+        f"kernels of all constraint modes: cold {cold:.2f} s (bar {COLD_BAR_S:g}), warm {warm * 1e3:.0f} ms (bar 100)"
+    )
     print(f"1 ms of the gibbon on a cable of 30 modes, us: minimum, median; the bar of a step is {STEP_BAR_US:g}")
     for name, us in costs.items():
         print(f"  {name:40} {min(us):9.2f} {statistics.median(us):9.2f}")

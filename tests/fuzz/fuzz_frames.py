@@ -111,7 +111,7 @@ def stream() -> list[tuple[str, Message]]:
         "event": m.Event(kind="set", node="swing_up", key="gain", old="1", new="2"),
         "cmd_vel": m.Twist(linear=[0.0, 0.2, 0.0]),
         "encoders": m.Encoders(name=["wheel"], count=[1234], pulses_per_turn=2250),
-        "measured": m.RobotState(**joints),
+        "measured_state": m.RobotState(**joints),
         "residual": m.Residual(name=["arm"], position=[0.001], state_seq=7),
     }
     status = m.Status(node="sim", state="running", counters={"lost": 0}, timing={"step_p50_s": 1e-4})

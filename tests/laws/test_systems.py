@@ -221,7 +221,7 @@ def test_a_stored_factor_solves_for_other_right_hand_sides(system: System) -> No
         M, _, J, _ = system.terms(0.0, q, v, u)
         factor = system.acceleration(0.0, q, v, u)[2]
         r1, r2 = random.normal(size=system.n_q), random.normal(size=len(J))
-        r2[~J.any(axis=1)] = 0.0  # rows that do not hold in this configuration
+        r2[~J.any(axis=1)] = 0.0  # rows that do not hold in this constraint mode
         x, y = system.apply(factor, r1, r2)
         scale = np.abs(M) @ np.abs(x) + np.abs(J).T @ np.abs(y) + np.abs(r1)
         assert np.abs(M @ x + J.T @ y - r1).max() <= 1e-11 * scale.max()

@@ -22,7 +22,7 @@ from nodes.messages import RobotState
 
 class Sensors(Node):
     subscribes = {"state": RobotState}
-    publishes = {"measured": RobotState}
+    publishes = {"measured_state": RobotState}
     rate_hz = 100.0
     has_own_clock = True
 
@@ -47,7 +47,7 @@ class Sensors(Node):
         if self.state is not None:
             said = {"name": self.state.name, "position": self.state.position, "velocity": self.state.velocity}
             truth = {"truth": self.state.timestamp}
-            yield "measured", RobotState(timestamp=now, clock=self.context.clock, outputs=truth, **said)
+            yield "measured_state", RobotState(timestamp=now, clock=self.context.clock, outputs=truth, **said)
 """
 PLAN = """
 [hosts]
@@ -91,11 +91,11 @@ def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
     known = wait_for(lambda: figures().get("sensors_clock_uncertainty_ms", 1e9) < 5.0 and figures())
     assert abs(known["sensors_clock_offset_s"] - OFFSET_S) < 0.05
     wait_for(lambda: hosts.desk.json("node", "info", "compare")["status"]["counters"]["paired"] > 300)
-    delay = hosts.desk.json("topic", "delay", "rotary_pendulum/measured", "--duration", "1")
+    delay = hosts.desk.json("topic", "delay", "rotary_pendulum/measured_state", "--duration", "1")
     assert delay["clock"]["host"] == "robot"
     assert abs(delay["clock"]["offset_s"] - OFFSET_S) < 0.05
     assert -delay["clock"]["uncertainty_s"] <= delay["p50_s"] < 1.0  # by the two clocks it would be 7 s early
-    text = hosts.desk.run("topic", "delay", "rotary_pendulum/measured", "--duration", "1")
+    text = hosts.desk.run("topic", "delay", "rotary_pendulum/measured_state", "--duration", "1")
     assert "; the clock of host 'robot' is 7 s ahead, known to " in text
     assert here.stop() == 130, here.output
     assert there.end() == 0, there.output
@@ -106,7 +106,7 @@ def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
     file: Path = hosts.desk.work / "run.mcap"
     recording = read_recording(file)
     assert set(recording["clock"]["peer"]) == {"sensors", "sim"}
-    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
+    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured_state"]
     truths = dict(zip(measured["seq"].tolist(), measured["outputs.truth"].tolist(), strict=True))
     late = [
         t - truths[seq] for t, seq in zip(residual["timestamp"], residual["state_seq"], strict=True) if seq in truths
@@ -144,7 +144,7 @@ def test_a_clock_that_is_put_forward_by_a_second_is_told_and_followed(hosts: Any
     (step,) = np.flatnonzero(event["kind"] == "clock_step")
     assert event["node"][step] == "sensors"
     assert abs(float(event["new"][step]) - 1.0) < 0.1
-    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
+    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured_state"]
     truths = dict(zip(measured["seq"].tolist(), measured["outputs.truth"].tolist(), strict=True))
     late = [
         t - truths[seq] for t, seq in zip(residual["timestamp"], residual["state_seq"], strict=True) if seq in truths

@@ -273,10 +273,10 @@ def said(node: Brachiation, name: str, message: Any) -> dict[str, Any]:
 def test_a_late_plan_is_counted_and_said_and_the_last_one_carries_on() -> None:
     node = controller()
     said(node, "state", state(0.0, "ab"))
-    said(node, "plan", swing(1, start=0.1))
-    assert said(node, "state", state(0.1, "ab"))["swing"].plan == 1
+    said(node, "swing_plan", swing(1, start=0.1))
+    assert said(node, "state", state(0.1, "ab"))["swing_status"].plan == 1
     said(node, "state", state(0.5, "b"))
-    refusal = said(node, "plan", swing(2, start=0.4, torque=[9.0, 9.0]))["swing"]
+    refusal = said(node, "swing_plan", swing(2, start=0.4, torque=[9.0, 9.0]))["swing_status"]
     assert isinstance(refusal, SwingProgress)
     assert (refusal.refused, refusal.late, refusal.plan) == (2, 1, 1)
     assert node.counters["late_plans"] == 1
@@ -293,7 +293,7 @@ def test_the_hand_behind_lets_go_at_the_start_of_a_swing_and_closes_before_its_e
         assert isinstance(command, JointCommand)
         return command.value[1:]
 
-    said(node, "plan", swing(1, start=0.1))
+    said(node, "swing_plan", swing(1, start=0.1))
     assert hands(0.05, "ab") == [1.0, 1.0]
     assert hands(0.1, "ab") == [0.0, 1.0]
     assert hands(0.5, "b") == [0.0, 1.0]
@@ -304,7 +304,7 @@ def test_the_hand_behind_lets_go_at_the_start_of_a_swing_and_closes_before_its_e
 def test_a_hand_over_counts_when_the_hand_that_swung_is_in_front() -> None:
     for x, counted in ((0.68, "hand_overs"), (0.0, "regrips")):
         node = controller()
-        said(node, "plan", swing(1, start=0.0))
+        said(node, "swing_plan", swing(1, start=0.0))
         for time, grips in ((0.0, "ab"), (0.5, "b")):
             said(node, "state", state(time, grips))
         gripped = state(1.0, "ab")
@@ -339,14 +339,14 @@ def test_a_plans_path_and_torque_end_at_rest_and_at_the_last_torque() -> None:
 
 def test_a_swing_that_is_long_over_without_a_grip_is_a_miss_once() -> None:
     node = controller()
-    said(node, "plan", swing(1, start=0.0))
+    said(node, "swing_plan", swing(1, start=0.0))
     misses = []
     for time in (0.0, 0.5, 1.2, 1.4, 2.0):
         said(node, "state", state(time, "ab" if time == 0.0 else "b"))
         misses.append(node.counters["misses"])
     assert misses == [0, 0, 0, 1, 1]
     assert node.figures["hands_that_grip"] == 1.0
-    said(node, "plan", swing(2, start=2.1, release=False))
+    said(node, "swing_plan", swing(2, start=2.1, release=False))
     for time in (2.1, 3.5):
         said(node, "state", state(time, "b"))
     assert node.counters["misses"] == 2

@@ -103,7 +103,7 @@ def moves(*joints: str) -> list[NodePlan]:
     way = {"joints": list(joints), "kind": "minimum_jerk", "waypoints": [[0.0, 0.0], [0.3, 20.0]]}
     way["beyond_limits"] = True  # of the tilt
     return [
-        NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", every=10, params=way),
+        NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", decimation=10, params=way),
         NodePlan(name="servos", run="nodes/controllers/position.py:JointPosition", params={"joints": list(joints)}),
     ]
 
@@ -139,7 +139,7 @@ def test_without_a_difference_the_robot_is_the_model_to_the_last_bit(
     of = plan(*nodes, robot=robot, seconds=0.1)
     if first:
         of.nodes.insert(0, of.nodes.pop())
-    states, measured = said(of, "state", "measured")
+    states, measured = said(of, "state", "measured_state")
     assert len(measured) == 100
     for state, sample in zip(states, measured, strict=False):
         same = ("timestamp", "name", "position", "velocity", "effort")
@@ -148,9 +148,9 @@ def test_without_a_difference_the_robot_is_the_model_to_the_last_bit(
 
 def test_a_robot_that_is_called_each_fifth_step_misses_no_command() -> None:
     of = plan(*moves("joint_2", "joint_4"), seconds=0.1)
-    (each,) = said(of, "measured")
-    of.nodes[-1].every = 5
-    (fifth,) = said(of, "measured")
+    (each,) = said(of, "measured_state")
+    of.nodes[-1].decimation = 5
+    (fifth,) = said(of, "measured_state")
     assert [m.position for m in fifth] == [m.position for m in each[: len(fifth)]]
     assert len(fifth) >= 95
 
@@ -159,14 +159,14 @@ NOISY = {"position_noise": {"*": 1e-3}, "velocity_noise": {"joint_2": 0.01}, "ef
 
 
 def test_equal_seeds_give_equal_samples_and_other_seeds_others() -> None:
-    runs = [said(plan(*moves("joint_2"), seed=seed, **NOISY), "measured")[0] for seed in (1, 1, 2)]
+    runs = [said(plan(*moves("joint_2"), seed=seed, **NOISY), "measured_state")[0] for seed in (1, 1, 2)]
     first, second, other = (msgspec.msgpack.encode(run) for run in runs)
     assert first == second
     assert first != other
 
 
 def test_noise_has_its_standard_deviation_where_it_was_asked_for() -> None:
-    states, measured = said(plan(seconds=1.0, **{**NOISY, "loss": 0.0}), "state", "measured")
+    states, measured = said(plan(seconds=1.0, **{**NOISY, "loss": 0.0}), "state", "measured_state")
     for field, expected in (("position", [1e-3, 1e-3]), ("velocity", [0.01, 0.0]), ("effort", [0.1, 0.1])):
         rows = [(getattr(m, field), getattr(s, field)) for s, m in zip(states, measured, strict=False)]
         off = np.array([np.subtract(m, s) for m, s in rows])
@@ -175,24 +175,26 @@ def test_noise_has_its_standard_deviation_where_it_was_asked_for() -> None:
 
 def test_samples_come_at_the_rate_of_the_robots_own_clock_and_some_are_lost() -> None:
     clock = {"clock_offset_s": 7.0, "clock_drift_ppm": 50000.0, "sample_hz": 100.0}
-    (measured,) = said(plan(seconds=2.0, **clock), "measured")
+    (measured,) = said(plan(seconds=2.0, **clock), "measured_state")
     stamps = np.array([m.timestamp for m in measured])
     assert stamps[0] == 7.0
     assert len(stamps) == 210  # its seconds are shorter: 2.1 of them
     assert np.diff(stamps) == pytest.approx(0.01, abs=1.1e-3)  # to a step
     assert (stamps - 7.0) / 1.05 == pytest.approx(np.round((stamps - 7.0) / 1.05, 3), abs=1e-12)
-    (fewer,) = said(plan(seconds=2.0, loss=0.2, **clock), "measured")
+    (fewer,) = said(plan(seconds=2.0, loss=0.2, **clock), "measured_state")
     assert 0.7 * 210 < len(fewer) < 0.9 * 210
 
 
 def test_a_late_measurement_shows_what_was() -> None:
-    states, measured = said(plan(*moves("joint_2"), delay_ms=12.0), "state", "measured")
+    states, measured = said(plan(*moves("joint_2"), delay_ms=12.0), "state", "measured_state")
     assert [m.position for m in measured[12:]] == [s.position for s in states[: len(measured) - 12]]
     assert [m.timestamp for m in measured] == [s.timestamp for s in states[: len(measured)]]
 
 
 def test_late_commands_are_followed_late() -> None:
-    on_time, late = (said(plan(*moves("joint_2"), command_delay_ms=delay), "measured")[0] for delay in (0.0, 20.0))
+    on_time, late = (
+        said(plan(*moves("joint_2"), command_delay_ms=delay), "measured_state")[0] for delay in (0.0, 20.0)
+    )
     assert on_time[100].position[0] > 1e-3
     rest = [m.position[0] for m in late[:21]]
     assert rest == [0.0] * 21 or max(rest) < 1e-4
@@ -204,7 +206,7 @@ def test_encoders_are_biased_coarse_and_die() -> None:
         "encoder_zero": {"joint_4": 0.3},
         "encoder_dead": {"joint_2": 0.2},
     }
-    states, measured = said(plan(*moves("joint_2", "joint_4"), **params), "state", "measured")
+    states, measured = said(plan(*moves("joint_2", "joint_4"), **params), "state", "measured_state")
     for state, sample in zip(states, measured, strict=False):
         assert sample.position[1] == state.position[1] + 0.3
         if sample.timestamp < 0.2 - 1e-9:
@@ -297,7 +299,7 @@ def test_sensors_may_be_set_while_running_and_the_machine_may_not() -> None:
         ("take_up_rate=0", "take_up_rate is 0.0; it must be a number above 0"),
         ("clock_drift=3", "unknown key 'clock_drift'; did you mean 'clock_drift_ppm'"),
         ("parameters.file=none.toml", "none.toml"),
-        ("every=1 --set sim.mode=fast", "mode 'fast' waits for no robot"),
+        ("decimation=1 --set sim.mode=fast", "mode 'fast' waits for no robot"),
         ("clock_offset_s=5", "a clock of its own cannot be told from simulation time in lockstep"),
         ("clock_drift_ppm=100", "--set sim.mode=realtime, or leave clock_offset_s,"),
     ],

@@ -30,7 +30,7 @@ class Late(Node):
     """Measures every 4 ms what was 8 ms ago, half a degree too high."""
 
     subscribes = {"state": RobotState}
-    publishes = {"measured": RobotState}
+    publishes = {"measured_state": RobotState}
 
     def on_start(self, context):
         self.past = deque(maxlen=9)
@@ -40,7 +40,7 @@ class Late(Node):
         if state.seq % 4 == 0 and len(self.past) == 9:
             old = self.past[0]
             position = [value + math.radians(0.5) for value in old.position]
-            yield "measured", RobotState(name=old.name, position=position, velocity=old.velocity)
+            yield "measured_state", RobotState(name=old.name, position=position, velocity=old.velocity)
 '''
 
 
@@ -62,7 +62,7 @@ def said(node: HilCompare, name: str, message: Any) -> list[Residual]:
 def test_a_measurement_between_two_predictions_is_set_beside_the_line_through_them() -> None:
     node = started()
     assert said(node, "state", state(0.0, 0.0, 5.0)) == []
-    assert said(node, "measured", state(0.04, 0.5, seq=9)) == []  # what comes next is not known yet
+    assert said(node, "measured_state", state(0.04, 0.5, seq=9)) == []  # what comes next is not known yet
     assert node.counters == {"paired": 0, "unpaired": 0, "waiting": 1}
     (residual,) = said(node, "state", state(0.1, 1.0, 6.0))
     assert (residual.name, residual.state_seq, residual.timestamp) == (["a"], 9, 0.04)
@@ -74,11 +74,11 @@ def test_a_measurement_between_two_predictions_is_set_beside_the_line_through_th
 def test_what_has_no_partner_is_counted_and_nothing_is_invented_in_a_gap() -> None:
     node = started(gap_ms=50.0)
     said(node, "state", state(1.0, 0.0))
-    assert said(node, "measured", state(0.5, 0.0)) == []  # before all predictions
+    assert said(node, "measured_state", state(0.5, 0.0)) == []  # before all predictions
     said(node, "state", state(1.2, 0.0))
-    assert said(node, "measured", state(1.1, 0.0)) == []  # in the gap
-    assert len(said(node, "measured", state(1.2, 0.0))) == 1  # the instant itself is known
-    said(node, "measured", state(1.3, 0.0))
+    assert said(node, "measured_state", state(1.1, 0.0)) == []  # in the gap
+    assert len(said(node, "measured_state", state(1.2, 0.0))) == 1  # the instant itself is known
+    said(node, "measured_state", state(1.3, 0.0))
     assert node.counters == {"paired": 1, "unpaired": 2, "waiting": 1}
     node.on_reset(0.0)
     assert node.counters == {"paired": 1, "unpaired": 3, "waiting": 0}
@@ -88,7 +88,7 @@ def test_a_known_delay_is_taken_out() -> None:
     node = started(known_delay_ms=20.0)
     for k in range(11):
         said(node, "state", state(0.01 * k, 0.01 * k))
-    (residual,) = said(node, "measured", state(0.06, 0.04))
+    (residual,) = said(node, "measured_state", state(0.06, 0.04))
     assert residual.position == pytest.approx([0.0], abs=1e-12)
 
 
@@ -97,13 +97,13 @@ def test_the_verdict_names_the_first_joint_beyond_its_limit() -> None:
     assert node.verdict.startswith("failed: nothing was measured")
     for k in range(5):
         said(node, "state", state(0.01 * k, 0.0, 0.0))
-        said(node, "measured", state(0.01 * k, math.radians(0.5), 0.0))
+        said(node, "measured_state", state(0.01 * k, math.radians(0.5), 0.0))
     assert node.verdict == (
         "passed: by positions alone, a comes nearest to its limits, with an RMS of 0.5 deg; "
         "5 states compared, 0 without a partner"
     )
     said(node, "state", state(0.1, 0.0, 0.0))
-    said(node, "measured", state(0.1, math.radians(0.5), math.radians(4.0)))
+    said(node, "measured_state", state(0.1, math.radians(0.5), math.radians(4.0)))
     assert node.verdict == (
         "failed: rms of b is 1.63 deg, at most 1 deg and 1 more; 6 states compared, 0 without a partner"
     )
@@ -113,7 +113,7 @@ def test_joints_that_slide_are_judged_in_millimetres() -> None:
     node = started()
     said(node, "description", Description(joints=[JointDescription(name="a", kind="prismatic", unit="m")]))
     said(node, "state", state(0.0, 0.0))
-    said(node, "measured", state(0.0, 0.0025))
+    said(node, "measured_state", state(0.0, 0.0025))
     assert node.verdict.startswith("failed: bias of a is 2.5 mm, at most 1 mm and 1 more")
 
 
@@ -134,7 +134,7 @@ def test_residuals_are_recorded_and_the_delay_and_the_bias_are_found(tmp_path: P
     assert node.verdict.startswith("failed: arm is 8.0 ms late, at most 5 ms and 1 more;")
     assert read_case(tmp_path / "run.mcap", None).limits == loose  # the report judges by the launch file too
     recording = read_recording(tmp_path / "run.mcap")
-    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
+    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured_state"]
     assert residual["state_seq"].tolist() == measured["seq"].tolist()[: len(residual["state_seq"])]
     states = recording["rotary_pendulum/state"]
     at = {round(t, 6): p for t, p in zip(states["timestamp"].tolist(), states["position"], strict=True)}

@@ -110,11 +110,13 @@ def test_flushes_come_at_least_as_often_as_asked(tmp_path: Path) -> None:
 def test_what_another_clock_stamped_is_logged_when_it_was_heard(tmp_path: Path) -> None:
     recorder, _ = started(tmp_path / "run.mcap")
     recorder.on_message("arm/state", RobotState(timestamp=0.25, seq=1))
-    recorder.on_message("arm/measured", RobotState(timestamp=1.8e9, seq=1, clock="robot"))
-    recorder.on_message("arm/taken", JointCommand(timestamp=1.8e9, seq=1, name=["a"], value=[0.0], clock="robot"))
+    recorder.on_message("arm/measured_state", RobotState(timestamp=1.8e9, seq=1, clock="robot"))
+    recorder.on_message(
+        "arm/applied_command", JointCommand(timestamp=1.8e9, seq=1, name=["a"], value=[0.0], clock="robot")
+    )
     recorder.on_stop()
     recording = read_recording(tmp_path / "run.mcap")
-    for topic in ("arm/measured", "arm/taken"):
+    for topic in ("arm/measured_state", "arm/applied_command"):
         assert recording[topic]["log_time"].tolist() == [0.25]
         assert recording[topic]["timestamp"].tolist() == [1.8e9]
 

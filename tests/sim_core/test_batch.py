@@ -125,5 +125,5 @@ def test_a_mechanism_with_guards_has_no_rollout() -> None:
     plain = build("arm_2dof")
     guard = Crossing(name="floor", body=plain.bodies[-1].name, level=-9.0, source="default", target="default")
     system = assemble(dataclasses.replace(plain, guards=(guard,)))
-    with pytest.raises(InvalidRequest, match="changes its configuration at guards"):
+    with pytest.raises(InvalidRequest, match="changes its constraint mode at guards"):
         system.batch(2).rollout(*states(system, 1)[:2], step_s=1e-3, steps=1)

@@ -1,4 +1,4 @@
-"""A system with two configurations goes through the general contract: guards, impacts, events, snapshots."""
+"""A system with two constraint modes goes through the general contract: guards, impacts, events, snapshots."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def lands(k: int, **changes: Any) -> Crossing:
 
 
 def balls(n: int, **changes: Any) -> Mechanism:
-    """Each ball lands on its own floor: n guards, one configuration with a name."""
+    """Each ball lands on its own floor: n guards, one constraint mode with a name."""
     guards = tuple(lands(k) for k in range(n))
     return Mechanism(**{"name": "balls", **ball_parts(n), "constraint_modes": FALLING, "guards": guards} | changes)
 
@@ -182,10 +182,10 @@ def test_a_state_that_contradicts_itself_is_refused(pair: System) -> None:
     sim = Simulation(pair)
     plain = sim.snapshot().to_plain()
     for changes, says in (
-        ({"constraint_mode": 1}, "configuration 1; there are 1"),
-        ({"constraint_mode": -2}, "configuration -2; there are 1"),
-        ({"p": [0.0, 1.0]}, "configuration 'falling', and its p is 1 for constraint 'floor_1'; it must be 0"),
-        ({"constraint_mode": -1, "p": [0.5, 1.0]}, "no configuration, and its p is 0.5 for constraint 'floor_0'"),
+        ({"constraint_mode": 1}, "constraint mode 1; there are 1"),
+        ({"constraint_mode": -2}, "constraint mode -2; there are 1"),
+        ({"p": [0.0, 1.0]}, "constraint mode 'falling', and its p is 1 for constraint 'floor_1'; it must be 0"),
+        ({"constraint_mode": -1, "p": [0.5, 1.0]}, "no constraint mode, and its p is 0.5 for constraint 'floor_0'"),
         ({"guards": [1.0]}, "1 entries in guards"),
     ):
         with pytest.raises(InvalidRequest, match=says):
@@ -445,9 +445,9 @@ def test_an_end_that_an_impact_sends_back_lands_when_it_comes_down_again() -> No
     ("changes", "says"),
     [
         ({"engages": ()}, "changes nothing"),
-        ({"target": "falling"}, "leads to configuration 'falling' and switches 'floor_0'"),
+        ({"target": "falling"}, "leads to constraint mode 'falling' and switches 'floor_0'"),
         ({"engages": (), "target": "falling"}, "from none; it needs a source"),
-        ({"source": "lying"}, "no configuration 'lying'"),
+        ({"source": "lying"}, "no constraint mode 'lying'"),
         ({"engages": ("flor_0",)}, "no constraint 'flor_0'.*did you mean 'floor_0'"),
         ({"releases": ("floor_1",)}, "no constraint 'floor_1'"),
         ({"requires": ("floor_1",)}, "no constraint 'floor_1'"),

@@ -156,13 +156,13 @@ def test_a_coordinate_along_the_beam_cannot_be_eliminated() -> None:
 
 def test_a_partition_takes_one_contact_that_holds_in_the_one_configuration() -> None:
     plain = build("lipinski_pendulum", elements=5, modes=2)
-    says = "there are joint coordinates, configurations on, off, 1 beam contacts and 0 other constraints: 'schur' and"
+    says = "there are joint coordinates, constraint modes on, off, 1 beam contacts and 0 other constraints: 'schur' and"
     both = (ConstraintMode(name="on"), ConstraintMode(name="off", constraints=()))
     with pytest.raises(InvalidMechanism, match=says):
         validate(dataclasses.replace(plain, constraint_modes=both))
-    with pytest.raises(InvalidMechanism, match="contact 'contact', which does not hold in configuration 'off'"):
+    with pytest.raises(InvalidMechanism, match="contact 'contact', which does not hold in constraint mode 'off'"):
         validate(dataclasses.replace(plain, constraint_modes=both[1:]))
     second = BeamContact(name="second", beam="beam", body="lower_arm", dependent="lower")
-    with pytest.raises(InvalidMechanism, match="configurations default, 2 beam contacts"):
+    with pytest.raises(InvalidMechanism, match="constraint modes default, 2 beam contacts"):
         validate(dataclasses.replace(plain, constraints=(*plain.constraints, second)))
     validate(dataclasses.replace(plain, constraint_modes=(ConstraintMode(constraints=("contact",)),)))

@@ -259,7 +259,7 @@ LATCH = rail().guards[0]
         ),
         ({"outputs": (HoldingOutput(name="held", constraint="lock"),)}, "no constraint 'lock'"),
         ({"outputs": (ForceOutput(name="f", constraints=("lock",)),)}, "no constraint 'lock'"),
-        ({"start": "locked"}, "no configuration 'locked'"),
+        ({"start": "locked"}, "no constraint mode 'locked'"),
         (
             {"constraints": (Anchored(name="latch", body="block", point=(0.0, 0.0, 0.0), axis=X, at=0.0),)},
             "constraint 'latch' has no number to capture",

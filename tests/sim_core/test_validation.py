@@ -131,7 +131,7 @@ def test_a_coordinate_that_moves_no_mass_is_refused_with_its_body(kept: tuple[st
             {"constraints": (SpinRelation(name="rim", terms=(("y", (0, 0, 1), 1.0),)),)},
             "constraint 'rim' has no body 'y'",
         ),
-        ({"guards": (Crossing(name="g", source="default", target="off", body="pole"),)}, "no configuration 'off'"),
+        ({"guards": (Crossing(name="g", source="default", target="off", body="pole"),)}, "no constraint mode 'off'"),
     ],
 )
 def test_what_is_wrong_is_named_in_one_line(changes: dict[str, Any], says: str) -> None:

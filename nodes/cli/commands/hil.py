@@ -52,7 +52,7 @@ def report(
         typer.Option("--limit", help="name=value, above which a figure fails; more than once.", show_default=False),
     ] = None,
     measured: Annotated[
-        str | None, typer.Option("--measured", help="Topic that was measured.", show_default="<robot>/measured")
+        str | None, typer.Option("--measured", help="Topic that was measured.", show_default="<robot>/measured_state")
     ] = None,
     predicted: Annotated[
         str | None, typer.Option("--predicted", help="Topic that was predicted.", show_default="<robot>/state")

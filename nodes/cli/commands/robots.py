@@ -281,7 +281,7 @@ def _print(robot: dict[str, Any]) -> None:
         ],
     )
     if len(robot["constraint_modes"]) > 1:
-        say(f"\nconfigurations: {', '.join(robot['constraint_modes'])}; it starts in {robot['starts_in']}")
+        say(f"\nconstraint modes: {', '.join(robot['constraint_modes'])}; it starts in {robot['starts_in']}")
     elif robot["switched"]:
         say(f"\nconstraints that guards switch: {', '.join(robot['switched'])}")
     if robot["springs"]:

@@ -213,7 +213,7 @@ def _leave_out_late_jump(stamps: Floats, sides: NDArray[np.int_], clock: Recorde
 
 def _measured(recording: Mapping[str, Columns], topic: str, of: str) -> Floats | None:
     """Stamps of the states that this clock stamped beside this topic; None where there are none."""
-    beside = f"{topic.rpartition('/')[0]}/measured"
+    beside = f"{topic.rpartition('/')[0]}/measured_state"
     if beside == topic or beside not in recording or "clock" not in recording[beside]:
         return None
     columns = recording[beside]

@@ -68,17 +68,17 @@ def read_case(
 ) -> Case:
     """The streams of a comparison. StreamError and RecordingError are one line for a person.
 
-    One recording holds both: `<robot>/measured` and `<robot>/state`. With two, the first is measured (its
-    `<robot>/measured`, else its `<robot>/state`) and the second predicted (its `<robot>/state`).
+    One recording holds both: `<robot>/measured_state` and `<robot>/state`. With two, the first is measured (its
+    `<robot>/measured_state`, else its `<robot>/state`) and the second predicted (its `<robot>/state`).
 
-    Where the robot of one recording says which commands it took when, in `<robot>/taken`, its model predicts anew with
+    Where a recording has the commands that the robot took, `<robot>/applied_command`, its model predicts anew with
     these commands at these instants, unless `predicted_topic` asks for states as they were recorded.
     """
     first = read_recording(recording, warn=False)
     other = first if second is None else read_recording(second, warn=False)
     for each in (first, other):
         require_no_hole(each, "reported on: the robot would be blamed for what is missing")
-    measured = measured_topic or _topic(first, ("measured",) if second is None else ("measured", "state"))
+    measured = measured_topic or _topic(first, ("measured_state",) if second is None else ("measured_state", "state"))
     predicted = predicted_topic or _topic(other, ("state",))
     if other is first and measured == predicted:
         raise StreamError(
@@ -92,7 +92,7 @@ def read_case(
     settle_s = compared.get("settle_s", 0.0)
     said = _source(other, predicted)
     if other is first and predicted_topic is None:
-        said = _driven(first, f"{measured.rpartition('/')[0]}/taken", said, sim)
+        said = _driven(first, f"{measured.rpartition('/')[0]}/applied_command", said, sim)
     source = _source(first, measured)
     return Case(
         _since(source, settle_s),
@@ -172,7 +172,7 @@ def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
     wanted = " or ".join(f"'<robot>/{leaf}'" for leaf in leaves)
     there = ", ".join(recording.topics) or "none"
     hint = ""
-    if leaves == ("measured",):
+    if leaves == ("measured_state",):
         hint = ": nothing was measured in it; give a second recording to compare with, or name the topic (--measured)"
     raise StreamError(f"{recording.path} has no single topic {wanted}; its topics are {there}{hint}")
 

@@ -86,7 +86,7 @@ def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -
                 f"{suggestion(wanted, there) if there else ': it has none'}"
             )
         chosen = same[0]
-    return NodePlan(name=chosen.name, run=run, every=chosen.every, params={**chosen.params, **params})
+    return NodePlan(name=chosen.name, run=run, decimation=chosen.decimation, params={**chosen.params, **params})
 
 
 # -- the replay
@@ -205,7 +205,7 @@ class _Recorded:
 class _Others:
     """Stands in for the other nodes: its turn says what they said at this tick."""
 
-    every = 1
+    decimation = 1
     lossless = False
 
     def __init__(self, name: str) -> None:

@@ -68,8 +68,8 @@ def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: s
     constraint_modes = mechanism.constraint_modes
     if mechanism.coordinates != "joint" or len(contacts) != 1 or rest or len(constraint_modes) != 1:
         raise InvalidMechanism(
-            f"{owner}: formulation {mechanism.formulation!r} takes joint coordinates, one configuration and one beam "
-            f"contact alone; there are {mechanism.coordinates} coordinates, configurations "
+            f"{owner}: formulation {mechanism.formulation!r} takes joint coordinates, one constraint mode and one beam "
+            f"contact alone; there are {mechanism.coordinates} coordinates, constraint modes "
             f"{', '.join(one.name for one in constraint_modes)}, {len(contacts)} beam contacts and {rest} other "
             "constraints: 'schur' and 'augmented' take these"
         )
@@ -82,7 +82,7 @@ def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: s
     if held is not None and contacts[0].name not in held:
         raise InvalidMechanism(
             f"{owner}: formulation {mechanism.formulation!r} eliminates contact {contacts[0].name!r}, which does not "
-            f"hold in configuration {constraint_modes[0].name!r}"
+            f"hold in constraint mode {constraint_modes[0].name!r}"
         )
     joints = [joint.name for joint in mechanism.moving_joints if joint.kind != "planar"]
     if contacts[0].dependent not in joints:

@@ -18,7 +18,7 @@ NAMED = {
     "springs": "spring",
     "beams": "beam",
     "actuators": "actuator",
-    "constraint_modes": "constraint_mode",
+    "constraint_modes": "constraint mode",
     "guards": "guard",
     "arrows": "arrow",
 }
@@ -36,7 +36,7 @@ def check_unique(mechanism: Mechanism, owner: str) -> None:
     for name in (*[one.name for one in mechanism.constraint_modes], *contacts):
         if not IN_KERNELS.fullmatch(name):
             raise InvalidMechanism(
-                f"{owner}: {name.removeprefix('_')!r} names kernels, as every configuration and beam contact does; it "
+                f"{owner}: {name.removeprefix('_')!r} names kernels, as constraint modes and beam contacts do; it "
                 "must be ASCII letters, digits, - and _, not a digit first"
             )
     outputs = [name for output in mechanism.outputs for name in names_of(output)]

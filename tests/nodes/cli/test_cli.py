@@ -309,13 +309,15 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
 def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["message", "list"]) == 0
     listed = capsys.readouterr().out
-    assert re.search(r"^JointCommand +<robot>/command, <robot>/taken +What the actuators", listed, re.MULTILINE)
+    assert re.search(
+        r"^JointCommand +<robot>/command, <robot>/applied_command +What the actuators", listed, re.MULTILINE
+    )
     assert run(["message", "show", "JointCommand"]) == 0
     shown = capsys.readouterr().out
     for line in (
         r"mode +effort \| velocity \| position +\"effort\"",
         r"value +list of number +\[\]",
-        r"answers +whole number",
+        r"state_seq +whole number",
     ):
         assert re.search(f"^{line}", shown, re.MULTILINE), shown
     assert "timestamp  seconds of" in shown

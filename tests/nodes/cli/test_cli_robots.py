@@ -85,7 +85,7 @@ def test_a_robot_with_switches_and_configurations_shows_them(capsys: pytest.Capt
     assert run(["robot", "show", "gibbon", "--param", "line=bars"]) == 0
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert {
-        "configurations: both, a, b, none, fallen; it starts in both",
+        "constraint modes: both, a, b, none, fallen; it starts in both",
         "grip_a none, a switch 1 is on, 0 off effort",
     } <= set(rows)
 

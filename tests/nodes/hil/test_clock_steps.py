@@ -97,9 +97,9 @@ class Run:
         for heard, _, message in self.said:
             name = "clock"
             if isinstance(message, RobotState):
-                name = "arm/measured" if message.clock else "arm/state"
+                name = "arm/measured_state" if message.clock else "arm/state"
             elif isinstance(message, JointCommand):
-                name = "arm/taken"
+                name = "arm/applied_command"
             topics.setdefault(name, []).append((heard - 10.0, message))
         return {
             name: columns(np.array([heard for heard, _ in rows]), [msgspec.to_builtins(each) for _, each in rows])
@@ -120,7 +120,7 @@ def test_a_step_between_two_round_trips_is_placed_between_two_stamps_while_they_
 @pytest.mark.parametrize("size", SIZES)
 def test_a_step_between_two_round_trips_is_placed_between_two_stamps_of_a_recording(size: float) -> None:
     recording = Run(size, busy=0.0).recorded()
-    for topic, values in (("arm/measured", "position"), ("arm/taken", "value")):
+    for topic, values in (("arm/measured_state", "position"), ("arm/applied_command", "value")):
         found = simulation_time(recording, topic, topic)
         assert found is not None
         time, note = found
@@ -140,7 +140,7 @@ def check_busy(seed: int) -> None:
     assert sigma is not None
     assert alignment.unsure or np.abs(given - true).max() < 0.012
     recording = run.recorded()
-    for topic, values in (("arm/measured", "position"), ("arm/taken", "value")):
+    for topic, values in (("arm/measured_state", "position"), ("arm/applied_command", "value")):
         placed = simulation_time(recording, topic, topic)
         assert placed is not None
         time, note = placed

@@ -187,7 +187,7 @@ def test_hil_compare_says_how_well_the_clock_is_known_and_when_it_stepped() -> N
             said += node.on_clock(reading("robot", clock, t))
             said += node.on_clock(reading("sim", shifted(), t))
         said += node.on_message("state", predicted(t))
-        said += node.on_message("measured", measured(clock, t - 1e-3, 2.0 * (t - 1e-3)))
+        said += node.on_message("measured_state", measured(clock, t - 1e-3, 2.0 * (t - 1e-3)))
     residuals = [message for _, message in said if isinstance(message, Residual)]
     assert len(residuals) > 1400
     assert max(abs(each.position[0]) for each in residuals) < 2e-3  # at 2 rad/s: less than a millisecond
@@ -211,14 +211,14 @@ def recorded(clock: Clock, asked: Iterable[float], late: float = 0.0) -> dict[st
     trips = [reading(peer, theirs, t) for t in asked for peer, theirs in (("robot", clock), ("sim", shifted()))]
     return {
         "arm/state": table([predicted(t) for t in times], [t - 10.0 for t in times]),
-        "arm/measured": table([measured(clock, t) for t in times], [t - 10.0 + late for t in times]),
+        "arm/measured_state": table([measured(clock, t) for t in times], [t - 10.0 + late for t in times]),
         "clock": table(trips, [0.0] * len(trips)),
     }
 
 
 def test_recorded_stamps_of_another_clock_become_simulation_time() -> None:
     recording = recorded(shifted(-5.0, 300e-6), np.arange(10.0, 20.0, 0.5))
-    found = simulation_time(recording, "arm/measured", "x")
+    found = simulation_time(recording, "arm/measured_state", "x")
     assert found is not None
     time, note = found
     known = np.isfinite(time)
@@ -237,7 +237,7 @@ def test_recorded_stamps_of_another_clock_become_simulation_time() -> None:
 @pytest.mark.parametrize("size", [0.7, -0.7])
 def test_recorded_stamps_on_both_sides_of_a_step_are_placed_by_their_own_side(size: float) -> None:
     recording = recorded(shifted(1.0, at=14.2, size=size), np.arange(10.0, 20.0, 0.5), late=0.1)
-    found = simulation_time(recording, "arm/measured", "x")
+    found = simulation_time(recording, "arm/measured_state", "x")
     assert found is not None
     time, note = found
     known = np.isfinite(time)
@@ -251,18 +251,18 @@ def test_what_a_recording_must_hold_is_said() -> None:
     clock, asked = shifted(1.0), np.arange(10.0, 20.0, 0.5)
     without = {topic: rows for topic, rows in recorded(clock, asked).items() if topic != "clock"}
     with pytest.raises(StreamError, match="no round trips to it are recorded; record it beside nodes/hil_compare"):
-        simulation_time(without, "arm/measured", "x")
+        simulation_time(without, "arm/measured_state", "x")
     with pytest.raises(StreamError, match="2 round trips to the clock of 'robot' are too few"):
-        simulation_time(recorded(clock, asked[:2]), "arm/measured", "x")
+        simulation_time(recorded(clock, asked[:2]), "arm/measured_state", "x")
     lockstep = recorded(clock, asked)
     lockstep["arm/state"]["sent_ns"][:] = 0
     with pytest.raises(StreamError, match="takes a recording of a realtime run"):
-        simulation_time(lockstep, "arm/measured", "x")
+        simulation_time(lockstep, "arm/measured_state", "x")
     mixed = recorded(clock, asked)
-    mixed["arm/measured"]["clock"] = np.where(np.arange(1000) < 5, "", mixed["arm/measured"]["clock"])
+    mixed["arm/measured_state"]["clock"] = np.where(np.arange(1000) < 5, "", mixed["arm/measured_state"]["clock"])
     with pytest.raises(StreamError, match="stamped by more than one clock: '', 'robot'"):
-        simulation_time(mixed, "arm/measured", "x")
+        simulation_time(mixed, "arm/measured_state", "x")
     elsewhere = recorded(shifted(1.0), asked)
-    elsewhere["arm/measured"]["timestamp"] += 1e4
+    elsewhere["arm/measured_state"]["timestamp"] += 1e4
     with pytest.raises(StreamError, match="falls into the time of the recorded states"):
-        simulation_time(elsewhere, "arm/measured", "x")
+        simulation_time(elsewhere, "arm/measured_state", "x")

@@ -43,7 +43,7 @@ FAULTS = ("biased", "late", "dead", "coarse")
 
 class Sensors(Node):
     subscribes = {"state": RobotState}
-    publishes = {"measured": RobotState} | {f"/{fault}/measured": RobotState for fault in FAULTS}
+    publishes = {"measured_state": RobotState} | {f"/{fault}/measured_state": RobotState for fault in FAULTS}
 
     def on_start(self, context):
         self.past = deque(maxlen=13)
@@ -51,14 +51,14 @@ class Sensors(Node):
 
     def on_message(self, name, state):
         self.past.append(state)
-        yield "measured", self.said(state)
-        yield "/biased/measured", self.said(state, zero=math.radians(0.5))
+        yield "measured_state", self.said(state)
+        yield "/biased/measured_state", self.said(state, zero=math.radians(0.5))
         if len(self.past) == 13:  # what was 12 ms ago
-            yield "/late/measured", self.said(self.past[0])
+            yield "/late/measured_state", self.said(self.past[0])
         frozen = {} if state.timestamp < 1.0 else {"elbow": 0.25}
-        yield "/dead/measured", self.said(state, **frozen)
+        yield "/dead/measured_state", self.said(state, **frozen)
         if state.seq % 10 == 1 and not 1.2 < state.timestamp < 1.5 and self.random.random() > 0.05:
-            yield "/coarse/measured", self.coarse(state)
+            yield "/coarse/measured_state", self.coarse(state)
 
     def said(self, state, zero=0.0, elbow=None):
         shoulder, turned = state.position
@@ -85,7 +85,7 @@ def plan(file: Path, *nodes: NodePlan) -> Plan:
         duration_s=4.0,
         sim=SimPlan(robot="arm_2dof", mode="lockstep"),
         nodes=[
-            NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", every=10, params=moves),
+            NodePlan(name="trajectory", run="nodes/trajectory.py:Trajectory", decimation=10, params=moves),
             NodePlan(name="pd", run="nodes/controllers/pd.py:JointPD", params=gains),
             *nodes,
             NodePlan(name="recorder", run="nodes/recorder.py:Recorder", params={"file": str(file)}),
@@ -137,21 +137,21 @@ def test_a_mass_of_5_percent_too_much_is_named(recordings: Path, capsys: pytest.
 
 
 def test_a_delay_of_12_ms_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "late/measured")
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "late/measured_state")
     assert (code, named(verdict)) == (1, [("delay", "")])
     assert verdict["findings"][0]["value"] == pytest.approx(0.012, abs=1e-6)
     assert max(joint["max"] for joint in verdict["joints"]) < 1e-5  # with the delay taken out nothing is left
 
 
 def test_a_bias_of_half_a_degree_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "biased/measured")
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "biased/measured_state")
     assert (code, named(verdict)) == (1, [("bias", "joint_4")])
     assert math.degrees(verdict["findings"][0]["value"]) == pytest.approx(0.5, abs=1e-6)
     assert [cause["kind"] for cause in verdict["hints"]["causes"]] == ["encoder_zero"]
 
 
 def test_a_dead_encoder_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "dead/measured")
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "dead/measured_state")
     assert (code, named(verdict)) == (1, [("dead_encoder", "joint_4")])
     (stretch,) = verdict["joints"][1]["dead"]
     assert (stretch["start_s"], stretch["end_s"]) == pytest.approx((1.0, 4.0), abs=2e-3)
@@ -170,7 +170,7 @@ def test_nothing_is_wrong_where_nothing_is(recordings: Path, capsys: pytest.Capt
 def test_coarse_encoders_lost_samples_and_a_gap_are_no_error(
     recordings: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "coarse/measured")
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", "coarse/measured_state")
     assert (code, named(verdict)) == (0, [])
     (gap,) = verdict["measured"]["gaps"]
     assert gap["start_s"] <= 1.2 + 1e-9
@@ -204,7 +204,7 @@ def test_the_report_tells_how_the_run_went(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_the_command_line_holds(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    late = (recordings / "model.mcap", "--measured", "late/measured")
+    late = (recordings / "model.mcap", "--measured", "late/measured_state")
     code, verdict = report(capsys, *late, "--limit", "delay_ms=15")
     assert code == 0
     assert [(finding["kind"], finding["failed"]) for finding in verdict["findings"]] == [("delay", False)]
@@ -263,7 +263,7 @@ def test_bad_input_is_one_line(
 def test_of_mass_friction_and_gain_the_one_that_a_robot_has_is_named_alone(
     difference: str, kind: str, value: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = ["sim.step_ms=2", "trajectory.every=5", "hardware.sample_hz=250", f"hardware.{difference}"]
+    settings = ["sim.step_ms=2", "trajectory.decimation=5", "hardware.sample_hz=250", f"hardware.{difference}"]
     hil = load_plan(ROOT / "launch/hil_robot.toml", settings)
     hil.duration_s = 2.6
     with compose(hil) as composition:
@@ -302,7 +302,12 @@ def test_efforts_that_no_cause_explains_name_none() -> None:
 def test_play_in_a_gear_is_named_by_how_long_the_joint_is_free(
     play: float, failed: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = ["sim.step_ms=2", "trajectory.every=5", "hardware.sample_hz=250", f"hardware.backlash.joint_2={play}"]
+    settings = [
+        "sim.step_ms=2",
+        "trajectory.decimation=5",
+        "hardware.sample_hz=250",
+        f"hardware.backlash.joint_2={play}",
+    ]
     hil = load_plan(ROOT / "launch/hil_robot.toml", settings)
     with compose(hil) as composition:
         composition.run()

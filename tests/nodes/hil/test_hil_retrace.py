@@ -44,7 +44,7 @@ def far(folder: Path, *settings: str) -> Plan:
     """launch/hil_robot.toml with that robot, without noise."""
     (folder / "far.py").write_text(LATE)
     quiet = ("hardware.encoder_step={}", "hardware.velocity_noise={}", "hardware.effort_noise={}")
-    plan = load_plan(ROOT / "launch/hil_robot.toml", [*quiet, "sim.step_ms=2", "trajectory.every=5", *settings])
+    plan = load_plan(ROOT / "launch/hil_robot.toml", [*quiet, "sim.step_ms=2", "trajectory.decimation=5", *settings])
     plan.duration_s = 2.2
     plan.folder = str(folder)
     for node in plan.nodes:
@@ -203,5 +203,5 @@ def test_a_recording_of_a_model_that_was_changed_is_compared_as_it_was(tmp_path:
         composition.run()
     report = reported()
     assert report.predicted.driven == ""
-    (note,) = [each for each in report.predicted.notes if "taken" in each]
+    (note,) = [each for each in report.predicted.notes if "applied_command" in each]
     assert note.endswith("count as a lag of the robot: the model was put elsewhere while it ran")

@@ -161,7 +161,7 @@ def test_a_command_that_the_simulation_refuses_is_said_so(ask: Any, capsys: pyte
     command = ["topic", "pub", "rotary_pendulum/command", '{"name": ["arm"], "value": [0.0]}', "-n", "2"]
     assert run(command) == 1
     captured = capsys.readouterr()
-    assert captured.out.endswith(" at 50 Hz 2 times; sim listens\n")
+    assert captured.out.endswith(" at 50 Hz 2 times; sim subscribes\n")
     assert "the simulation refuses 'rotary_pendulum/command': 'pub_" in captured.err
     assert captured.err.endswith("commands, but 'damper' has the actuators\n")
     assert "'damper' has the actuators" in ask("sim", "status")["last_refusal"]

@@ -78,7 +78,7 @@ watchdog_ms = 2000
 [[nodes]]
 name = "trajectory"
 run = "nodes/trajectory.py:Trajectory"
-every = 10
+decimation = 10
 params = { joints = ["joint_2", "joint_4"], kind = "minimum_jerk", waypoints = [[0.2, 0, 0], [1.6, 20, -20]] }
 [[nodes]]
 name = "controller"

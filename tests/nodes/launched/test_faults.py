@@ -34,7 +34,7 @@ safe_mode = "hold"
 [[nodes]]
 name = "trajectory"
 run = "nodes/trajectory.py:Trajectory"
-every = 5
+decimation = 5
 
 [nodes.params]
 kind = "minimum_jerk"

@@ -34,7 +34,7 @@ from nodes.messages import RobotState
 
 class Sensors(Node):
     subscribes = {"state": RobotState}
-    publishes = {"measured": RobotState}
+    publishes = {"measured_state": RobotState}
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         bias_deg: float = 0.0
@@ -44,7 +44,7 @@ class Sensors(Node):
 
     def on_message(self, name, state):
         position = [value + self.bias for value in state.position]
-        yield "measured", RobotState(
+        yield "measured_state", RobotState(
             timestamp=state.timestamp, name=state.name, position=position, velocity=state.velocity
         )
 """

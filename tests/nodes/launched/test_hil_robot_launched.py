@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def launched(folder: Path, *differences: str, mode: str = "lockstep") -> tuple[int, dict[str, Any]]:
     """Exit code and summary of a short run of launch/hil_robot.toml with these differences of the hardware."""
     command = [sys.executable, "-P", "-m", "nodes.cli", "launch", str(ROOT / "launch/hil_robot.toml")]
-    settings = ["sim.step_ms=2", "trajectory.every=5", "hardware.sample_hz=250"]  # half the work for a short test
+    settings = ["sim.step_ms=2", "trajectory.decimation=5", "hardware.sample_hz=250"]  # half the work for a short test
     settings += [f"sim.mode={mode}", *(f"hardware.{each}" for each in differences)]
     done = subprocess.run(
         [*command, "--duration", "2.6", "--json", "summary.json", *(f"--set={each}" for each in settings)],

@@ -135,7 +135,7 @@ def test_a_server_that_was_started_anew_is_joined_again(ground: Any, until: Any)
 
 
 def test_a_node_says_that_it_waits_where_a_launch_was_killed(domain: int, node_file: Path) -> None:
-    (domain_folder(domain) / "registry").touch()  # nobody listens there any more
+    (domain_folder(domain) / "registry").touch()  # nobody subscribes there any more
     said: list[str] = []
     with pytest.raises(RegistryError, match="no launch is live"):
         run_node(f"{node_file}:OneShot", domain=domain, greet=said.append)

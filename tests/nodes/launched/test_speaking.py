@@ -25,7 +25,7 @@ def server(ground: Any) -> Iterator[Any]:
 def test_it_says_what_it_says_and_ends_in_one_line_with_the_launch(ground: Any, server: Any) -> None:
     speaker = ground.start("topic", "pub", "rotary_pendulum/cmd_vel", '{"linear": [0.0, 0.2, 0.0]}', "--rate", "20")
     assert speaker.stdout.readline() == (
-        'rotary_pendulum/cmd_vel: Twist {"linear":[0.0,0.2,0.0]} at 20 Hz until Ctrl-C; nobody listens\n'
+        'rotary_pendulum/cmd_vel: Twist {"linear":[0.0,0.2,0.0]} at 20 Hz until Ctrl-C; nobody subscribes\n'
     )
     server.send_signal(signal.SIGINT)
     out, err = speaker.communicate(timeout=20.0)
@@ -38,7 +38,7 @@ def test_a_position_that_no_servo_can_follow_is_refused_once_to_the_sender(groun
     """Without -n it would go on until Ctrl-C: the refusal ends it."""
     done = ground.run("topic", "pub", TOPIC, '{"mode": "position", "name": ["arm"], "value": [0.1]}')
     assert done.returncode == 1
-    assert done.stdout.endswith(" at 50 Hz until Ctrl-C; sim listens\n")
+    assert done.stdout.endswith(" at 50 Hz until Ctrl-C; sim subscribes\n")
     assert done.stderr == (
         "armswing: the simulation refuses 'rotary_pendulum/command': mode 'position': actuator 'arm' of "
         "'rotary_pendulum' has no servo gains; it takes 'effort' only\n"
@@ -49,7 +49,7 @@ def test_a_command_that_is_followed_is_counted(ground: Any, server: Any) -> None
     done = ground.run("topic", "pub", TOPIC, '{"name": ["arm"], "value": [0.001]}', "-n", "3")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        'rotary_pendulum/command: JointCommand {"name":["arm"],"value":[0.001]} at 50 Hz 3 times; sim listens\n'
+        'rotary_pendulum/command: JointCommand {"name":["arm"],"value":[0.001]} at 50 Hz 3 times; sim subscribes\n'
         "said 3 messages on rotary_pendulum/command\n"
     )
 

@@ -89,7 +89,7 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     assert lines["load of rail"] == "peak 2 N m, rms 1 N m"
     assert lines["load of lift"] == "peak 1000 N, rms 0 N (100 %, 0 % of 1000 N)"
     assert lines["damper"] == "peak error 0.0123 rad, wheels that slip 2, speed 0.5"
-    assert lines["at the end"] == "configuration upright"
+    assert lines["at the end"] == "constraint mode upright"
     assert figure_text("peak_torque_n_m", 12.34) == "peak torque 12.3 N m"
     assert figure_text("peak_hand_force_N", 405.2) == "peak hand force 405 N"
     assert figure_text("command_age_max_ms", 1e-6) == "command age max 0 ms"  # rounding of sums of steps

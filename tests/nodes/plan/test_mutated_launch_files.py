@@ -28,7 +28,19 @@ VALUES: list[Any] = [
     *("", "x", "a" * 5000, "nul\0", "line\nbreak", "/", "..", "/tmp", "é", "nan", "lockstep", "../../etc"),
     *([], [1], [[0.0, 1e308], [1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]], {}, {"x": 1}, {"name": "rk4"}, [{}]),
 ]
-KEYS = ("seed", "step_ms", "rate_hz", "watchdog_ms", "every", "duration_s", "domain", "cpu", "name", "file", "kind")
+KEYS = (
+    "seed",
+    "step_ms",
+    "rate_hz",
+    "watchdog_ms",
+    "decimation",
+    "duration_s",
+    "domain",
+    "cpu",
+    "name",
+    "file",
+    "kind",
+)
 
 
 def mutated(seed: int) -> dict[str, Any]:
@@ -138,8 +150,8 @@ WRONG = {
     "a step of nothing": (f"{ROTARY}step_ms = 1e-9\n", "'step_ms'", "0.001 .. 10000 ms"),
     "a rate beyond every step": (f"{ROTARY}rate_hz = 1e9\n", "'rate_hz'", "0.001 .. 1e+06 Hz"),
     "a turn that never comes": (
-        f'{ROTARY}{RECORDER}every = {10**18}\nparams = {{ file = "a.mcap" }}',
-        "'every'",
+        f'{ROTARY}{RECORDER}decimation = {10**18}\nparams = {{ file = "a.mcap" }}',
+        "'decimation'",
         "1 .. 1000000",
     ),
     "a name of 5,000 characters": (

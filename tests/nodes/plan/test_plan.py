@@ -128,10 +128,10 @@ TUNED_NODE = '[[nodes]]\nname = "tuned"\nrun = "tuned.py:Tuned"\n'
 
 
 def test_overrides_reach_sim_nodes_params_and_the_plan(write: Path) -> None:
-    overrides = ["sim.mode=fast", "sim.step_ms=2", "tuned.gain=3.5", "tuned.every=4", "seed=9", "duration_s=1.5"]
+    overrides = ["sim.mode=fast", "sim.step_ms=2", "tuned.gain=3.5", "tuned.decimation=4", "seed=9", "duration_s=1.5"]
     plan = plan_of(write, TUNED_NODE, *overrides)
     assert (plan.sim.mode, plan.sim.step_ms, plan.seed, plan.duration_s) == ("fast", 2.0, 9, 1.5)
-    assert (plan.node("tuned").params, plan.node("tuned").every) == ({"gain": 3.5}, 4)
+    assert (plan.node("tuned").params, plan.node("tuned").decimation) == ({"gain": 3.5}, 4)
 
 
 def test_nan_is_a_word_where_a_word_is_asked_for(write: Path) -> None:
@@ -190,8 +190,9 @@ DOWN = '[[milestones]]\nname = "down"\njoint = "pendulum"\ntarget_deg = 0\n'
         ("", 'robot = "rotary_pendulum"\nspeed = 1e308', ["[sim]", "'speed'", "1e+308 is not in 0.001 .. 1000"]),
         ("", 'robot = "rotary_pendulum"\nspeed = "quick"', ["[sim]", "'speed'"]),
         ("", 'robot = "rotary_pendulum"\nparameters = { masss = 1.0 }', ["[sim]", "'parameters'", "masss"]),
-        (NODE + "evry = 2", None, ["node 'damp'", "'evry'", "did you mean 'every'"]),
-        (NODE + "every = 0", None, ["node 'damp'", "'every'", "at least 1"]),
+        (NODE + "decimaton = 2", None, ["node 'damp'", "'decimaton'", "did you mean 'decimation'"]),
+        (NODE + "every = 2", None, ["node 'damp'", "'every'", "renamed to 'decimation'"]),
+        (NODE + "decimation = 0", None, ["node 'damp'", "'decimation'", "at least 1"]),
         (NODE + 'host = "far.away"', None, ["node 'damp'", "'host'", "'far.away'", "[hosts] names them"]),
         ("[hosts]\nfar = '10.0.0.2'", ROTARY, ["[sim]", "'localhost' is not in [hosts]", "hosts are far"]),
         ("[hosts]\nfar = 'robot.local'", ROTARY + "host = 'far'", ["[hosts]", "'far'", "no address in numbers"]),
@@ -289,7 +290,7 @@ def test_topics_of_ones_own_are_welcome(write: Path) -> None:
     ("override", "says"),
     [
         ("noise", "node.key=value"),
-        ("dmp.every=2", "did you mean 'damp'"),
+        ("dmp.decimation=2", "did you mean 'damp'"),
         ("damp.evry=2", "evry"),
         ("sim.=2", "write"),
         ("damping=3", "write node.key=value; 'damping' alone is no key; nodes are sim, damp"),

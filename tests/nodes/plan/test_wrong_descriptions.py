@@ -288,7 +288,7 @@ WITHOUT_EFFECT = {
     *("BeamContact.dependent", "BeamContact.offset", "BeamContact.width", "Beam.supports", "Beam.elements"),
     *("Joint.parent_point", "Joint.child_point", "Coincidence.point_a", "Coincidence.point_b", "Slider.point_a"),
     *("Slider.point_b", "Perpendicular.axis_a", "Perpendicular.axis_b", "Slider.axis_a", "Coincidence.directions"),
-    *("Actuator.start", "Body.name", "Beam.stiffness_damping", "Aim.constraint", "Mechanism.configurations"),
+    *("Actuator.start", "Body.name", "Beam.stiffness_damping", "Aim.constraint", "Mechanism.constraint_modes"),
     *("Mechanism.guards", "Joint.kind", "PointOutput.point", "VelocityOutput.point", "HoldingOutput.constraint"),
 }
 

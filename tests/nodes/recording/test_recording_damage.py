@@ -229,7 +229,7 @@ class Tools:
         self.file, self.written = rows_of(whole)
         self.arrays = read_recording(whole)
         self.robot = self.file.metadata["robot"]
-        self.measures = f"{self.robot}/measured" in self.arrays
+        self.measures = f"{self.robot}/measured_state" in self.arrays
 
     def command(self, *arguments: object) -> tuple[int, str, str]:
         """Exit code, what was printed, and the error stream, of a command that may not end in a traceback."""

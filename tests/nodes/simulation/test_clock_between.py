@@ -32,7 +32,7 @@ class Sensors(Node):
     """Says at 100 Hz of its own clock what it heard last."""
 
     subscribes = {"state": RobotState}
-    publishes = {"measured": RobotState}
+    publishes = {"measured_state": RobotState}
     rate_hz = 100.0
     has_own_clock = True
 
@@ -55,7 +55,7 @@ class Sensors(Node):
     def on_tick(self, now):
         state = self.state
         if state is not None:
-            yield "measured", RobotState(
+            yield "measured_state", RobotState(
                 timestamp=now,
                 clock=self.context.clock,
                 name=state.name,
@@ -103,7 +103,7 @@ def own_clock(tmp_path: Path, domain: int) -> Callable[[float, float], Plan]:
 def lateness(file: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Simulation time of each residual, and by how much that is later than the state that was said again, s."""
     recording = read_recording(file)
-    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured"]
+    residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured_state"]
     truths = dict(zip(measured["seq"].tolist(), measured["outputs.truth"].tolist(), strict=True))
     late = [t - truths[seq] for t, seq in zip(residual["timestamp"], residual["state_seq"], strict=True)]
     return residual["timestamp"], np.array(late)
@@ -197,7 +197,7 @@ def test_the_emulated_robots_own_clock_is_found_with_its_step_while_it_moves(
     assert note is not None
     (step,) = note.steps
     assert step.size_s == pytest.approx(-0.7, abs=0.1)
-    heard = read_recording(tmp_path / "run.mcap")["arm_4dof/measured"]["log_time"]
+    heard = read_recording(tmp_path / "run.mcap")["arm_4dof/measured_state"]["log_time"]
     assert len(heard) > 300
     assert len(case.measured.stream.time) > 0.9 * len(heard)
     verdict = Compared(case, limits_of(case, {})).verdict
@@ -230,7 +230,7 @@ def test_a_watch_asks_every_node_and_tells_a_step(run: Any, domain: int, until: 
 
 def test_only_the_servers_states_say_that_time_was_put_back() -> None:
     class Listener(Node):
-        subscribes = {"state": RobotState, "measured": RobotState}
+        subscribes = {"state": RobotState, "measured_state": RobotState}
 
         def on_start(self, context: Context) -> None:
             self.resets: list[float] = []
@@ -243,8 +243,8 @@ def test_only_the_servers_states_say_that_time_was_put_back() -> None:
     hosted = HostedNode(node, plan, NodePlan(name="listener", run="x.py:X"), lambda topic, payload: None)
     hosted.start()
     hosted.hear("arm/state", RobotState(timestamp=2.0))
-    hosted.hear("arm/measured", RobotState(timestamp=1.9))  # late, as what was measured is
-    hosted.hear("arm/measured", RobotState(timestamp=1.7e9, clock="robot"))
+    hosted.hear("arm/measured_state", RobotState(timestamp=1.9))  # late, as what was measured is
+    hosted.hear("arm/measured_state", RobotState(timestamp=1.7e9, clock="robot"))
     assert (node.resets, hosted.time) == ([], 2.0)
     hosted.hear("arm/state", RobotState(timestamp=0.0))
     assert (node.resets, hosted.time) == ([0.0], 0.0)

@@ -36,10 +36,10 @@ class Told:
         name: str,
         wants: Sequence[str],
         say: Callable[[float], list[EncodedMessage]] = lambda _: [],
-        every: int = 1,
+        decimation: int = 1,
         lossless: bool = False,
     ) -> None:
-        self.name, self.every, self.lossless = name, every, lossless
+        self.name, self.decimation, self.lossless = name, decimation, lossless
         self._wants, self._say = wants, say
         self.turns: list[tuple[float, list[str]]] = []
 
@@ -90,8 +90,8 @@ def test_an_earlier_participant_hears_a_later_one_in_the_next_step(make_plan: Ma
 
 def test_a_slower_participant_hears_the_latest_state_and_every_reference(make_plan: MakePlan) -> None:
     talker = Told("talker", [], encoded(JointReference, "rotary_pendulum/reference"))
-    slow = Told("slow", ["state", "reference"], every=3)
-    recorder = Told("recorder", ["state"], every=3, lossless=True)
+    slow = Told("slow", ["state", "reference"], decimation=3)
+    recorder = Told("recorder", ["state"], decimation=3, lossless=True)
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [talker, slow, recorder])
     scheduler.start()
     for _ in range(4):
@@ -108,7 +108,7 @@ def test_a_slower_participant_hears_the_latest_state_and_every_reference(make_pl
 
 def test_a_slower_participant_hears_every_message_of_a_users_topic(make_plan: MakePlan) -> None:
     talker = Told("talker", [], encoded(JointReference, "rotary_pendulum/gripper_state"))
-    slow = Told("slow", ["gripper_state"], every=3)
+    slow = Told("slow", ["gripper_state"], decimation=3)
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [talker, slow])
     scheduler.start()
     for _ in range(4):

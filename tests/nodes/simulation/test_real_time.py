@@ -198,7 +198,7 @@ def test_core_and_priority_are_as_asked_or_it_is_said_why_not() -> None:
 
 def test_the_server_tells_its_discipline(make_plan: MakePlan, run: Any) -> None:
     core = min(os.sched_getaffinity(0))
-    running = run(make_plan("Damp", mode="realtime", duration_s=0.5, cpu=core, deadline="catch_up"))
+    running = run(make_plan("Damp", mode="realtime", duration_s=0.5, cpu=core, overrun_policy="catch_up"))
     running.call("sim", "resume")
     status = running.until(state="stopped")
     assert status["scheduling"] == f"core {core}, SCHED_OTHER"
@@ -213,7 +213,7 @@ def test_a_run_that_is_to_stop_at_a_missed_deadline_does_and_its_recording_says_
 ) -> None:
     file = tmp_path / "run.mcap"
     recorder = f'[[nodes]]\nname = "recorder"\nrun = "nodes/recorder.py:Recorder"\nparams = {{ file = "{file}" }}\n'
-    sim = '[sim]\nrobot = "rotary_pendulum"\nmode = "realtime"\ndeadline = "stop"\n'
+    sim = '[sim]\nrobot = "rotary_pendulum"\nmode = "realtime"\noverrun_policy = "stop"\n'
     (tmp_path / "plan.toml").write_text(f"domain = {domain}\n{sim}{recorder}")
     running = run(load_plan(tmp_path / "plan.toml"))
     running.call("sim", "step", n=1)
@@ -223,7 +223,7 @@ def test_a_run_that_is_to_stop_at_a_missed_deadline_does_and_its_recording_says_
     process = running.processes["sim"]
     assert process.wait(20.0) == 1
     assert "late, its period is" in (said := process.stderr.read())
-    assert 'deadline = "stop" ends the run' in said
+    assert 'overrun_policy = "stop" ends the run' in said
     running.call("recorder", "shutdown")
     assert running.processes["recorder"].wait(10.0) == 0
     event = read_recording(file)["rotary_pendulum/event"]

@@ -69,7 +69,7 @@ class Mute(Node):
 ORDERS = (("Wave", "Filter"), ("Filter", "Wave"))
 
 
-def recorded(folder: Path, nodes: Sequence[str], every: int = 1, **sim: Any) -> Path:
+def recorded(folder: Path, nodes: Sequence[str], decimation: int = 1, **sim: Any) -> Path:
     """A lockstep run of 0.5 s, in process."""
     (folder / "small.py").write_text(SMALL)
     file = folder / f"{'_'.join(nodes)}.mcap"
@@ -80,7 +80,7 @@ def recorded(folder: Path, nodes: Sequence[str], every: int = 1, **sim: Any) -> 
         seed=3,
         sim=SimPlan(robot="rotary_pendulum", mode="lockstep", **sim),
         nodes=[
-            *(NodePlan(name=name.lower(), run=f"small.py:{name}", every=every) for name in nodes),
+            *(NodePlan(name=name.lower(), run=f"small.py:{name}", decimation=decimation) for name in nodes),
             NodePlan(name="recorder", run="nodes/recorder.py:Recorder", params={"file": str(file)}),
         ],
     )
@@ -111,10 +111,10 @@ def until_reset(file: Path) -> list[Line]:
     return lines[: next(i for i, line in enumerate(lines) if line.topic.endswith("event"))]
 
 
-@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize("decimation", [1, 4])
 @pytest.mark.parametrize("nodes", ORDERS, ids=" then ".join)
-def test_a_lockstep_run_is_repeated_bit_by_bit(nodes: Sequence[str], every: int, tmp_path: Path) -> None:
-    file = recorded(tmp_path, nodes, every)
+def test_a_lockstep_run_is_repeated_bit_by_bit(nodes: Sequence[str], decimation: int, tmp_path: Path) -> None:
+    file = recorded(tmp_path, nodes, decimation)
     for cls in nodes:
         outcome = replayed(file, cls)
         assert (outcome.differing, outcome.first) == (0, [])
@@ -214,7 +214,7 @@ def test_tolerances_are_field_by_field_and_relative_for_large_numbers(
     assert armswing(command) == 1
     text = capsys.readouterr().out
     assert "rotary_pendulum/command at t = 0.021 s (seq 22): value[0] was" in text
-    assert armswing([*command, "--tolerance", "answers=1"]) == 1
+    assert armswing([*command, "--tolerance", "state_seq=1"]) == 1
     assert armswing([*command, "--tolerance", "value=0.1"]) == 0
     assert armswing([*command, "--tolerance", "0.1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out.rpartition("\n{")[2].join(["{", ""]))

@@ -1,4 +1,4 @@
-"""What the simulation server says as events beside changes of configuration: who went, what was set, how it ended."""
+"""What the simulation server says as events beside changes of constraint mode: who went, what was set, how it ended."""
 
 from __future__ import annotations
 

@@ -49,6 +49,6 @@ def step_until() -> Callable[..., Transition]:
             for event in sim.take_events():
                 if event.kind == kind:
                     return event
-        pytest.fail(f"no {kind} within {longest} s; it is in configuration {sim.constraint_mode!r}")
+        pytest.fail(f"no {kind} within {longest} s; it is in constraint mode {sim.constraint_mode!r}")
 
     return step
