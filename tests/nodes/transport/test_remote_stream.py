@@ -43,6 +43,7 @@ class Colleague:
     def __init__(self, name: str = "colleague") -> None:
         self.name = name
         self.context: Any = zmq.Context()
+        self._sockets: list[Any] = []  # one that nobody holds is closed
         self._public, self._secret = zmq.curve_keypair()
         keys.allow(name, zmq.utils.z85.decode(self._public).hex())
 
@@ -55,6 +56,7 @@ class Colleague:
         made.curve_serverkey = bytes.fromhex(key)
         made.curve_publickey, made.curve_secretkey = self._public, self._secret
         made.connect(address)
+        self._sockets.append(made)
         return made
 
     def floods(self, endpoint: str, size: int, count: int = FLOOD) -> Any:
