@@ -25,7 +25,7 @@ Connection = tuple[int, str, int]  # descriptor, address and port of the peer
 PROBE = b"~"  # after every robot name: a fresh connection sends its subscriptions in this order
 END = b"end"  # what the probe topic carries when a publisher closes: no message comes after it
 LARGEST_SUBSCRIPTION = 448  # bytes with what CURVE adds, 300 of its handshake; libzmq hangs up on who sends more
-WAITING_SUBSCRIPTIONS = 256  # of a connection, before its peer has to wait
+NO_LIMIT = 0  # of what waits: libzmq aborts when a connection ends whose peer it lets wait; the quota ends it soon
 BATCH = 64
 SUBSCRIPTIONS_BATCH = 32
 LONGEST_WAIT_MS = 10  # of messages that nobody has notified of
@@ -109,7 +109,7 @@ class SubscriptionGuard:
 def limit_subscriptions(socket: zmq.Socket[bytes]) -> None:
     """Options of an XPUB for what is bound from now on: small frames in, and few that wait."""
     socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_SUBSCRIPTION)
-    socket.setsockopt(zmq.RCVHWM, WAITING_SUBSCRIPTIONS)
+    socket.setsockopt(zmq.RCVHWM, NO_LIMIT)
 
 
 class RemoteStream:
