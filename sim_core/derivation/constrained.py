@@ -19,7 +19,7 @@ import casadi as ca
 from sim_core.derivation.elimination import Entries, Factor, dense, entries_of, factorize, sparse
 
 EPSILON = 1e-9  # of the diagonal of S, or of the row's floor where S is smaller
-REFINEMENTS = 2  # proximal; one of them by J itself where J is at hand
+REFINEMENTS = 3  # proximal; one of them by J itself where J is at hand
 
 
 @dataclass(frozen=True)

@@ -160,11 +160,14 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
 
 
 def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
-    """The largest |J a + U - gamma| of the rows, and the largest |J| |a| + |U| + |gamma|."""
+    """The largest |J a + U - gamma| of the rows, and the largest |J| (|a| + 1) + |U| + |gamma|.
+
+    The 1, in m/s^2 or rad/s^2, is for what lies at rest: there all terms are rounding.
+    """
     if not rows.names:
         return [ca.SX(0), ca.SX(0)]
-    J, gamma = ca.densify(rows.J), ca.densify(rows.gamma)
-    sizes = ca.fabs(J) @ ca.fabs(a) + ca.fabs(U) + ca.fabs(gamma)
+    J, gamma, U = ca.densify(rows.J), ca.densify(rows.gamma), ca.densify(U * (1 - rows.idle))
+    sizes = ca.fabs(J) @ (ca.fabs(a) + 1) + ca.fabs(U) + ca.fabs(gamma)
     return [ca.mmax(ca.fabs(J @ a + U - gamma)), ca.mmax(sizes)]
 
 
