@@ -216,8 +216,10 @@ class Scene:
             (signals.lines.last, "━", palette.LINE),
             (signals.overlay.last, "╍", palette.OVERLAY),
         ):
-            found += [(mark, name, color) for name in _names(drawn)]
-        found += [("✕", f"end of the {name}", palette.OVERLAY) for name in _names(signals.overlay.last)]
+            found += [(mark, name.replace("_", " "), color) for name in _names(drawn)]
+        found += [
+            ("✕", f"end of the {name.replace('_', ' ')}", palette.OVERLAY) for name in _names(signals.overlay.last)
+        ]
         beside = [key for key in self._stage.keys if key != STANDS or self._shows_ground(is_inside)]
         return found + beside + self._holds.keys
 
