@@ -91,7 +91,7 @@ def _delivery(row: Any) -> str:
 
 def messages() -> str:
     """Every message and its parts, field by field."""
-    from nodes.cli.commands.messages import _messages as carried
+    from nodes.cli.commands.network.messages import _messages as carried
     from nodes.messages import Message
 
     return "\n".join(_struct(kind) for kind in (Message, *carried().values()))

@@ -80,9 +80,9 @@ STATE = Walk(
         Step(SERVER, "nodes.simulation.payload:Payload.stamped", "numbers into encoded bytes"),
         Step(SERVER, "nodes.transport.bus:Publisher.send", "XPUB; waits for no subscriber"),
         Step(VIEWER, "nodes.client:Client.stream", "subscribes and decodes"),
-        Step(VIEWER, "viewer.live:LiveFeed", "a thread of its own"),
-        Step(VIEWER, "viewer.signals:Signals.take", "series by field"),
-        Step(VIEWER, "viewer.window:Window.refresh", "curves and bodies, each frame"),
+        Step(VIEWER, "viewer.data.live:LiveFeed", "a thread of its own"),
+        Step(VIEWER, "viewer.data.signals:Signals.take", "series by field"),
+        Step(VIEWER, "viewer.qt.window:Window.refresh", "curves and bodies, each frame"),
     ),
 )
 COMMAND_LINE, CHILD = "armswing launch", "process of a node"

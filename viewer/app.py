@@ -18,8 +18,8 @@ from viewer.availability import ViewerUnavailable, require_qt
 
 if TYPE_CHECKING:
     from nodes.recording.reader import Recording
-    from viewer.signals import Signals
-    from viewer.window import Window
+    from viewer.data.signals import Signals
+    from viewer.qt.window import Window
 
 __all__ = ["ViewerUnavailable", "main", "run"]
 
@@ -124,7 +124,7 @@ def _application() -> Any:
     import pyqtgraph as pg
     from pyqtgraph.Qt import QtGui
 
-    from viewer import theme
+    from viewer.qt import theme
 
     theme.silence_runtime_folder()
     application = pg.mkQApp("armswing")
@@ -136,11 +136,11 @@ def _application() -> Any:
 
 
 def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: str, run_number: int | None) -> Window:
-    from viewer.live import LiveFeed
+    from viewer.data.live import LiveFeed
+    from viewer.data.signals import Signals
     from viewer.panels import choose_fields
-    from viewer.projection import check_plane
-    from viewer.signals import Signals
-    from viewer.window import Window
+    from viewer.qt.window import Window
+    from viewer.scene.projection import check_plane
 
     check_plane(plane)
     if file is None:
@@ -154,8 +154,8 @@ def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: 
 def _read(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:
     """The signals of a recording, a line about it, and a line that stands where it has no state of a robot."""
     from nodes.recording.reader import read_recording
+    from viewer.data.signals import diverged_text, from_recording
     from viewer.panels import check_curves, choose_fields
-    from viewer.signals import diverged_text, from_recording
 
     recording = read_recording(file, run=-1 if run_number is None else run_number)
     signals = from_recording(recording)
@@ -182,7 +182,7 @@ def _run_without_qt(
     if importlib.util.find_spec("matplotlib") is None:
         raise ViewerUnavailable(f"{reason}; or pip install matplotlib, which draws pictures without Qt")
     from viewer.panels import choose_fields
-    from viewer.projection import check_plane
+    from viewer.scene.projection import check_plane
     from viewer.still import save_still
 
     check_plane(plane)
@@ -205,8 +205,8 @@ def _run_without_qt(
 
 def _listen(domain: int | None) -> tuple[Signals, str, str]:
     """What a live domain says within GATHER_S after its first state, as `_read` gives it."""
-    from viewer.live import LiveFeed
-    from viewer.signals import Signals
+    from viewer.data.live import LiveFeed
+    from viewer.data.signals import Signals
 
     feed, signals = LiveFeed(domain), Signals()
     deadline, first = time.monotonic() + FIRST_STATE_S, True

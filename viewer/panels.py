@@ -9,8 +9,8 @@ from itertools import groupby
 
 import numpy as np
 
-from viewer.series import Series
-from viewer.signals import DERIVED, Signals
+from viewer.data.series import Series
+from viewer.data.signals import DERIVED, Signals
 
 NO_DRIVE = "this robot has no actuators"
 NO_OUTPUTS = "this robot has no outputs"

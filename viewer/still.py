@@ -16,11 +16,11 @@ from matplotlib.patches import Circle, Polygon
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from viewer import palette
-from viewer.bodies import Outline
+from viewer.data.series import Floats, decimated
+from viewer.data.signals import SCALARS, Signals
 from viewer.panels import Panel, arrange, choose_fields, series_of
-from viewer.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, seen_text
-from viewer.series import Floats, decimated
-from viewer.signals import SCALARS, Signals
+from viewer.scene.bodies import Outline
+from viewer.scene.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, seen_text
 
 WIDTH, HEIGHT, DPI = 1600, 1000, 100  # pixels, and pixels per inch
 POINT = 72.0 / DPI  # points, of one pixel

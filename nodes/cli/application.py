@@ -12,28 +12,11 @@ from typing import Any
 
 import typer
 
-from nodes.cli.commands import (
-    comparing,
-    controller,
-    doctor,
-    graph,
-    hil,
-    launching,
-    parameters,
-    recordings,
-    replaying,
-    robots,
-    simulation,
-    studies,
-    topics,
-    view,
-)
-from nodes.cli.commands import (
-    keys as key_ring,
-)
-from nodes.cli.commands import (
-    messages as wording,
-)
+from nodes.cli.commands.models import robots, studies
+from nodes.cli.commands.network import graph, messages, topics
+from nodes.cli.commands.recordings import comparing, files, hil, replaying, view
+from nodes.cli.commands.running import launching, parameters, simulation
+from nodes.cli.commands.setup import controller, doctor, keys
 from nodes.cli.terminal import InputError, UnavailableError, warn
 from nodes.recording.integrity.warning import RecordingWarning
 
@@ -81,17 +64,17 @@ def _options(version: bool = typer.Option(False, "--version", help="Print the ve
 launching.add_to(app)
 app.add_typer(robots.app, name="robot")
 app.add_typer(topics.app, name="topic")
-app.add_typer(wording.app, name="message")
+app.add_typer(messages.app, name="message")
 app.add_typer(graph.app, name="node")
 app.add_typer(simulation.app, name="sim")
 app.add_typer(parameters.app, name="param")
-recordings.add_to(app)
+files.add_to(app)
 comparing.add_to(app)
 replaying.add_to(app)
 view.add_to(app)
 studies.add_to(app)
 app.add_typer(hil.app, name="hil")
-app.add_typer(key_ring.app, name="keys")
+app.add_typer(keys.app, name="keys")
 app.add_typer(controller.app, name="new")
 doctor.add_to(app)
 

@@ -119,7 +119,7 @@ def run_line(line: str, later: str, project: Any) -> None:
     if words[0] != "armswing" or words[1] in (*LIVE, *ELSEWHERE):
         return
     if words[1] == "reproduce":  # tests/nodes/studies carry every study out
-        from nodes.cli.commands.studies import PAPERS
+        from nodes.cli.commands.models.studies import PAPERS
 
         assert words[2] in PAPERS
     elif words[1] == "launch" and "--keys" not in words:

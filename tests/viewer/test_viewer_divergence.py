@@ -11,7 +11,7 @@ import pytest
 
 from nodes.messages import Event, RobotState
 from nodes.recording.reader import RecordingWriter, read_recording
-from viewer.signals import Signals, from_recording
+from viewer.data.signals import Signals, from_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
 

@@ -11,10 +11,10 @@ import pytest
 
 from nodes.messages import BodyDescription, Description, RobotState, Shape
 from nodes.recording.reader import read_recording
-from viewer.bodies import Skeleton, evenly_along
-from viewer.projection import Seen, check_plane, choose_view, hull, rotation
-from viewer.series import Ring, decimated, row_at
-from viewer.signals import Signals, from_recording
+from viewer.data.series import Ring, decimated, row_at
+from viewer.data.signals import Signals, from_recording
+from viewer.scene.bodies import Skeleton, evenly_along
+from viewer.scene.projection import Seen, check_plane, choose_view, hull, rotation
 
 DOWN_Z = np.array([0.0, 0.0, -9.81])
 

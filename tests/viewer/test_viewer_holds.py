@@ -10,12 +10,12 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 import robots
 from nodes.messages import BodyDescription, Description, GripperDescription, Shape
 from nodes.simulation.description import describe, output_names
-from viewer import theme
-from viewer.bodies import Outline
-from viewer.grippers import GRIPS, OPEN, SLIDES, Holds, marks
-from viewer.overlay import FORCE_DARKER, SceneOverlay, force_colors, force_named
-from viewer.projection import choose_view
-from viewer.scene import _unstacked, body_names
+from viewer.qt import theme
+from viewer.scene.bodies import Outline
+from viewer.scene.grippers import GRIPS, OPEN, SLIDES, Holds, marks
+from viewer.scene.overlay import FORCE_DARKER, SceneOverlay, force_colors, force_named
+from viewer.scene.projection import choose_view
+from viewer.scene.scene import _unstacked, body_names
 
 PAW = Description(
     bodies=[BodyDescription(name="arm"), BodyDescription(name="paw", shapes=[Shape(kind="sphere", size=[0.02])])],

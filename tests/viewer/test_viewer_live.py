@@ -16,8 +16,8 @@ from nodes.messages import Description, Message, RobotState
 from nodes.transport.bus import Publisher
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import NodeEntry, Registry, RegistryClient
-from viewer.live import LiveFeed
-from viewer.signals import Signals
+from viewer.data.live import LiveFeed
+from viewer.data.signals import Signals
 
 DOMAIN = 9
 

@@ -16,8 +16,8 @@ from nodes.messages import (
     JointDescription,
     RobotState,
 )
+from viewer.data.signals import Signals
 from viewer.panels import Panel, arrange, check_curves, choose_fields
-from viewer.signals import Signals
 
 SLIDES, TURNS = JointDescription(name="cart", unit="m"), JointDescription(name="pole", unit="rad")
 
@@ -90,7 +90,7 @@ def test_fields_that_were_asked_for_stay_and_say_why_they_are_empty() -> None:
 
 def test_a_grid_draws_each_curve_in_its_panel_and_lays_itself_out_anew(qtbot: Any) -> None:
     pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.plots import PlotGrid
+    from viewer.qt.plots import PlotGrid
 
     grid = PlotGrid(choose_fields([]))
     qtbot.addWidget(grid.widget)
@@ -109,7 +109,7 @@ def test_a_grid_draws_each_curve_in_its_panel_and_lays_itself_out_anew(qtbot: An
 
 def test_a_wide_grid_has_four_columns_and_its_last_panel_takes_what_is_left(qtbot: Any) -> None:
     pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.plots import PlotGrid
+    from viewer.qt.plots import PlotGrid
 
     grid = PlotGrid(choose_fields([]))
     qtbot.addWidget(grid.widget)
@@ -180,7 +180,7 @@ def test_a_force_is_plotted_by_its_size_and_a_gripper_by_what_it_does() -> None:
 
 def test_what_a_gripper_does_is_written_on_its_axis_in_words(qtbot: Any) -> None:
     pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.plots import PlotGrid
+    from viewer.qt.plots import PlotGrid
 
     grid, signals = PlotGrid(choose_fields(["hold", "outputs.across"])), climber(0.0)
     qtbot.addWidget(grid.widget)
@@ -195,8 +195,8 @@ def test_what_a_gripper_does_is_written_on_its_axis_in_words(qtbot: Any) -> None
 
 def test_one_curve_alone_has_the_first_colour_and_no_dashes(qtbot: Any) -> None:
     pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer import theme
-    from viewer.plots import PlotGrid
+    from viewer.qt import theme
+    from viewer.qt.plots import PlotGrid
 
     signals = Signals()
     many = {f"output_{k}": float(k) for k in range(12)}
@@ -214,7 +214,7 @@ def test_one_curve_alone_has_the_first_colour_and_no_dashes(qtbot: Any) -> None:
 
 def test_changes_of_configuration_stand_as_lines_in_every_plot(qtbot: Any) -> None:
     pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.plots import PlotGrid
+    from viewer.qt.plots import PlotGrid
 
     grid, signals = PlotGrid(choose_fields([])), climber(0.0)
     qtbot.addWidget(grid.widget)

@@ -25,10 +25,10 @@ from nodes.messages import (
     SpringDescription,
 )
 from nodes.recording.reader import RecordingWriter, read_recording
-from viewer import theme
-from viewer.overlay import Force, SceneOverlay, around, arrow, lines, zigzag
-from viewer.projection import choose_view
-from viewer.signals import Signals, from_recording
+from viewer.data.signals import Signals, from_recording
+from viewer.qt import theme
+from viewer.scene.overlay import Force, SceneOverlay, around, arrow, lines, zigzag
+from viewer.scene.projection import choose_view
 
 DOWN_Z = np.array([0.0, 0.0, -9.81])
 CABLE_M, LINK_M, STRIDE_M = 20.0, 0.6, 0.9
@@ -187,7 +187,7 @@ def test_overlays_are_dashed_and_lines_are_not() -> None:
 
 
 def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(ape: Path, qtbot: Any) -> None:
-    from viewer.window import Window
+    from viewer.qt.window import Window
 
     signals = from_recording(read_recording(ape))
     window = Window(signals, "", "")
@@ -229,7 +229,7 @@ def test_paths_of_the_tips_are_lines_and_not_filled_with_the_colour_of_what_stan
 ) -> None:
     from pyqtgraph.Qt import QtGui
 
-    from viewer.window import Window
+    from viewer.qt.window import Window
 
     signals = Signals()
     for topic, message in brachiating(2.0):

@@ -13,8 +13,8 @@ from nodes.simulation.description import describe
 from robots.registry import BUILTIN, build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
-from viewer.bodies import Skeleton
-from viewer.projection import Seen
+from viewer.scene.bodies import Skeleton
+from viewer.scene.projection import Seen
 
 SPATIAL = {"rotary_pendulum", "arm_2dof", "arm_4dof", "arm_6dof", "charmie"}
 PLANAR = sorted(BUILTIN.keys() - SPATIAL)

@@ -17,15 +17,15 @@ from nodes.cli.application import run as command_line
 from nodes.messages import Description, JointDescription, RobotState, Status
 from nodes.recording.reader import RecordingWriter, read_recording
 from viewer import app, availability
-from viewer.signals import Signals, from_recording
+from viewer.data.signals import Signals, from_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
 from pyqtgraph.Qt import QtGui
 
-from viewer import theme
 from viewer.panels import choose_fields
-from viewer.titles import compose, table
-from viewer.window import Window
+from viewer.qt import theme
+from viewer.qt.titles import compose, table
+from viewer.qt.window import Window
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_a_live_window_says_how_the_launch_is(said_in_space: list[Any], qtbot: A
     window, feed = live_window(qtbot)
     say(window, feed, *said_in_space[:40], ("status", Status(node="sim", state="paused")))
     assert window.subtitle.text() == "live: sim paused"
-    monkeypatch.setattr("viewer.window.SILENT_S", -1.0)
+    monkeypatch.setattr("viewer.qt.window.SILENT_S", -1.0)
     say(window, feed)
     assert re.fullmatch(r"live: nothing heard for \d+ s, the launch has ended", window.subtitle.text())
     say(window, feed, ("cart/state", RobotState(timestamp=0.5, name=["x"], position=[1.0])))

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from nodes.cli.application import app, run
-from nodes.cli.commands import parameters
+from nodes.cli.commands.running import parameters
 from nodes.cli.publishing import parse_message
 from nodes.cli.terminal import InputError
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodes.cli.application import run
-from nodes.cli.commands import doctor
+from nodes.cli.commands.setup import doctor
 from nodes.messages import JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.file import load_plan

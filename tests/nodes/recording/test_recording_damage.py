@@ -309,7 +309,7 @@ class Tools:
         assert len(said) <= len(self.written)
 
     def check_view(self, path: Path, file: RecordingFile, pictures: bool) -> None:
-        signals = pytest.importorskip("viewer.signals")
+        signals = pytest.importorskip("viewer.data.signals")
         found = signals.from_recording(read_recording(path, run=-1, warn=False))
         inner = [hole for hole in file.holes if hole.cause != CUT_OFF and hole.covers(f"{self.robot}/state")]
         if "energy" in found.series:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run as command
-from nodes.cli.commands.studies import _print as print_verdicts
+from nodes.cli.commands.models.studies import _print as print_verdicts
 from nodes.studies.framework import claims, figures, report, tables
 from nodes.studies.framework import executors as crew
 from nodes.studies.framework.claims import Finding, Verdict

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from nodes.cli.application import run as command
-from nodes.cli.commands.studies import Bar
+from nodes.cli.commands.models.studies import Bar
 
 pytestmark = pytest.mark.timeout(600)  # a loaded machine compiles what is simulated
 

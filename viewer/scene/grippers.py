@@ -9,9 +9,9 @@ import numpy as np
 
 from nodes.messages import Description
 from viewer import palette
-from viewer.bodies import Outline
-from viewer.projection import View
-from viewer.series import Floats
+from viewer.data.series import Floats
+from viewer.scene.bodies import Outline
+from viewer.scene.projection import View
 
 OPEN, SLIDES, GRIPS = 0, 1, 2
 LEAST_MARK = 0.009  # of the picture's size: the least radius of the ring of an open gripper

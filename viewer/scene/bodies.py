@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodes.messages import Description, Shape
-from viewer.projection import Seen, View, hull, rotation
-from viewer.series import Floats
+from viewer.data.series import Floats
+from viewer.scene.projection import Seen, View, hull, rotation
 
 ROUND = 48  # corners that stand for a circle
 LIGHT = np.array([-0.36, 0.77, 0.52])  # where it comes from, seen on the paper: from above, the left and the eye

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pyqtgraph as pg
 
-from viewer import theme
-from viewer.scene import nice_step
+from viewer.qt import theme
+from viewer.scene.scene import nice_step
 
 
 class PlainAxis(pg.AxisItem):

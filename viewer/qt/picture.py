@@ -10,13 +10,13 @@ import numpy as np
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore, QtGui
 
-from viewer import theme
-from viewer.axes import PlainAxis
-from viewer.bodies import Outline
-from viewer.ground import GroundPlane
-from viewer.scene import Key, Label, Layer, Scene
-from viewer.series import Floats
-from viewer.signals import Signals
+from viewer.data.series import Floats
+from viewer.data.signals import Signals
+from viewer.qt import theme
+from viewer.qt.axes import PlainAxis
+from viewer.qt.ground import GroundPlane
+from viewer.scene.bodies import Outline
+from viewer.scene.scene import Key, Label, Layer, Scene
 
 RING = 2.0  # pixels, the width of a hollow ball's ring
 LABEL_GAP, BESIDE_ARROW = 4, 12  # pixels between the tip of an arrow and its label

@@ -19,7 +19,7 @@ from nodes.messages import (
     RobotState,
 )
 from nodes.recording.reader import Recording
-from viewer.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
+from viewer.data.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
 
 VECTORS = ("position", "velocity", "effort")
 DIVERGED = "diverged"  # the kind of event that says so

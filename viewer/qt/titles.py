@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtWidgets
 
-from viewer import theme
+from viewer.qt import theme
 
 LETTER_WIDTH = 7.6  # pixels, of the font above a plot
 Entry = tuple[int, str]  # letters, rich text

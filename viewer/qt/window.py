@@ -12,13 +12,13 @@ from typing import Any
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from nodes.messages import Message, RobotState, Status
-from viewer import theme
-from viewer.live import LiveFeed
+from viewer.data.live import LiveFeed
+from viewer.data.signals import Signals, diverged_text
 from viewer.panels import choose_fields
-from viewer.picture import BodyPicture
-from viewer.plots import PlotGrid
-from viewer.scene import BODY
-from viewer.signals import Signals, diverged_text
+from viewer.qt import theme
+from viewer.qt.picture import BodyPicture
+from viewer.qt.plots import PlotGrid
+from viewer.scene.scene import BODY
 
 FRAME_MS = 33
 LIVE_WINDOW_S = 20.0

@@ -10,9 +10,9 @@ import numpy as np
 
 from nodes.messages import BodyDescription, Description, Shape
 from viewer import palette
-from viewer.bodies import Outline, Skeleton
-from viewer.projection import View
-from viewer.series import Drawn, Floats
+from viewer.data.series import Drawn, Floats
+from viewer.scene.bodies import Outline, Skeleton
+from viewer.scene.projection import View
 
 AT_REST = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 COILS = 7

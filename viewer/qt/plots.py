@@ -11,12 +11,12 @@ import numpy as np
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore
 
-from viewer import theme
-from viewer.axes import PlainAxis, PowerAxis
+from viewer.data.series import Floats, Series, decimated
+from viewer.data.signals import SCALARS, Signals
 from viewer.panels import Field, Panel, arrange, series_of
-from viewer.series import Floats, Series, decimated
-from viewer.signals import SCALARS, Signals
-from viewer.titles import Curve, Title, compose, table
+from viewer.qt import theme
+from viewer.qt.axes import PlainAxis, PowerAxis
+from viewer.qt.titles import Curve, Title, compose, table
 
 WIDE_COLUMNS = 4
 MOST_CHANGES = 60  # upright lines in a plot

@@ -8,11 +8,11 @@ import numpy as np
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore
 
-from viewer import theme
+from viewer.data.series import Floats
 from viewer.palette import AXIS_COLORS
-from viewer.projection import View
-from viewer.scene import floor, limits, plane_letters, seen_text
-from viewer.series import Floats
+from viewer.qt import theme
+from viewer.scene.projection import View
+from viewer.scene.scene import floor, limits, plane_letters, seen_text
 
 
 class GroundPlane:

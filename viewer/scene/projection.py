@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viewer.series import Floats
+from viewer.data.series import Floats
 
 AZIMUTH_DEG = -52.0  # where the eye stands around the vertical, for robots that leave every plane
 ELEVATION_DEG = 22.0

@@ -11,12 +11,12 @@ import numpy as np
 
 from nodes.messages import Description
 from viewer import palette
-from viewer.bodies import Outline, Skeleton, evenly_along
-from viewer.grippers import Holds, marks
-from viewer.overlay import LONGEST_ARROW, STANDS, SceneOverlay, around, arrow, ends, lines, words
-from viewer.projection import Seen, View, choose_view
-from viewer.series import Drawn, Floats, row_at
-from viewer.signals import Signals
+from viewer.data.series import Drawn, Floats, row_at
+from viewer.data.signals import Signals
+from viewer.scene.bodies import Outline, Skeleton, evenly_along
+from viewer.scene.grippers import Holds, marks
+from viewer.scene.overlay import LONGEST_ARROW, STANDS, SceneOverlay, around, arrow, ends, lines, words
+from viewer.scene.projection import Seen, View, choose_view
 
 GHOSTS = 9
 LINE_GHOSTS = 4  # of them show the lines beside the bodies
