@@ -212,20 +212,22 @@ class CurveAuthenticator:
             while self._new:
                 watched.append(self._new.pop())
                 poller.register(watched[-1].monitor, zmq.POLLIN)
-            if self._zap in awake:
-                self._answer(self._zap.recv_multipart())
+            # who asks is noted before the answer: after it the connection may end, and its address is lost
+            asked = self._zap in awake
             for each in list(watched):
-                if each.monitor in awake and not self._follow(each):
+                if (asked or each.monitor in awake) and not self._follow(each):
                     poller.unregister(each.monitor)
                     each.monitor.close()
                     watched.remove(each)
+            if asked:
+                self._answer(self._zap.recv_multipart())
             if time.monotonic() - looked > LOOK_S:
                 looked = time.monotonic()
                 self._hang_up_on_revoked(watched)
                 self._open_again(watched, looked)
             if self._tally:
                 self._shut_out_floods(watched)
-            if len(awake) > (self._zap in awake):
+            if len(awake) > asked:
                 self._stop.wait(PAUSE_S)
         for each in watched:
             each.monitor.close()
