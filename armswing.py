@@ -35,7 +35,7 @@ __all__ = sorted(_HOMES)
 
 
 def __dir__() -> list[str]:
-    """What completion shows: the public names."""
+    """The public names, for tab completion."""
     return __all__
 
 

@@ -1,4 +1,4 @@
-"""The mathematics: mechanisms, their equations, stabilized simulation. Names are loaded when they are asked for."""
+"""Multibody dynamics: mechanisms, their equations of motion, stabilized simulation. Names are imported on first use."""
 
 from __future__ import annotations
 

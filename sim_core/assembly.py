@@ -1,7 +1,7 @@
-"""The start of a mechanism: checked before it is simulated, and the consistent one nearest to it.
+"""Start of a simulation: checks it, and finds the nearest state that satisfies the constraints.
 
-A start that violates its constraints by more than what numbers are rounded to in files makes a run of another system:
-the stabilizer pulls the bodies together, with whatever energy that takes.
+From a start that violates its constraints by more than the rounding of numbers in files, another system would be
+simulated: the stabilizer would pull the bodies together, with whatever energy that takes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ if TYPE_CHECKING:
 
 ITERATIONS = 100
 HALVINGS = 30
-RANK = 1e-10  # of the largest singular value of J in the mass metric: rows below are redundant
-APART = 1e-12  # m: nearer, the ends of a spring have no line between them
+RANK = 1e-10  # share of the largest singular value of J in the mass metric: rows below it are redundant
+APART = 1e-12  # m: below it, the line between the ends of a spring has no direction
 
 
 def checked_start(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, far: float, stacklevel: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """q and v, made consistent where `assemble_start` asks for it. Raises InvalidMechanism for a start that none is.
+    """q and v after all checks, moved onto the constraints if `assemble_start`.
 
-    Warns of a start that violates its constraints by less than the share `far`, or that is meant to (`open_start`).
+    far  share of the characteristic length by which the start may violate its constraints
+
+    Warns of any violation. Raises InvalidMechanism for one larger than `far`, unless the mechanism has `open_start`.
     """
     mechanism = system.mechanism
     _check_contacts(system, q, p)
@@ -60,10 +62,12 @@ def checked_start(
 def consistent_start(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """q (n_q,) and v (n_q,) that satisfy the constraints, near those given: heavy bodies move least.
+    """q (n_q,) and v (n_q,) that satisfy the constraints, near the given ones: heavy bodies move least.
 
-    Gauss-Newton steps of least kinetic metric, dq' M dq, halved until they close the rows; then the velocities nearest
-    in that metric. p: parameters, by default those of the start. Raises InvalidRequest with the rows that stay open.
+    p  parameters, by default those of the start
+
+    Gauss-Newton steps, least in the kinetic metric dq' M dq and halved until they reduce Phi; then the velocities
+    nearest in that metric. Raises InvalidRequest naming the constraints that stay violated.
     """
     q, v = np.array(q, dtype=float), np.array(v, dtype=float)
     p = system.default_parameters() if p is None else p
@@ -79,7 +83,7 @@ def consistent_start(
         if closer is None:
             break
         q, phi = closer
-    for _ in range(2):  # the rows are linear in v; once more for rounding
+    for _ in range(2):  # Phidot is linear in v; the second pass removes rounding
         phidot = system.residual(0.0, q, v, p)[1]
         v = v + _least_motion(system, q, v, p, system.terms(0.0, q, v, None, p)[2], -phidot)
     phi, phidot = system.residual(0.0, q, v, p)
@@ -94,9 +98,9 @@ def consistent_start(
 def _least_motion(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
-    """x of least x' M x with J x = wanted, in the sense of least squares where rows contradict each other."""
+    """The x that minimizes x' M x subject to J x = wanted, by least squares if the rows contradict each other."""
     M, _, every, _ = system.terms(0.0, q, v, None, p)
-    # J' J makes M regular where it moves the rows alone (Euler parameters), and does not change the least x
+    # J' J makes M regular along directions that only the rows restrain (Euler parameters); the least x is unchanged
     scale = np.trace(M) / max(np.sum(every * every), 1e-300)
     try:
         L = np.linalg.cholesky(M + scale * every.T @ every + 1e-14 * np.diag(np.diag(M)))
@@ -112,7 +116,7 @@ def _least_motion(
 def _closer(
     system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, dq: np.ndarray, before: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The first of the halved steps that closes the rows further, and Phi there; None where none does."""
+    """The first of the successively halved steps that reduces |Phi|, with Phi there; None if none does."""
     share = 1.0
     for _ in range(HALVINGS):
         tried = q + share * dq
@@ -124,7 +128,7 @@ def _closer(
 
 
 def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
-    """The ends of a spring with a length of its own must not meet."""
+    """Check that the ends of a spring with rest length, pretension or damping do not coincide."""
     mechanism = system.mechanism
     springs = [s for s in mechanism.springs if any(x != 0.0 for x in (s.rest_length, s.pretension, s.damping))]
     if not springs:
@@ -140,7 +144,7 @@ def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
 
 
 def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
-    """The points that slide on beams at the start are on them."""
+    """Check that the points that slide on beams at the start lie within the beams' lengths."""
     mechanism = system.mechanism
     held = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     contacts = [c for c in mechanism.constraints if isinstance(c, BeamContact) and (held is None or c.name in held)]
@@ -158,7 +162,7 @@ def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
 
 
 def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vector3], np.ndarray]:
-    """Where points of bodies are in the world at q."""
+    """A function (body, body-fixed point) -> world position at q."""
     positions, rotations = system.poses(0.0, q, np.zeros_like(q), p)
     names = [body.name for body in system.mechanism.bodies]
 
@@ -172,6 +176,6 @@ def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vect
 
 
 def _check_mass(system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
-    """The mass matrix is regular, with these values of the parameters."""
+    """Check that the mass matrix is regular at q with these parameters."""
     if line := singular_mass(system.mechanism, system.coordinate_names, system.terms(0.0, q, v, None, p)[0], q):
         raise InvalidMechanism(line)

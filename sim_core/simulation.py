@@ -1,4 +1,4 @@
-"""Simulation: the owner of a State. It advances by whole ticks, and gives copies of everything.
+"""Simulation: steps one System from a start state and owns the State; every reading is a copy.
 
 sim = Simulation(assemble(build("triple_pendulum")), step_s=1e-3)
 sim.advance(60.0)
@@ -49,24 +49,28 @@ from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import Notice, State, Transition
 from sim_core.system import System
 
-NEVER = 2**63 - 1
-MOST_RESIDUAL, ROUNDED = 1e-6, 1e-9  # relative residuals of J a = gamma: beyond, and of a sound solve
-LAST_TICK = 2**53  # a tick times the step is still that tick's time
+NEVER = 2**63 - 1  # a tick that no run reaches
+MOST_RESIDUAL, ROUNDED = 1e-6, 1e-9  # relative residuals of J a = gamma: a warning above the first; a good solve's
+LAST_TICK = 2**53  # largest tick that a float64 holds exactly
 
 
 class Simulation:
-    """One system, one stepper, one stabilizer, one state.
+    """A simulation of one System with one stepper and one stabilizer.
 
     step_s      seconds per tick
-    stepper     name or Stepper; stabilizer: name or Stabilizer; a pair that cannot work is refused here
+    stepper     name or Stepper
+    stabilizer  name or Stabilizer; a stepper and stabilizer that cannot work together raise InvalidRequest
     parameters  values of tunables by name, within their bounds
-    assemble_start  start at the state nearest to the one described, or given to `reset`, that satisfies the constraints
-    readings    what it tells of the joints, and all at once, for less than one by one
-    energy_ledger  where the energy came from and went to, and by how much it departed
-    notices     what is wrong with the run and was not taken yet, see `take_notices`
-    placed      (7 n_bodies,) positions, then quaternions of the bodies, as the kernel `place` found them last
-    Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step, StepTooLargeWarning
-    when the step is too large for the fastest mode, now or as it goes, StartWarning when the start is off the rows
+    assemble_start  whether to move the start (the mechanism's, or the one given to `reset`) to the nearest state that
+                    satisfies the constraints
+    readings    reads joints, energy, outputs and violations from the state; one call for all costs less than single
+                calls
+    energy_ledger  energy at the reset, work, and the departure of the energy from their balance
+    notices     problems found during the run and not yet collected by `take_notices`
+    placed      (7 n_bodies,) positions of the bodies, then their quaternions, as the kernel `place` wrote them last
+    Warns: StabilityWarning when the gains, or a beam's fastest mode, cannot be stable at this step; StepTooLargeWarning
+    when the step is too large for the fastest mode, at the start or later in the run; StartWarning when the start
+    violates the constraints.
     """
 
     def __init__(
@@ -144,7 +148,7 @@ class Simulation:
 
     @property
     def tick(self) -> int:
-        """Whole steps since the reset."""
+        """Number of steps taken since the reset."""
         return self._tick
 
     @property
@@ -153,7 +157,7 @@ class Simulation:
         return self._tick * self.step_s
 
     def step(self, n: int = 1) -> None:
-        """Take n steps. Raises SimulationDiverged with the last states written to a file."""
+        """Take n steps. Raises SimulationDiverged, with the last states written to a file."""
         left = n
         while left > 0:
             whole = min(left, self._next_look - self._tick)
@@ -171,7 +175,7 @@ class Simulation:
                 self._look_at_modes(stacklevel=4)
 
     def _look_at_residual(self, stacklevel: int) -> None:
-        """Warn, once in a run, where the accelerations do not keep the constraints."""
+        """Warn, once per run, when the accelerations do not satisfy J a = gamma - U."""
         if self._warned_of_residual or not self._w.peak_residual[0] > MOST_RESIDUAL:
             return
         self._warned_of_residual = True
@@ -185,14 +189,14 @@ class Simulation:
     # -- energy -------------------------------------------------------------------------------------------------------
 
     def _begin_ledger(self) -> None:
-        """The ledger begins with the energy now."""
+        """Restart the energy ledger from the present energy."""
         ledger = self._w.ledger
         ledger[:] = 0.0
         self.energy_ledger.begin()
         self._marks_told = 0
 
     def _tell_departures(self) -> None:
-        """A notice for each mark that the ledger has made since."""
+        """Append one notice for each departure that the energy ledger has marked since the last call."""
         marks = int(self._w.ledger[MARKS])
         for time, line in self.energy_ledger.lines(self._marks_told, marks):
             more = f"; {self._too_large.line}" if self._too_large is not None else ""
@@ -201,7 +205,7 @@ class Simulation:
         self._marks_told = marks
 
     def _look_at_modes(self, stacklevel: int) -> None:
-        """Warn, once in a run, where the step is too large for the fastest mode; say when to look again."""
+        """Warn, once per run, when the step is too large for the fastest mode; schedule the next check."""
         self._look_later()
         if self._fastest is None or self._too_large is not None:
             return
@@ -217,19 +221,21 @@ class Simulation:
 
     @property
     def step_too_large(self) -> StepTooLarge | None:
-        """What was found wrong with the step since the reset, or None. Looked at when the tick is a power of four up to
-        65536, and at the multiples of that."""
+        """The first finding since the reset that the step is too large for the fastest mode, or None.
+
+        Checked when the tick is a power of four up to 65536, then at every multiple of 65536.
+        """
         return self._too_large
 
     def warm_up(self) -> None:
-        """Compile what stepping needs and change nothing, so that the first step costs what the others do."""
+        """Compile the stepping loop without changing the state, so that the first step takes as long as any other."""
         arguments = 0, self.step_s, self._tick, *self._given
         with self.stepper.loading():
             self._loop(*arguments)
         self._loop = entry(self._loop, *arguments)
 
     def advance(self, seconds: float) -> None:
-        """Take as many steps as `seconds` has; they must be a whole number, to a thousandth of a step."""
+        """Advance by `seconds`, which must be a whole number of steps to within a thousandth of a step."""
         steps = seconds / self.step_s
         if not 0 <= steps < float("inf") or abs(steps - round(steps)) > 1e-3:
             raise InvalidRequest(f"{seconds} s is not a whole number of steps of {self.step_s} s")
@@ -248,12 +254,12 @@ class Simulation:
 
     @property
     def constraint_mode(self) -> str:
-        """Name of the constraint mode that holds now; without one the names of the switched constraints that hold."""
+        """Name of the present constraint mode; if it has none, the names of the switched constraints that hold."""
         return self._switching.name
 
     @property
     def holding(self) -> tuple[str, ...]:
-        """The switched constraints that hold now, in the order of the description."""
+        """Names of the switched constraints that hold now, in the order of the description."""
         return self._switching.holding
 
     def _change_constraint_mode(self) -> None:
@@ -265,12 +271,12 @@ class Simulation:
         self.energy_ledger.book(self.energy() - before)
 
     def take_notices(self) -> list[Notice]:
-        """What is wrong with the run, as far as it was found since this was last asked."""
+        """Return the problems found since the last call, oldest first, and clear the list."""
         taken, self.notices = self.notices, []
         return taken
 
     def take_events(self) -> list[Transition]:
-        """The changes of constraint mode since this was last asked."""
+        """Return the changes of constraint mode since the last call, oldest first, and clear the list."""
         taken, self._transitions = self._transitions, []
         return taken
 
@@ -278,7 +284,7 @@ class Simulation:
 
     @property
     def state(self) -> State:
-        """A copy of the state."""
+        """A copy of the state; the same as `snapshot()`."""
         return self.snapshot()
 
     @property
@@ -287,7 +293,7 @@ class Simulation:
         return np.array(self._w.q)
 
     def snapshot(self) -> State:
-        """A copy of everything that determines what comes next."""
+        """A copy of the complete state: everything that determines the rest of the run."""
         w = self._w
         arrays = [w.q, w.v, w.u, w.p, w.U]
         q, v, u, p, U = (array.copy() for array in arrays)
@@ -295,13 +301,16 @@ class Simulation:
         return State(self._tick, q, v, u, p, U, self._switching.constraint_mode, *[array.copy() for array in rest])
 
     def restore(self, state: State) -> None:
-        """Put a snapshot back, of this simulation or of another of the same system; it is checked first."""
+        """Continue from a snapshot of this simulation, or of another simulation of the same system.
+
+        The snapshot is checked first; InvalidRequest says what does not fit.
+        """
         w = self._w
         names = ("q", "v", "u", "p", "U", "turns", "peaks", "stepper_memory", "stabilizer_memory")
         pairs = {name: getattr(w, name) for name in names} | {"guards": w.guards_before}
         given = {name: np.asarray(getattr(state, name), dtype=float) for name in pairs}
         if given["stepper_memory"].size == 0:
-            given["stepper_memory"] = np.zeros_like(w.stepper_memory)  # of a stepper without memory: start anew
+            given["stepper_memory"] = np.zeros_like(w.stepper_memory)  # saved by a stepper without memory
         given["ledger"] = np.asarray(state.ledger, dtype=float)
         begins = given["ledger"].size == 0
         pairs["ledger"] = w.ledger
@@ -334,7 +343,10 @@ class Simulation:
         self._marks_told = int(w.ledger[MARKS])
 
     def reset(self, q: Any = None, v: Any = None) -> None:
-        """Back to tick 0 at the mechanism's start, or at q and v, checked as a start is; tunables keep their values."""
+        """Go back to tick 0 at the mechanism's start, or at the given q and v; tunables keep their values.
+
+        q and v are checked as the mechanism's own start is, with a wider tolerance on the constraints.
+        """
         mechanism, w = self.system.mechanism, self._w
         start = {
             "q": self._start[0] if q is None else np.asarray(q, dtype=float).reshape(-1),
@@ -370,7 +382,9 @@ class Simulation:
             self._warn_of_missed(stacklevel=3)
 
     def _checked(self, q: np.ndarray, v: np.ndarray, far: float, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
-        """A start as it is, or consistent where that is asked for; one that none could be is refused."""
+        """Check a start (q, v), moved onto the constraints if `assemble_start`; InvalidRequest if it is too far off
+        them.
+        """
         p = self.system.default_parameters()
         p[: len(self._parameters)] = self._parameters
         return checked_start(self.system, q, v, p, self._assemble_start, far, stacklevel)
@@ -380,7 +394,7 @@ class Simulation:
             warnings.warn(missed_line(self.system.mechanism, missed), StartWarning, stacklevel=stacklevel)
 
     def _refresh(self) -> None:
-        """What follows from the state: wrapped angles, guards."""
+        """Recompute what depends on the state: the wrapped angles and the guard values."""
         w = self._w
         w.t[0] = self.time
         self.system.bind("wrapping", [w.t, w.q, w.v, w.u, w.p], [w.angles])()
@@ -389,9 +403,9 @@ class Simulation:
     # -- inputs -------------------------------------------------------------------------------------------------------
 
     def set_effort(self, effort: Any) -> None:
-        """Actuator efforts (N or N m), held until set again: an array in the order of the actuators, or {name: effort}.
+        """Set the actuator efforts (N or N m), held until set again: an array in actuator order, or {name: effort}.
 
-        Clipped to each actuator's limit. Non-finite efforts are refused.
+        Efforts are clipped to each actuator's limit. Non-finite efforts raise InvalidRequest.
         """
         if isinstance(effort, Mapping):
             values = self._w.u.copy()
@@ -408,16 +422,25 @@ class Simulation:
         self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))
 
     def drive(self, effort: np.ndarray) -> None:
-        """`set_effort` for less: an array (n_u,) of finite efforts within the limits, as servos give them."""
+        """Set the actuator efforts (n_u,) without the checks of `set_effort`: they must be finite and within the
+        limits.
+        """
         self._change(self._w.u, effort)
 
     @property
     def driven(self) -> np.ndarray | None:
-        """The efforts themselves, for a kernel that does what `drive` does; None where the stepper has to be told."""
+        """The effort array itself, which a kernel may write instead of calling `drive`.
+
+        None for steppers that integrate past the tick, because these must be restarted when an effort changes.
+        """
         return None if self.stepper.integrates_past_tick else self._w.u
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
-        """Change tunables by name, from the next step on; one that no description may have is refused as there."""
+        """Change tunables by name, from the next step on.
+
+        Raises UnknownName or InvalidRequest for an unknown name, a value outside its bounds, or one that makes the
+        description invalid.
+        """
         energy = self.energy()
         before, self._parameters = self.parameters, self._with_parameters(parameters)
         self._tunings.note(self.time, before, self.parameters)
@@ -425,14 +448,14 @@ class Simulation:
         self.energy_ledger.book(self.energy() - energy)
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
-        """New inputs; a stepper that has integrated past the tick with the old ones goes back to it."""
+        """Write new inputs; a stepper that has integrated past the tick with the old ones restarts from the tick."""
         if self.stepper.integrates_past_tick and not np.array_equal(array, values):
             self._w.stepper_memory[:] = 0.0
         array[:] = values
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The tunables by name."""
+        """Present values of the tunables by name."""
         return dict(zip(self.system.tunable_names, self._parameters.tolist(), strict=True))
 
     def _with_parameters(self, parameters: Mapping[str, float]) -> np.ndarray:
@@ -447,26 +470,30 @@ class Simulation:
         validate(tuned(self.system.mechanism, dict(zip(names, values.tolist(), strict=True))))
         return values
 
-    # -- what it tells ------------------------------------------------------------------------------------------------
+    # -- readings -----------------------------------------------------------------------------------------------------
 
     @property
     def evaluations(self) -> int:
-        """Right-hand sides evaluated since the reset, by this object: a restored state brings no count."""
+        """Right-hand sides evaluated since the reset by this object; `restore` does not change the count."""
         return int(self._w.evaluations[0])
 
     def solve_residual(self) -> float:
-        """Largest |J a + U - gamma| of the rows now, over the largest sum of these terms' sizes: rounding, or wrong."""
+        """Relative residual of J a = gamma - U now: the largest |J a + U - gamma| over the largest |J| |a| + |U| +
+        |gamma|.
+
+        Rounding leaves about 1e-9; a larger value means that the solve failed.
+        """
         w = self._w
         a = self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[0]
         return self.system.solve_residual(self.time, w.q, w.v, a, w.p, w.U)
 
     def peak_solve_residual(self) -> float:
-        """The largest of these that the run met since the reset, in one step of 16."""
+        """The largest `solve_residual` since the reset, sampled at one step in 16."""
         return float(self._w.peak_residual[0])
 
     @property
     def substeps(self) -> int:
-        """Parts of steps taken near change points, where the rows come near to losing rank, since the reset."""
+        """Number of substeps taken since the reset near change points, where the constraint rows almost lose rank."""
         return int(self._w.substepped[0])
 
     def violation(self) -> tuple[float, float]:
@@ -474,7 +501,7 @@ class Simulation:
         return self.readings.violation()
 
     def peak_violation(self) -> tuple[float, float]:
-        """The largest |Phi|_1 and |Phidot|_1 of every step since the reset, the last included."""
+        """The largest |Phi|_1 and the largest |Phidot|_1 at any step since the reset, the present one included."""
         return float(self._w.peaks[0]), float(self._w.peaks[1])
 
     def energy(self) -> float:
@@ -482,7 +509,7 @@ class Simulation:
         return self.readings.energy()
 
     def outputs(self) -> dict[str, float]:
-        """The mechanism's named outputs; angles unwrapped."""
+        """The mechanism's named outputs; angles are unwrapped."""
         return self.readings.outputs()
 
     def joints(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -496,6 +523,6 @@ class Simulation:
         return p.reshape(-1, 3), quaternion.reshape(-1, 4)
 
     def multipliers(self) -> np.ndarray:
-        """lam (n_r,) of M a + J' lam = f at the present state, with the U that held over the last step."""
+        """lam (n_r,) of M a + J' lam = f at the present state, with the U that was held over the last step."""
         w = self._w
         return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[1]

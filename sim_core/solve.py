@@ -1,4 +1,4 @@
-"""Choices of the constrained solve that are made once, at assembly, and its slow numpy reference."""
+"""Decisions about the constrained solve that are made once, at assembly, and a slow numpy reference solution."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from sim_core.system import System
 
 RANK_TOLERANCE = 1e-9
-SAMPLES = 5  # states that say how large a mechanism's rows are, the start among them
-REACH = 0.5  # rad, or characteristic lengths: how far a coordinate moves from one of them to the next
-CLOSING = 8  # Newton steps back to the rows
+SAMPLES = 5  # sampled states from which row sizes are estimated, the start included
+REACH = 0.5  # largest change of a coordinate between sampled states, rad or characteristic lengths
+CLOSING = 8  # Newton steps back onto the constraints
 
 
-WEAK = 2e-3  # of a row's diagonal entry of S: with a pivot below, a mechanism is near a change point
-UNUSUAL = 0.1  # of its usual pivot: rows of light bodies beside heavy ones have small ones everywhere
-LOOKS = 6  # samples of each sense of motion that say what is usual
+WEAK = 2e-3  # share of a row's diagonal entry of S: a smaller pivot means that a change point is near
+UNUSUAL = 0.1  # share of a row's usual pivot: rows of light bodies beside heavy ones have small pivots everywhere
+LOOKS = 6  # samples per sense of motion from which the usual pivot is taken
 
 
 def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
-    """Whether rows may lose rank: when the constraints close a loop or J has less than full rank at the start."""
+    """Whether rows may lose rank: the constraints close a loop, or J (n_r, n_q) lacks full rank at the start."""
     if not len(J):
         return False
     return closed or bool(np.linalg.matrix_rank(J, tol=RANK_TOLERANCE * max(np.abs(J).max(), 1.0)) < len(J))
@@ -34,11 +34,11 @@ def sampled_states(
     rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     each: int = SAMPLES // 2,
 ) -> list[np.ndarray]:
-    """The start q and states that a mechanism reaches from there, the same each time; alone where it cannot move.
+    """The start q and states that the mechanism reaches from it; q alone if it cannot move. Deterministic.
 
-    scale  (n_q,): what a coordinate is large against, rad and m
-    rows   Phi (n_h,) and J (n_r, n_q) at a state
-    each   how many in each sense of motion
+    scale  (n_q,) typical size of each coordinate, rad or m
+    rows   function of q that returns Phi (n_h,) and J (n_r, n_q)
+    each   number of states in each sense of motion
     """
     random, found = np.random.default_rng(12), [q]
     for sign in (1.0, -1.0):
@@ -62,7 +62,7 @@ def sampled_states(
 def _closed(
     q: np.ndarray, scale: np.ndarray, rows: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ) -> np.ndarray | None:
-    """The state near q on the rows, None where Newton's method does not get there."""
+    """The state nearest q that satisfies the constraints, or None if Newton's method does not converge."""
     least = 1e-9 * max(1.0, float(scale.max()))
     for _ in range(CLOSING):
         Phi, J = rows(q)
@@ -75,10 +75,12 @@ def _closed(
 
 
 def least_pivots(system: System) -> np.ndarray:
-    """By pivot of the rows the least that it has away from change points, 1 / (unit of S); 0 where none is watched.
+    """Thresholds of the watched pivots of the rows, in the unit of S: a pivot below its threshold is near a change
+    point.
 
-    From states that the mechanism reaches from its start, with the parameters of its description. Rows that are
-    switched on and off are not watched. Rows that follow from others everywhere have a small pivot everywhere.
+    0 for rows that are not watched because they are switched on and off. The thresholds come from states that the
+    mechanism reaches from its start, with the parameters of its description. Rows that depend on others everywhere have
+    a small pivot everywhere.
     """
     if not system.pivot_rows:
         return np.zeros(0)
@@ -109,7 +111,7 @@ def least_pivots(system: System) -> np.ndarray:
 
 
 def coordinate_scales(names: tuple[str, ...], prismatic: list[str], length: float) -> np.ndarray:
-    """(n_q,): the characteristic length for coordinates that are lengths, 1 for angles and their like."""
+    """Typical size of each coordinate, (n_q,): the characteristic length for lengths, 1 for angles and ratios."""
     lengths = [name in prismatic or name.endswith((".x", ".y", ".z")) for name in names]
     return np.where(lengths, length, 1.0)
 

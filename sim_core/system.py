@@ -1,6 +1,6 @@
-"""System: what a derived, compiled mechanism can do.
+"""System: the compiled kernels of a mechanism behind one Python interface.
 
-system = assemble(mechanism)      # from the cache when equations, sources and machine are known
+system = assemble(mechanism)      # loaded from the cache when equations, sources and machine are unchanged
 M, f, J, gamma = system.terms(t, q, v)
 """
 
@@ -34,7 +34,10 @@ OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", 
 
 @dataclass(frozen=True)
 class Rows:
-    """A constraint mode: the constraint rows, the same in all, and the parameters p at its start, which switch them."""
+    """The constraint rows of a system and, for one constraint mode, the parameters p that switch them on and off.
+
+    All constraint modes of a system have the same rows.
+    """
 
     name: str
     parameters: tuple[float, ...]
@@ -44,14 +47,14 @@ class Rows:
 
     @property
     def n_rows(self) -> int:
-        """All constraint rows, holonomic then nonholonomic."""
+        """Number of constraint rows: holonomic, then nonholonomic."""
         return len(self.row_names)
 
 
 class System:
     """A mechanism with its native kernels. Holds no state; safe to share between simulations.
 
-    Every method takes t (s), q and v (n_q,) and gives fresh arrays; u (n_u,) and p (n_p,) default to zero and to the
+    Every method takes t (s), q and v (n_q,) and returns new arrays. u (n_u,) defaults to zero, p (n_p,) to the
     tunables' values. v = dq/dt.
     """
 
@@ -59,7 +62,7 @@ class System:
         self.mechanism = mechanism
         self._library = library
         facts = library.manifest["facts"]
-        self.does_work: bool = facts["does_work"]  # whether efforts, loads or dampers can change its energy
+        self.does_work: bool = facts["does_work"]  # whether efforts, loads or dampers can change the energy
         self.coordinate_names: tuple[str, ...] = tuple(facts["coordinate_names"])
         self.joint_names = tuple(joint.name for joint in mechanism.moving_joints)
         self.output_names: tuple[str, ...] = tuple(facts["output_names"])
@@ -86,7 +89,7 @@ class System:
 
     @cached_property
     def least_pivots(self) -> np.ndarray:
-        """By reciprocal pivot of a factor: what the pivot is at least, away from change points."""
+        """Thresholds of the rank-deciding pivots of a factor; a pivot below its threshold is near a change point."""
         return least_pivots(self)
 
     @property
@@ -101,45 +104,49 @@ class System:
 
     @property
     def max_rows(self) -> int:
-        """Rows of every constraint mode: the size of lam, U and the residuals."""
+        """Number of constraint rows, equal in every constraint mode: the size of lam, U and Phidot."""
         return self.constraint_modes[0].n_rows
 
     @property
     def max_factor(self) -> int:
-        """Numbers of a factor."""
+        """Number of entries of a factor."""
         return self.constraint_modes[0].factor_size
 
     def constraint_mode_index(self, name: str) -> int:
-        """Index of a constraint mode by name."""
+        """Index of the constraint mode with this name; UnknownName if there is none."""
         names = [constraint_mode.name for constraint_mode in self.constraint_modes]
         if name not in names:
             raise UnknownName(f"robot {self.mechanism.name!r}", "constraint mode", name, names)
         return names.index(name)
 
     def default_parameters(self, constraint_mode: int | None = None) -> np.ndarray:
-        """p (n_p,) at the start, in the order of `parameter_names`; in a constraint mode by its index."""
+        """p (n_p,) at the start, in the order of `parameter_names`; or p of the constraint mode with this index."""
         index = self.mechanism.start_constraint_mode if constraint_mode is None else constraint_mode
         return np.array(self.constraint_modes[index].parameters, dtype=float)
 
     def bind(self, name: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> BoundKernel:
-        """A kernel on arrays the caller owns, for loops in Python: no copies, pointers set once."""
+        """A kernel bound to arrays that the caller owns, for loops in Python: no copies, pointers set once."""
         return BoundKernel(self.addresses[name], inputs, outputs, self._library)
 
     def bind_inverse_dynamics(self, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> BoundKernel:
-        """`sim_core.inverse_dynamics` on arrays the caller owns: each call reads q, v, a and writes tau to `out`."""
+        """`sim_core.inverse_dynamics` on the caller's arrays: each call reads q, v, a and writes tau to `out`."""
         self._check_sizes(q=q, v=v, a=a, out=out)
         return self.bind("inverse_dynamics", [np.zeros(1), q, v, a, self.default_parameters()], [out])
 
     def bind_forward_dynamics(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray, constraint_mode: int | None = None
     ) -> BoundKernel:
-        """`sim_core.forward_dynamics` on arrays the caller owns: each call reads q, v, tau and writes a to `out`."""
+        """`sim_core.forward_dynamics` on the caller's arrays: each call reads q, v, tau and writes a to `out`."""
         self._check_sizes(q=q, v=v, tau=tau, out=out)
         inputs = [np.zeros(1), q, v, tau, self.default_parameters(constraint_mode)]
         return self.bind("forward_dynamics", inputs, [out, np.zeros(self.max_rows)])
 
     def bind_forward_kinematics(self, q: np.ndarray, positions: np.ndarray, rotations: np.ndarray) -> BoundKernel:
-        """World positions (n, 3) and rotations R_WB (n, 3, 3) of the bodies, in their order, on the caller's arrays."""
+        """Forward kinematics on arrays that the caller owns: each call reads q and writes the bodies' poses.
+
+        positions  (n, 3) world positions of the bodies, in their order
+        rotations  (n, 3, 3) rotations R_WB
+        """
         self._check_sizes(q=q)
         n = len(self.mechanism.bodies)
         for name, array, shape in (("positions", positions, (n, 3)), ("rotations", rotations, (n, 3, 3))):
@@ -149,7 +156,7 @@ class System:
         return self.bind("poses", [np.zeros(1), q, *rest], [positions, rotations])
 
     def batch(self, lanes: int = 8) -> Batch:
-        """The kernels for `lanes` (2, 4 or 8) copies of this system per call, and rollouts of many systems."""
+        """Kernels that evaluate `lanes` (2, 4 or 8) copies of this system per call, and rollouts of many systems."""
         from sim_core.batch import Batch
 
         return Batch(self, lanes)
@@ -195,7 +202,7 @@ class System:
     def acceleration(
         self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """a (n_q,), lam (n_r,) and the factor, with J a = gamma - U."""
+        """a (n_q,), lam (n_r,) and the factor of M a + J' lam = f, J a = gamma - U."""
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         out = [np.zeros(self.n_q), np.zeros(self.max_rows), np.zeros(self.max_factor)]
         self.bind("acceleration", [*self._inputs(t, q, v, u, p, constraint_mode), U], out)()
@@ -204,7 +211,10 @@ class System:
     def solve_residual(
         self, t: float, q: Any, v: Any, a: Any, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> float:
-        """Largest |J a + U - gamma| of the rows at an acceleration a, over the largest |J| |a| + |U| + |gamma|."""
+        """Relative residual of J a = gamma - U at an acceleration a.
+
+        The largest |J a + U - gamma| of any row over the largest |J| |a| + |U| + |gamma|.
+        """
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         inputs = [*self._inputs(t, q, v, None, p, constraint_mode), U, np.array(a, dtype=float)]
         out = [np.zeros(1), np.zeros(1)]
@@ -212,7 +222,7 @@ class System:
         return float(out[0][0] / out[1][0]) if out[1][0] > 0.0 else 0.0
 
     def apply(self, factor: np.ndarray, r1: Any, r2: Any) -> tuple[np.ndarray, np.ndarray]:
-        """x, y of M x + J' y = r1, J x = r2 in a factor that `acceleration` gave."""
+        """x (n_q,), y (n_r,) of M x + J' y = r1, J x = r2, solved with a factor that `acceleration` returned."""
         inputs = [np.ascontiguousarray(value, dtype=float) for value in (factor, r1, r2)]
         out = [np.zeros(self.n_q), np.zeros(self.max_rows)]
         self.bind("apply", inputs, out)()
@@ -221,7 +231,7 @@ class System:
     def least_norm(
         self, t: float, q: Any, v: Any, r2: Any, p: Any = None, constraint_mode: int | None = None
     ) -> np.ndarray:
-        """x (n_q,) of least norm with J x = r2, J at the state: the pseudo-inverse of J times r2."""
+        """The x (n_q,) of least norm with J x = r2: the pseudo-inverse of J at this state, times r2."""
         out = [np.zeros(self.n_q)]
         r2 = np.ascontiguousarray(r2, dtype=float)
         self.bind("least_norm", [*self._inputs(t, q, v, None, p, constraint_mode), r2], out)()
@@ -241,18 +251,21 @@ class System:
         return out
 
     def joints(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Position (wrapped to +-pi where `wraps` says so) and velocity of the declared joints."""
+        """Position (wrapped to +-pi for the joints in `wraps`) and velocity of the declared joints."""
         n = len(self.joint_names)
         position, velocity = self._shared("joints", [n, n], t, q, v, p)
         return position, velocity
 
     def energy(self, t: float, q: Any, v: Any, p: Any = None) -> tuple[float, float]:
-        """Kinetic and potential energy, J; zero potential: every centre of mass at the origin, every spring at rest."""
+        """Kinetic and potential energy, J.
+
+        The potential is zero when every centre of mass is at the origin and every spring is at rest.
+        """
         (energy,) = self._shared("energy", [2], t, q, v, p)
         return float(energy[0]), float(energy[1])
 
     def outputs(self, t: float, q: Any, v: Any, p: Any = None) -> dict[str, float]:
-        """The named outputs; angles as `joints` gives them."""
+        """The named outputs; angles are wrapped as `joints` wraps them."""
         (values,) = self._shared("outputs", [len(self.output_names)], t, q, v, p)
         return dict(zip(self.output_names, values.tolist(), strict=True))
 
@@ -264,10 +277,10 @@ class System:
 
 
 def assemble(mechanism: Mechanism) -> System:
-    """Derive and compile a mechanism, or load what an earlier start compiled from the same equations.
+    """Derive and compile a mechanism, or load the kernels that an earlier call compiled from the same equations.
 
-    A warm start derives nothing and imports no casadi. Raises InvalidMechanism for what makes no sense, and gives a
-    DescriptionWarning for what a description is hardly meant to hold.
+    Loading derives nothing and imports no casadi. Raises InvalidMechanism for an invalid description; warns with
+    DescriptionWarning for a valid but implausible one.
     """
     validate(mechanism)
     place = mechanism.reference_q or mechanism.initial_q
@@ -276,7 +289,7 @@ def assemble(mechanism: Mechanism) -> System:
     library = native.load(key)
     if library is None:
         with native.sole_compiler(key):
-            library = native.load(key)  # another process may have compiled it meanwhile
+            library = native.load(key)  # another process may have compiled it in the meantime
             if library is None:
                 with native.compiling(f"the kernels of {mechanism.name!r}"):
                     library = _compiled(mechanism, key)
@@ -287,7 +300,7 @@ def assemble(mechanism: Mechanism) -> System:
 
 
 def _compiled(mechanism: Mechanism, key: str) -> Library:
-    """The kernels of a mechanism, derived and compiled, and kept under `key`."""
+    """Derive and compile the kernels of a mechanism and store them in the cache under `key`."""
     from sim_core.derivation.equations import derive
     from sim_core.kernels.tables import module_with_tables
 

@@ -1,4 +1,4 @@
-"""What a description says about beams: the beam, a point that slides on it, and what is told about both."""
+"""Beams in a description: the beam, a point that slides on it, and the outputs of both."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from sim_core.mechanism.quantities import Number, Vector3
 class Beam(Frozen):
     """A straight beam, or a cable under tension, that bends in one plane: cubic elements between fixed supports.
 
-    mass_per_length kg/m, bending_stiffness N m2, tension N; one end may slide along the beam. A tension that can be
-    tuned takes simple supports and modes, fewer than there are elements.
-    modes             how many of its lowest modes are its coordinates; 0: displacement and slope of every free node
-    mass_damping      1/s, and stiffness_damping, s: C = mass_damping M + stiffness_damping K
-    damping_ratio     of every mode, beside them
-    origin            of x = 0 in the world; `axis` and `direction` are unit vectors along the beam and along w > 0
+    mass_per_length kg/m, bending_stiffness N m2, tension N. One end may slide along the beam. A tunable tension
+    requires simple supports and fewer modes than elements.
+    modes             number of lowest modes used as coordinates; 0: displacement and slope of every free node
+    mass_damping, stiffness_damping  1/s and s: C = mass_damping M + stiffness_damping K
+    damping_ratio     modal damping ratio, the same for every mode, added to C
+    origin            world position of x = 0
+    axis, direction   unit vectors along the beam and along positive deflection w
     """
 
     name: str
@@ -38,17 +39,17 @@ class Beam(Frozen):
 
     @property
     def n_coordinates(self) -> int:
-        """How many coordinates it has."""
+        """Number of coordinates of the beam."""
         return self.modes or 2 * self.elements - (2 if self.supports == "clamped" else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamContact(Frozen):
-    """A body-fixed point slides on a beam without friction: w(x) - p - offset = 0, unit m.
+    """Constraint: a body-fixed point slides on a beam without friction, w(x) - p - offset = 0, unit m.
 
-    x is how far the point is along the beam, p how far along its direction, w the deflection there, averaged over
-    `width`. The force acts across the deflected beam, spread over the width. `dependent` names the coordinate that a
-    "partitioned" formulation eliminates. [Lipinski2023, eq. 20]
+    x is the point's position along the beam, p its position along the beam's direction, w the deflection at x averaged
+    over `width`. The force acts perpendicular to the deflected beam, spread over the width. `dependent` names the
+    coordinate that a "partitioned" formulation eliminates. [Lipinski2023, eq. 20]
     """
 
     name: str
@@ -62,7 +63,7 @@ class BeamContact(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class DeflectionOutput(Frozen):
-    """The deflection of a beam at `x` along it, m, as the output `name`: positive along the beam's direction."""
+    """Deflection of a beam at `x` along it, m, as the output `name`: positive along the beam's direction."""
 
     name: str
     beam: str
@@ -71,9 +72,9 @@ class DeflectionOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ContactForceOutput(Frozen):
-    """The multiplier of a contact, N, as the output `name`: positive when the point presses along the direction.
+    """Multiplier of a beam contact, N, as the output `name`: positive when the point pushes along the beam's direction.
 
-    It is the part of the force along the beam's direction. U does not count.
+    It is the component of the contact force along the beam's direction. The stabilization U does not contribute.
     """
 
     name: str

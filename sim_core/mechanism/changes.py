@@ -1,4 +1,4 @@
-"""What constraint modes, guards and switches of a description must satisfy: what is wrong is named in one line."""
+"""Checks of constraint modes, guards and switches in a description; each error is one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDING = 1e-9
 
 
 def check_changes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism for what no change of constraint mode could be, or speaks of what is not there."""
+    """Raise InvalidMechanism (UnknownName for names) for the first error in a constraint mode, guard or switch."""
     names = [constraint_mode.name for constraint_mode in mechanism.constraint_modes]
     constraints = _constraint_names(mechanism)
     if mechanism.start:
@@ -57,9 +57,9 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
 
 
 def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]]) -> None:
-    """Raise InvalidMechanism for a captured number that no coordinate moves and that does not hold at the start.
+    """Raise InvalidMechanism if a captured number that no coordinate can change contradicts the start.
 
-    rows  (constraint, what its captured number must be)
+    rows  (constraint, value that its captured number must have)
     """
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     for name, wanted in rows:
@@ -72,7 +72,7 @@ def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]])
 
 
 def _constraint_names(mechanism: Mechanism) -> list[str]:
-    """What constraint modes may list: constraints, and joints where they are constraints."""
+    """Names that constraint modes may list: constraints, and in absolute coordinates joints."""
     joints = mechanism.joints if mechanism.coordinates == "absolute" else ()
     return [item.name for item in (*joints, *mechanism.constraints)]
 
@@ -84,7 +84,7 @@ def _require(where: str, kind: str, spoken: Iterable[str], known: list[str]) -> 
 
 
 def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str) -> None:
-    """A guard leads from a source to a target, or switches constraints; and what it switches can change."""
+    """Check that a guard either has source and target or switches constraints, and that firing can change something."""
     if isinstance(guard, Crossing) and guard.direction not in (-1, 0, 1):
         raise InvalidMechanism(f"{where}: direction is {guard.direction}; it must be -1, 0 (both) or 1 (rising)")
     for name in SWITCHING_FIELDS:

@@ -1,8 +1,8 @@
-"""Frozen description of a mechanism: bodies, joints, constraints, springs, actuators. Names and SI numbers alone.
+"""Mechanism description: frozen dataclasses for bodies, joints, constraints, springs, actuators. Names and SI numbers.
 
-One description serves both coordinate families: in "absolute" coordinates every body has its own coordinates and the
-joints become constraints; in "joint" coordinates the joints of a tree are the coordinates and what closes loops is a
-constraint.
+One description serves both coordinate families. In "absolute" coordinates every body has its own coordinates and the
+joints become constraints. In "joint" coordinates the joints of a tree are the coordinates, and constraints close the
+loops.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ COORDINATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(Frozen):
-    """A drawable part of a body: "line" by points (3n,), "box" by size, "sphere" (radius,), "cylinder" (radius, l)."""
+    """A drawable part of a body.
+
+    kind    "line" with `points` (3n,); or, with `size`, "box" (x, y, z), "sphere" (radius,), "cylinder" (radius,
+            length)
+    """
 
     kind: str
     points: tuple[float, ...] = ()
@@ -61,8 +65,8 @@ class Shape(Frozen):
 class Body(Frozen):
     """A rigid body. `inertia` is Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the centre of mass, in the body's axes, kg m2.
 
-    orientation  how absolute coordinates write it; unused in joint coordinates
-    free         which of its absolute coordinates vary; the others stay at `placement` (same order as COORDINATES)
+    orientation  parametrization of the body's pose in absolute coordinates; unused in joint coordinates
+    free         names of the absolute coordinates that vary; the others stay at `placement` (same order as COORDINATES)
     """
 
     name: str
@@ -76,7 +80,7 @@ class Body(Frozen):
 
     @property
     def free_coordinates(self) -> tuple[str, ...]:
-        """The coordinate names of this body that vary, in the order of COORDINATES."""
+        """Names of this body's coordinates that vary, in the order of COORDINATES."""
         return COORDINATES[self.orientation] if self.free is None else self.free
 
 
@@ -84,11 +88,11 @@ class Body(Frozen):
 class Joint(Frozen):
     """A joint between `parent` and `child`.
 
-    Its point is `parent_point` in the parent's frame and `child_point` in the child's; `axis` is a unit vector in the
-    parent's frame; at joint position 0 the child's axes are `rotation` = R_PC. Revolute: R_PC = turn(axis, q) rotation.
-    "planar" moves along e1, e2 perpendicular to the axis and turns about it; "fixed" does not move.
-    `damping` brakes it, N m s or N s/m; `load` is a constant effort along it, N m or N. Of a planar joint, position,
-    damping and load are those of its angle alone.
+    The joint's point is `parent_point` in the parent's frame and `child_point` in the child's; `axis` is a unit vector
+    in the parent's frame. At joint position 0 the child's axes are `rotation` = R_PC. Revolute: R_PC = turn(axis, q)
+    rotation. A "planar" joint translates along e1, e2 perpendicular to the axis and rotates about it; a "fixed" joint
+    does not move. `damping` is viscous, N m s/rad or N s/m; `load` is a constant effort along the joint, N m or N.
+    Position, damping and load of a planar joint concern its angle alone.
     """
 
     name: str
@@ -106,13 +110,13 @@ class Joint(Frozen):
 
     @property
     def unit(self) -> str:
-        """Unit of the joint's position."""
+        """Unit of the joint's position: "m" or "rad"."""
         return "m" if self.kind == "prismatic" else "rad"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coincidence(Frozen):
-    """Two points meet: r_a - r_b = 0 along the world `directions`."""
+    """Constraint: two points coincide, r_a - r_b = 0 along each of the world `directions`."""
 
     name: str
     body_a: str
@@ -124,7 +128,7 @@ class Coincidence(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Perpendicular(Frozen):
-    """Two body-fixed axes stay at right angles: axis_a . axis_b = 0."""
+    """Constraint: two body-fixed axes stay at right angles, axis_a . axis_b = 0."""
 
     name: str
     body_a: str
@@ -135,7 +139,7 @@ class Perpendicular(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Slider(Frozen):
-    """A point of body b stays where it is along a body-fixed axis of a: axis_a . (r_b - r_a) = 0."""
+    """Constraint: a point of body b has no displacement along a body-fixed axis of a, axis_a . (r_b - r_a) = 0."""
 
     name: str
     body_a: str
@@ -147,7 +151,7 @@ class Slider(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Distance(Frozen):
-    """Two points keep their distance: (|r_a - r_b|^2 - length^2) / (2 length) = 0, unit m."""
+    """Constraint: two points keep their distance, (|r_a - r_b|^2 - length^2) / (2 length) = 0, unit m."""
 
     name: str
     body_a: str
@@ -159,7 +163,7 @@ class Distance(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitNorm(Frozen):
-    """The Euler parameters of a body keep their norm: e'e - 1 = 0. Added by the derivation."""
+    """Constraint: the Euler parameters of a body have norm 1, e'e - 1 = 0. The derivation adds it."""
 
     name: str
     body: str
@@ -167,7 +171,9 @@ class UnitNorm(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class SpinRelation(Frozen):
-    """Nonholonomic: sum of factor * (w_WB_B . axis) over (body, axis, factor) is zero, as in a gear mesh."""
+    """Nonholonomic constraint, as in a gear mesh: the sum of factor * (w_WB_B . axis) over (body, axis, factor) is
+    zero.
+    """
 
     name: str
     terms: tuple[tuple[str, Vector3, float], ...]
@@ -175,7 +181,7 @@ class SpinRelation(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Anchored(Frozen):
-    """A body-fixed point stays at `at`, m, along a world direction: axis . r - at = 0."""
+    """Constraint: a body-fixed point stays at `at`, m, along a world direction, axis . r - at = 0."""
 
     name: str
     body: str
@@ -189,7 +195,7 @@ Constraint = Coincidence | Perpendicular | Slider | Distance | UnitNorm | SpinRe
 
 @dataclass(frozen=True, kw_only=True)
 class Servo(Frozen):
-    """The gains of an actuator's own loop: `stiffness` N m/rad or N/m, `damping` N m s/rad or N s/m."""
+    """Gains of an actuator's own position loop: `stiffness` N m/rad or N/m, `damping` N m s/rad or N s/m."""
 
     stiffness: float
     damping: float
@@ -197,11 +203,11 @@ class Servo(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Actuator(Frozen):
-    """An effort (N or N m) along a declared joint; positive effort speeds the joint up in its positive sense.
+    """An actuator: an effort (N or N m) along a declared joint, positive in the joint's positive direction.
 
-    With a `servo` it takes velocities and positions too, see `sim_core.servos.loops`. Its joint limits positions.
-    Without a joint it is a switch: its command, 1 for on and 0 for off, is what guards see.
-    `start` is its effort or command at the start.
+    With a `servo` it also accepts velocity and position commands, see `sim_core.servos.loops`; position commands are
+    limited by the joint's limits. Without a joint it is a switch: guards read its command, 1 for on and 0 for off.
+    `start` is the effort or command at the start.
     """
 
     name: str
@@ -214,7 +220,7 @@ class Actuator(Frozen):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The modes of command that it takes."""
+        """The command modes that the actuator accepts."""
         return ("effort",) if self.servo is None else ("effort", "velocity", "position")
 
 
@@ -222,8 +228,8 @@ class Actuator(Frozen):
 class Spring(Frozen):
     """A linear spring and damper on the line between a point of a and a point of b (bodies or ground).
 
-    `stiffness` N/m, `rest_length` m, `damping` N s/m, `pretension` N. With l their distance it pulls with
-    F0 + k (l - l0) + c dl/dt and stores F0 l + k (l - l0)^2 / 2. Points may meet only with F0, l0 and c zero.
+    `stiffness` N/m, `rest_length` m, `damping` N s/m, `pretension` N. At length l the spring pulls with F0 + k (l - l0)
+    + c dl/dt and stores F0 l + k (l - l0)^2 / 2. The two points may coincide only if F0, l0 and c are zero.
     """
 
     name: str
@@ -239,9 +245,10 @@ class Spring(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ConstraintMode(Frozen):
-    """A named set of constraints that hold: all when `constraints` is None. Those of a joint carry its name.
+    """A named set of constraints that hold together; all of them when `constraints` is None. Joints are listed by name.
 
-    Guards lead from one to another, or switch single constraints: then a set may hold that has no name here.
+    Guards lead from one mode to another, or switch single constraints; the resulting set of constraints may have no
+    name.
     """
 
     name: str = "default"
@@ -250,19 +257,21 @@ class ConstraintMode(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(Frozen):
-    """A whole mechanism and the state it starts from.
+    """A complete mechanism and its start state.
 
     formulation           how the constrained equations are solved: "schur" eliminates a, then solves for lam;
                           "augmented" solves for both at once; "partitioned" eliminates lam and the dependent coordinate
-                          of a beam contact in closed form, "partitioned_as_printed" with the force of the paper
-    start                 constraint mode that holds at the start; the first where none is named
-    initial_q, initial_v  in the order of the coordinates of the derivation: bodies in order for "absolute", joints in
+                          of a beam contact in closed form, "partitioned_as_printed" does so with the contact force as
+                          the paper prints it
+    start                 name of the constraint mode at the start; by default the first
+    initial_q, initial_v  start, in the order of the derived coordinates: bodies in order for "absolute", joints in
                           order for "joint"; then those of the beams
-    open_start            the start violates the constraints on purpose: a simulation warns, and does not refuse it
-    reference_q           where choices of the solve are made at assembly, by default the start: with one of its own, a
-                          mechanism that starts elsewhere has the same kernels
-    parameters            the numbers it was built from, for people and recordings
-    ground, arrows        for pictures alone: what stands still, and forces beside those of contacts
+    open_start            whether the start violates the constraints on purpose: a simulation then warns instead of
+                          raising
+    reference_q           coordinates at which assembly chooses pivots, by default the start; a mechanism with its own
+                          `reference_q` keeps the same kernels when its start changes
+    parameters            the numbers that the mechanism was built from, for people and recordings
+    ground, arrows        for drawings only: shapes of the ground, and force arrows other than those of contacts
     """
 
     name: str
@@ -293,14 +302,14 @@ class Mechanism(Frozen):
         return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(told)}>"
 
     def body(self, name: str) -> Body:
-        """The body of that name; UnknownName otherwise."""
+        """The body with this name; UnknownName if there is none."""
         for body in self.bodies:
             if body.name == name:
                 return body
         raise UnknownName(f"mechanism {self.name!r}", "body", name, [body.name for body in self.bodies])
 
     def joint(self, name: str) -> Joint:
-        """The joint of that name; UnknownName otherwise."""
+        """The joint with this name; UnknownName if there is none."""
         for joint in self.joints:
             if joint.name == name:
                 return joint
@@ -308,7 +317,7 @@ class Mechanism(Frozen):
 
     @property
     def moving_joints(self) -> tuple[Joint, ...]:
-        """The joints that have a position: all but the fixed ones. Their names are a robot's joint names."""
+        """The joints that have a position: all but the fixed ones. Their names are the robot's joint names."""
         return tuple(joint for joint in self.joints if joint.kind != "fixed")
 
     @cached_property
@@ -323,7 +332,7 @@ class Mechanism(Frozen):
 
     @cached_property
     def switched(self) -> tuple[str, ...]:
-        """The constraints that do not always hold: of some constraint modes only, or switched by guards."""
+        """Names of the constraints that some constraint mode leaves out or that some guard switches."""
         lists = [c.constraints for c in self.constraint_modes if c.constraints is not None]
         by_guards = {name for guard in self.guards for name in (*guard.engages, *guard.releases)}
         joints = self.joints if self.coordinates == "absolute" else ()
@@ -332,16 +341,16 @@ class Mechanism(Frozen):
 
     @property
     def changes(self) -> bool:
-        """Whether different constraints may hold at different times, or constraint modes differ in their names."""
+        """Whether the mechanism has several constraint modes or a constraint that can be switched."""
         return len(self.constraint_modes) > 1 or bool(self.switched)
 
     @cached_property
     def captured_constraints(self) -> tuple[str, ...]:
-        """The constraints that have a captured number, in their order."""
+        """Names of the constraints that have a captured number, in the order of the description."""
         return tuple(c.name for c in self.constraints if any(isinstance(x, CapturedParameter) for x in _walk(c)))
 
     def captured_by(self, constraint: str) -> CapturedParameter:
-        """The number that a guard captures for a constraint; InvalidMechanism where it has none."""
+        """The number that guards capture for this constraint; InvalidMechanism if it has none."""
         for item in self.constraints:
             numbers = _walk(item) if item.name == constraint else []
             if found := [number for number in numbers if isinstance(number, CapturedParameter)]:
@@ -350,11 +359,13 @@ class Mechanism(Frozen):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """What kernels take beside the motion: tunables, captured numbers, then which switched constraints hold."""
+        """Names of the kernel input p: tunables, captured numbers, then one flag per switched constraint (holds or
+        not).
+        """
         return (*[i.name for i in self.tunables], *[i.name for i in self.captured], *map(holding, self.switched))
 
     def parameter_values(self, constraint_mode: int) -> tuple[float, ...]:
-        """Their values at the start, but in a constraint mode by its index."""
+        """Values of `parameter_names` at the start, with the flags of the constraint mode with this index."""
         kept = self.constraint_modes[constraint_mode].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
         return (*[item.value for item in self.tunables], *[item.value for item in self.captured], *holds)
@@ -374,7 +385,9 @@ class Mechanism(Frozen):
 
     @cached_property
     def characteristic_length(self) -> float:
-        """The largest lever in the description, m: the scale on which a constraint violation is large."""
+        """Length by which constraint violations are scaled, m: the largest joint or constraint lever in the
+        description, or 1.
+        """
         points = [p for joint in self.joints for p in (joint.parent_point, joint.child_point)]
         for constraint in self.constraints:
             points += [getattr(constraint, name) for name in ("point_a", "point_b") if hasattr(constraint, name)]
@@ -384,7 +397,9 @@ class Mechanism(Frozen):
 
     @cached_property
     def canonical_hash(self) -> str:
-        """A hash of what shapes the equations: names, numbers, order (not shapes, start or tunables' values)."""
+        """Hash of everything that shapes the equations: names, numbers, order; not shapes, start or tunables'
+        values.
+        """
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"velocity_limit", "servo", "start", "open_start"}
         return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
@@ -405,7 +420,7 @@ def _plain(value: object, drop: set[str]) -> object:
         return {type(value).__name__.lower(): value.name}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name not in drop]
-        # what a description may leave out is not in its hash: kernels of before stay valid
+        # empty optional fields are left out of the hash, so that kernels cached before the fields existed stay valid
         names = [name for name in names if name not in SWITCHING_FIELDS or getattr(value, name)]
         return {"kind": type(value).__name__, **{n: _plain(getattr(value, n), drop) for n in names}}
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Base class of the dataclasses of a description: their sequences become tuples, so that they stay hashable."""
+"""Base class of the description's dataclasses: converts sequences to tuples, so that the objects are hashable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Frozen:
-    """Turns lists and numpy arrays in the fields of a frozen dataclass into tuples, numpy numbers into Python's."""
+    """Base class: converts lists and numpy arrays in the fields to tuples, and numpy numbers to Python's."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # its subclasses are dataclasses
@@ -18,7 +18,7 @@ class Frozen:
 
 
 def plain_value(value: Any) -> Any:
-    """The same as tuples and Python numbers, the object itself where it is so already."""
+    """The value with lists and arrays as tuples and numpy numbers as Python's; the same object if nothing changes."""
     kind = value.__class__
     if kind is float or kind is str or kind is int:
         return value

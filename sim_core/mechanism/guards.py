@@ -1,8 +1,8 @@
-"""What a description says about changes of constraint mode: when they happen, what they capture, what they do to v.
+"""Guards of a description: when the constraint mode changes, which numbers a change captures, how it changes v.
 
-A guard switches constraints on and off. It says so in one of two ways: by the names of the constraint modes before and
-after (`source`, `target`), or by the constraints themselves (`engages`, `releases`). With the second N bodies that land
-on N floors need N guards, with the first 2^N constraint modes.
+A guard switches constraints on and off. It names either the constraint modes before and after (`source`, `target`) or
+the constraints themselves (`engages`, `releases`). N bodies that land on N floors need N guards of the second form, but
+2^N constraint modes of the first.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Crossing(Frozen):
-    """A guard: a point's world coordinate along `axis` crosses `level` (direction +1 rising, -1 falling, 0 both).
+    """A guard that fires when a point's world coordinate along `axis` crosses `level`.
 
-    source    constraint mode in which it is watched, and `target` the one after it
-    engages   constraints that hold after it, and `releases` those that do not, in the place of a target; it is watched
-              while it would change any of them
-    requires  constraints that must hold for it to be watched, and `excludes` those that must not
-    impact    what happens to the velocities: "inelastic" projects them on the constraints that hold after it by
-              impulses, "none" leaves them
-    captures  constraints with a captured number, which becomes what meets them as they are
-    kind      of event that it is, by default the name, and `part` the part of the robot that it is about
+    direction  sense of the crossing: +1 rising, -1 falling, 0 both
+    source    constraint mode in which the guard is active
+    target    constraint mode after the guard has fired
+    engages   instead of a target: constraints that hold after it; the guard is active while firing would change any
+    releases  instead of a target: constraints that no longer hold after it
+    requires  constraints that must hold for the guard to be active
+    excludes  constraints that must not hold for the guard to be active
+    impact    change of the velocities: "inelastic" projects them, by impulses, on the constraints that hold after it;
+              "none" leaves them
+    captures  constraints whose captured number is set so that the constraint is satisfied where the bodies are
+    kind      kind of the event that is published; by default the name of the guard
+    part      part of the robot that the event is about
     """
 
     name: str
@@ -51,7 +55,7 @@ class Crossing(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Commanded(Frozen):
-    """The effort of an actuator, of a switch its command, is above one number and not above another."""
+    """Condition: the effort of an actuator (the command of a switch) is more than `above` and at most `upto`."""
 
     actuator: str
     above: float | None = None
@@ -60,9 +64,10 @@ class Commanded(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Aim(Frozen):
-    """What the captured number of a constraint should be: at + k spacing, k = 0 ... count - 1; anything for at None.
+    """Permitted values of the captured number of a constraint: at + k spacing, k = 0 ... count - 1.
 
-    spacing  0 for `at` alone
+    at       first value; None permits any value
+    spacing  distance between permitted values; 0 for `at` alone
     """
 
     constraint: str
@@ -73,10 +78,11 @@ class Aim(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(Frozen):
-    """Constraints that do not hold yet could be captured now: close to their aims, slow, and no longer nearing them.
+    """Condition: released constraints can be captured now, being close to their aims, slow, and no longer approaching.
 
-    With g what each would capture and d its distance from the nearest aim: |d|_2 <= gap, |dg/dt|_2 <= speed and
-    d . dg/dt >= 0; and a point on a beam is between the beam's ends, `margin` from them.
+    Let g be the numbers that would be captured and d their distances from the nearest aims. Then |d|_2 <= gap,
+    |dg/dt|_2 <= speed and d . dg/dt >= 0; a point on a beam must lie between the beam's ends, at least `margin` from
+    each.
     """
 
     aims: tuple[Aim, ...]
@@ -87,14 +93,16 @@ class Window(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Sinking(Frozen):
-    """What a constraint would capture does not grow: a point that comes onto a line from above."""
+    """Condition: the number that a constraint would capture is not increasing, as when a point reaches a line from
+    above.
+    """
 
     constraint: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beyond(Frozen):
-    """A body-fixed point's world coordinate along `axis` is more than `level`, m."""
+    """Condition: a body-fixed point's world coordinate along `axis` is more than `level`, m."""
 
     body: str
     axis: Vector3
@@ -104,7 +112,7 @@ class Beyond(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Pushed(Frozen):
-    """Constraints at a point of a body push it along the world direction `axis` with more than `force`, N."""
+    """Condition: constraints at a point of a body push it along the world direction `axis` with over `force`, N."""
 
     constraints: tuple[str, ...]
     axis: Vector3
@@ -116,7 +124,10 @@ Condition = Commanded | Window | Sinking | Beyond | Pushed
 
 @dataclass(frozen=True, kw_only=True)
 class Guard(Frozen):
-    """A change of constraint mode at the end of a step in which it is watched and all conditions hold; see Crossing."""
+    """A guard that fires at the end of a step in which it is active and all its conditions hold.
+
+    Fields other than `conditions` are those of Crossing.
+    """
 
     name: str
     source: str = ""

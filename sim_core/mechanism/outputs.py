@@ -1,4 +1,4 @@
-"""What a description says about named outputs: numbers that a robot tells beside its joints."""
+"""Named outputs of a description: numbers that a robot publishes beside its joint states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORIGIN: Vector3 = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class PointOutput(Frozen):
-    """World coordinates of a body-fixed point as outputs `name`_x, `name`_y, `name`_z (those of `axes`)."""
+    """World coordinates of a body-fixed point, m, as outputs `name`_x, `name`_y, `name`_z (those listed in `axes`)."""
 
     name: str
     body: str
@@ -23,7 +23,7 @@ class PointOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class JointOutput(Frozen):
-    """The position of a declared joint as the output `name`: relative to its parent, unwrapped by a simulation."""
+    """Position of a declared joint as the output `name`: relative to its parent; a simulation unwraps it."""
 
     name: str
     joint: str
@@ -31,7 +31,7 @@ class JointOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class VelocityOutput(Frozen):
-    """World velocity of a body-fixed point as outputs `name`_vx, `name`_vy, `name`_vz (those of `axes`), m/s."""
+    """World velocity of a body-fixed point, m/s, as outputs `name`_vx, `name`_vy, `name`_vz (those in `axes`)."""
 
     name: str
     body: str
@@ -41,7 +41,10 @@ class VelocityOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ForceOutput(Frozen):
-    """What constraints at one point of a body exert on it, N, as outputs `name`_x, ...; U does not count."""
+    """World force, N, that the constraints at one point of a body exert on the body, as outputs `name`_x, ...
+
+    The stabilization U does not contribute.
+    """
 
     name: str
     constraints: tuple[str, ...]
@@ -50,7 +53,7 @@ class ForceOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldingOutput(Frozen):
-    """1 while a constraint holds, else 0, as the output `name`."""
+    """Whether a constraint holds (1) or not (0), as the output `name`."""
 
     name: str
     constraint: str
@@ -58,7 +61,9 @@ class HoldingOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ForceArrow(Frozen):
-    """For pictures: the force, N, that acts on `body` at `point`, from outputs: each along its world unit vector."""
+    """For drawings: the force, N, on `body` at `point`, composed of outputs, each along its unit vector of `axes`
+    (world).
+    """
 
     name: str
     body: str
@@ -73,7 +78,7 @@ Output = (
 
 
 def names_of(output: Output) -> tuple[str, ...]:
-    """The names under which its numbers are told."""
+    """The names of the numbers that this output publishes."""
     if isinstance(output, PointOutput | VelocityOutput | ForceOutput):
         prefix = "v" if isinstance(output, VelocityOutput) else ""
         return tuple(f"{output.name}_{prefix}{axis}" for axis in output.axes)

@@ -1,4 +1,4 @@
-"""Numbers of a description: folded into the kernels, tuned while a simulation runs, or captured by it."""
+"""Numbers in a description: constants (folded into the kernels), tunable while a simulation runs, or captured by it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Vector3 = tuple[float, float, float]
 class Tunable(Frozen):
     """A number that stays an input of the kernels, so that it can change while a simulation runs.
 
-    least, most  what it may be set to, both included; `unit` of all three
+    least, most  inclusive bounds of the value
+    unit         unit of value and bounds
     """
 
     name: str
@@ -26,9 +27,10 @@ class Tunable(Frozen):
 
 @dataclass(frozen=True)
 class CapturedParameter(Frozen):
-    """A number that a guard takes from the motion when it fires: where a hand grips. It is part of the state.
+    """A number that a guard sets from the motion when it fires, such as the position where a hand grips; part of the
+    state.
 
-    value  at the start
+    value  value at the start
     """
 
     name: str
@@ -39,10 +41,10 @@ Number = float | Tunable | CapturedParameter
 
 
 def value_of(number: Number) -> float:
-    """What a number is, or is at the start."""
+    """The value of a number of the description: its start value where it is tunable or captured."""
     return float(number.value if isinstance(number, Tunable | CapturedParameter) else number)
 
 
 def holding(constraint: str) -> str:
-    """What the parameter is called that says whether a constraint holds."""
+    """Name of the parameter (1 or 0) that tells whether a constraint holds."""
     return f"{constraint}.holds"

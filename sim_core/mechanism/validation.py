@@ -1,4 +1,4 @@
-"""What a description must satisfy before it is derived: each thing that is wrong is named in one line."""
+"""Validation of a description before the derivation; each error is one line."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from sim_core.mechanism.outputs import ForceOutput, VelocityOutput, names_of
 from sim_core.mechanism.quantities import Tunable, value_of
 
 BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child")
-SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # numbers of a size
+SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # length of `size` by kind
 
 
 def validate(mechanism: Mechanism) -> None:
-    """Raise InvalidMechanism, in one line, for what no derivation could make sense of."""
+    """Raise InvalidMechanism, in one line, for the first error in a description."""
     if not isinstance(mechanism, Mechanism):
         raise InvalidMechanism(f"a Mechanism is needed, not a {type(mechanism).__name__}")
     owner = f"mechanism {mechanism.name!r}"
@@ -80,7 +80,7 @@ def validate(mechanism: Mechanism) -> None:
 
 
 def _check_whole(mechanism: Mechanism, owner: str) -> None:
-    """Something moves, in some constraint mode."""
+    """Check that there is a constraint mode and at least one coordinate."""
     if not mechanism.constraint_modes:
         raise InvalidMechanism(f"{owner}: constraint modes is empty; it needs one at least, such as ConstraintMode()")
     for body in mechanism.bodies:
@@ -97,7 +97,7 @@ def _check_whole(mechanism: Mechanism, owner: str) -> None:
 
 
 def coordinate_count(mechanism: Mechanism) -> int:
-    """How many coordinates the derivation will give it."""
+    """Number of coordinates that the derivation will give this mechanism."""
     beams = sum(beam.n_coordinates for beam in mechanism.beams) - int("partitioned" in mechanism.formulation)
     if mechanism.coordinates == "absolute":
         return beams + sum(len(body.free_coordinates) for body in mechanism.bodies)
@@ -105,7 +105,7 @@ def coordinate_count(mechanism: Mechanism) -> int:
 
 
 def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
-    """(what to call it, the item) of everything the description lists."""
+    """(label, item) of every item that the description lists."""
     for field in dataclasses.fields(mechanism):
         group = getattr(mechanism, field.name)
         if isinstance(group, tuple):
@@ -116,7 +116,7 @@ def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
 
 
 def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
-    """Bodies and joints that an item speaks of."""
+    """Check that the bodies and joints named by an item exist."""
     if isinstance(item, Joint) and item.child == GROUND:
         raise InvalidMechanism(f"{where}: child is {GROUND!r}, which nothing moves; make it the parent")
     bodies = [body.name for body in mechanism.bodies]
@@ -152,7 +152,7 @@ def _check_joint(joint: Joint, where: str) -> None:
 
 
 def _check_damping(damping: Any, unit: str, where: str) -> None:
-    """Less than none drives what it should brake, faster and faster, until the run is destroyed."""
+    """Refuse negative damping, which would accelerate the joint without bound."""
     if value_of(damping) < 0.0:
         called = f" ({damping.name})" if isinstance(damping, Tunable) else ""
         raise InvalidMechanism(f"{where}: damping{called} is {value_of(damping)} {unit}; it must not be negative")
@@ -199,7 +199,7 @@ def _check_shape(shape: Shape, where: str) -> None:
 
 
 def _check_inert(mechanism: Mechanism, owner: str) -> None:
-    """Every coordinate moves some mass or inertia, or its acceleration would be anything."""
+    """Check that every coordinate moves some mass or inertia; otherwise its acceleration would be undetermined."""
     if mechanism.coordinates == "absolute":
         for body in mechanism.bodies:
             for name in body.free_coordinates:
@@ -223,7 +223,7 @@ def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: s
 
 
 def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
-    """A body and all that hang on it in the tree of joints."""
+    """A body and all bodies further out on it in the tree of joints."""
     carried = [name]
     for parent in carried:
         carried += [joint.child for joint in mechanism.joints if joint.parent == parent and joint.child not in carried]
@@ -260,7 +260,7 @@ def _check_start(mechanism: Mechanism, owner: str) -> None:
 
 
 def check_bounds(owner: str, tunable: Tunable, value: float) -> None:
-    """Refuse, by an InvalidRequest that names what may be, a tunable's value outside of its bounds."""
+    """Raise InvalidRequest, naming the permitted range, if a tunable's value is outside its bounds."""
     if tunable.least <= value <= tunable.most:
         return
     unit = f" {tunable.unit}" if tunable.unit not in ("", "1") else ""
@@ -273,7 +273,7 @@ def check_bounds(owner: str, tunable: Tunable, value: float) -> None:
 
 
 def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:
-    """The mechanism with these values of tunables, by name; the others keep theirs."""
+    """A copy of the mechanism with these tunables, by name, set to these values."""
     holders = ("bodies", "joints", "springs", "beams", "constraints", "guards")
     groups = {name: _tuned(getattr(mechanism, name), values) for name in holders}
     return dataclasses.replace(mechanism, **groups)

@@ -1,4 +1,4 @@
-"""Whether the angles that turn a body in absolute coordinates are clear of where they are no coordinates."""
+"""Checks of body orientations in absolute coordinates: ZXZ singularity and norm of Euler parameters."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.checks.names import coordinate_names
 from sim_core.mechanism.description import COORDINATES, Body, Mechanism
 
-SINGULAR = 1e-6  # |sin theta| of ZXZ angles: closer, phi and psi are one angle
-NEAR = 0.05  # here their rates are 20 times the angular velocity
-NORM = 1e-6  # that the norm of fixed Euler parameters may differ from 1
+SINGULAR = 1e-6  # |sin theta| of ZXZ angles: below it, phi and psi are one angle
+NEAR = 0.05  # |sin theta| at which the rates of phi and psi are 20 times the angular velocity
+NORM = 1e-6  # permitted difference of the norm of fixed Euler parameters from 1
 
 
 def check_angles(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism for ZXZ angles that start at their singularity, and Euler parameters that are none."""
+    """Raise InvalidMechanism for ZXZ angles that start at their singularity and Euler parameters without unit norm."""
     for body, sine in nutations(mechanism, mechanism.initial_q):
         if sine < SINGULAR:
             theta = _theta(mechanism, body, mechanism.initial_q)
@@ -30,7 +30,7 @@ def check_angles(mechanism: Mechanism, owner: str) -> None:
 
 
 def angle_doubts(mechanism: Mechanism, q: Sequence[float]) -> list[str]:
-    """A line for each body whose ZXZ angles are near their singularity at q."""
+    """One line for each body whose ZXZ angles are near their singularity at q."""
     return [
         f"body {body.name!r} of {mechanism.name!r} is at theta = {_theta(mechanism, body, q):.6g} rad, near the "
         "singularity of its ZXZ angles, where the rates of phi and psi grow beyond bounds; "
@@ -41,7 +41,7 @@ def angle_doubts(mechanism: Mechanism, q: Sequence[float]) -> list[str]:
 
 
 def nutations(mechanism: Mechanism, q: Sequence[float]) -> Iterator[tuple[Body, float]]:
-    """(body, |sin theta|) of each body whose ZXZ angles phi and psi both vary."""
+    """(body, |sin theta|) for each body whose ZXZ angles phi and psi both vary."""
     if mechanism.coordinates == "absolute":
         for body in mechanism.bodies:
             if body.orientation == "zxz" and {"phi", "psi"} <= {*body.free_coordinates}:
@@ -53,7 +53,7 @@ def _theta(mechanism: Mechanism, body: Body, q: Sequence[float]) -> float:
 
 
 def _value(mechanism: Mechanism, body: Body, name: str, q: Sequence[float]) -> float:
-    """A coordinate of a body, free or not."""
+    """Value of a body's coordinate at q, whether it is free or fixed."""
     if name in body.free_coordinates:
         return float(q[coordinate_names(mechanism).index(f"{body.name}.{name}")])
     if body.placement:

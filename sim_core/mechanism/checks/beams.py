@@ -1,4 +1,4 @@
-"""What a description's beams and the points on them must satisfy: each thing that is wrong is named in one line."""
+"""Checks of a description's beams and beam contacts; each error is one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_NEGATIVE = ("modes", "mass_damping", "stiffness_damping", "damping_ratio", "
 
 
 def check_beams(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for what no beam or contact could be."""
+    """Raise InvalidMechanism, in one line, for the first error in a beam, a contact or an output of either."""
     beams = {beam.name: beam for beam in mechanism.beams}
     for beam in mechanism.beams:
         _check_beam(beam, f"{owner}: beam {beam.name!r}")

@@ -1,4 +1,4 @@
-"""Whether axes are unit vectors, rotations are rotations, and quaternions unit quaternions."""
+"""Checks that axes have length 1, rotation matrices are rotations, and quaternions have norm 1."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Joint, Mechanism, SpinRelation
 
 AXES = ("axis", "axis_a", "axis_b", "direction")  # fields that hold a unit vector
-AXIS_LISTS = ("directions", "axes")  # fields that hold several
-TOLERANCE = 1e-12  # of a squared length
-ROUNDED = 1e-6  # of a rotation's products and of a quaternion's norm: numbers as files write them
+AXIS_LISTS = ("directions", "axes")  # fields that hold several unit vectors
+TOLERANCE = 1e-12  # on a squared length
+ROUNDED = 1e-6  # on a rotation's row products and on a quaternion's norm: files round their numbers
 
 
 def check_directions(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for the first direction without length 1 or rotation that is none."""
+    """Raise InvalidMechanism, in one line, for the first direction without length 1 or invalid rotation."""
     for where, item in _items(mechanism, owner):
         for name in AXES:
             if isinstance(value := getattr(item, name, None), tuple):
@@ -38,7 +38,7 @@ def check_directions(mechanism: Mechanism, owner: str) -> None:
 
 
 def _items(mechanism: Mechanism, owner: str) -> list[tuple[str, Any]]:
-    """Everything that may have a direction, and what to call it."""
+    """(label, item) of every item of the description that may hold a direction."""
     found = []
     for field in dataclasses.fields(mechanism):
         group = getattr(mechanism, field.name)
@@ -64,7 +64,7 @@ def _check_unit(axis: Sequence[float], name: str, where: str) -> None:
 
 
 def _check_rotation(R: Sequence[Sequence[float]], where: str) -> None:
-    """R' R = 1 and det R = 1."""
+    """Check that R' R = 1 and det R = 1."""
     off = max(abs(sum(R[k][i] * R[k][j] for k in range(3)) - (i == j)) for i in range(3) for j in range(3))
     (a, b, c), (d, e, f), (g, h, i) = R
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)

@@ -1,4 +1,4 @@
-"""What a description may hold but is hardly meant to: a line for each."""
+"""Warnings about valid but implausible descriptions, one line each."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from sim_core.mechanism.quantities import Tunable, value_of
 
 
 def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
-    """Inertias that no body has, numbers that act on part of a joint alone, joints that start beyond their limits.
+    """Warnings about impossible inertias, effects on planar joints that act on the angle alone, and starts beyond
+    limits.
 
-    idle  the constraints whose rows no coordinate moves
+    idle  names of the constraints whose rows no coordinate moves; each gives a warning
     """
     owner = f"mechanism {mechanism.name!r}"
     found = inertia_doubts(mechanism)
@@ -37,7 +38,7 @@ def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
     if mechanism.coordinates != "joint" or any(joint.kind == "planar" for joint in mechanism.joints):
         return []
     if "partitioned" in mechanism.formulation:
-        return []  # its start lacks the coordinate that is eliminated
+        return []  # initial_q lacks the eliminated coordinate, so that it does not match the joints
     found = []
     for joint, position in zip(mechanism.moving_joints, mechanism.initial_q, strict=False):
         lower = float("-inf") if joint.lower is None else joint.lower

@@ -1,4 +1,4 @@
-"""Whether the inertia of every body is one that a body can have."""
+"""Checks that every body's inertia is physically possible."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Body, Mechanism
 from sim_core.mechanism.quantities import value_of
 
-ROUNDING = 1e-9  # of the largest principal moment: below, a negative one was merely rounded
-SHORT = 1e-3  # of the largest principal moment: by this the two others may be short of it, as files round
+ROUNDING = 1e-9  # share of the largest principal moment: a smaller negative moment is a rounding error
+SHORT = 1e-3  # share of the largest principal moment by which the sum of the others may fall short: files round
 
 
 def check_inertia(body: Body, where: str) -> None:
@@ -37,7 +37,7 @@ def principal_moments(body: Body) -> tuple[float, float, float]:
 
 
 def inertia_doubts(mechanism: Mechanism) -> list[str]:
-    """A line for each body whose largest principal moment exceeds the sum of the others, which no body can have.
+    """One line for each body whose largest principal moment exceeds the sum of the others, which is impossible.
 
     A body that turns about one axis only may give the moment about that axis alone.
     """

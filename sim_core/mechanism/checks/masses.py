@@ -1,4 +1,4 @@
-"""Whether every coordinate moves something inert, by the numbers of the mass matrix."""
+"""Check that the mass matrix is regular at the start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SINGULAR = 1e-13  # the smallest eigenvalue of the mass matrix scaled to a diago
 
 
 def singular_mass(mechanism: Mechanism, names: Sequence[str], M: np.ndarray, q: Any) -> str:
-    """The line that names the coordinates along which M is singular at q; "" where it is regular."""
+    """A line naming the coordinates along which M (n_q, n_q) is singular at q; "" if M is regular."""
     M = M.copy()
     for body in mechanism.bodies:
         if mechanism.coordinates == "absolute" and body.orientation == "euler_parameters":

@@ -1,4 +1,4 @@
-"""Whether the names of a description tell its parts apart."""
+"""Checks that the names in a description are unique and usable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ NAMED = {
 
 
 def check_unique(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for two parts of one name where one name means one."""
+    """Raise InvalidMechanism, in one line, for a name used twice where names must be unique, or one that kernels cannot
+    use.
+    """
     for group, kind in NAMED.items():
         names = [item.name for item in getattr(mechanism, group)]
         if double := _first_double(names):
@@ -54,7 +56,7 @@ ENDS = ("x", "y", "theta")
 
 
 def coordinate_names(mechanism: Mechanism) -> list[str]:
-    """The coordinates that the derivation will have, those of eliminated ones included."""
+    """Names of the coordinates that the derivation will have, eliminated ones included."""
     if mechanism.coordinates == "absolute":
         names = [f"{body.name}.{each}" for body in mechanism.bodies for each in body.free_coordinates]
     else:

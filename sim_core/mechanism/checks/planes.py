@@ -1,4 +1,4 @@
-"""Whether what acts on planar bodies in absolute coordinates acts in their plane, z = 0."""
+"""Checks that joints, constraints and gravity on planar bodies (absolute coordinates) act in their plane, z = 0."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ ROUNDING = 1e-9
 
 
 def check_planes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for joint axes, turns, gravity and beams that a planar body cannot follow.
+    """Raise InvalidMechanism, in one line, for a joint axis, rotation, gravity or beam that planar bodies cannot
+    follow.
 
-    Points and constraints off the plane are left to the rows, whose values are checked at assembly.
+    Points and constraints off the plane are not checked here: assembly checks the values of their rows.
     """
     if mechanism.coordinates != "absolute":
         return

@@ -1,4 +1,4 @@
-"""Whether the joints of a mechanism in joint coordinates form a tree, in an order that can be walked."""
+"""Check that the joints of a mechanism in joint coordinates form a tree, each joint listed after its parent."""
 
 from __future__ import annotations
 

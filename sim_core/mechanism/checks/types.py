@@ -1,4 +1,4 @@
-"""Whether the fields of a description hold what their annotations promise, all the way down."""
+"""Checks that the fields of a description, at every depth, hold values of their annotated types."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.quantities import CapturedParameter, Tunable, Vector3
 
-LARGEST = 1e15  # beside a number beyond this, double precision keeps nothing of a robot's lengths and masses
+LARGEST = 1e15  # added to a larger number, a robot's lengths and masses vanish in double precision
 UNBOUNDED = {"least", "most"}  # fields that may be infinite
-LIMITS = {"effort_limit", "velocity_limit", "lower", "upper", *UNBOUNDED}  # may be as large as wished
-COUNTED = {"inertia": "Ixx, Iyy, Izz, Ixy, Ixz, Iyz"}  # what a field of so many numbers takes
+LIMITS = {"effort_limit", "velocity_limit", "lower", "upper", *UNBOUNDED}  # fields that may exceed LARGEST
+COUNTED = {"inertia": "Ixx, Iyy, Izz, Ixy, Ixz, Iyz"}  # entries of a field, for its error message
 
 
 @cache
 def hints_of(kind: type) -> dict[str, Any]:
-    """What the fields of a kind of item hold; worked out once, as that takes longer than all the checks."""
+    """Resolved type hints of a class; cached, because resolving takes longer than all the checks."""
     return get_type_hints(kind)
 
 
 def check_fields(item: Any, where: str, skip: Sequence[str] = ()) -> None:
-    """Raise InvalidMechanism, in one line, for the first field of a dataclass that holds no value of its type."""
+    """Raise InvalidMechanism, in one line, for the first field of a dataclass whose value is not of its type."""
     for name, hint in hints_of(item.__class__).items():
         if name not in skip:
             _check(getattr(item, name), hint, name, where)
@@ -122,7 +122,7 @@ def _check_table(value: Any, name: str, where: str) -> None:
 
 
 def _check_item(value: Any, kinds: Sequence[Any], name: str, where: str) -> None:
-    """One of the parts of a description, or of what is inside one."""
+    """Check a dataclass item of a description, and its fields."""
     if type(value) not in kinds:
         known = ", ".join(kind.__name__ for kind in kinds)
         must = f"a {known}" if len(kinds) == 1 else f"one of {known}"
@@ -133,13 +133,13 @@ def _check_item(value: Any, kinds: Sequence[Any], name: str, where: str) -> None
 
 
 def _called(name: str) -> str:
-    """bodies[2] as body."""
+    """Singular of a field name: "bodies[2]" gives "body"."""
     group = name.partition("[")[0]
     return {"bodies": "body"}.get(group, group.removesuffix("s"))
 
 
 def _shown(value: Any) -> str:
-    """A value in one short line."""
+    """repr of a value, shortened to one line of at most 80 characters."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # an int of too many digits, or an object's own repr
