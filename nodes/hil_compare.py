@@ -176,7 +176,7 @@ class HilCompare(Node):
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
         if driven and self._prediction.taken_lost:
-            driven += f" ({self._prediction.taken_lost} were lost on the way here)"
+            driven += f" ({self._prediction.taken_lost} of them lost on their way here)"
         counted = (
             f"{self._prediction.pairs.paired} states compared, {alone} without a partner{self._by_clocks()}{driven}"
         )
@@ -211,6 +211,8 @@ class HilCompare(Node):
         if unsure := self._alignment.unsure:
             steps = "once" if unsure == 1 else f"{unsure} times"
             return f"but a clock was {steps} put forward or back, or may have been, at an instant that is not known"
+        if lost := self._prediction.taken_lost:
+            return f"but {lost} of the commands that the robot applied were lost on their way here"
         left_out = self._unpaired + self._waiting
         if any(self._alignment.tracks[clock].steps for clock in self._clocks if clock in self._alignment.tracks) and (
             left_out > MOST_LEFT_OUT * self._prediction.pairs.paired

@@ -130,9 +130,16 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     origin_ns = int(rows["asked_ns"][0])
     theirs, servers = RecordedClock(rows, of, origin_ns), RecordedClock(rows, SERVER, origin_ns)
     stamps = np.asarray(columns["timestamp"], dtype=float) - 1e-9 * origin_ns
-    states_too = _measured(recording, topic, of)
-    windows = None if states_too is None else _sides(states_too - 1e-9 * origin_ns, theirs, None)[1]
-    sides, places = _sides(stamps, theirs, windows)
+    measured = _measured(recording, topic, of)
+    if measured is None:
+        sides, places = _sides(stamps, theirs, None)
+        unknown_from = _late_jump(stamps, sides, theirs)
+    else:  # commands come as unevenly as the network brings them: the samples beside them tell where the clock stepped
+        samples = measured - 1e-9 * origin_ns
+        sides_of_samples, places_of_samples = _sides(samples, theirs, None)
+        sides, places = _sides(stamps, theirs, places_of_samples)
+        unknown_from = _late_jump(samples, sides_of_samples, theirs)
+    sides[(sides == len(theirs.steps)) & (stamps > unknown_from)] = -1
     sent, time = 1e-9 * (states["sent_ns"] - origin_ns), np.asarray(states["timestamp"], dtype=float)
     found, sigma, known = np.full(len(stamps), np.nan), np.full(len(stamps), np.nan), np.zeros(len(stamps), dtype=bool)
     for number, clock in enumerate(theirs.clocks):
@@ -195,20 +202,22 @@ def _sides(
         end_s = after[place.last] if place.last < len(here) else step.before_s
         places.append(_StepPlace(float(start_s), float(max(start_s, end_s)), place.is_certain))
         start = last
-    _leave_out_late_jump(stamps, sides, clock)
     return sides, places
 
 
-def _leave_out_late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) -> None:
-    """Set to -1 what follows a jump of the stamps after the last round trip: nothing tells whether it is a step."""
-    latest = clock.clocks[-1]
-    late = np.flatnonzero((sides == len(clock.steps)) & (stamps > latest.theirs(clock.last_s)))
+def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) -> float:
+    """Stamp after which the clock is unknown, s; infinite where it is known to the end.
+
+    A jump of the stamps after the last round trip may be a clock step or a pause: no later round trip tells which.
+    """
+    late = np.flatnonzero((sides == len(clock.steps)) & (stamps > clock.clocks[-1].theirs(clock.last_s)))
     if len(late) and late[0] > 0:
         usual = usual_distance(stamps[max(late[0] - RECENT, 0) : late[0] + 1])
         distances = np.diff(stamps[late[0] - 1 :])
-        jumps = [index for index, each in enumerate(distances.tolist()) if is_unusual(each, usual)]
-        if jumps:
-            sides[late[0] + jumps[0] :] = -1
+        for index, each in enumerate(distances.tolist(), start=int(late[0])):
+            if is_unusual(each, usual):
+                return float(stamps[index - 1])
+    return np.inf
 
 
 def _measured(recording: Mapping[str, Columns], topic: str, of: str) -> Floats | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,30 +15,48 @@ from nodes.hil.alignment.streams import Floats, Stream, StreamError
 from nodes.hil.clocks.recorded import simulation_time
 from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, retraced
 from nodes.messages import JointCommand, RobotState
+from nodes.recording.columns import Columns
 from nodes.recording.reader import Recording
 from sim_core.errors import SimulationDiverged
 
+SAME_INSTANT_S = 0.05  # commands whose stamps differ by less may count as applied together
 SAME_START = 1e-3  # rad or m between the model's start and the first state that was recorded
 
 
-def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str, Any]) -> tuple[Stream, str]:
-    """The states that the model of the plan has with these commands, and in words how old they were.
+@dataclass(frozen=True)
+class Prediction:
+    """States of the model of the plan, driven by the commands that the robot applied.
 
-    taken  the topic of the commands, each at the instant that the robot had it; `said` what the server's model did,
-           with the commands as they reached that one
+    driven  description of the commands and their age, for a person
+    doubt   one line why the states may not be those of the robot's model, "" for no reason
+    """
+
+    stream: Stream
+    driven: str
+    doubt: str
+
+
+def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str, Any]) -> Prediction:
+    """The states that the model of the plan has with the commands that the robot applied.
+
+    taken  topic of the applied commands, each stamped when the robot received it
+    said   states of the server's model, which received the same commands at other instants
+    The states end where the simulation time of the commands is no longer known.
     StreamError, one line, where the plan's model with these commands is not the one that ran.
     """
     if why := _changed(recording):
         raise StreamError(why)
     if said.time[0] > FIRST_S:
         raise StreamError(f"the recording begins at t = {said.time[0]:g} s, so the model's start is not in it")
+    times = _times(recording, taken)
+    end_s = min(float(said.time[-1]), _known_until(recording[taken], times))
     ages = _ages(recording, taken)
     commands = []
-    for time, command in _commands(recording, taken):
+    for time, command in _commands(recording[taken], times):
         ages.add(time, command)
         commands.append((time, command))
     try:
-        stream = retraced(sim, float(said.time[-1]), commands)
+        stream = retraced(sim, end_s, commands)
     except (ValueError, SimulationDiverged) as error:
         raise StreamError(f"the model with these commands: {error}") from None
     if set(stream.names) != set(said.names):
@@ -46,7 +65,14 @@ def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str,
     off = np.abs(first - said.only(stream.names).position[0]).max()
     if off > SAME_START:
         raise StreamError(f"the model's start is {off:.3g} off the first state that was recorded")
-    return stream, ages.text
+    return Prediction(stream, ages.text, _doubt(recording[taken]))
+
+
+def _doubt(commands: Columns) -> str:
+    """One line on applied commands that did not reach the recorder, by their sequence numbers; "" for none."""
+    seq = commands["seq"]
+    lost = int((np.diff(seq)[np.diff(seq) > 0] - 1).sum())
+    return f"{lost} of the commands that the robot applied were lost on their way to the recorder" if lost else ""
 
 
 def _changed(recording: Recording) -> str:
@@ -71,12 +97,23 @@ def _ages(recording: Recording, taken: str) -> CommandAges:
     return ages
 
 
-def _commands(recording: Recording, taken: str) -> Iterator[tuple[float, JointCommand]]:
-    """Simulation times that do not fall, and the commands; those of the last run, where time was put back."""
-    columns = recording[taken]
+def _times(recording: Recording, taken: str) -> Floats:
+    """Simulation times of the applied commands, s; NaN where they are not known."""
     placed = simulation_time(recording, taken, f"{recording.path.name} {taken}")
-    time = np.asarray(columns["timestamp"], dtype=float) if placed is None else placed[0]
-    time, start = _risen(time)
+    return np.asarray(recording[taken]["timestamp"], dtype=float) if placed is None else placed[0]
+
+
+def _known_until(commands: Columns, times: Floats) -> float:
+    """Simulation time up to which the applied commands are known, s; infinite where all of them are."""
+    stamps = np.asarray(commands["timestamp"], dtype=float)
+    known = np.flatnonzero(np.isfinite(times))
+    last = int(known[-1])
+    return np.inf if stamps[-1] - stamps[last] < SAME_INSTANT_S else float(times[last])
+
+
+def _commands(columns: Columns, times: Floats) -> Iterator[tuple[float, JointCommand]]:
+    """Simulation times that do not fall, and the commands; those of the last run, where time was put back."""
+    time, start = _risen(times)
     fields = [columns[name].tolist() for name in ("mode", "name", "value", "state_seq")]
     for at, mode, names, values, state_seq in list(zip(time.tolist(), *fields, strict=True))[start:]:
         seq = None if state_seq is None or math.isnan(state_seq) else int(state_seq)

@@ -28,6 +28,7 @@ class Source:
     """Where a stream was read: file, topic, and the clock that stamped it; None: simulation time.
 
     driven  in words: which commands the model had that predicts anew; "" for states as they were recorded
+    doubt   one line why the states may differ for a reason that is not the robot's, "" for none
     """
 
     file: str
@@ -36,6 +37,7 @@ class Source:
     truncated: bool
     clock: ClockNote | None = None
     driven: str = ""
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,11 +138,12 @@ def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, An
     if taken not in recording.topics:
         return said
     try:
-        stream, driven = prediction(recording, taken, said.stream, sim)
+        found = prediction(recording, taken, said.stream, sim)
     except StreamError as error:
         why = f"{taken} is not used, so that commands which came late count as a lag of the robot: {error}"
         return replace(said, stream=replace(said.stream, notes=(*said.stream.notes, why)))
-    return replace(said, stream=replace(stream, notes=said.stream.notes), driven=driven)
+    stream = replace(found.stream, notes=(*said.stream.notes, *filter(None, [found.doubt])))
+    return replace(said, stream=stream, driven=found.driven, doubt=found.doubt)
 
 
 def _source(recording: Recording, topic: str) -> Source:

@@ -110,6 +110,8 @@ def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
         return "passed", ""
     if any(each.clock is not None and each.clock.unsure for each in (case.measured, case.predicted)):
         return "not certain", "its clock was put forward or back at an instant that its stamps do not tell"
+    if case.predicted.doubt:
+        return "not certain", case.predicted.doubt
     if not found.is_certain:
         return "not certain", "the uncertainty of its clock may explain all that is beyond its limit"
     texts = [each.text for each in found.findings if each.failed]

@@ -130,6 +130,21 @@ def test_a_step_between_two_round_trips_is_placed_between_two_stamps_of_a_record
         assert time == pytest.approx(true, abs=1e-3)
 
 
+def test_commands_that_come_unevenly_after_the_last_round_trip_are_placed_by_the_even_samples_beside_them() -> None:
+    run = Run(0.0, busy=0.0)
+    asked = [1e-9 * (trip.asked_ns - EPOCH_NS) for _, _, trip in run.said if isinstance(trip, PeerClock)]
+    pause = (max(asked) + 0.1, max(asked) + 0.14)  # nobody commanded the robot in it
+    run.said = [each for each in run.said if not (isinstance(each[2], JointCommand) and pause[0] < each[1] < pause[1])]
+    recording = run.recorded()
+    found = simulation_time(recording, "arm/applied_command", "commands")
+    assert found is not None
+    time, note = found
+    assert note.unplaced == 0
+    true = np.array([each[0] for each in recording["arm/applied_command"]["value"]]) - 10.0
+    assert true[-1] > pause[1] - 10.0
+    assert time == pytest.approx(true, abs=1e-3)
+
+
 def check_busy(seed: int) -> None:
     """On a busy computer times are right within what is known of the clocks, or the alignment says it is not sure."""
     random = np.random.default_rng(seed)

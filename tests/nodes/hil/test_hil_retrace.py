@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,35 @@ def test_a_delay_of_the_robots_own_is_found_behind_commands_that_come_late(tmp_p
     (finding,) = reported().findings
     assert (finding.kind, finding.of) == ("delay", "")
     assert finding.value == pytest.approx(0.012, abs=2e-4)
+
+
+LOSSY = '''
+"""A recorder that a network does not reach for a while."""
+
+from nodes.recorder import Recorder
+
+
+class Lossy(Recorder):
+    def on_message(self, name, message):
+        if not (name.endswith("applied_command") and 1.0 < message.timestamp < 1.4):
+            return super().on_message(name, message)
+'''
+
+
+def test_commands_that_were_lost_on_their_way_to_the_recording_leave_a_verdict_open(tmp_path: Path) -> None:
+    (tmp_path / "lossy.py").write_text(LOSSY)
+    plan = far(tmp_path)
+    for node in plan.nodes:
+        if node.name == "recorder":
+            node.run = "lossy.py:Lossy"
+    assert ran(plan).startswith("passed: ")  # all of them came to the comparison
+    report = reported()
+    assert max(joint.max for joint in report.joints) > math.radians(1.0)  # 0.4 s of the motion were not commanded
+    assert report.outcome == "not certain"
+    assert re.fullmatch(
+        r"\d+ of the commands that the robot applied were lost on their way to the recorder", report.reason
+    )
+    assert report.reason in report.predicted.notes
 
 
 def test_what_a_robot_took_is_what_its_model_would_do_with_it_step_by_step(tmp_path: Path) -> None:
