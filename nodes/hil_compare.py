@@ -11,13 +11,14 @@ from nodes.hil.alignment.live import JointSums
 from nodes.hil.alignment.stamps import LiveAlignment
 from nodes.hil.prediction.predicting import Judged, LivePrediction
 from nodes.hil.report.limits import Limits, angle_text
-from nodes.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState
+from nodes.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import load_class
 from nodes.plan.tables import PlanError
 
 MOST_LEFT_OUT = 0.02  # share of the states without a partner from which a stepped clock leaves a verdict open
-NOTHING = "failed: nothing was measured, no node said `measured`"
+NOTHING = "nothing was measured, no node said `measured_state`"
+REPORT = "armswing hil report {recording}"
 
 
 class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
@@ -168,7 +169,7 @@ class HilCompare(Node):
         return self._prediction.waiting + self._alignment.waiting
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """Whether every joint kept its limits; the first that did not, and how many more.
 
         "not certain" where what is known of the clocks leaves both possible.
@@ -181,18 +182,21 @@ class HilCompare(Node):
             f"{self._prediction.pairs.paired} states compared, {alone} without a partner{self._by_clocks()}{driven}"
         )
         if not self._sums:
-            return f"failed: no measured state found a partner; {counted}" if alone else NOTHING
+            if not alone:
+                return Verdict("failed", NOTHING)
+            return Verdict("failed", "no measured state found a partner", counted, REPORT)
         beyond = [each for joint, sums in self._sums.items() for each in self._beyond(joint, sums)]
         certain = [text for text, is_certain in beyond if is_certain]
         if beyond:
             texts = certain or [text for text, _ in beyond]
             more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
             if why := self._why_not_certain(bool(certain)):
-                return f"not certain: {texts[0]}{more}, {why}; {counted}"
-            return f"failed: {texts[0]}{more}; {counted}"
+                return Verdict("not certain", f"{texts[0]}{more}, {why}", counted, REPORT)
+            return Verdict("failed", f"{texts[0]}{more}", counted, REPORT)
         worst = max(self._sums, key=lambda joint: self._sums[joint].rms / self._limit("rms", joint))
         rms = angle_text(self._sums[worst].rms, worst in self._sliding)
-        return f"passed: by positions alone, {worst} comes nearest to its limits, with an RMS of {rms}; {counted}"
+        reason = f"by positions alone, {worst} comes nearest to its limits, with an RMS of {rms}"
+        return Verdict("passed", reason, counted, REPORT)
 
     def _by_clocks(self) -> str:
         """How well the clocks that stamped are known: "; stamps of hardware are known to 0.12 ms"."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from nodes.messages import Message, PeerClock
+from nodes.messages import Message, PeerClock, Verdict
 
 WAITS_FOR = "waits for"  # begins the status's detail of a node that lacks something
 Outgoing = Iterable[tuple[str, Message]] | None
@@ -94,12 +94,12 @@ class Node:
         return {}
 
     @property
-    def verdict(self) -> str:
-        """One line of a node that judges the run. It begins with "passed", "not certain" or "failed".
+    def verdict(self) -> Verdict | None:
+        """The judgement of a node that judges the run, None of any other.
 
         A launch ends with exit code 1 by "failed", with 3 by "not certain".
         """
-        return ""
+        return None
 
     @property
     def waits_for(self) -> str:

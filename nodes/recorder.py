@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from nodes.messages import JointCommand, Message, RobotState
+from nodes.messages import JointCommand, Message, RobotState, Verdict
 from nodes.messages.topics import lookup
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import PACKAGE_ROOT, load_class
@@ -112,22 +112,22 @@ class Recorder(Node):
         return found
 
     @property
-    def verdict(self) -> str:
-        """ "failed: run.mcap lacks ..." where messages are missing or stand elsewhere; "" otherwise."""
+    def verdict(self) -> Verdict | None:
+        """ "failed", for "run.mcap lacks ...", where messages are missing or stand elsewhere; None otherwise."""
         missing, reasons = (
             self.missing,
             list(self._reasons | ({self._failure: None} if self._failure else {})),
         )
         if not self._is_worth_keeping or not (missing.messages or reasons):
-            return ""
+            return None
         wanted, why = self._opened.file, " and ".join(reasons)
         heard = self._frames + self._dropped
         if not missing.messages:
-            return f"failed: {wanted}: {why}, no message is missing: {self._rest()}"
+            return Verdict("failed", f"{wanted}: {why}, no message is missing: {self._rest()}")
         start, end = missing.start_s or 0.0, missing.end_s or 0.0
         count = f"all {heard}" if missing.messages >= heard else f"{missing.messages} of {heard}"
         span = f"t = {start:.3f} .. {end:.3f} s ({count} messages)"
-        return f"failed: {wanted} lacks {span}: {why}, {self._rest()}"
+        return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest()}")
 
     def _rest(self) -> str:
         """Where the messages are that are not missing."""

@@ -14,7 +14,7 @@ from nodes.hil.emulation.board import tilt_of, torso_of
 from nodes.hil.emulation.odometry import JOINTS, BoardClock, Odometry
 from nodes.hil.emulation.serial_line import line_time
 from nodes.hil.emulation.serial_port import require_realtime, usual_port
-from nodes.messages import Encoders, JointCommand, Message, RobotState
+from nodes.messages import Encoders, JointCommand, Message, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
@@ -263,16 +263,16 @@ class SerialBoard(Node):
         return self._path if self._port is None else ""
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """What came through the line; a port that was never open has failed."""
         if not self._opened:
-            return f"failed: the port {self._path} was never open"
+            return Verdict("failed", f"the port {self._path} was never open")
         lost = 0 if self._odometry is None else self._odometry.lost
         came = f"{self._reader.frames} frames for {self._polls} polls"
         bad = f"{self._reader.torn} torn and {self._reader.wrong} wrong ones skipped, {lost} missing by their numbers"
         if not self._reader.frames:
-            return f"failed: no frame came through {self._path} for {self._polls} polls, {bad}"
-        return f"passed: {came}, {bad}"
+            return Verdict("failed", f"no frame came through {self._path} for {self._polls} polls, {bad}")
+        return Verdict("passed", f"{came}, {bad}")
 
     @property
     def counters(self) -> Mapping[str, int]:

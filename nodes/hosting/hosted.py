@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.messages import Event, Message, PeerClock, RobotState
+from nodes.messages import Event, Message, PeerClock, RobotState, Verdict
 from nodes.messages.codec import WireError, decode, encode
 from nodes.messages.stamp import MessageStamper
 from nodes.messages.topics import resolve
@@ -123,6 +123,18 @@ class HostedNode:
     def wants(self, topic: str) -> bool:
         """Whether the node listens to a topic."""
         return self.hears_all or topic in self.hears
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The node's judgement of the run; TypeError where it is anything else."""
+        verdict: object = self.node.verdict
+        if verdict is not None and not isinstance(verdict, Verdict):
+            kind = type(verdict).__name__
+            raise TypeError(
+                f"the verdict of node {self.name!r} is a {kind}; "
+                'it is None or a Verdict of nodes.messages, such as Verdict("passed", "why")'
+            )
+        return verdict
 
     def parameters(self) -> dict[str, Any]:
         """The node's parameters as plain data."""

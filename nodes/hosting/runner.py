@@ -280,7 +280,7 @@ class Runner:
             **self._hosted.node.counters,
         }
         self._session.status.figures = dict(self._hosted.node.figures)
-        self._session.status.verdict = self._hosted.node.verdict
+        self._session.status.verdict = self._hosted.verdict
         waits_for = self._hosted.node.waits_for
         if self._session.status.state in ("starting", "ready", "running"):
             self._session.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else ""

@@ -13,13 +13,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
+
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
 from nodes.launching.remote_nodes import FarNodes, digests, host_config_of
 from nodes.launching.summary import ListenerLoss, Summary
 from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
-from nodes.messages import Status
+from nodes.messages import Status, Verdict
 from nodes.messages.topics import resolve
 from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.plan.loading import load_class
@@ -29,8 +31,6 @@ from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
 from nodes.transport.sockets import sweep
 
-COMPARER = "hil_compare.py:HilCompare"
-UNMEASURED = "failed: nothing was measured"  # a comparer's verdict on a run that leaves nothing to report on
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
@@ -200,7 +200,7 @@ class Launch:
                 elif service == "status":
                     self._note_losses(name, answer["counters"], answer["refusal"])
                     self._note_unsaid(name, answer["refusal"])
-                    self._note_work(name, answer["figures"], answer["verdict"])
+                    self._note_work(name, answer["figures"], msgspec.convert(answer["verdict"], Verdict | None))
 
     def _take_last_statuses(self) -> None:
         """Verdicts that nodes reached while they stopped, as of a recording whose last messages the disk refused."""
@@ -210,10 +210,10 @@ class Launch:
                 self.summary.verdicts.pop(name, None)
                 self._note_work(name, status.figures, status.verdict)
 
-    def _note_work(self, name: str, figures: dict[str, float], verdict: str) -> None:
+    def _note_work(self, name: str, figures: dict[str, float], verdict: Verdict | None) -> None:
         if figures:
             self.summary.figures[name] = figures
-        if verdict:
+        if verdict is not None:
             self.summary.verdicts[name] = verdict
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
@@ -258,9 +258,9 @@ class Launch:
         self._check_recordings()
         self._note_holes()
         recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
-        comparers = [node.name for node in self.plan.nodes if node.run.endswith(COMPARER)]
-        if recorded and any(not summary.verdicts.get(name, "").startswith(UNMEASURED) for name in comparers):
-            summary.look = f"armswing hil report {shlex.quote(recorded[0])}"
+        reports = [verdict.report for verdict in summary.verdicts.values() if verdict.report]
+        if recorded and reports:
+            summary.look = reports[0].replace("{recording}", shlex.quote(recorded[0]))
         if self._failure is not None:
             summary.exit_code = self._failure.exit_code
             summary.ended = f"node {self._failure.name!r} {self._failure.reason}{why(self._failure)}"
@@ -274,10 +274,10 @@ class Launch:
             name, reason = next(iter(summary.refused_commands.items()))
             summary.exit_code = ALL_REFUSED
             summary.ended = f"every command of {name!r} was refused: {reason}"
-        elif failures := summary.failures:
+        elif failures := summary.judged("failed"):
             summary.exit_code = VERDICT_FAILED
             summary.ended = "; ".join(f"{name} failed: {reason}" for name, reason in failures.items())
-        elif open_verdicts := summary.beginning("not certain"):
+        elif open_verdicts := summary.judged("not certain"):
             summary.exit_code = VERDICT_NOT_CERTAIN
             summary.ended = "; ".join(f"{name} is not certain: {reason}" for name, reason in open_verdicts.items())
 
@@ -287,20 +287,23 @@ class Launch:
             file = _file_of(node, self.plan.folder)
             if file is None or "recording" not in load_class(node.run, self.plan.folder).services:
                 continue
-            if not self.summary.tick or self.summary.verdicts.get(node.name, "").startswith("failed"):
+            verdict = self.summary.verdicts.get(node.name)
+            if not self.summary.tick or (verdict is not None and verdict.outcome == "failed"):
                 continue
             if not file.is_file():
-                self.summary.verdicts[node.name] = f"failed: {file} is not there, all of the run is missing"
+                reason = f"{file} is not there, all of the run is missing"
+                self.summary.verdicts[node.name] = Verdict("failed", reason)
             elif _identity(file) != self._files[file] and not is_closed(file):
                 missing = f"what came after {known_until(file)} of {self.summary.time:.3f} s is missing"
-                self.summary.verdicts[node.name] = f"failed: {file} was not closed, {missing}, the rest lies in it"
+                reason = f"{file} was not closed, {missing}, the rest lies in it"
+                self.summary.verdicts[node.name] = Verdict("failed", reason)
 
     def _note_holes(self) -> None:
         """Name what is missing because of nodes that failed while the run went on, and how far a crashed run came."""
         summary = self.summary
         for name, code in self._supervisor.failed.items():
-            summary.verdicts.setdefault(name, f"failed: ended with exit code {code}, the run went on without it")
-            summary.holes[name] = summary.verdicts[name].removeprefix("failed: ")
+            ended = Verdict("failed", f"ended with exit code {code}, the run went on without it")
+            summary.holes[name] = summary.verdicts.setdefault(name, ended).reason
         if self._is_measured:
             return
         topic = resolve("state", self.plan.sim.robot)

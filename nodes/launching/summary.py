@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from nodes.messages import Verdict
+
 JUDGED_S = 1.0  # a shorter run says nothing about the computer
 REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
 
@@ -88,7 +90,7 @@ class Summary(msgspec.Struct, kw_only=True):
     loads           {actuator: peak, rms, limit, unit of its effort}, without switches
     constraint_mode  that the robot ended in, of one that changes it
     figures         {node: what it measured of its work, the unit in the name}
-    verdicts        {node that judges the run: "passed ...", "not certain ..." or "failed ..."}
+    verdicts        {node that judges the run: outcome and reason}
     nodes           {listener: what it lost}
     holes           {node that failed while the run went on: what is missing because of it}
     strangers       how often somebody without an allowed key was turned away, over all sockets; by what they were
@@ -130,7 +132,7 @@ class Summary(msgspec.Struct, kw_only=True):
     energy_drift: float | None = None
     loads: dict[str, Load] = {}
     figures: dict[str, dict[str, float]] = {}
-    verdicts: dict[str, str] = {}
+    verdicts: dict[str, Verdict] = {}
     nodes: dict[str, ListenerLoss] = {}
     holes: dict[str, str] = {}
     refused_commands: dict[str, str] = {}
@@ -170,15 +172,9 @@ class Summary(msgspec.Struct, kw_only=True):
             kept = "" if before is None else str(before)
             self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size, before=kept))
 
-    @property
-    def failures(self) -> dict[str, str]:
-        """{node: why its verdict is "failed"}, without what it counted."""
-        return self.beginning("failed")
-
-    def beginning(self, word: str) -> dict[str, str]:
-        """{node: why its verdict begins with this word}, without what it counted."""
-        found = {name: verdict for name, verdict in self.verdicts.items() if verdict.startswith(word)}
-        return {name: verdict.removeprefix(f"{word}: ").partition(";")[0] for name, verdict in found.items()}
+    def judged(self, outcome: str) -> dict[str, str]:
+        """{node whose verdict has this outcome: the reason}."""
+        return {name: verdict.reason for name, verdict in self.verdicts.items() if verdict.outcome == outcome}
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """(label, text) in reading order."""
@@ -231,7 +227,8 @@ class Summary(msgspec.Struct, kw_only=True):
             yield f"load of {name}", load.text()
         for name, figures in self.figures.items():
             yield name, ", ".join(figure_text(key, value) for key, value in figures.items())
-        yield from self.verdicts.items()
+        for name, verdict in self.verdicts.items():
+            yield name, str(verdict)
         yield from self._node_lines()
         for file in self.files:
             yield "file written", file.text()

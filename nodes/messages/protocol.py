@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PROTOCOL = 2  # counts up when a name or a meaning changes; fields that are only added do not count
+PROTOCOL = 3  # counts up when a name or a meaning changes; fields that are only added do not count
 FIRST = 1  # of peers and recordings that carry no version
 
 

@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+Outcome = Literal["passed", "failed", "not certain"]
+
 
 class Message(msgspec.Struct, kw_only=True, gc=False):
     """What every message carries; the runner stamps it, a node need not.
@@ -256,6 +258,25 @@ class Event(Message, kw_only=True):
     target: str = ""
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """How a node judges the run.
+
+    outcome  a launch ends with exit code 1 by "failed", with 3 by "not certain"
+    reason   one line
+    detail   what the judgement rests on, such as counts; "" where nothing is counted
+    report   command that says more, with {recording} in place of the run's recording; "" where there is none
+    """
+
+    outcome: Outcome
+    reason: str
+    detail: str = ""
+    report: str = ""
+
+    def __str__(self) -> str:
+        """ "failed: rms of b is 1.63 deg, at most 1 deg; 6 states compared"."""
+        return f"{self.outcome}: {self.reason}" + (f"; {self.detail}" if self.detail else "")
+
+
 class Status(Message, kw_only=True):
     """How a node is: 2 Hz and on change, latched.
 
@@ -265,7 +286,7 @@ class Status(Message, kw_only=True):
     detail    one line for a person
     refusal   topic and reason of what it refused last
     figures   what the node measured of its work, e.g. a tracking error; the unit is in the name
-    verdict   one line that begins with "passed" or "failed", of a node that judges the run; "" of all others
+    verdict   of a node that judges the run; None of all others
     """
 
     node: str = ""
@@ -275,7 +296,7 @@ class Status(Message, kw_only=True):
     detail: str = ""
     refusal: str = ""
     figures: dict[str, float] = {}
-    verdict: str = ""
+    verdict: Verdict | None = None
 
 
 class Residual(Message, kw_only=True):

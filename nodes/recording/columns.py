@@ -20,14 +20,17 @@ class Columns(dict[str, NDArray[Any]]):
 
 
 def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Columns:
-    """Arrays by field name; a dictionary field "outputs" becomes the columns "outputs.<key>"."""
+    """Arrays by field name; a dictionary field "outputs" becomes the columns "outputs.<key>".
+
+    Where a message has None in place of the dictionary, its columns have None.
+    """
     found = Columns(log_time=log_time)
     for name in dict.fromkeys(chain.from_iterable(rows)):
         values = [row.get(name) for row in rows]
         maps = [value for value in values if isinstance(value, dict)]
-        if len(maps) == len(values):
+        if maps and len(maps) + values.count(None) == len(values):
             for key in dict.fromkeys(chain.from_iterable(maps)):
-                found[f"{name}.{key}"] = _column([value.get(key) for value in maps])
+                found[f"{name}.{key}"] = _column([None if value is None else value.get(key) for value in values])
         else:
             found[name] = _column(values)
     return found

@@ -14,6 +14,7 @@ from msgspec import inspect
 
 from nodes.messages import Message
 
+NULLABLE = ("integer", "number", "object")
 SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 
 
@@ -35,7 +36,7 @@ def json_schema(kind: type[Message]) -> bytes:
     definitions = generated["$defs"]
     root = _simplified(definitions[kind.__name__], definitions)
     root["$schema"] = SCHEMA_DIALECT
-    root["definitions"] = {f"{number}_or_null": {"type": [number, "null"]} for number in ("integer", "number")}
+    root["definitions"] = {f"{number}_or_null": {"type": [number, "null"]} for number in NULLABLE}
     return msgspec.json.encode(root, order="deterministic")
 
 
@@ -65,7 +66,7 @@ def _simplified(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    if schema["type"] in ("integer", "number"):
+    if schema["type"] in NULLABLE:
         return {**schema, "$ref": f"#/definitions/{schema['type']}_or_null"}
     return schema
 

@@ -85,13 +85,13 @@ def step(folder: Path, size_s: float, seed: int) -> tuple[str, str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=120, check=False)
     summary = json.loads((folder / "summary.json").read_text())
-    live = summary["verdicts"].get("compare", f"none: {summary['ended']}")
+    live = summary["verdicts"].get("compare", {"outcome": "none", "reason": summary["ended"]})
     verdict = judged(folder / "run.mcap")
     clock = verdict.measured.clock
     seen = clock is not None and len(clock.steps) == 1 and abs(clock.steps[0].size_s - size_s) < 5e-3
     reported = verdict.outcome if seen or verdict.outcome != "passed" else "passed, step not seen"
-    words = {"passed": "passed", "not certain": "not certain", "failed": f"wrong: {live}"}
-    said = next((text for word, text in words.items() if live.startswith(word)), f"wrong: {live}")
+    is_right = live["outcome"] in ("passed", "not certain")
+    said = live["outcome"] if is_right else f"wrong: {live['outcome']}: {live['reason']}"
     return said, reported if reported != "failed" else f"wrong: {verdict.reason}"
 
 

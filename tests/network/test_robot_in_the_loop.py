@@ -30,9 +30,8 @@ def ran(hosts: Any, *settings: str, seconds: str = SECONDS) -> tuple[dict[str, A
     code = here.end()
     assert there.end() == 0, there.output
     summary: dict[str, Any] = json.loads((hosts.desk.work / "summary.json").read_text())
-    outcome = summary["verdicts"].get("compare", "").partition(":")[0]
-    assert code == EXIT_CODES[outcome], here.output + there.output
     assert "compare" in summary["verdicts"], here.output + there.output
+    assert code == EXIT_CODES[summary["verdicts"]["compare"]["outcome"]], here.output + there.output
     for host, (received, sent) in zip(hosts, before, strict=True):
         now = host.bytes()
         assert min(now[0] - received, now[1] - sent) > 100_000

@@ -94,17 +94,18 @@ def test_a_known_delay_is_taken_out() -> None:
 
 def test_the_verdict_names_the_first_joint_beyond_its_limit() -> None:
     node = started(rms_deg=1.0, bias_deg=1.0, max_deg=3.0)
-    assert node.verdict.startswith("failed: nothing was measured")
+    assert (node.verdict.outcome, node.verdict.report) == ("failed", "")
+    assert node.verdict.reason.startswith("nothing was measured")
     for k in range(5):
         said(node, "state", state(0.01 * k, 0.0, 0.0))
         said(node, "measured_state", state(0.01 * k, math.radians(0.5), 0.0))
-    assert node.verdict == (
+    assert str(node.verdict) == (
         "passed: by positions alone, a comes nearest to its limits, with an RMS of 0.5 deg; "
         "5 states compared, 0 without a partner"
     )
     said(node, "state", state(0.1, 0.0, 0.0))
     said(node, "measured_state", state(0.1, math.radians(0.5), math.radians(4.0)))
-    assert node.verdict == (
+    assert str(node.verdict) == (
         "failed: rms of b is 1.63 deg, at most 1 deg and 1 more; 6 states compared, 0 without a partner"
     )
 
@@ -114,7 +115,7 @@ def test_joints_that_slide_are_judged_in_millimetres() -> None:
     said(node, "description", Description(joints=[JointDescription(name="a", kind="prismatic", unit="m")]))
     said(node, "state", state(0.0, 0.0))
     said(node, "measured_state", state(0.0, 0.0025))
-    assert node.verdict.startswith("failed: bias of a is 2.5 mm, at most 1 mm and 1 more")
+    assert str(node.verdict).startswith("failed: bias of a is 2.5 mm, at most 1 mm and 1 more")
 
 
 def test_residuals_are_recorded_and_the_delay_and_the_bias_are_found(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_residuals_are_recorded_and_the_delay_and_the_bias_are_found(tmp_path: P
         node = composition.nodes["compare"].node
     assert isinstance(node, HilCompare)
     assert node.counters == {"paired": 498, "unpaired": 0, "waiting": 0}
-    assert node.verdict.startswith("failed: arm is 8.0 ms late, at most 5 ms and 1 more;")
+    assert str(node.verdict).startswith("failed: arm is 8.0 ms late, at most 5 ms and 1 more;")
     assert read_case(tmp_path / "run.mcap", None).limits == loose  # the report judges by the launch file too
     recording = read_recording(tmp_path / "run.mcap")
     residual, measured = recording["rotary_pendulum/residual"], recording["rotary_pendulum/measured_state"]

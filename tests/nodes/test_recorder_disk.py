@@ -51,13 +51,13 @@ def test_a_disk_that_stays_full_is_the_verdict(tmp_path: Path, file_size_limit: 
     path = tmp_path / "run.mcap"
     recorder, _ = started(path)
     tell(recorder, 0, 101)
-    assert recorder.verdict == ""
+    assert recorder.verdict is None
     file_size_limit(path.stat().st_size + 10)
     tell(recorder, 101, 500)
     lacks = "failed: {} lacks t = 0.101 .. {} s ({} of {} messages): File too large, the rest lies in {}"
-    assert recorder.verdict == lacks.format(path, "0.499", 399, 500, path)
+    assert str(recorder.verdict) == lacks.format(path, "0.499", 399, 500, path)
     recorder.on_stop()
-    assert recorder.verdict == lacks.format(path, "0.499", 399, 500, path)
+    assert str(recorder.verdict) == lacks.format(path, "0.499", 399, 500, path)
     file_size_limit(None)
     found = RecordingFile(path)
     assert [each.seq for each in found] == list(range(101))
@@ -70,11 +70,11 @@ def test_a_disk_that_has_room_again_is_no_verdict(tmp_path: Path, file_size_limi
     tell(recorder, 0, 101)
     file_size_limit(path.stat().st_size + 10)
     tell(recorder, 101, 300)
-    assert recorder.verdict.startswith("failed")
+    assert str(recorder.verdict).startswith("failed")
     file_size_limit(None)
     tell(recorder, 300, 400)
     recorder.on_stop()
-    assert recorder.verdict == ""
+    assert recorder.verdict is None
     assert read_recording(path)[STATE]["seq"].tolist() == list(range(400))
 
 
@@ -96,7 +96,7 @@ def test_messages_that_found_no_room_to_wait_stay_missing(
     lost = 700 - len(seqs)
     first = seqs[-100] - lost
     assert (hole.cause, hole.messages) == ("not written", {STATE: lost})
-    assert recorder.verdict == (
+    assert str(recorder.verdict) == (
         f"failed: {path} lacks t = {first / 1e3:.3f} .. {(first + lost - 1) / 1e3:.3f} s ({lost} of 700 messages): "
         f"File too large, the rest lies in {path}"
     )
@@ -116,7 +116,7 @@ def test_a_file_that_is_deleted_begins_anew_with_the_description(tmp_path: Path)
     assert found[STATE]["seq"].tolist() == list(range(151, 300))
     why = f"{path} was deleted, replaced or cut at t = 0.150 s while it was recorded"
     count = "(152 of 301 messages)"
-    assert recorder.verdict == f"failed: {path} lacks t = 0.000 .. 0.150 s {count}: {why}, the rest lies in {path}"
+    assert str(recorder.verdict) == f"failed: {path} lacks t = 0.000 .. 0.150 s {count}: {why}, the rest lies in {path}"
 
 
 def test_a_file_that_is_deleted_after_the_last_flush_is_noticed_at_the_end(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_file_that_is_deleted_after_the_last_flush_is_noticed_at_the_end(tmp_p
     tell(recorder, 0, 120)
     path.unlink()
     recorder.on_stop()
-    assert recorder.verdict.startswith(f"failed: {path} lacks t = 0.000 .. 0.119 s (all 120 messages)")
+    assert str(recorder.verdict).startswith(f"failed: {path} lacks t = 0.000 .. 0.119 s (all 120 messages)")
 
 
 def test_a_file_that_another_put_in_its_place_is_left_alone(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_file_that_another_put_in_its_place_is_left_alone(tmp_path: Path) -> N
     tell(recorder, 120, 300)
     recorder.on_stop()
     assert path.read_bytes() == b"somebody's"
-    assert recorder.verdict.endswith(f"the rest lies in {tmp_path / 'run.recorder.mcap'}")
+    assert str(recorder.verdict).endswith(f"the rest lies in {tmp_path / 'run.recorder.mcap'}")
     assert read_recording(tmp_path / "run.recorder.mcap")[STATE]["seq"].tolist() == list(range(151, 300))
 
 
@@ -152,7 +152,7 @@ def test_a_file_that_is_moved_is_closed_there_and_begins_anew(tmp_path: Path) ->
     first, second = (RecordingFile(each) for each in (moved, path))
     assert [each.seq for each in (*first, *second)] == list(range(300))
     assert (first.warning, second.warning) == ("", "")
-    assert recorder.verdict == (
+    assert str(recorder.verdict) == (
         f"failed: {path}: {path} was moved to {moved}, which holds what came before, at t = 0.150 s while it was "
         f"recorded, no message is missing: the rest lies in {path}"
     )
@@ -166,7 +166,9 @@ def test_a_file_that_is_cut_while_it_is_written_is_left_alone(tmp_path: Path) ->
     tell(recorder, 120, 300)
     recorder.on_stop()
     assert path.stat().st_size == 100
-    assert recorder.verdict.startswith(f"failed: {path} lacks t = 0.000 .. 0.150 s (151 of 300 messages): {path} was")
+    assert str(recorder.verdict).startswith(
+        f"failed: {path} lacks t = 0.000 .. 0.150 s (151 of 300 messages): {path} was"
+    )
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
@@ -186,13 +188,13 @@ def test_a_folder_that_takes_no_file_costs_what_was_heard_until_it_does(
     assert any(f"{os.strerror(number)}; nothing is recorded until it can be" in line for _, line in context.log)
     tell(recorder, 0, 120)
     everything = f"failed: {path} lacks t = 0.000 .. 0.119 s (all 120 messages): {os.strerror(number)}"
-    assert recorder.verdict == f"{everything}, nothing of this run is recorded"
+    assert str(recorder.verdict) == f"{everything}, nothing of this run is recorded"
     refuses = False
     tell(recorder, 120, 200)
     recorder.on_stop()
     assert read_recording(path)[STATE]["seq"].tolist() == list(range(151, 200))
     lacks = f"failed: {path} lacks t = 0.000 .. 0.150 s (151 of 200 messages): {os.strerror(number)}"
-    assert recorder.verdict == f"{lacks}, the rest lies in {path}"
+    assert str(recorder.verdict) == f"{lacks}, the rest lies in {path}"
 
 
 def test_two_recorders_of_a_plan_on_one_file_write_two(tmp_path: Path) -> None:
@@ -204,10 +206,10 @@ def test_two_recorders_of_a_plan_on_one_file_write_two(tmp_path: Path) -> None:
     with compose(Plan(name="two", folder=str(tmp_path), sim=sim, nodes=nodes)) as composition:
         composition.run(0.05)
         recorders: list[Any] = [composition.nodes[name].node for name in ("one", "two")]
-    assert recorders[0].verdict == ""
+    assert recorders[0].verdict is None
     beside = tmp_path / "run.two.mcap"
     why = "node 'one' writes it too, no message is missing"
-    assert recorders[1].verdict == f"failed: {file}: {why}: the rest lies in {beside}"
+    assert str(recorders[1].verdict) == f"failed: {file}: {why}: the rest lies in {beside}"
     lengths = [len(read_recording(path)["rotary_pendulum/state"]["seq"]) for path in (file, beside)]
     assert lengths == [51, 51]
 
@@ -232,7 +234,7 @@ def test_a_file_that_another_process_writes_is_locked(tmp_path: Path) -> None:
         tell(recorder, 0, 60)
         recorder.on_stop()
         assert path.read_bytes() == written
-        assert recorder.verdict == (
+        assert str(recorder.verdict) == (
             f"failed: {path}: another recorder writes it, process {child}, no message is missing: "
             f"the rest lies in {tmp_path / 'run.recorder.mcap'}"
         )
@@ -248,7 +250,7 @@ def test_a_recording_without_its_closing_index_is_the_verdict(tmp_path: Path, fi
     tell(recorder, 0, 101)
     file_size_limit(path.stat().st_size + 10)
     recorder.on_stop()
-    assert recorder.verdict == f"failed: {path}: File too large, no message is missing: the rest lies in {path}"
+    assert str(recorder.verdict) == f"failed: {path}: File too large, no message is missing: the rest lies in {path}"
 
 
 def test_a_command_whose_output_finds_no_room_says_so(

@@ -258,7 +258,7 @@ def test_torn_and_wrong_frames_are_counted_and_skipped(
     assert near.counters["bytes_skipped"] > 0
     assert near.counters["frames_lost"] >= 5
     assert len(states) >= 10
-    assert f"{torn} torn and {wrong} wrong ones skipped" in near.verdict
+    assert f"{torn} torn and {wrong} wrong ones skipped" in near.verdict.reason
     assert states[-1].velocity[1] == pytest.approx(0.25, abs=0.05)  # nothing wrong came through
 
 
@@ -276,7 +276,7 @@ def test_an_answer_that_breaks_off_is_not_waited_for(tmp_path: Path) -> None:
         if near.counters["polls"] > 1:
             break
     assert 0.02 < 5e-3 * k < 0.09  # what has no answer at all is given up after 100 ms
-    assert near.verdict.startswith(f"failed: no frame came through {os.ttyname(slave)} for 2 polls")
+    assert str(near.verdict).startswith(f"failed: no frame came through {os.ttyname(slave)} for 2 polls")
     near.on_stop()
     os.close(slave)
     os.close(master)
@@ -321,7 +321,7 @@ def test_a_port_that_goes_away_is_opened_again(tmp_path: Path) -> None:
     assert list(near.on_tick(0.0)) == []  # there is none yet
     master, slave = terminal()
     assert near.waits_for == str(tmp_path / "port")
-    assert near.verdict == f"failed: the port {tmp_path / 'port'} was never open"
+    assert str(near.verdict) == f"failed: the port {tmp_path / 'port'} was never open"
     list(near.on_tick(1.0))
     list(near.on_tick(1.1))
     assert near.counters["ports_opened"] == 1

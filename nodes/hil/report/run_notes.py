@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nodes.messages import Verdict
 from nodes.recording.columns import Columns
 from nodes.recording.reader import Recording
 
@@ -31,9 +32,10 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
         yield f"messages were lost on the way to {', '.join(f'{name} {count}' for name, count in lost.items())}"
     judges = [str(node["name"]) for node in plan.get("nodes", []) if str(node.get("run", "")).endswith(comparer)]
     for name, said in last.items():
-        if not said.get("verdict"):
+        if "verdict.outcome" not in said:
             continue
-        yield f"{name} said at the end of the recording: {said['verdict']}"
+        verdict = Verdict(*(said[f"verdict.{field}"] for field in ("outcome", "reason", "detail")))
+        yield f"{name} said at the end of the recording: {verdict}"
         if name in judges and (name in lost or said.get("counters.unpaired", 0.0) > 0.0):
             yield (
                 f"{name} compared the states that reached it in time; this report compares those that were recorded, "
@@ -47,10 +49,13 @@ def _last(columns: Columns) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, index in rows.items():
         said = {field: column[index] for field, column in columns.items() if column.ndim == 1}
-        found[name] = {
-            field: value for field, value in said.items() if isinstance(value, str) or not math.isnan(float(value))
-        }
+        found[name] = {field: value for field, value in said.items() if not _is_left_out(value)}
     return found
+
+
+def _is_left_out(value: object) -> bool:
+    """Whether a field of a node is one that another node has: None of texts, NaN of numbers."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _real_time(recording: Recording, state: str, speed: float, sim: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -18,12 +18,10 @@ from nodes.hil.identification.model import Efforts, NoModelError, model_of
 from nodes.hil.identification.motion import Applied
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.reading import Case, Source
+from nodes.messages import Outcome
 
 KIND = "armswing hil report"
 UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm, _ms or _percent says its own"
-
-
-Outcome = Literal["passed", "failed", "not certain"]
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):

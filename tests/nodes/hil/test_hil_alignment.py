@@ -198,7 +198,7 @@ def test_hil_compare_says_how_well_the_clock_is_known_and_when_it_stepped() -> N
     assert len([name for name, _ in said if name == "/clock"]) == 58
     assert node.counters["clock_steps"] == 1
     assert node.figures["robot_clock_offset_s"] == pytest.approx(1.5, abs=1e-3)
-    assert "; clock of robot: known to 0.0" in node.verdict
+    assert "; clock of robot: known to 0.0" in node.verdict.detail
 
 
 def table(messages: Sequence[Message], heard: Sequence[float]) -> Columns:

@@ -19,7 +19,7 @@ from nodes.hil.identification.diagnosis import diagnose
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.reading import COMPARER
 from nodes.hil.report.run_notes import run_notes
-from nodes.messages import RobotState, Status
+from nodes.messages import RobotState, Status, Verdict
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recording.reader import RecordingWriter, read_recording
@@ -181,8 +181,8 @@ def test_coarse_encoders_lost_samples_and_a_gap_are_no_error(
 def test_the_report_tells_how_the_run_went(tmp_path: Path) -> None:
     said = [
         Status(timestamp=1.0, node="sim", counters={"skipped": 3, "lost": 0}),
-        Status(timestamp=1.0, node="compare", counters={"lost": 849, "unpaired": 45}, verdict="passed: a"),
-        Status(timestamp=1.0, node="board", counters={"lost": 0, "frames": 9}, verdict="passed: 9 frames"),
+        Status(timestamp=1.0, node="compare", counters={"lost": 849, "unpaired": 45}, verdict=Verdict("passed", "a")),
+        Status(timestamp=1.0, node="board", counters={"lost": 0, "frames": 9}, verdict=Verdict("passed", "9 frames")),
     ]
     with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
         for k in range(11):

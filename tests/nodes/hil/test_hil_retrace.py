@@ -13,6 +13,7 @@ from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
 from nodes.hil_compare import HilCompare
 from nodes.messages import Event, JointCommand, RobotState
+from nodes.messages import Verdict as LiveVerdict
 from nodes.plan.file import load_plan
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.compose import compose
@@ -54,7 +55,7 @@ def far(folder: Path, *settings: str) -> Plan:
     return plan
 
 
-def ran(plan: Plan) -> str:
+def ran(plan: Plan) -> LiveVerdict:
     """Runs it; the verdict of hil_compare."""
     with compose(plan) as composition:
         composition.run()
@@ -75,8 +76,8 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_commands_that_come_late_are_no_error_of_the_robot(tmp_path: Path) -> None:
     live = ran(far(tmp_path))
-    assert live.startswith("passed: ")
-    assert "; commands as the robot took them, " in live
+    assert live.outcome == "passed"
+    assert "; commands as the robot took them, " in live.detail
     report = reported()
     assert (report.passed, report.findings) == (True, [])
     assert max(joint.max for joint in report.joints) < 1e-9
@@ -89,7 +90,7 @@ def test_commands_that_come_late_are_no_error_of_the_robot(tmp_path: Path) -> No
 
 def test_a_delay_of_the_robots_own_is_found_behind_commands_that_come_late(tmp_path: Path) -> None:
     live = ran(far(tmp_path, "hardware.command_delay_ms=12"))
-    assert live.startswith("failed: ")
+    assert live.outcome == "failed"
     (finding,) = reported().findings
     assert (finding.kind, finding.of) == ("delay", "")
     assert finding.value == pytest.approx(0.012, abs=2e-4)

@@ -60,11 +60,12 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
     assert summary["time"] == pytest.approx(DURATION_S, abs=0.1)  # the run went on
     verdicts = summary["verdicts"]
     assert set(verdicts) == {"full", "deleted", "second", "read_only"}
-    assert all(f"{name} failed: " in summary["ended"] for name in verdicts)
+    assert {verdict["outcome"] for verdict in verdicts.values()} == {"failed"}
+    assert all(f"{name} failed: {verdict['reason']}" in summary["ended"] for name, verdict in verdicts.items())
 
     states = round(DURATION_S / STEP_S)
-    lacks = re.compile(r"failed: (\S+) lacks t = (\S+) \.\. (\S+) s \((all )?(\d+)[^)]* messages\): (.+)")
-    found = {name: lacks.fullmatch(verdicts[name]) for name in ("read_only", "full", "deleted")}
+    lacks = re.compile(r"(\S+) lacks t = (\S+) \.\. (\S+) s \((all )?(\d+)[^)]* messages\): (.+)")
+    found = {name: lacks.fullmatch(verdicts[name]["reason"]) for name in ("read_only", "full", "deleted")}
     groups = {name: match.groups() for name, match in found.items() if match is not None}
     file, start, end, everything, count, why = groups["read_only"]
     assert (file, everything, float(start)) == (str(NOBODY_WRITES), "all ", 0.0)
@@ -89,8 +90,9 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
     assert anew[STATE]["timestamp"][-1] == pytest.approx(DURATION_S, abs=0.1)
     assert not anew.holes
 
-    assert verdicts["second"].startswith("failed: whole.mcap: node 'whole' writes it too, no message is missing: ")
-    assert verdicts["second"].endswith("lies in whole.second.mcap")
+    second = verdicts["second"]["reason"]
+    assert second.startswith("whole.mcap: node 'whole' writes it too, no message is missing: ")
+    assert second.endswith("lies in whole.second.mcap")
     for name in ("whole.mcap", "whole.second.mcap"):
         recording = read_recording(folder / name)
         assert not recording.holes

@@ -50,6 +50,13 @@ class Sensors(Node):
 """
 
 
+STEPPED = """
+from nodes.messages import Verdict
+
+VERDICT = Verdict("not certain", "the clock was stepped", "3 states")
+"""
+
+
 @pytest.mark.parametrize(("mode", "bias_deg"), [("lockstep", 0.5), ("realtime", 0.3)])
 def test_the_verdict_is_in_the_summary_and_in_the_exit_code(
     mode: str, bias_deg: float, domain: int, tmp_path: Path
@@ -65,18 +72,20 @@ def test_the_verdict_is_in_the_summary_and_in_the_exit_code(
     fails = bias_deg > 0.4
     assert (done.returncode, summary["exit_code"]) == (int(fails), int(fails)), done.stdout + done.stderr
     verdict = summary["verdicts"]["compare"]
-    assert verdict in " ".join((done.stdout + done.stderr).split())
+    line = f"{verdict['outcome']}: {verdict['reason']}; {verdict['detail']}"
+    assert line in " ".join((done.stdout + done.stderr).split())
     if fails:
-        assert verdict.startswith("failed: bias of arm is 0.5 deg, at most 0.4 deg")
+        assert verdict["outcome"] == "failed"
+        assert verdict["reason"].startswith("bias of arm is 0.5 deg, at most 0.4 deg")
         assert summary["ended"].startswith("compare failed: bias of arm is 0.5 deg, at most 0.4 deg")
     else:
-        assert verdict.startswith("passed: ")
-        assert "RMS of 0.3 deg" in verdict
+        assert verdict["outcome"] == "passed"
+        assert "RMS of 0.3 deg" in verdict["reason"]
 
 
 def test_a_verdict_that_is_not_certain_ends_with_exit_code_3(domain: int, tmp_path: Path) -> None:
-    judge = "\n    @property\n    def verdict(self):\n        return 'not certain: the clock was stepped; 3 states'\n"
-    (tmp_path / "sensors.py").write_text(SENSORS + judge)
+    judge = "\n    @property\n    def verdict(self):\n        return VERDICT\n"
+    (tmp_path / "sensors.py").write_text(SENSORS + judge + STEPPED)
     plan = PLAN.format(mode="lockstep", bias_deg=0.0).partition('[[nodes]]\nname = "compare"')[0]
     (tmp_path / "plan.toml").write_text(plan)
     command = [sys.executable, "-P", "-m", "nodes.cli", "launch", "plan.toml", "--json", "summary.json"]
@@ -86,4 +95,4 @@ def test_a_verdict_that_is_not_certain_ends_with_exit_code_3(domain: int, tmp_pa
     )
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (done.returncode, summary["exit_code"]) == (3, 3), done.stdout + done.stderr
-    assert summary["ended"].startswith("sensors is not certain: the clock was stepped")
+    assert summary["ended"] == "sensors is not certain: the clock was stepped"

@@ -14,13 +14,14 @@ from nodes.launching.launch import Launch
 from nodes.launching.logs import Log
 from nodes.launching.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
 from nodes.launching.supervisor import Child, Failure, Program
-from nodes.messages import Status
+from nodes.messages import Status, Verdict
 from nodes.plan.launch_plan import Plan
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
 
 SIM = NodeLine("sim", 101, "running", 0, "commands 1000")
+RMS = "rms of b is 1.63 deg, at most 1 deg and 1 more"
 DAMPER = NodeLine("damper", 102, "ready", 7, "")
 
 
@@ -111,13 +112,14 @@ def test_a_summary_says_what_failed_and_why_and_what_strangers_were() -> None:
     summary = Summary(plan="p", robot="r", mode="realtime", strangers=5)
     summary.strangers_by_kind = {"unknown_key": 3, "no_key": 0, "no_zmtp": 2}
     summary.verdicts = {
-        "board": "failed: the port /dev/ttyUSB7 was never open",
-        "other": "passed: 3 of 3",
-        "compare": "failed: rms of b is 1.63 deg, at most 1 deg and 1 more; 6 states compared, 0 without a partner",
+        "board": Verdict("failed", "the port /dev/ttyUSB7; was never open"),
+        "other": Verdict("passed", "3 of 3"),
+        "compare": Verdict("failed", RMS, "6 states compared"),
     }
-    assert summary.failures == {
-        "board": "the port /dev/ttyUSB7 was never open",
-        "compare": "rms of b is 1.63 deg, at most 1 deg and 1 more",
+    assert dict(summary.lines())["compare"] == f"failed: {RMS}; 6 states compared"
+    assert summary.judged("failed") == {
+        "board": "the port /dev/ttyUSB7; was never open",
+        "compare": RMS,
     }
     strangers = dict(summary.lines())["strangers"]
     assert strangers.endswith("was turned away: 3 with another key, 2 that spoke no ZeroMQ")
@@ -216,7 +218,7 @@ class Silent(Asked):
 def test_a_node_that_answers_no_more_is_judged_by_what_it_said_last(
     make_plan: Callable[..., Plan], domain: int
 ) -> None:
-    said = "failed: rms is 2 deg, at most 1 deg; 5 states compared"
+    said = Verdict("failed", "rms is 2 deg, at most 1 deg", "5 states compared")
     last = Status(node="compare", figures={"rms_deg": 2.0}, verdict=said)
     with Registry(domain) as registry:
         launch = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, registry)

@@ -16,7 +16,16 @@ import numpy as np
 import pytest
 from mcap.reader import make_reader
 
-from nodes.messages import Description, JointCommand, JointDescription, JointReference, Message, RobotState, Status
+from nodes.messages import (
+    Description,
+    JointCommand,
+    JointDescription,
+    JointReference,
+    Message,
+    RobotState,
+    Status,
+    Verdict,
+)
 from nodes.messages import structs as messages
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from nodes.recording import writer as recording_writer
@@ -314,11 +323,12 @@ def test_ragged_fields_are_lists_and_growing_names_are_kept(tmp_path: Path) -> N
         writer.write("arm/reference", JointReference(name=["a"], position=[1.0]), 0.0)
         writer.write("arm/reference", JointReference(name=["a", "b"], position=[1.0, 2.0]), 0.1)
         writer.write("status", Status(node="sim", counters={"lost": 1}), 0.1)
-        writer.write("status", Status(node="arm", counters={"refused": 2}), 0.1)
+        writer.write("status", Status(node="arm", counters={"refused": 2}, verdict=Verdict("failed", "late")), 0.1)
     recording = read_recording(path)
     assert recording["arm/reference"]["position"].tolist() == [[1.0], [1.0, 2.0]]
     assert recording["arm/reference"]["name"].tolist() == [["a"], ["a", "b"]]
     np.testing.assert_array_equal(recording["status"]["counters.lost"], [1.0, np.nan])
+    assert recording["status"]["verdict.outcome"].tolist() == [None, "failed"]
 
 
 def test_describe_counts_rates_and_size(run: Path) -> None:

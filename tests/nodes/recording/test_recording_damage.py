@@ -24,6 +24,7 @@ from mcap.stream_reader import StreamReader
 
 from nodes.cli.application import run as armswing
 from nodes.messages import Description, Event, JointCommand, RobotState
+from nodes.messages.protocol import PROTOCOL
 from nodes.node import Context
 from nodes.plan.file import load_plan
 from nodes.player import Player
@@ -532,7 +533,7 @@ def test_a_recording_of_another_writer_is_read_outside_of_chunks_too(tmp_path: P
         assert (found.warning, found.metadata) == ("", {})
 
 
-def write_as_before(path: Path, protocol: str = "2") -> None:
+def write_as_before(path: Path, protocol: str = str(PROTOCOL)) -> None:
     """A recording of an earlier version: no check records, and `sequence` is the publisher's seq."""
     from mcap.writer import CompressionType, Writer
 

@@ -118,7 +118,7 @@ def test_offset_and_drift_of_another_clock_are_found_over_sockets_and_recorded(
     status = running.call("compare", "status")
     assert status["counters"]["paired"] > 300
     assert status["counters"]["clock_steps"] == 0
-    assert "clock of sensors: known to" in status["verdict"]
+    assert "clock of sensors: known to" in status["verdict"]["detail"]
     assert 0.0 < status["figures"]["sensors_clock_uncertainty_ms"] < 50.0
     running.call("recorder", "shutdown")
     assert running.processes["recorder"].wait(10.0) == 0

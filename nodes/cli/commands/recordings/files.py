@@ -71,8 +71,8 @@ def record(
     code = run_node(node, name="record", params=params, domain=domain, beside=greet, ended=ended.append)
     for recorder in ended:
         found = recorder.on_request("recording", {})
-        if recorder.verdict:
-            raise UnavailableError(recorder.verdict.removeprefix("failed: "))
+        if recorder.verdict is not None:
+            raise UnavailableError(recorder.verdict.reason)
         if not found["kept"]:
             raise UnavailableError(f"no state was heard, so nothing is recorded; {str(output)!r} is as it was")
         say(f"wrote {output}: {found['frames_written']} messages, {output.stat().st_size} B")
