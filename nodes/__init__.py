@@ -1,4 +1,4 @@
-"""Everything that talks. `nodes.Node`, `nodes.messages` and `nodes.client` are loaded when they are asked for."""
+"""Nodes, messages, transport and command line. `nodes.Node`, `nodes.messages` and `nodes.client` load on first use."""
 
 from __future__ import annotations
 

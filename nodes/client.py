@@ -1,11 +1,11 @@
-"""A live domain from outside: who is there, what they say, what they can be asked. Recordings too.
+"""Access to a running launch from outside: its nodes, topics, services and message streams. Also reads recordings.
 
     with Client() as client:
         print(client.sim_status()["time"])
         for topic, state in client.stream("rotary_pendulum/state", timeout_s=2.0):
             print(state.position)
 
-Used by the viewer, the command line and scripts; it is no node and enters no registry.
+Used by the viewer, the command line and scripts. A client is no node and does not appear in the registry.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ CALL_TIMEOUT_S = 5.0
 
 
 class NotLiveError(ConnectionError):
-    """No launch is live in the domain; the only argument is one line for a person."""
+    """No launch is running in the domain. The only argument is a one-line message for the user."""
 
 
 class UnknownNameError(LookupError):
-    """No such node or topic; the only argument is one line that names those there are."""
+    """No such node or topic. The only argument is a one-line message that lists the known names."""
 
 
 class TopicEntry(msgspec.Struct, kw_only=True):
-    """A topic: its message type, and the names of the nodes that speak and listen on it."""
+    """A topic: its name, its message type, and the names of the nodes that publish it and subscribe to it."""
 
     name: str
     message: str
@@ -64,9 +64,11 @@ class TopicEntry(msgspec.Struct, kw_only=True):
 
 
 class Client:
-    """A connection to one domain; None is ARMSWING_DOMAIN, or 0. Safe to share between threads.
+    """A connection to one domain. A client may be shared between threads.
 
-    NotLiveError when no launch is live there.
+    domain  number of the domain; None for ARMSWING_DOMAIN, or 0 where that is not set
+
+    Raises NotLiveError when no launch is running in the domain.
     """
 
     def __init__(self, domain: int | None = None) -> None:
@@ -79,19 +81,19 @@ class Client:
             )
         self._registry = RegistryClient(self.domain)
         if self._registry.site.calls:
-            self._registry.timeout_s = CALL_TIMEOUT_S  # on another computer: the link may lose the first packets
+            self._registry.timeout_s = CALL_TIMEOUT_S  # registry on another computer: first packets may be lost
 
     @property
     def is_live(self) -> bool:
-        """Whether the domain is still open; where its launch was killed, this is found out late."""
+        """Whether the domain is still open. One whose launch was killed may count as open for some time."""
         return _is_open(self.domain)
 
     def nodes(self) -> list[NodeEntry]:
-        """All nodes there are now, the simulation server first."""
+        """Registry entries of all nodes that run now: the simulation server first, the others by name."""
         return sorted(self._registry.nodes(), key=lambda entry: (entry.name != "sim", entry.name))
 
     def node(self, name: str) -> NodeEntry:
-        """The entry of one node; UnknownNameError names those there are."""
+        """The registry entry of one node. UnknownNameError, with the names of all nodes, where none has this name."""
         entries = self.nodes()
         for entry in entries:
             if entry.name == name:
@@ -100,7 +102,7 @@ class Client:
         raise UnknownNameError(f"no node {name!r} in domain {self.domain}; nodes are {there}")
 
     def topics(self) -> list[TopicEntry]:
-        """All topics somebody speaks or listens on, by name. A node that listens to "*" hears all."""
+        """All topics that a node publishes or subscribes to, by name. Subscribing to "*" counts for every topic."""
         entries = self.nodes()
         names = {name for entry in entries for name in (*entry.publishes, *entry.subscribes)} - {"*"}
         topics = []
@@ -117,7 +119,11 @@ class Client:
         return topics
 
     def call(self, node: str, service: str, *, timeout_s: float = CALL_TIMEOUT_S, **args: Any) -> Any:
-        """Ask a node; plain data. ServiceError carries its refusal, ServiceTimeout says it kept silent."""
+        """The response of one node to a service call, as plain data.
+
+        ServiceError carries the reason of a request that the node refused; ServiceTimeout means that no response came
+        within timeout_s.
+        """
         endpoint = self.node(node).endpoints.get("service")
         if endpoint is None:
             raise UnknownNameError(f"node {node!r} serves nothing")
@@ -125,15 +131,15 @@ class Client:
             return client.call(service, args, timeout_s)
 
     def sim_status(self) -> dict[str, Any]:
-        """How the simulation runs: time, speed, real_time_factor, overruns, peak_phi, milestones, ..."""
+        """The simulation's status: time, speed, real_time_factor, overruns, peak_phi, milestones, ..."""
         status: dict[str, Any] = self.call("sim", "status")
         return status
 
     def stream(self, *topics: str, timeout_s: float | None = None) -> Iterator[tuple[str, Message]]:
-        """(topic, message) of these topics as they come, of all topics when none is named.
+        """(topic, message) of the named topics as they arrive; of all topics where none is named.
 
-        Ends when nothing came for timeout_s (None: never). Publishers that appear later are heard too. A
-        caller slower than the stream loses messages, as any listener does.
+        Ends when nothing has arrived for timeout_s seconds (None: never). Publishers that start later are included. A
+        caller slower than the stream loses messages, as every subscriber does.
         """
         subscriber = Subscriber(zmq.Context.instance(), topics or None, "client")
         link = RegistryLink(self.domain)
@@ -153,7 +159,7 @@ class Client:
             subscriber.close()
 
     def close(self) -> None:
-        """Let go of the domain."""
+        """Close the connection to the registry."""
         self._registry.close()
 
     def __enter__(self) -> Client:
@@ -164,9 +170,9 @@ class Client:
 
 
 def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
-    """Listen to exactly the publishers there are, as far as they say anything wanted.
+    """Connect the subscriber to exactly those running publishers that publish a wanted topic.
 
-    Any node may say an event, of a parameter that was set: no table names it.
+    Any node may publish an event when one of its parameters is set, without declaring the topic `event`.
     """
     topics = subscriber.topics
     wants_all = topics is None or any(topic.rpartition("/")[2] == "event" for topic in topics)
@@ -186,17 +192,17 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
 
 
 def _is_open(domain: int) -> bool:
-    endpoint = calls_endpoint(domain)  # one on another host is known only while the launch of this one lives
+    endpoint = calls_endpoint(domain)  # a registry on another host is known only while this host's launch runs
     return endpoint.startswith("tcp://") or Path(endpoint.removeprefix("ipc://")).exists()
 
 
 def lost_messages(status: Mapping[str, Any]) -> int:
-    """Messages a node says it lost, from its `status`."""
+    """Number of messages that a node has lost, from its `status`."""
     return int(status.get("counters", status).get("lost", 0))
 
 
 def __getattr__(name: str) -> Any:
-    # Recordings bring numpy and mcap, which a script that only asks a service does not need.
+    # Recordings import numpy and mcap, which a script that only calls a service does not need.
     if name in ("read_recording", "Recording"):
         from nodes.recording import reader as recording
 

@@ -1,4 +1,4 @@
-"""Watches the clocks of all nodes: their offset and drift, and where one was put forward or back."""
+"""Measures the clocks of all nodes: offset and drift, and jumps where a clock was set forward or back."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from nodes.node import Context, Node, Outgoing
 
 
 class ClockWatch(Node):
-    """Publishes a `clock` message for each round trip to each node, and an event for each step of a clock."""
+    """Publishes a `clock` message for each round trip to each node, and an event for each jump of a clock."""
 
     subscribes = {"/status": Status}
     publishes = {"/clock": PeerClock, "event": Event}
 
     def on_start(self, context: Context) -> Outgoing:
-        """Nothing is known yet."""
+        """Begin without any clock estimate."""
         self._context = context
         self._tracks = ClockTracks()
         self._time = 0.0
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
-        """The simulation time, from its server's status."""
+        """Take the simulation time from the status of the simulation server."""
         if isinstance(message, Status) and message.node == "sim":
             self._time = message.timestamp
         return None
 
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
-        """Add a round trip to what is known of its clock."""
+        """Add a round trip to the estimate of that node's clock; publish it, and an event where the clock jumped."""
         reading.timestamp = self._time
         for said in self._tracks.add(reading):
             if isinstance(said[1], Event):
@@ -38,5 +38,5 @@ class ClockWatch(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Steps of all clocks."""
+        """Number of jumps of all clocks together."""
         return {"clock_steps": self._tracks.steps}

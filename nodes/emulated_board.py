@@ -1,4 +1,4 @@
-"""CHARMIE's low-level board on a pseudo-terminal: a stand-in for the real one, behind the same driver."""
+"""Emulates CHARMIE's low-level board on a pseudo-terminal, so that the real board's driver runs without the robot."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ MOST_BYTES = 4096
 
 
 class EmulatedBoardParams(BoardParams, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The board behind the pseudo-terminal.
+    """Parameters of the emulated board.
 
-    port  the link that leads to it; empty: in the folder of the launch's domain, where the driver looks for it
+    port  path of the symbolic link to the pseudo-terminal; empty: in the folder of the launch's domain, where the
+          driver looks for it
     file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
     """
 
@@ -35,7 +36,7 @@ class EmulatedBoardParams(BoardParams, forbid_unknown_fields=True, frozen=True, 
 
 
 class EmulatedBoard(Node):
-    """Answers on a pseudo-terminal as the board does; robot and line live in the simulation time that states tell."""
+    """Emulated board: reads the driver's frames from a pseudo-terminal and writes the board's frames to it."""
 
     subscribes = {"state": RobotState}
     Params = EmulatedBoardParams
@@ -52,7 +53,7 @@ class EmulatedBoard(Node):
         self._context, self._dropped = context, 0
         self._time, self._origin = 0.0, math.nan
         self._board = _board(params, context.plan, context.random)
-        self._master, self._slave = os.openpty()  # ours of both stays open, so that drivers may come and go
+        self._master, self._slave = os.openpty()  # the slave stays open too, so that drivers may open and close it
         tty.setraw(self._slave)
         os.set_blocking(self._master, False)
         self._link = Path(params.port) if params.port else usual_port(context.plan)
@@ -73,7 +74,7 @@ class EmulatedBoard(Node):
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        """The board is switched off and on."""
+        """Restart the emulated board, as if it were switched off and on."""
         self._time, self._origin = 0.0, math.nan
         self._board = _board(self._context.params, self._context.plan, self._context.random)
         return None
@@ -87,7 +88,7 @@ class EmulatedBoard(Node):
                 sent = os.write(self._master, data)
             except BlockingIOError:
                 sent = 0
-            self._dropped += len(data) - sent  # nobody reads them
+            self._dropped += len(data) - sent  # no driver reads, and the buffer is full
         return None
 
     def on_stop(self) -> Outgoing:
@@ -99,7 +100,7 @@ class EmulatedBoard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Stream frames sent, commands taken and refused, stops by the watchdog, bytes that nobody read."""
+        """Stream frames sent, commands accepted and refused, watchdog stops, and bytes that no driver read."""
         board = self._board
         return {
             "frames": board.frames,

@@ -1,4 +1,4 @@
-"""Stands in for the real robot: a plant that differs from the model, with sensors and a clock of its own."""
+"""Emulates the real robot: a plant that differs from the model, with its own sensors, delays and clock."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from nodes.messages import JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import SimPlan
 
-MOST_WAITING = 4096  # commands on their way
-NEARLY_0_S = 1e-9  # a stamp of 0 would be none
+MOST_WAITING = 4096  # commands that are delayed at one time
+NEARLY_0_S = 1e-9  # in place of a timestamp of 0, which a receiver takes as unset
 
 
 class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """By how much the robot differs from its model, how it is measured, and how late it hears its commands."""
+    """Differences between robot and model, sensor errors, and the delay of commands."""
 
-    command_delay_ms: float = 0.0  # a command holds so long after it was taken
+    command_delay_ms: float = 0.0  # time from the receipt of a command to its effect
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -33,13 +33,14 @@ class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=T
 
 
 class Hardware(Node):
-    """Takes the same commands as the model and says `measured`, what the robot's own sensors make of its state.
+    """Emulated robot: takes the same commands as the model and publishes the state that its own sensors measure.
 
-    `taken` says each command again, at the instant that the robot had it.
+    `measured_state` is the sensors' sample; `applied_command` repeats each command with the instant at which the robot
+    received it as timestamp.
 
-    It lives in simulation time, which it reads from the model's states: so it pauses and resets with the run, and in
-    lockstep equal seeds give equal samples. Without any difference it is the model. In realtime its own clock, beside
-    that of its computer, stamps `measured`, as a robot's does; in lockstep, where no clock is asked, simulation time.
+    The robot runs in simulation time, which it takes from the model's states: it pauses and resets with the run, and in
+    lockstep equal seeds give equal samples. With all differences at zero it is the model. In realtime `measured_state`
+    is stamped by the robot's own clock, as on a real robot; in lockstep by simulation time.
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
@@ -69,13 +70,13 @@ class Hardware(Node):
         self._sensors = self._new_sensors()
         self._refused = self._commands = 0
         self._host = HostTime()
-        self._host_s = self._asked_s = 0.0  # time of its computer: now, and when it was first asked
-        self._switched_on = self._first_state = math.nan  # by its computer's clock; by simulation time
+        self._host_s = self._asked_s = 0.0  # the computer's clock, s: latest reading, and first reading
+        self._switched_on = self._first_state = math.nan  # computer's time of the first motion; simulation time
         self._begin(0.0)
         return None
 
     def on_parameters(self, params: HardwareParams) -> Outgoing:
-        """Sensors may change while running; the machine itself cannot."""
+        """Change sensor parameters while running. ValueError for parameters of the machine, fixed for the whole run."""
         for field in PlantPerturbation.__struct_fields__:
             if getattr(params, field) != getattr(self._params, field):
                 raise ValueError(f"{field} is of the machine and holds for the whole run; set it in the launch file")
@@ -90,43 +91,46 @@ class Hardware(Node):
         return None
 
     def on_message(self, name: str, message: Message) -> Iterator[tuple[str, Message]]:
-        """A state says what time it is, a command what to do from its time on."""
+        """Advance the robot to the time of a state; queue a command for its timestamp."""
         if isinstance(message, RobotState):
             self._host.hear(1e-9 * message.sent_ns, message.timestamp, message.seq)
             self._begin_with(message.timestamp)
             yield from self._advance(message.timestamp)
         elif isinstance(message, JointCommand):
-            if not self._context.clock:  # who is not called each step hears several at once
+            if not self._context.clock:  # not called on each step: several messages may arrive at once
                 yield from self._advance(message.timestamp)
             self._heard.append((max(message.timestamp, self._time), message))
 
     def on_tick(self, now: float) -> Outgoing:
-        """See how far the computer's clock is from that of who says states: the quickest message tells best."""
+        """Update the estimate of simulation time on this computer's clock, by the state with the shortest delay."""
         if self._context.clock:
             self._host.see(self._host_s)
         return None
 
     def clock_ns(self, host_ns: int) -> int:
-        """What its clock shows: ahead, gaining from when it was first asked, put forward in the robot's time."""
+        """Reading of the robot's own clock, ns, when its computer's clock reads host_ns.
+
+        Offset from the start, drift from the first call on, and one jump at a time of the run, as the parameters say.
+        """
         self._host_s = 1e-9 * host_ns
         self._asked_s = self._asked_s or self._host_s
         return host_ns + round(1e9 * self._ahead_s(self._host_s))
 
     def _ahead_s(self, host_s: float) -> float:
-        """By how much its clock is ahead of its computer's."""
+        """Robot's clock minus its computer's clock, s, when the latter reads host_s."""
         clock = self._params.clock
         steps = not math.isnan(self._switched_on) and host_s >= self._switched_on + clock.step_at_s
         return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
 
     def _begin_with(self, time: float) -> None:
-        """Note when the model began to move."""
+        """Note the computer's time at which the model began to move."""
         if math.isnan(self._first_state):
             self._first_state = time
         elif math.isnan(self._switched_on) and time > self._first_state:
             self._switched_on = self._host.at(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
-        """The robot is put back to its start too, wherever the model was put."""
+        """Put the robot back to its start state, whatever state the model was put to."""
         if time > 0.0:
             self._context.warn(f"the model was put to t = {time:g} s; the emulated robot begins anew at its start")
         self._begin(time)
@@ -148,9 +152,9 @@ class Hardware(Node):
         return self._origin + self._plant.tick * self._plant.step_s
 
     def _advance(self, time: float) -> Iterator[tuple[str, Message]]:
-        """Go on to this simulation time, and say what was sampled on the way."""
+        """Step the plant to this simulation time and yield the samples and commands of each step."""
         if not self._said_first:
-            self._origin, self._said_first = time, True  # who comes late begins where time is
+            self._origin, self._said_first = time, True  # a node that starts late begins at the present simulation time
             yield from self._sample()
         for _ in range(math.floor((time - self._time) / self._plant.step_s + 0.5)):
             if self._knows_time:
@@ -173,16 +177,16 @@ class Hardware(Node):
 
     @property
     def _knows_time(self) -> bool:
-        """Whether it can stamp: not where states were lost, for it lives by them. It goes on then as it did before."""
+        """Whether samples can be stamped: after lost states not for a while. The plant steps on regardless."""
         return not self._context.clock or self._host.knows
 
     def _shown(self) -> float:
-        """What its clock shows at the present simulation time."""
+        """Reading of the robot's clock, s, at the present simulation time."""
         host_s = self._host.at(self._time)
         return host_s + self._ahead_s(host_s)
 
     def _take(self) -> Iterator[tuple[str, Message]]:
-        """Take the commands that have come by now, and say so."""
+        """Accept the commands that are due by now, and yield each as `applied_command`."""
         grace = self._plant.step_s / 2.0
         while self._heard and self._heard[0][0] <= self._time + grace:
             _, command = self._heard.popleft()
@@ -196,7 +200,7 @@ class Hardware(Node):
             yield "applied_command", msgspec.structs.replace(command, timestamp=stamp, clock=clock)
 
     def _follow(self) -> None:
-        """Do what was taken, where its delay is over."""
+        """Apply the accepted commands whose delay is over."""
         grace = self._plant.step_s / 2.0
         while self._waiting and self._waiting[0][0] <= self._time + grace:
             _, command = self._waiting.popleft()
@@ -205,7 +209,7 @@ class Hardware(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Commands that it followed and did not, samples taken and lost on the way."""
+        """Commands applied and refused, samples taken and lost."""
         sensors = self._sensors
         return {
             "commands": self._commands,

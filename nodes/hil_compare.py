@@ -1,4 +1,4 @@
-"""Sets what the robot measured beside what the model predicted, while both run, and judges it at the end."""
+"""Compares the measured states of the robot with the model's predictions while both run; gives a verdict at the end."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import load_class
 from nodes.plan.tables import PlanError
 
-MOST_LEFT_OUT = 0.02  # share of the states without a partner from which a stepped clock leaves a verdict open
+MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
 NOTHING = "nothing was measured, no node said `measured_state`"
 REPORT = "armswing hil report {recording}"
 
 
 class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
-    """The limits, and how the two streams meet."""
+    """Limits of the residuals, and how measured and predicted states are paired."""
 
-    gap_ms: float = 100.0  # predicted states further apart than this are not interpolated between
-    known_delay_ms: float = 0.0  # by which the measurement is late, and may be
-    settle_s: float = 0.0  # s of simulation time at the start that are not judged
+    gap_ms: float = 100.0  # largest time between two predicted states that is interpolated over
+    known_delay_ms: float = 0.0  # known and accepted delay of the measurement
+    settle_s: float = 0.0  # s of simulation time at the start that are left out of the verdict
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,7 +38,7 @@ class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
 
 
 def _robot_says_taken(plan: Mapping[str, Any]) -> bool:
-    """Whether a node of the plan says which commands it took; one that cannot be loaded here is not asked."""
+    """Whether a node of the plan publishes `applied_command`. A node whose class cannot be loaded here is skipped."""
     for node in plan.get("nodes", []):
         with suppress(PlanError):
             if "applied_command" in load_class(node["run"], plan.get("folder", ".")).publishes:
@@ -47,14 +47,15 @@ def _robot_says_taken(plan: Mapping[str, Any]) -> bool:
 
 
 class HilCompare(Node):
-    """Publishes measured less predicted at the instant of every measured state, and says whether limits were kept.
+    """Publishes the residual, measured minus predicted, at the instant of each measured state, and judges it by limits.
 
-    `state` is the prediction, `measured` the robot's. What has no partner is counted. RMS and maximum are judged as
-    they are, with a delay left in; `armswing hil report` takes it out, and looks for causes. What was stamped by
-    another clock is given simulation time first, by round trips to that clock, which are published.
+    `state` is the prediction, `measured_state` the robot's measurement; measured states without a prediction of their
+    instant are counted. RMS and maximum are judged with any delay left in; `armswing hil report` removes the delay and
+    looks for causes. Measurements stamped by another clock are first converted to simulation time by round trips to
+    that clock, which are published as `clock`.
 
-    A robot that says `taken`, each command at the instant that it had it, is set beside a model that has them at the
-    same instants, so that a network which is late at times is no error of the robot.
+    Where the robot publishes `applied_command`, its measurement is compared with a model that receives each command at
+    the instant at which the robot received it, so that network delay does not count as an error of the robot.
     """
 
     subscribes = {
@@ -68,29 +69,29 @@ class HilCompare(Node):
     Params = HilCompareParams
 
     def on_start(self, context: Context) -> Outgoing:
-        """Nothing is known yet."""
+        """Begin with no residual; load the model's kernels where the robot publishes `applied_command`."""
         self._context = context
         self._params: HilCompareParams = context.params
         self._alignment = LiveAlignment(self._params.gap_ms * 1e-3)
         self._clocks: set[str] = set()
-        self._sigma_s = 0.0  # of the simulation time of stamps
+        self._sigma_s = 0.0  # standard deviation of the simulation time of a stamp, s
         self._time = 0.0
         times = self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3
         self._prediction = LivePrediction(context.plan.get("sim", {}), *times)
         if _robot_says_taken(context.plan):
-            self._prediction.prepare()  # before time begins: kernels are loaded in a fifth of a second, or compiled
+            self._prediction.prepare()  # before the run begins: loading kernels takes 0.2 s, compiling them longer
         self._told_lost = False
         self._sums: dict[str, JointSums] = {}
         self._sliding: set[str] = set()
         return None
 
     def on_parameters(self, params: HilCompareParams) -> Outgoing:
-        """Limits may change while running; how the streams meet is settled at the start."""
+        """Change the limits while running; the parameters of pairing are read at the start."""
         self._params = params
         return None
 
     def on_message(self, name: str, message: Message) -> Iterator[tuple[str, Message]]:
-        """Pair what came."""
+        """Pair measured and predicted states, and yield the residual of each pair."""
         if isinstance(message, Description):
             self._sliding = {joint.name for joint in message.joints if joint.unit == "m"}
         elif isinstance(message, Event):
@@ -123,7 +124,7 @@ class HilCompare(Node):
             yield "residual", residual
 
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
-        """Add a round trip to what is known of a clock, and tell of its steps."""
+        """Add a round trip to the estimate of a node's clock; publish it, and an event where the clock jumped."""
         reading.timestamp = self._time
         for said in self._alignment.tracks.add(reading):
             if isinstance(said[1], Event):
@@ -133,21 +134,23 @@ class HilCompare(Node):
         self._sigma_s = max((self._alignment.uncertainty(clock) or 0.0 for clock in self._clocks), default=0.0)
 
     def on_reset(self, time: float) -> Outgoing:
-        """Time was put back: what waited is left without a partner, what was judged stays judged."""
+        """Drop the measured states that wait for a prediction. Residuals so far stay in the verdict."""
         self._prediction.forget(time)
         return None
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Measured states with a prediction of their instant, and those without; steps of the clocks that are asked."""
+        """Measured states with a prediction, without one, and waiting for one; jumps of the clocks in use."""
         found = {"paired": self._prediction.pairs.paired, "unpaired": self._unpaired, "waiting": self._waiting}
         return found | ({"clock_steps": self._alignment.tracks.steps} if self._clocks else {})
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Of each clock that stamps: how far it is ahead of ours, and how well simulation time is known by it.
+        """Ages of the states behind the robot's commands (ms), and offset, drift and uncertainty of each clock.
 
-        And the age of the states that commands answer, when the robot took these.
+        Age of a command's state: time from that state to the instant at which the robot received the command, mean and
+        maximum. Offset, s: that clock minus this node's clock. Uncertainty, ms: standard deviation of the simulation
+        time that is computed from that clock.
         """
         found: dict[str, float] = {}
         if (ages := self._prediction.ages).count:
@@ -170,9 +173,9 @@ class HilCompare(Node):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether every joint kept its limits; the first that did not, and how many more.
+        """ "passed", "failed" or "not certain", with the first limit exceeded and the number of others.
 
-        "not certain" where what is known of the clocks leaves both possible.
+        "not certain" where the uncertainty of the clocks allows both, or where applied commands were lost.
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
@@ -199,7 +202,7 @@ class HilCompare(Node):
         return Verdict("passed", reason, counted, REPORT)
 
     def _by_clocks(self) -> str:
-        """How well the clocks that stamped are known: "; stamps of hardware are known to 0.12 ms"."""
+        """Uncertainty of each clock in words, such as "; clock of hardware: known to 0.12 ms"."""
         told = []
         for clock in sorted(self._clocks):
             sigma = self._alignment.uncertainty(clock)
@@ -211,7 +214,10 @@ class HilCompare(Node):
         return self._params.of(figure, joint in self._sliding)
 
     def _why_not_certain(self, is_beyond: bool) -> str:
-        """Why no limit is certainly exceeded; "" where one is, apart from steps of a clock."""
+        """Reason why an exceeded limit is not certain; "" where none applies.
+
+        is_beyond  whether a limit is exceeded by more than the uncertainty of the clocks
+        """
         if unsure := self._alignment.unsure:
             steps = "once" if unsure == 1 else f"{unsure} times"
             return f"but a clock was {steps} put forward or back, or may have been, at an instant that is not known"
@@ -225,7 +231,7 @@ class HilCompare(Node):
         return "" if is_beyond else "which the uncertainty of the clocks may explain"
 
     def _beyond(self, joint: str, sums: JointSums) -> Iterator[tuple[str, bool]]:
-        """Figures beyond their limits, in words, and whether they are so however the clocks were."""
+        """Yields each figure beyond its limit as text, with whether it is beyond by more than its uncertainty."""
         doubts = sums.doubts
         for figure, value in (("bias", sums.bias), ("rms", sums.rms), ("max", sums.largest)):
             limit = self._limit(figure, joint)

@@ -1,7 +1,7 @@
-"""The node contract: a node is a plain object. Messages in, messages out.
+"""The node contract: a node is a plain object that receives messages and returns messages.
 
-A node has no socket, clock, sleep, print or environment inside; the runner (or the lockstep scheduler, or a test)
-calls it. Messages out are yielded or returned as (name, message) pairs, with the names of `publishes`.
+A node uses no socket, clock, sleep, print or environment variable; the runner (or the lockstep scheduler, or a test)
+calls its methods. Methods yield or return outgoing messages as (name, message) pairs, with names from `publishes`.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ import numpy as np
 
 from nodes.messages import Message, PeerClock, Verdict
 
-WAITS_FOR = "waits for"  # begins the status's detail of a node that lacks something
+WAITS_FOR = "waits for"  # first words of `detail` in the status of a node whose `waits_for` is not empty
 Outgoing = Iterable[tuple[str, Message]] | None
 
 
 class NoParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Parameters of a node that has none."""
+    """Parameters of a node that takes none."""
 
 
 @dataclass
 class Context:
-    """What a node is told at its start.
+    """Data that the runner passes to a node at its start.
 
     name    the node's name in the plan
-    robot   the robot it works on: the namespace of its topics
+    robot   name of the plan's robot: the namespace of the node's topics
     step_s  the simulation step, seconds
     params  the node's `Params`, filled in from the plan
-    random  a generator seeded from the plan's seed and the node's name: no other randomness in a node
-    plan    the whole plan as plain data, for the record; empty where there is none
-    clock   for the `clock` of a message stamped with on_tick's `now`: the node's name where that is its own clock,
-            else "": simulation time
+    random  generator seeded from the plan's seed and the node's name; a node uses no other randomness
+    log     (level, line) of each `warn` and `info`, shown by the runner
+    plan    the whole plan as plain data; empty where there is none
+    clock   value for the `clock` field of a message that is stamped with the `now` of `on_tick`: the node's name where
+            `now` is read from the node's own clock, "" where it is simulation time
     """
 
     name: str
@@ -47,24 +48,26 @@ class Context:
     clock: str = ""
 
     def warn(self, text: str) -> None:
-        """Say a line to the person at the launch; the runner shows it and rate-limits repeats."""
+        """Show the user a warning line at the launch; repeated lines are rate-limited."""
         self.log.append(("warning", text))
 
     def info(self, text: str) -> None:
-        """Say a line to the person at the launch."""
+        """Show the user an information line at the launch."""
         self.log.append(("info", text))
 
 
 class Node:
-    """Base of all nodes. Every method is optional, but a node that overrides none does nothing.
+    """Base class of all nodes. Every method is optional; a node that overrides none does nothing.
 
-    subscribes  {name: message type} what it hears
-    publishes  {name: message type} what it says
-    services  {request name: one line of help}
-    Params   a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
-    rate_hz  how often `on_tick` is called, None for never; simulation time in lockstep, wall time otherwise
-    lossless  it receives every message, of sampled topics too; in lockstep and in fast the simulation waits for it
-    has_own_clock  it stamps with its computer's clock, as hardware does: outside of lockstep `on_tick` is told that one
+    subscribes     {name: message type} of the topics it receives
+    publishes      {name: message type} of the topics it publishes
+    services       {request name: one line of help}
+    Params         a msgspec.Struct with forbid_unknown_fields=True, defaults, and the unit in a comment
+    rate_hz        rate of `on_tick`, None for never; by simulation time in lockstep, by wall time otherwise
+    lossless       whether the node must receive every message, of sampled topics too; in the modes lockstep and fast
+                   the simulation waits for it
+    has_own_clock  whether the node stamps with its own clock, as hardware does; `on_tick` then gets that clock's time,
+                   except in lockstep
     """
 
     subscribes: ClassVar[Mapping[str, type[Message]]] = {}
@@ -79,79 +82,87 @@ class Node:
     def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
         """Raise ValueError, one line, for parameters that cannot work in this plan.
 
-        Asked before any process starts, and, on a thread of its own, before parameters change while the node runs.
-        `plan` is the whole plan as plain data, as in the context.
+        Called before any process starts and, on a separate thread, before a parameter changes while the node runs.
+
+        plan  the whole plan as plain data, as in the context
         """
 
     @classmethod
     def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
-        """The actuators that it commands in this plan; None: any, so that no other node may command."""
+        """Names of the actuators that the node commands in this plan.
+
+        None: it may command any actuator, so that no other node of the plan may command one.
+        """
         return None
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """What it measured of its work, in the node's status and the launch's summary; the unit is in the name."""
+        """Figures that the node measures of its work, for its status and the launch's summary. Names end in a unit."""
         return {}
 
     @property
     def verdict(self) -> Verdict | None:
-        """The judgement of a node that judges the run, None of any other.
+        """Verdict of a node that judges the run; None for other nodes.
 
-        A launch ends with exit code 1 by "failed", with 3 by "not certain".
+        A launch ends with exit code 1 after the outcome "failed", and with 3 after "not certain".
         """
         return None
 
     @property
     def waits_for(self) -> str:
-        """What it cannot do its work without and does not have, such as a port; "" where it has all. In its status.
+        """What the node lacks and cannot work without, such as a serial port; "" for nothing. Shown in its status.
 
-        A launch begins when nobody waits any more.
+        A launch begins the run when no node waits any more.
         """
         return ""
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Whole numbers that only grow, shown in the node's status beside the runner's own."""
+        """Whole numbers that only grow, shown in the node's status beside the runner's own counters."""
         return {}
 
     def on_start(self, context: Context) -> Outgoing:
-        """Called once before anything else."""
+        """Called once, before every other method but `check` and `commands`."""
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
-        """Called for each message of `subscribes`, with the name as `subscribes` spells it."""
+        """Called for each received message; `name` is the key of its topic in `subscribes`."""
         return None
 
     def on_tick(self, now: float) -> Outgoing:
-        """Called at `rate_hz`; now in seconds of simulation time in lockstep, of the node's clock otherwise."""
+        """Called at `rate_hz`; `now` in seconds of simulation time in lockstep, of the node's clock otherwise."""
         return None
 
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
-        """Called for each service of `services`; the answer is plain data. Raise ValueError to refuse with a line."""
+        """Called for each request to a service of `services`; returns the response, plain data.
+
+        Raise ValueError with a one-line reason to refuse the request.
+        """
         raise ValueError(f"no service {name!r}; services are {sorted(self.services)}")
 
     def on_parameters(self, params: Any) -> Outgoing:
-        """Called when parameters changed while running."""
+        """Called with the new parameters when one has changed while the node runs."""
         return None
 
     def clock_ns(self, host_ns: int) -> int:
-        """What its own clock shows when its computer's shows `host_ns`; nanoseconds since the epoch.
+        """Reading of the node's own clock when its computer's clock reads host_ns; nanoseconds since the epoch.
 
-        Another time only where a clock with a fault is emulated. Not asked before `on_start`.
+        Differs from host_ns only in nodes that emulate a faulty clock. Not called before `on_start`.
         """
         return host_ns
 
     def on_clock(self, reading: PeerClock) -> Outgoing:
-        """Called after each round trip to the clock of a node it listens to, once or more in a second; not in lockstep.
+        """Called after each round trip to the clock of a subscribed publisher, at least once a second; not in lockstep.
 
-        The reading has the four times, and nothing estimated yet. Nodes without this method ask no one.
+        The reading has the four times of the round trip, and no estimate yet. No round trips are made for nodes that do
+        not override this method.
         """
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        """Called when the simulation was put back to `time`."""
+        """Called when the simulation has been set back to the simulation time `time`, seconds."""
         return None
 
     def on_stop(self) -> Outgoing:
-        """Called once at the end."""
+        """Called once, at the end."""
         return None

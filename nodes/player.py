@@ -1,4 +1,4 @@
-"""Republishes a recording with its original spacing."""
+"""Republishes a recording with its original spacing in time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sim_core.tables import Range
 
 
 class PlayerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What to play and how fast."""
+    """Recording to play, speed and looping."""
 
     file: str  # path of the recording (.mcap)
     speed: Annotated[float, Range(1e-3, 1e3)] = 1.0  # factor on the original pace
@@ -28,15 +28,14 @@ class PlayerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError(f"speed is {self.speed}; it must be a number above 0")
 
 
-Line = tuple[float, str, Message]  # seconds after the start of playing, name, message
+Line = tuple[float, str, Message]  # recorded seconds after the start of playing, topic name, message
 
 
 class Player(Node):
-    """Says again what a recording's robot topics said, as the plan's robot, in the recorded order.
+    """Republishes the robot topics of a recording, as topics of the plan's robot, in the recorded order.
 
-    Messages keep their timestamps; seq and sent_ns are new, commands answer no state. What other nodes said of
-    themselves ("status") is left out: it would be their word in our mouth. A recording that was cut off plays up
-    to the cut.
+    Messages keep their timestamps and get new seq and sent_ns; commands lose their state_seq. The recorded `status` of
+    nodes is not republished, since those nodes do not run now. A truncated recording plays to its end.
     """
 
     publishes = {name: topic.message for name, topic in ROBOT_TOPICS.items()}
@@ -54,11 +53,11 @@ class Player(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Messages said again."""
+        """Number of messages republished."""
         return {"messages_played": self._messages}
 
     def on_start(self, context: Context) -> Outgoing:
-        """Open the recording; playing begins with the first tick."""
+        """Open the recording. Playing begins with the first tick."""
         self._params = context.params
         self._announce(context)
         self._script = _script(self._params)
@@ -68,7 +67,7 @@ class Player(Node):
         return None
 
     def _announce(self, context: Context) -> None:
-        """Warn of what the recording lacks, before anybody listens to it."""
+        """Warn of holes in the recording before any of it is published."""
         try:
             warning = RecordingFile(self._params.file).scan().warning
         except RecordingError as error:
@@ -77,7 +76,7 @@ class Player(Node):
             context.warn(f"what is played lacks something: {warning}")
 
     def on_tick(self, now: float) -> Iterator[tuple[str, Message]]:
-        """Say everything that is due by now."""
+        """Publish everything that is due by now."""
         if self._last is not None:
             self._position += (now - self._last) * self._params.speed
         self._last = now
@@ -88,7 +87,7 @@ class Player(Node):
             self._next = next(self._script, None)
 
     def on_parameters(self, params: PlayerParams) -> Outgoing:
-        """The speed may change while playing. ValueError for what takes a new player."""
+        """Change the speed while playing. ValueError for `file` and `loop`, which are read at the start."""
         for name in ("file", "loop"):
             if getattr(params, name) != getattr(self._params, name):
                 raise ValueError(f"{name} of a player is read at its start; it cannot be set while it runs")
@@ -96,14 +95,14 @@ class Player(Node):
         return None
 
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
-        """The service `playback`."""
+        """Response of the service `playback`: position in recorded seconds, messages published, whether it is done."""
         if name != "playback":
             return super().on_request(name, args)
         return {"position_s": self._position, "messages": self._messages, "done": self._next is None}
 
 
 def _script(params: PlayerParams) -> Iterator[Line]:
-    """What to say and when, endless when looping: runs one after the other. Within one, times never fall."""
+    """Messages to publish, with their times, run after run; endless when looping. Times never fall within a run."""
     base = 0.0
     while True:
         origin: int | None = None
@@ -117,12 +116,12 @@ def _script(params: PlayerParams) -> Iterator[Line]:
             if message is None:
                 continue
             if isinstance(message, JointCommand):
-                message.state_seq = None  # the state it answered was of another run
+                message.state_seq = None  # refers to a state of the recorded run
             if len(cutter.runs) > max(begun, 1):
                 base, elapsed, origin = base + elapsed, 0.0, None
             begun = len(cutter.runs)
             origin = recorded.time_ns if origin is None else origin
-            if place is None or place == max(begun - 1, 0):  # else it is of the run before, written late
+            if place is None or place == max(begun - 1, 0):  # else written late, of the run before
                 elapsed = max(elapsed, (recorded.time_ns - origin) / 1e9)
             yield base + elapsed, name, message
         if origin is None or base + elapsed == 0.0 or not params.loop:

@@ -1,4 +1,4 @@
-"""Writes everything that is said into one recording."""
+"""Writes every message of the domain into one recording."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
 from sim_core.tables import Range
 
-# Of a disk: the run is worth more than its recording, so it goes on, and the launch fails at its end.
+# Errors of the disk: the run goes on without its recording, and the launch fails at its end.
 DISK_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBUSY})
 
 
-NAME_BYTES = 200  # of a file's name at most: names of files beside it are longer
+NAME_BYTES = 200  # longest file name; files beside the recording have longer names
 PATH_LENGTH = 2000
 
 
 class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Where to write and how often to flush."""
+    """File to write, time between flushes, and compression."""
 
-    file: str  # path of the recording (.mcap); with the first state one that stands there is renamed
+    file: str  # path of the recording (.mcap); an earlier one is renamed at the first state
     flush_s: Annotated[float, Range(1e-3, 1e6, "s")] = 0.5  # s between flushes: at most this much is lost to a kill
     compression: str = "none"  # none | lz4 | zstd
 
@@ -43,17 +43,18 @@ class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Recorder(Node):
-    """Records every topic. A full disk is reported and outlived: what waits is written once there is room.
+    """Records every topic. While the disk is full the recorder keeps the messages, and writes them once there is room.
 
-    A recording that is deleted meanwhile begins anew, one that another recorder writes is left to it, and this one's
-    stands beside it, run.NODE.mcap of run.mcap. What the file lacks at the end is the node's verdict: the launch fails.
+    A recording that is deleted during the run begins anew. Where another recorder writes the same file, this one writes
+    beside it: run.NODE.mcap for run.mcap. The node's verdict states what the file lacks, and the launch then fails.
 
-    A run that never began leaves the recording of an earlier one alone: the file is written aside, and takes its
-    place with the first state. The earlier one is kept beside it, run.before.mcap of run.mcap, until the next run.
+    A run that never began leaves the recording of an earlier run as it was: the recorder writes to a temporary name and
+    renames the file at the first state. The earlier recording is kept until the next run, as run.before.mcap for
+    run.mcap.
 
-    Log time is simulation time: the message's own timestamp, or, of a stamp by another clock, when it was heard.
-    Flushes follow `on_tick`, so they go by simulation time in lockstep (the same bytes on every run) and by the clock
-    otherwise.
+    Log time is simulation time: the message's own timestamp, or, for a message stamped by another clock, the time of
+    the latest state. The recorder flushes in `on_tick`: by simulation time in lockstep (the same bytes on every run),
+    by the node's clock otherwise.
     """
 
     subscribes = {"*": Message}
@@ -79,13 +80,13 @@ class Recorder(Node):
     def __init__(self) -> None:
         self._writer: RecordingWriter | None = None
         self._context: Context | None = None
-        self._opened = RecorderParams(file="none")  # the parameters at the start
-        self._path = Path()  # where the recording is to stand
+        self._opened = RecorderParams(file="none")  # parameters at the start
+        self._path = Path()  # path of the recording to write
         self._next_flush = float("-inf")
         self._flush_s = 0.5
-        self._failure = ""  # of the latest write
-        self._lost = Missing()  # that no file holds any more
-        self._reasons: dict[str, None] = {}  # why they are lost, or stand elsewhere, in order
+        self._failure = ""  # error of the latest write; "" for none
+        self._lost = Missing()  # messages in no file
+        self._reasons: dict[str, None] = {}  # reasons of the losses, and of another path, in order
         self._time = 0.0  # simulation time of the latest state
         self._latched: dict[str, Message] = {}
         self._is_worth_keeping = self._is_over = False
@@ -93,7 +94,7 @@ class Recorder(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Messages in the file or waiting for it, messages dropped, bytes written, writes that failed."""
+        """Messages written or waiting to be written, messages dropped, bytes written, and failed writes."""
         written = self._bytes + (0 if self._writer is None else self._writer.bytes)
         return {
             "frames_written": self._frames,
@@ -104,7 +105,7 @@ class Recorder(Node):
 
     @property
     def missing(self) -> Missing:
-        """What was heard and is in no file; while it waits for a disk that takes nothing too."""
+        """Received messages that are in no file. While the disk refuses writes, the messages that wait are included."""
         found = Missing()
         found.merge(self._lost)
         if self._writer is not None:
@@ -113,7 +114,7 @@ class Recorder(Node):
 
     @property
     def verdict(self) -> Verdict | None:
-        """ "failed", for "run.mcap lacks ...", where messages are missing or stand elsewhere; None otherwise."""
+        """ "failed" with "run.mcap lacks ..." where messages are missing or in another file; None otherwise."""
         missing, reasons = (
             self.missing,
             list(self._reasons | ({self._failure: None} if self._failure else {})),
@@ -130,13 +131,13 @@ class Recorder(Node):
         return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest()}")
 
     def _rest(self) -> str:
-        """Where the messages are that are not missing."""
+        """Text that names the file with the messages that are not missing."""
         if self._writer is None or self._writer.is_aside or self.missing.messages >= self._frames + self._dropped:
             return "nothing of this run is recorded"
         return f"the rest lies in {self._writer.path}"
 
     def on_start(self, context: Context) -> Outgoing:
-        """Open the file, aside from what stands in its place."""
+        """Open the file under a temporary name, beside any earlier recording."""
         self._context = context
         self._opened = context.params
         self._flush_s = self._opened.flush_s
@@ -152,7 +153,7 @@ class Recorder(Node):
         return None
 
     def _open(self) -> None:
-        """Begin a file, with what is said once for all who come later. OSError where the disk does not let it."""
+        """Create the file and write the latched messages. OSError where the disk does not allow it."""
         assert self._context is not None
         metadata, sidecar = run_metadata(self._context), run_sidecar(self._context)
         for _ in range(2):
@@ -175,14 +176,14 @@ class Recorder(Node):
         self._failure = ""
 
     def _give_way(self, why: str) -> None:
-        """Another recorder has the file: this one's stands beside it."""
+        """Change the path to run.NODE.mcap because another recorder writes run.mcap."""
         assert self._context is not None
         self._reasons[why] = None
         self._path = self._path.with_name(f"{self._path.stem}.{self._context.name}{self._path.suffix}")
         self._warn(f"{self._opened.file}: {why}; this recording will be {self._path}")
 
     def on_message(self, name: str, message: Message) -> Outgoing:
-        """Write one message; `name` is the topic on the wire."""
+        """Write one message; `name` is the full topic name."""
         time, kind = message.timestamp, type(message)
         is_state = kind is RobotState
         if (is_state or kind is JointCommand) and message.clock:  # type: ignore[attr-defined]
@@ -214,7 +215,7 @@ class Recorder(Node):
         return None
 
     def _lose(self, name: str, time: float) -> None:
-        """Count a message for which there is no file; what is latched is kept, and written once there is one."""
+        """Count a message that arrives while there is no file. Latched messages are kept for the next file."""
         self._reasons[self._failure] = None
         if name not in self._latched:
             self._dropped += 1
@@ -222,20 +223,20 @@ class Recorder(Node):
                 self._lost.add(time)
 
     def on_tick(self, now: float) -> Outgoing:
-        """Flush when the next tick would be too late."""
+        """Flush, unless the next tick is still in time for it."""
         if now + 1.5 / self.rate_hz >= self._next_flush:
             self._next_flush = now + self._flush_s
             self._flush()
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        """Time was put back: what was recorded is flushed, and flushing goes on from there."""
+        """Flush, since simulation time was set back; the next flush follows at the next tick."""
         self._next_flush = float("-inf")
         self._flush()
         return None
 
     def on_parameters(self, params: RecorderParams) -> Outgoing:
-        """The time between flushes may change while it records. ValueError for what takes a new recorder."""
+        """Change the time between flushes. ValueError for `file` and `compression`, which are read at the start."""
         assert self._context is not None
         file = "" if self._writer is None else str(self._writer.path)
         if params.file != self._opened.file or params.compression != self._opened.compression:
@@ -245,7 +246,7 @@ class Recorder(Node):
         return None
 
     def on_request(self, name: str, args: dict[str, Any]) -> Any:
-        """The service `recording`."""
+        """Response of the service `recording`: file, whether it is kept, the latest failure, and the counters."""
         if name != "recording":
             return super().on_request(name, args)
         file = "" if self._writer is None else str(self._writer.path)
@@ -253,7 +254,7 @@ class Recorder(Node):
         return {"file": file, "kept": kept, "failure": self._failure, **self.counters}
 
     def on_stop(self) -> Outgoing:
-        """Close the file; without a state in it there is none."""
+        """Close the file; a file without any state is removed."""
         if self._is_worth_keeping:
             self._flush()
         writer = self._writer
@@ -265,14 +266,14 @@ class Recorder(Node):
             self._context.info(f"no state was heard, so nothing is kept: {writer.path} {there}")
         try:
             if self._is_worth_keeping and writer.is_aside and writer.missing.messages < writer.messages:
-                self._take_place(writer, flush=False)  # a full disk: what it took is kept
+                self._take_place(writer, flush=False)  # the disk is full: what was written is kept
             writer.close()
         except OSError as error:
             self._report(error)
         return None
 
     def _take_place(self, writer: RecordingWriter, *, flush: bool = True) -> None:
-        """Stand where the file is to be; one that was cut off there is the only trace of a crash, and is kept."""
+        """Rename the file to the recording's path. A truncated recording there is kept under another name."""
         try:
             require_unlocked(writer.path)
         except FileInUseError as error:
@@ -300,7 +301,7 @@ class Recorder(Node):
             self._failure = ""
 
     def _begin_anew(self, writer: RecordingWriter) -> None:
-        """The file was deleted, moved, replaced or cut: what is in it is not where it is looked for."""
+        """Open a new file because the present one was deleted, moved, replaced or truncated by somebody else."""
         assert self._context is not None
         moved = writer.now_at
         what = "deleted, replaced or cut" if moved is None else f"moved to {moved}, which holds what came before,"
@@ -333,7 +334,7 @@ class Recorder(Node):
 
 
 def _recorder_before(context: Context) -> str:
-    """The node that comes before in the plan and records to the same file; "" for none."""
+    """Name of an earlier node of the plan, on the same host, that records to the same file; "" for none."""
     plan = context.plan
     for node in plan.get("nodes", []):
         if node.get("name") == context.name:
@@ -355,9 +356,9 @@ def _host(context: Context) -> str:
 
 
 def run_metadata(context: Context) -> dict[str, str]:
-    """The plan and the robot's parameters as JSON, without what differs between equal runs: paths, domain.
+    """The plan and the robot's parameters as JSON, without paths and domain, which differ between equal runs.
 
-    A recorder that the plan does not have was started by hand beside it, and that is said.
+    A recorder that is not in the plan was started by hand; the metadata then has an entry that states it.
     """
     plan = msgspec.to_builtins(context.plan)
     folder = plan.pop("folder", "")
@@ -379,7 +380,7 @@ def run_metadata(context: Context) -> dict[str, str]:
 
 
 def run_sidecar(context: Context) -> dict[str, Any]:
-    """Where the run stood on this machine: the plan's folder, and the nodes that are not found from there."""
+    """Machine-specific data of the run: the plan's folder, and the files of nodes that lie outside it."""
     plan = context.plan
     folder = str(plan.get("folder", ""))
     nodes = plan.get("nodes", [])
@@ -388,7 +389,7 @@ def run_sidecar(context: Context) -> dict[str, Any]:
 
 
 def _portable(run: str, folder: str) -> str | None:
-    """`run` as a launch file of that folder may say it, None for a file that is not found from there."""
+    """The class reference `run` relative to the plan's folder or the package; None for a file outside both."""
     file, colon, name = run.rpartition(":")
     path = PurePath(file)
     if not path.is_absolute():

@@ -1,4 +1,4 @@
-"""Drives CHARMIE's low-level board on a serial port: frames to messages, commands to frames."""
+"""Driver of CHARMIE's low-level board on a serial port: converts its frames to messages and commands to frames."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from robots.charmie.serial_frames import (
 )
 
 MOST_BYTES = 4096
-AGAIN_S = 0.5  # between two tries to open the port
-MISSED_S = 5.0  # a port that is away for longer is told of
-START_S = 1e-6  # a stamp at the start of the run; one of 0 is none
-ANSWER_S = 0.1  # a poll without an answer for so long is given up
-SILENT_S = 0.02  # an answer that breaks off for so long, 19 bytes at 9600 bits/s, is over
+AGAIN_S = 0.5  # time between two attempts to open the port
+MISSED_S = 5.0  # a port that stays closed for longer is reported
+START_S = 1e-6  # timestamp of the start of the run; a receiver takes 0 as unset
+ANSWER_S = 0.1  # timeout of the response to a poll
+SILENT_S = 0.02  # a pause of this length, 19 bytes at 9600 bits/s, ends a response
 
 
 class SerialBoardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Where the board is, and how it is asked.
+    """Serial port, parameter file, and timing of the polls.
 
-    port  such as /dev/ttyUSB0; empty: where the emulated board of this launch is
+    port  device, such as /dev/ttyUSB0; empty: the port of this launch's emulated board
     file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
     """
 
     port: str = ""
     baud: int = 9600  # bits/s
-    poll_hz: float = 20.0  # Hz; a poll and its answer take 40 ms at 9600 bits/s
-    timeout_s: float = 0.5  # s of simulation time: an older command no longer drives
+    poll_hz: float = 20.0  # Hz; a poll and its response take 40 ms at 9600 bits/s
+    timeout_s: float = 0.5  # s of simulation time: older velocity commands count as zero
     file: str = ""
 
     def __post_init__(self) -> None:
@@ -59,11 +59,12 @@ class SerialBoardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 
 
 class SerialBoard(Node):
-    """Polls the board with what the base, lift and tilt are commanded, and says what it answers.
+    """Polls the board, sends it the commands of base, lift and tilt, and publishes the measured state.
 
-    Commands are the model's: velocities of base_x, base_y and base_yaw, positions of lift and tilt. `measured` has
-    these five joints, the base's by odometry of the wheels; its stamps are simulation time, from the board's clock.
-    `taken` has what the board was sent, in its whole steps, at the stamp of the answer, and what other joints were.
+    Commands are those of the model: velocities of base_x, base_y and base_yaw, positions of lift and tilt.
+    `measured_state` has these five joints, the base's from wheel odometry, stamped with simulation time computed from
+    the board's clock. `applied_command` has the commands as sent to the board, rounded to its whole steps, with the
+    timestamp of the board's response, and the position commands of all other joints.
     """
 
     subscribes = {"state": RobotState, "command": JointCommand}
@@ -93,16 +94,16 @@ class SerialBoard(Node):
         return self.on_reset(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
-        """Time was put back: the base counts from where the model's is then."""
+        """Restart odometry at the model's base pose, and drop pending commands."""
         self._time, self._told = time, -math.inf
         self._place = np.zeros(3)
         self._odometry: Odometry | None = None
         self._clock = BoardClock(line_time(STREAM_BYTES, self._params.baud))
-        self._rates, self._driven_at = np.zeros(3), -math.inf  # of the base, in the world
-        self._goals: dict[str, float] = {}  # of lift and tilt
-        self._owed = np.zeros(3)  # steps of speed
-        self._others: dict[str, float] = {}  # positions of joints that are not the board's
-        self._sent: list[JointCommand] = []  # by the poll that has no answer yet
+        self._rates, self._driven_at = np.zeros(3), -math.inf  # velocity of the base in the world frame
+        self._goals: dict[str, float] = {}  # commanded positions of lift and tilt
+        self._owed = np.zeros(3)  # rounding remainder of the commanded speeds, in steps
+        self._others: dict[str, float] = {}  # commanded positions of joints without a board
+        self._sent: list[JointCommand] = []  # commands of the poll that has no response yet
         self._is_first, self._taken_at = True, START_S
         return None
 
@@ -137,7 +138,7 @@ class SerialBoard(Node):
                 self._heard_at = now
             seen = self._reader.frames + self._reader.bad
             frames = self._reader.feed(data)
-            said = [each for frame in frames for each in self._take(frame)]  # before the next poll is on its way
+            said = [each for frame in frames for each in self._take(frame)]  # before the next poll is sent
             came = self._reader.frames + self._reader.bad > seen
             torn = self._heard_at > self._polled_at and now - self._heard_at > SILENT_S
             self._answered = self._answered or came or torn or now - self._polled_at > ANSWER_S
@@ -172,7 +173,7 @@ class SerialBoard(Node):
         if self._opened or now - self._away_since > MISSED_S:
             self._context.info(f"the port {self._path} is open")
         self._opened += 1
-        self._odometry = None  # the board may have been switched off meanwhile
+        self._odometry = None  # the board may have been switched off since
         return True
 
     def _close(self) -> None:
@@ -188,7 +189,7 @@ class SerialBoard(Node):
         wanted = SPEED_STEPS * np.clip(twist, -1.0, 1.0)
         self._owed = np.where(wanted == 0.0, 0.0, self._owed + wanted)
         steps = np.clip(np.round(self._owed), -SPEED_STEPS, SPEED_STEPS)
-        self._owed -= steps  # what a step is too coarse for comes with the next ones
+        self._owed -= steps  # the remainder is added to the next commands
         right, forward, turn = (SPEED_STEPS + int(step) for step in steps)
         legs, torso = self._goals.get("lift"), self._goals.get("tilt")
         self._number = (self._number + 1) % 256
@@ -202,9 +203,9 @@ class SerialBoard(Node):
         )
 
     def _as_taken(self, command: Command) -> list[JointCommand]:
-        """What the board is told, as the model's commands, stamped with the time of the poll.
+        """The frame sent to the board as commands of the model, stamped with the time of the poll.
 
-        Until the first its brakes hold everything, so that one holds from the start.
+        The first one is stamped with the start of the run, because the brakes hold every joint until the first command.
         """
         full = self._robot.base
         steps = np.array([command.right, command.forward, command.turn], dtype=float) / SPEED_STEPS - 1.0
@@ -215,7 +216,7 @@ class SerialBoard(Node):
             goals["lift"] = 1e-3 * command.legs
         if command.torso is not None:
             goals["tilt"] = tilt_of(command.torso, float(self._robot.tilt.lower))
-        if not goals or self._time <= 0.0:  # nobody has commanded yet
+        if not goals or self._time <= 0.0:  # no command yet
             return []
         at = START_S if self._is_first else self._time
         self._is_first = False
@@ -225,7 +226,7 @@ class SerialBoard(Node):
         ]
 
     def _taken(self, stamp: float) -> Iterator[tuple[str, Message]]:
-        """What was sent since the last answer, the latest at the stamp of this one."""
+        """Commands sent since the last response: the latest with this response's timestamp, earlier ones before it."""
         for each in self._sent:
             if each.timestamp > START_S:
                 earlier = self._sent[-1].timestamp - each.timestamp
@@ -234,7 +235,7 @@ class SerialBoard(Node):
         self._sent = []
 
     def _take(self, frame: Stream) -> Iterator[tuple[str, Message]]:
-        is_first = self._odometry is None  # what was before the port was open concerns nobody
+        is_first = self._odometry is None  # a stop before the port was open is not reported
         if frame.status & STOPPED and not (self._stopped or is_first):
             self._context.warn("the board has stopped the base: no command came in time")
         self._stopped = bool(frame.status & STOPPED)
@@ -259,12 +260,12 @@ class SerialBoard(Node):
 
     @property
     def waits_for(self) -> str:
-        """The port, while it is not open."""
+        """Path of the port while it is not open; "" while it is."""
         return self._path if self._port is None else ""
 
     @property
     def verdict(self) -> Verdict:
-        """What came through the line; a port that was never open has failed."""
+        """Counts of polls and frames; "failed" where the port was never open or no frame arrived."""
         if not self._opened:
             return Verdict("failed", f"the port {self._path} was never open")
         lost = 0 if self._odometry is None else self._odometry.lost
@@ -276,7 +277,7 @@ class SerialBoard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Polls, frames that came, were torn, wrong or missing by their numbers; bytes of no frame; ports opened."""
+        """Polls; frames received, torn, invalid and missing by number; bytes outside frames; openings of the port."""
         return {
             "polls": self._polls,
             "frames": self._reader.frames,

@@ -1,7 +1,7 @@
-"""Plans the swings of a gibbon from the stream alone: joints, hands and grips as a robot measures them.
+"""Plans the swings of a gibbon robot from measured quantities alone: joints, hand positions and grips.
 
-It keeps its own estimate of the line, plans each swing while both hands grip, and again in flight from the state that
-it measures. A plan starts a while after the state that it is made from; planning may take as long.
+The planner estimates the shape of the line (cable or bars), plans each swing while both hands grip, and plans anew in
+flight from the measured state. A plan starts `lead_ms` after the state that it is made from; planning may take as long.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ MAY_BE_ZERO = ("settle_ms", "above_mm", "trunk_stiffness", "trunk_damping")
 
 
 class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What the planner believes, and how it shall swing.
+    """The planner's model, and the parameters of the swings.
 
-    robot       the model's name, empty for the robot of the plan
-    parameters  of its model, over those that the plan gives the robot
-    step        m from hand to hand; None: the spacing of its model, of the bars or of the hands on a cable
+    robot       name of the planner's model; empty for the robot of the plan
+    parameters  parameters of that model; they override those of the plan's robot
+    step        distance between the hands, m; None: the spacing of the model, of its bars or of the hands on its cable
     """
 
     robot: str = ""
     parameters: dict[str, float | str] = {}
     step: float | None = None
-    closing: float = 0.2  # m/s at which a hand comes up to the line
-    above_mm: float = 0.0  # above the line, where its path ends: it grips as it crosses the line
-    torque_limit: float = 14.0  # N m, of the plans; less than the motor's, for the controller needs some too
-    tolerance_mm: float = 2.0  # along the line, as bad as 2 mm of gap
-    period_ms: float = 50.0  # between plans in flight
+    closing: float = 0.2  # speed at which a hand approaches the line, m/s
+    above_mm: float = 0.0  # height above the line at which the hand's path ends; it grips when crossing the line
+    torque_limit: float = 14.0  # N m, limit in a plan; below the motor's limit, to leave torque for the controller
+    tolerance_mm: float = 2.0  # miss along the line that costs as much as a gap of 2 mm to the line
+    period_ms: float = 50.0  # time between plans in flight
     lead_ms: float = 50.0  # from the state to the start of the plan that is made from it
-    settle_ms: float = 150.0  # that both hands grip before a swing is planned
-    last_ms: float = 200.0  # before the end of a swing, in which nothing is planned anew
+    settle_ms: float = 150.0  # time for which both hands grip before a swing is planned
+    last_ms: float = 200.0  # time before the end of a swing without new plans
     rollout_step_ms: float = 4.0
-    estimate_ms: float = 4.0  # between updates of the estimate of the line
-    trunk_stiffness: float = 30.0  # N m/rad, of the controller's law for a trunk with a motor
-    trunk_damping: float = 2.0  # N m s/rad, likewise
+    estimate_ms: float = 4.0  # time between updates of the line estimate
+    trunk_stiffness: float = 30.0  # N m/rad, of the controller's trunk spring (robots with a trunk motor)
+    trunk_damping: float = 2.0  # N m s/rad, of the controller's trunk damper
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -61,7 +61,7 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
 
 
 class SwingPlanner(Node):
-    """Says a plan whenever one is due."""
+    """Publishes a swing plan whenever one is due."""
 
     subscribes = {"state": RobotState, "swing_status": SwingProgress}
     publishes = {"swing_plan": SwingPlan}
@@ -89,7 +89,7 @@ class SwingPlanner(Node):
 
     def on_parameters(self, params: SwingPlannerParams) -> Outgoing:
         self._believe(params)
-        self._pilot = SwingSupervisor(self._beliefs, self._gait(), self._pilot)  # plans are numbered and counted on
+        self._pilot = SwingSupervisor(self._beliefs, self._gait(), self._pilot)  # keeps the numbers of plans
         self._seen, self._grips = -math.inf, ""
         return None
 
@@ -156,7 +156,7 @@ class SwingPlanner(Node):
 
 
 def believed(params: SwingPlannerParams, plan: Mapping[str, Any], robot: str) -> Mechanism:
-    """The description that the planner believes in."""
+    """The mechanism that the planner uses as its model. ValueError where it is no gibbon."""
     given = plan.get("sim", {}).get("parameters", {}) if not params.robot else {}
     mechanism = build(params.robot or robot, **{**given, **params.parameters})
     names = [body.name for body in mechanism.bodies]
@@ -166,17 +166,17 @@ def believed(params: SwingPlannerParams, plan: Mapping[str, Any], robot: str) ->
 
 
 def step_of(params: SwingPlannerParams, mechanism: Mechanism) -> float:
-    """m from hand to hand: what the parameters say, or else the spacing of the model."""
+    """Distance between the hands in m: the parameter `step`, or the spacing of the model where that is None."""
     return mechanism.parameters["spacing"] if params.step is None else params.step
 
 
 def joints_of(mechanism: Mechanism) -> list[str]:
-    """The joints that move."""
+    """Names of the joints that are not fixed."""
     return [joint.name for joint in mechanism.joints if joint.kind != "fixed"]
 
 
 def measurement(state: RobotState) -> Measured:
-    """What of a state a robot can measure."""
+    """The quantities of a state that a real gibbon robot can measure."""
     out = state.outputs
     pitch, elbow = state.name.index("pitch"), state.name.index("elbow")
     trunk = state.name.index("trunk") if "trunk" in state.name else -1
@@ -197,7 +197,7 @@ def measurement(state: RobotState) -> Measured:
 
 
 def said(swing: Swing, path: np.ndarray) -> SwingPlan:
-    """A planned swing as a message, in the robot's own joints; path (n, 3)."""
+    """The message of a planned swing; path, shape (n, 3), is the path of the swinging hand in m."""
     plan, arrival = swing.plan, swing.plan.arrival
     every = max(len(path) // PATH_POINTS, 1)
     return SwingPlan(

@@ -1,4 +1,4 @@
-"""Reference of named joints over simulation time: a sine, segments of constant acceleration, or moves by waypoints."""
+"""Reference of named joints over simulation time: a sine, segments of constant acceleration, or moves through waypoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nodes.planning.via_points import ANGLES, LATEST_S, ROWS, UNITS, ViaPoints, 
 from sim_core.tables import Range
 
 Kind = Literal["sine", "steps", "minimum_jerk", "quintic", "trapezoidal", "acceleration_segments"]
-OF_KIND = {  # the parameters that belong to some kinds only
+OF_KIND = {  # parameter -> the kinds that take it; all other parameters belong to every kind
     "waypoints": ("steps", "minimum_jerk", "quintic", "trapezoidal"),
     "file": ("steps", "minimum_jerk", "quintic", "trapezoidal"),
     "velocities": ("quintic",),
@@ -31,28 +31,29 @@ OF_KIND = {  # the parameters that belong to some kinds only
 }
 
 
-LARGEST = 1e6  # value of a waypoint, its rates and accelerations, in their units
+LARGEST = 1e6  # largest value, velocity or acceleration of a waypoint, in its unit
 
 
 class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What to publish. Times in seconds of simulation time; values in `units`, degrees where there are none.
+    """The trajectory to publish. Times in seconds of simulation time; values in `units`, by default in degrees.
 
-    waypoints      [[t, value], ...] for all joints alike, or [[t, value of joint 1, value of joint 2, ...], ...];
-                   held before the first and after the last
-    velocities     one row per waypoint, values alone, for "quintic"; at rest where there are none. `accelerations` too
+    waypoints      [[t, value], ...] for all joints alike, or [[t, value of joint 1, value of joint 2, ...], ...]; held
+                   before the first and after the last
+    velocities     one row per waypoint, values alone, for "quintic"; zero by default
+    accelerations  one row per waypoint, values alone, for "quintic"; zero by default
     segments       [[duration, acceleration], ...] or one acceleration per joint, from rest
-    file           a via-point file (see nodes/planning/via_points.py) in place of joints and waypoints;
-                   looked for in the launch file's project folder, then where the launch was started
-    relative       values count from where the joints are in the first state; limits of joints are then not checked
-    beyond_limits  true: it is meant that joints leave their limits, or are faster than theirs; else the former is
-                   refused before the start, and the latter warned of
+    file           a via-point file (see nodes/planning/via_points.py) in place of joints and waypoints; searched in the
+                   launch file's project folder, then in the folder where the launch was started
+    relative       whether values are added to the joint positions of the first state; joint limits are then not checked
+    beyond_limits  whether joints may exceed their position and velocity limits; false: positions beyond a limit are
+                   refused before the start, velocities beyond a limit cause a warning
     """
 
     joints: list[str] = []
     kind: Kind = "sine"
-    rate_hz: Annotated[float, Range(1e-3, 1e6, "Hz")] = 100.0  # Hz, of the reference
-    start_s: Annotated[float, Range(-1e8, 1e8, "s")] = 0.0  # s; before it the trajectory stays where it begins
-    units: list[Literal["deg", "rad", "m", "mm"]] = []  # of each joint, or one for all
+    rate_hz: Annotated[float, Range(1e-3, 1e6, "Hz")] = 100.0  # Hz, rate of the published reference
+    start_s: Annotated[float, Range(-1e8, 1e8, "s")] = 0.0  # s; before it, the reference is the first point
+    units: list[Literal["deg", "rad", "m", "mm"]] = []  # one per joint, or one for all
     relative: bool = False
     amplitude_deg: Annotated[float, Range(-1e6, 1e6, "degrees")] = 30.0  # sine
     period_s: Annotated[float, Range(1e-6, 1e8, "s")] = 5.0  # s, sine
@@ -133,7 +134,7 @@ def _check_values_of(row: Sequence[float], what: str) -> None:
 
 
 def _check_rows(rows: list[list[float]], what: str, form: str, widths: set[int]) -> None:
-    """Raise ValueError with one line unless all rows have one of the widths, the same one, and finite numbers."""
+    """Raise ValueError with one line unless all rows are finite and have the same width, one of `widths`."""
     for k, row in enumerate(rows, start=1):
         if len(row) not in widths or len(row) != len(rows[0]):
             wanted = " or ".join(str(width) for width in sorted(widths))
@@ -143,7 +144,7 @@ def _check_rows(rows: list[list[float]], what: str, form: str, widths: set[int])
 
 
 def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
-    """The via points of the parameters, in SI, from their file or their waypoints. ValueError with one line."""
+    """The via points in SI units, from the parameters' file or waypoints. ValueError with one line for invalid ones."""
     if params.file:
         inside = Path(folder) / params.file
         return read_via_points(inside if inside.is_file() else Path(params.file))
@@ -172,7 +173,7 @@ def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
 
 
 def curves(params: TrajectoryParams, via: ViaPoints) -> list[Curve]:
-    """The motion of each joint, t from `start_s` on. ValueError names what cannot be, in one line."""
+    """The motion of each joint as a function of t, seconds since `start_s`. ValueError, one line, for impossible ones."""
     n, times = len(via.joints), via.times
     if params.kind == "sine":
         return [partial(sine, math.radians(params.amplitude_deg), params.period_s)] * n
@@ -211,7 +212,10 @@ def _for_all(values: list[float], n: int, name: str) -> list[float]:
 
 
 def check_joints(via: ViaPoints, units: Mapping[str, str], robot: str) -> None:
-    """Raise ValueError, one line, for joints that the robot, {joint: "rad" or "m"}, lacks, and units not theirs."""
+    """Raise ValueError, one line, for joints that the robot lacks and for units that do not fit their joint.
+
+    units  {joint: "rad" or "m"} of the robot's joints
+    """
     where = via.named or "joints"
     for joint, unit in zip(via.joints, via.units, strict=True):
         if joint not in units:
@@ -229,9 +233,9 @@ def _check(params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve], join
 
 
 class Trajectory(Node):
-    """Publishes `reference` at `Params.rate_hz` of simulation time: the state's stamps are its clock.
+    """Publishes `reference` at `Params.rate_hz` of simulation time, which it takes from the states' timestamps.
 
-    So that it pauses, resets and runs at the simulation's speed with it, in every mode.
+    The reference therefore pauses, resets and changes speed with the simulation, in every mode.
     """
 
     subscribes = {"description": Description, "state": RobotState}
@@ -267,7 +271,7 @@ class Trajectory(Node):
     def _check_described(
         self, of: Description, params: TrajectoryParams, via: ViaPoints, ways: Sequence[Curve]
     ) -> None:
-        """Refuse what the robot cannot do, and warn of what its actuators do not drive or are too slow for."""
+        """Raise ValueError for values beyond limits; warn of joints without an actuator and of excessive speeds."""
         _check(params, via, ways, of.joints, of.robot)
         if line := undriven(via, of.actuators, of.robot):
             self._context.warn(line)
@@ -302,7 +306,7 @@ class Trajectory(Node):
         ]
 
     def _found(self, state: RobotState) -> list[float]:
-        """Where the joints are."""
+        """Positions of the trajectory's joints in a state."""
         missing = [joint for joint in self._joints if joint not in state.name]
         if missing:
             raise ValueError(f"a reference of joint {missing[0]!r}; the state has {state.name[:10]}")
