@@ -1,4 +1,4 @@
-"""Reference of named joints over simulation time: a sine, segments of constant acceleration, or moves through waypoints."""
+"""Reference of named joints over simulation time: a sine, segments of constant acceleration, or waypoint moves."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def via_points(params: TrajectoryParams, folder: str) -> ViaPoints:
 
 
 def curves(params: TrajectoryParams, via: ViaPoints) -> list[Curve]:
-    """The motion of each joint as a function of t, seconds since `start_s`. ValueError, one line, for impossible ones."""
+    """Motion of each joint as a function of t, seconds since `start_s`. ValueError, one line, for impossible ones."""
     n, times = len(via.joints), via.times
     if params.kind == "sine":
         return [partial(sine, math.radians(params.amplitude_deg), params.period_s)] * n

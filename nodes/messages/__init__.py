@@ -1,3 +1,3 @@
-"""Messages: one struct each. `topics` has the topic table, `codec` their MessagePack."""
+"""Messages: one struct per type. Module `topics` has the topic table, `codec` encodes and decodes MessagePack."""
 
 from nodes.messages.structs import *  # noqa: F403

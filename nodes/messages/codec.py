@@ -1,7 +1,7 @@
-"""Messages to MessagePack and back. What cannot be a message is a `WireError` that names topic and reason.
+"""Encodes messages to MessagePack and decodes them. An invalid message raises `WireError` with topic and reason.
 
-Of the right type is not enough: times and counts are in their range, lists of one message agree in length, and what
-a controller computes with is finite. Diagnostics (phi, energy, outputs, timing) may be anything.
+Besides types, the contents are checked: times and counts are in range, the lists of one message agree in length, and
+the numbers that a controller computes with are finite. Diagnostics (phi, energy, outputs, timing) may have any value.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from nodes.messages.structs import (
 from nodes.messages.topics import lookup
 
 MAX_BYTES = 1 << 20
-LATEST_S = 9e9  # 285 years: as nanoseconds still a whole number of 64 bits, in recordings too
+LATEST_S = 9e9  # 285 years: in nanoseconds it still fits 64 bits, as recordings need
 LARGEST_SEQ = 2**53
-MODES = ("effort", "velocity", "position")  # of a command
+MODES = ("effort", "velocity", "position")  # of a JointCommand
 
 M = TypeVar("M", bound=Message)
 
 
 def _plain(value: Any) -> Any:
-    """A number or an array of numpy as Python's own; asked only for what MessagePack does not know."""
+    """The numpy number or array as plain Python; called only for types that msgspec cannot encode."""
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return value.tolist()
     kind = type(value).__name__
@@ -47,7 +47,7 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 
 class _Mode(msgspec.Struct):
-    """A command of which no more is looked at."""
+    """Decodes the mode of a command and nothing else."""
 
     mode: str = MODES[0]
 
@@ -56,7 +56,7 @@ _mode_decoder = msgspec.msgpack.Decoder(_Mode)
 
 
 class WireError(ValueError):
-    """A frame or message that does not belong on the wire. Attributes: topic, reason."""
+    """A frame or message that does not follow the protocol. Attributes: topic, reason."""
 
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(f"topic {topic!r}: {reason}")
@@ -70,7 +70,7 @@ def _decoder(kind: type[Message]) -> msgspec.msgpack.Decoder[Message]:
 
 
 def encode(message: Message, topic: str = "") -> bytes:
-    """The message as MessagePack; `topic` only names it in an error."""
+    """The message as MessagePack. WireError, naming `topic`, for one that is invalid or too large."""
     try:
         _check(topic, message)
     except TypeError:  # one number, texts, or an array with rows
@@ -87,7 +87,10 @@ def encode(message: Message, topic: str = "") -> bytes:
 
 
 def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Message:
-    """The message of a topic on the wire; `kind` for topics that the table does not have."""
+    """The decoded message of a topic. WireError for a payload that is invalid, too large, or of an unknown topic.
+
+    kind  the message type; None: as in the topic table
+    """
     if kind is None:
         row = lookup(topic)
         if row is None:
@@ -104,7 +107,7 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
 
 
 def _check(topic: str, message: Message) -> None:
-    """Raise WireError for contents that no message may have; asked at the sender and at each receiver."""
+    """Raise WireError for contents that no message may have. Called at the sender and at each receiver."""
     if not 0.0 <= message.timestamp <= LATEST_S:
         raise WireError(topic, f"timestamp is {message.timestamp}, it must be in 0 .. {LATEST_S:g} s")
     if not 0 <= message.seq <= LARGEST_SEQ:
@@ -121,7 +124,7 @@ def _no_mode(mode: object) -> str:
 
 
 def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
-    """Why a payload is no message of this kind, in our words where one of its fields has them."""
+    """Why a payload does not decode to a message of this type, for the error message."""
     if kind is JointCommand:
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             if (mode := _mode_decoder.decode(payload).mode) not in MODES:
@@ -130,11 +133,11 @@ def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
 
 
 def _check_command(topic: str, command: JointCommand) -> None:
-    if command.mode not in MODES:  # a decoded one is; what a node makes is not looked at by its type
+    if command.mode not in MODES:  # decoding has checked the mode, construction in a node has not
         raise WireError(topic, _no_mode(command.mode))
     if len(command.name) != len(command.value):
         raise WireError(topic, f"{len(command.name)} names for {len(command.value)} values")
-    # one value that is not finite makes the sum so; summing costs less than asking each
+    # any value that is not finite makes the sum not finite; one sum costs less than a test of each value
     if not math.isfinite(sum(command.value)):
         _check_each(topic, value=command.value)
 
@@ -189,7 +192,7 @@ def _check_encoders(topic: str, encoders: Encoders) -> None:
 
 
 def _check_each(topic: str, **fields: list[float]) -> None:
-    """Raise WireError with the first field that has a number that is not finite; sums of finite ones may not be."""
+    """Raise WireError naming the first field with a number that is not finite; sums of finite numbers may overflow."""
     for name, values in fields.items():
         if not all(map(math.isfinite, values)):
             raise WireError(topic, f"{name} is not finite")

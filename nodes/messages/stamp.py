@@ -1,4 +1,4 @@
-"""What every message carries: seq per publisher and topic, and the wall clock where there is one."""
+"""Sequence numbers and send times of messages: stamping at the publisher, tracking of gaps at the subscriber."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from nodes.messages.structs import Message
 
 
 class MessageStamper:
-    """Numbers the messages of one publisher, from 1 per topic. `wall_clock` False leaves sent_ns at 0.
+    """Stamps the messages of one publisher with seq, counted per topic from 1, and sent_ns.
 
-    now_ns  the clock, in nanoseconds since the epoch
+    wall_clock  False: sent_ns stays 0
+    now_ns      the clock, in nanoseconds since the epoch
     """
 
     def __init__(self, wall_clock: bool = True, now_ns: Callable[[], int] = time.time_ns) -> None:
@@ -20,7 +21,7 @@ class MessageStamper:
         self._now_ns = now_ns
 
     def stamp(self, topic: str, message: Message) -> int:
-        """Fill in seq and sent_ns; the seq."""
+        """Fill in seq and sent_ns of the message; returns the seq."""
         seq = self._seq.get(topic, 0) + 1
         self._seq[topic] = seq
         message.seq = seq
@@ -29,14 +30,14 @@ class MessageStamper:
 
 
 class SequenceTracker:
-    """What arrived from one publisher: gaps are losses, a seq that is not new is a repeat."""
+    """Tracks the seq of messages from one publisher: a gap means lost messages, a seq that is not higher a repeat."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
         self.lost: dict[str, int] = {}
 
     def is_new(self, topic: str, seq: int) -> bool:
-        """Note a seq; False for one that was here already."""
+        """Whether this seq is higher than all before it on the topic. Notes it, and counts a gap before it as lost."""
         last = self._last.get(topic)
         if last is not None:
             if seq <= last:

@@ -1,7 +1,7 @@
-"""The messages of the wire: one struct each, plain numbers, strings and arrays.
+"""The message types: one struct each, of plain numbers, strings and arrays.
 
-Fields are only ever added, at the end, with a default; a changed meaning is a new message. Receivers tolerate
-fields they do not know. Units are SI and radians unless a name says otherwise.
+Fields are only ever added, at the end, with a default; a changed meaning is a new message. Receivers ignore fields
+that they do not know. Units are SI and radians unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Outcome = Literal["passed", "failed", "not certain"]
 
 
 class Message(msgspec.Struct, kw_only=True, gc=False):
-    """What every message carries; the runner stamps it, a node need not.
+    """Fields of every message. The runner stamps them; a node need not.
 
     timestamp  seconds of `clock` (default: simulation time), in 0 .. 9e9
-    seq        counts up by one per publisher and topic, to 2**53; a gap is a loss
-    sent_ns    wall clock at the sender, nanoseconds since the epoch; 0 in lockstep
+    seq        counts up by one per publisher and topic, to 2**53; a gap means lost messages
+    sent_ns    the sender's wall clock at sending, nanoseconds since the epoch; 0 in lockstep
     """
 
     timestamp: float = 0.0
@@ -27,7 +27,11 @@ class Message(msgspec.Struct, kw_only=True, gc=False):
 
 
 class JointDescription(msgspec.Struct, kw_only=True):
-    """One declared joint. Limits are None where the joint has none."""
+    """A declared joint: name, kind, unit of its coordinate, and limits.
+
+    lower  smallest position, rad or m; None for no limit
+    upper  largest position, rad or m; None for no limit
+    """
 
     name: str
     kind: str = "revolute"
@@ -37,13 +41,15 @@ class JointDescription(msgspec.Struct, kw_only=True):
 
 
 class ActuatorDescription(msgspec.Struct, kw_only=True):
-    """One actuator: the joint it drives, the modes it takes, and its limits, None where it has none.
+    """An actuator: the joint that it drives, its command modes, and its limits.
 
-    effort_limit    N m or N
-    velocity_limit  rad/s or m/s, of commanded velocities and of the way to a commanded position
-    modes           of JointCommand; positions are limited by the joint's lower and upper
-    stiffness       of its servo, which follows velocities and positions, N m/rad or N/m; 0 without one
-    damping         of its servo, N m s/rad or N s/m
+    unit            unit of its effort
+    effort_limit    largest effort, N m or N; None for no limit
+    velocity_limit  largest speed, rad/s or m/s, of commanded velocities and of moves to a commanded position; None for
+                    no limit
+    modes           modes of JointCommand that it takes; positions are limited by the joint's lower and upper
+    stiffness       stiffness of its servo in the modes velocity and position, N m/rad or N/m; 0 without a servo
+    damping         damping of its servo, N m s/rad or N s/m
     """
 
     name: str
@@ -72,7 +78,7 @@ class Shape(msgspec.Struct, kw_only=True):
 
 
 class BodyDescription(msgspec.Struct, kw_only=True):
-    """One body: mass in kg and its shapes."""
+    """A body: its mass in kg and its shapes."""
 
     name: str
     mass: float = 0.0
@@ -80,7 +86,7 @@ class BodyDescription(msgspec.Struct, kw_only=True):
 
 
 class SpringDescription(msgspec.Struct, kw_only=True):
-    """A spring between a point of a and a point of b, bodies or "ground", each in its own frame, m."""
+    """A spring between point_a of body_a and point_b of body_b, each in its body's frame, m. A body may be "ground"."""
 
     name: str
     body_a: str = "ground"
@@ -90,10 +96,10 @@ class SpringDescription(msgspec.Struct, kw_only=True):
 
 
 class ForceDescription(msgspec.Struct, kw_only=True):
-    """A force on a body at a point of it, N: the sum of outputs of the state, each along its unit vector in the world.
+    """A force on a body at a point in its frame (m): the sum of outputs of the state, each along an axis in the world.
 
-    outputs  names of outputs, N
-    axes     (3 per output,)
+    outputs  names of the outputs, values in N
+    axes     unit vectors in the world frame, (3 per output,)
     """
 
     name: str
@@ -104,10 +110,10 @@ class ForceDescription(msgspec.Struct, kw_only=True):
 
 
 class GripperDescription(msgspec.Struct, kw_only=True):
-    """What a body takes hold with, at a point of it, m: a gripper.
+    """A gripper: the body that it belongs to, and its grip point in that body's frame, m.
 
-    outputs  names of outputs that are 1 while a part of the hold acts, else 0: with all of them it grips, with some it
-             slides, with none it is open
+    outputs  names of outputs that are 1 while a constraint of the grip is on, else 0: all 1 means gripping, some
+             sliding, none open
     """
 
     name: str
@@ -117,10 +123,11 @@ class GripperDescription(msgspec.Struct, kw_only=True):
 
 
 class Description(Message, kw_only=True):
-    """What the robot is; published once, latched.
+    """The robot's description: joints, actuators, bodies and outputs. Published once, latched.
 
-    ground        shapes that stand still, in the world's frame: supports, bars, obstacles
+    ground        fixed shapes in the world frame: supports, bars, obstacles
     output_units  one per output, "" where none is known
+    holds         the grippers
     """
 
     robot: str = ""
@@ -140,18 +147,17 @@ class Description(Message, kw_only=True):
 
 
 class RobotState(Message, kw_only=True):
-    """The declared joints and actuators, relative and unwrapped, whatever the coordinates.
+    """State of the declared joints and actuators; positions relative and unwrapped, for every choice of coordinates.
 
-    name       the joints of the description, in its order, then any actuator that is no joint
+    name       the joints in the order of the description, then actuators that belong to no joint
     position   rad or m, one per name, finite
     velocity   rad/s or m/s, one per name, finite
-    effort     N m or N, the effort applied over the step that led here; one per name or none, finite
+    effort     N m or N, effort applied over the step that ended in this state; one per name, or empty; finite
     phi        |Phi|_1, position-level constraint violation
     phidot     |Phidot|_1, velocity-level constraint violation
-    energy     kinetic plus potential, J
+    energy     kinetic plus potential energy, J
     outputs    the robot's named outputs
-    clock      the node whose own clock `timestamp` is of, as a robot's computer stamps what it measures; "" for
-               simulation time
+    clock      name of the node whose own clock gave `timestamp`, as for a robot's measurements; "" for simulation time
     """
 
     name: list[str] = []
@@ -173,10 +179,10 @@ class BodyPoses(Message, kw_only=True):
 
 
 class Polylines(Message, kw_only=True):
-    """Lines in the world that no body carries: beams as they are deflected now, or what somebody plans.
+    """Polylines in the world frame that belong to no body: deflected beams, or a planned path.
 
     name    one per line
-    count   how many points each has
+    count   number of points of each line
     points  (3 sum(count),) m, finite, line after line
     """
 
@@ -186,13 +192,13 @@ class Polylines(Message, kw_only=True):
 
 
 class JointCommand(Message, kw_only=True):
-    """What the actuators shall do; each is commanded by one node.
+    """A command to actuators. Each actuator is commanded by one node.
 
     mode     "effort" (N m, N), "velocity" (rad/s, m/s) or "position" (rad, m)
     name     actuators; those not named keep their last mode and value
     value    one per name, finite; the actuator's limits apply
-    state_seq  seq of the state this answers, None when it answers none
-    clock    of a command that a robot took: the node whose own clock `timestamp` is of, "" for simulation time
+    state_seq  seq of the state that the command was computed from, None for none
+    clock    in `applied_command`: name of the node whose own clock gave `timestamp`; "" for simulation time
     """
 
     mode: Literal["effort", "velocity", "position"] = "effort"
@@ -203,7 +209,7 @@ class JointCommand(Message, kw_only=True):
 
 
 class JointReference(Message, kw_only=True):
-    """Where the joints shall be: position, velocity and acceleration per name, finite; rates may be left empty."""
+    """Reference motion of joints: position, velocity and acceleration per name, finite; the latter two may be empty."""
 
     name: list[str] = []
     position: list[float] = []
@@ -212,14 +218,14 @@ class JointReference(Message, kw_only=True):
 
 
 class Twist(Message, kw_only=True):
-    """A velocity for a mobile base, in the base's own axes: linear x, y, z in m/s, angular x, y, z in rad/s, finite."""
+    """Velocity of a mobile base in its own axes: linear x, y, z in m/s, angular x, y, z in rad/s, finite."""
 
     linear: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
     angular: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
 class Encoders(Message, kw_only=True):
-    """What incremental encoders count, whole pulses since the start, unwrapped: one count per name."""
+    """Counts of incremental encoders, pulses since the start, unwrapped: one count per name."""
 
     name: list[str] = []
     count: list[int] = []
@@ -227,21 +233,26 @@ class Encoders(Message, kw_only=True):
 
 
 class Event(Message, kw_only=True):
-    """Something that happened: a change of constraint mode, or what somebody did to the run.
+    """An event of the run: a change of constraint mode, an action of a user, or a fault.
 
-    kind    of a change of constraint mode ("grip", "release", "fall" of a gibbon), or its guard's name; "reset",
-            "restore"; "pause" and "resume" by a person, "speed" (simulated seconds per second); "set" of a parameter;
-            what ends the run: "diverged", "late" (`overrun_policy`); of one who commands "refused", "safe" (silent:
-            the actuators were made safe), "held" (gone: its last command holds) or "cut" (to a joint's limits, said
-            once); "clock_step": the clock of `node` was put forward or back; "step_too_large": for the fastest mode;
-            "energy_departure": of what work and events explain, by 1 % of the run's energies, and each doubling
-    before  of a change of constraint mode the state, coordinates then velocities; `after` likewise
-    energy  lost in the change, J
-    node    whose parameter was set, or who commanded
-    key     the parameter; `old` and `new` its values as JSON, or those of the speed
-    detail  one line for a person
-    part    of the robot that a change of constraint mode is about, e.g. "hand_a"
-    source  constraint mode before, and `target` after: its name, or the switched constraints that hold, as "a + b"
+    kind    change of constraint mode: the guard's name ("grip", "release", "fall" of a gibbon); by a user: "reset",
+            "restore", "pause", "resume", "speed" (simulated seconds per second), "set" of a parameter; end of the run:
+            "diverged", "late" (`overrun_policy`); of a commanding node: "refused", "safe" (silent: the actuators went
+            to their safe mode), "held" (disconnected: its last command holds) or "cut" (limited to a joint's range,
+            published once); "clock_step": the clock of `node` jumped; "step_too_large": for the fastest mode;
+            "energy_departure": the energy differs from the balance of work and events, by 1 % of the run's energies,
+            and at each doubling
+    before  state before a change of constraint mode, coordinates then velocities
+    after   state after a change of constraint mode, coordinates then velocities
+    energy  energy lost in the change, J
+    node    node whose parameter was set, that commanded, or whose clock jumped
+    key     the parameter that was set
+    old     its value before, as JSON; for "speed" the speed before
+    new     its value from then on, as JSON; for "speed" the new speed
+    detail  one line for the user
+    part    part of the robot whose constraint mode changes, e.g. "hand_a"
+    source  constraint mode before the change: its name, or the switched constraints that hold, as "a + b"
+    target  constraint mode after the change, written likewise
     """
 
     kind: str = ""
@@ -259,12 +270,12 @@ class Event(Message, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """How a node judges the run.
+    """Verdict of a node on the run.
 
-    outcome  a launch ends with exit code 1 by "failed", with 3 by "not certain"
+    outcome  "passed", "failed" or "not certain"; a launch ends with exit code 1 after "failed", 3 after "not certain"
     reason   one line
-    detail   what the judgement rests on, such as counts; "" where nothing is counted
-    report   command that says more, with {recording} in place of the run's recording; "" where there is none
+    detail   basis of the verdict, such as counts; "" for none
+    report   command that prints details, with {recording} in place of the run's recording; "" for none
     """
 
     outcome: Outcome
@@ -273,20 +284,20 @@ class Verdict(msgspec.Struct, frozen=True):
     report: str = ""
 
     def __str__(self) -> str:
-        """ "failed: rms of b is 1.63 deg, at most 1 deg; 6 states compared"."""
+        """One line, such as "failed: rms of b is 1.63 deg, at most 1 deg; 6 states compared"."""
         return f"{self.outcome}: {self.reason}" + (f"; {self.detail}" if self.detail else "")
 
 
 class Status(Message, kw_only=True):
-    """How a node is: 2 Hz and on change, latched.
+    """State, counters and figures of one node: at 2 Hz and on change, latched.
 
     state     "starting" | "ready" | "running" | "paused" | "safe" | "stopping" | "stopped" | "failed"
     counters  whole numbers that only grow: refused, lost, overruns, frames ...
-    timing    seconds: what the node measured of itself, e.g. step_p50_s
-    detail    one line for a person
-    refusal   topic and reason of what it refused last
-    figures   what the node measured of its work, e.g. a tracking error; the unit is in the name
-    verdict   of a node that judges the run; None of all others
+    timing    durations in seconds that the node measures, e.g. step_p50_s
+    detail    one line for the user
+    refusal   topic and reason of the latest refused message
+    figures   figures that the node measures of its work, e.g. a tracking error; the unit is in the name
+    verdict   verdict of a node that judges the run; none for other nodes
     """
 
     node: str = ""
@@ -300,11 +311,12 @@ class Status(Message, kw_only=True):
 
 
 class Residual(Message, kw_only=True):
-    """Measured less predicted at the instant of one measured state, the joints that both have.
+    """Measured minus predicted state at the instant of one measured state, for the joints that both have.
 
     name      joints
     position  rad or m, one per name
-    velocity  rad/s or m/s, effort in N m or N: one per name, or none where one of the two says none
+    velocity  rad/s or m/s, one per name; empty where one of the two states has none
+    effort    N m or N, one per name; empty where one of the two states has none
     state_seq  seq of the measured state
     """
 
@@ -316,18 +328,23 @@ class Residual(Message, kw_only=True):
 
 
 class PeerClock(Message, kw_only=True):
-    """One round trip to another node's clock, and what the last of them say of it.
+    """One round trip to another node's clock, and the estimate of that clock from the latest round trips.
 
-    Theirs is `peer`'s clock, ours that of `asker`: its host's, as it was set when the node started, so that no step of
-    it is taken for a step of theirs.
+    `asker`'s clock is its computer's clock as set when the node started: a later jump of it does not look like a jump
+    of the clock of `peer`.
 
-    asked_ns .. heard_ns  the request left (ours) and arrived (theirs), the answer left (theirs) and arrived (ours)
-    round_trip_s          time on the way, there and back; a single round trip is wrong by at most half of it
-    offset_s              theirs less ours when the answer arrived; None while round trips are too few
-    drift                 s per s
-    uncertainty_s         standard deviation of offset_s, the ways' unknown asymmetry included
-    exchanges             round trips since their clock was stepped last
-    steps                 how often it was put forward or back
+    asker          node that made the round trip
+    peer           node whose clock was read
+    asked_ns       departure of the request, by the asker's clock
+    received_ns    arrival of the request, by the peer's clock
+    answered_ns    departure of the reply, by the peer's clock
+    heard_ns       arrival of the reply, by the asker's clock
+    round_trip_s   transit time of request and reply together; half of it bounds the error of a single round trip
+    offset_s       peer's clock minus asker's clock at the arrival of the reply; None while round trips are too few
+    drift          rate of change of offset_s, s per s
+    uncertainty_s  standard deviation of offset_s, including the unknown asymmetry of the transit times
+    exchanges      round trips since the peer's clock last jumped
+    steps          number of jumps of the peer's clock
     """
 
     asker: str = ""
@@ -345,18 +362,20 @@ class PeerClock(Message, kw_only=True):
 
 
 class SwingPlan(Message, kw_only=True):
-    """How one hand swings to its next place on the line while the other grips, and what the elbow does for it.
+    """Plan of one swing of a gibbon robot: motion of one hand to its next grip, with elbow motion and torque.
 
-    number    counts the plans up; a later plan takes the place of an earlier one from its start on
-    hand      that grips meanwhile, "a" or "b"; the other swings
-    start     s of simulation time; duration s from there to the arrival
-    release   whether the swinging hand lets go at the start; otherwise it has already
+    number    counts the plans up; from its start on, a later plan replaces an earlier one
+    hand      hand that grips during the swing, "a" or "b"; the other swings
+    start     s of simulation time
+    duration  s, from the start to the arrival
+    release   whether the swinging hand releases at the start; false: it has released before
     elbow     rad, as measured: sum of elbow[k] s^k, s from 0 to 1 over the duration; at rest at the end
-    torque    N m of the elbow at equal times from start to end
+    torque    elbow torque, N m, at equal times from start to end
     path      x, y, z in m of the swinging hand at equal times from start to end (3n,)
-    target    m along the line, where it shall grip
-    gap       m that the plan misses the line by, and `miss` m along it
-    closing   m/s at which the hand comes up to the line
+    target    planned grip position along the line, m
+    gap       planned distance from the line at arrival, m
+    miss      planned distance from the target along the line, m
+    closing   planned speed toward the line at arrival, m/s
     """
 
     number: int = 0
@@ -374,12 +393,12 @@ class SwingPlan(Message, kw_only=True):
 
 
 class SwingProgress(Message, kw_only=True):
-    """What became of the plans, said whenever it changes.
+    """Progress of a gibbon's swing plans; published whenever it changes.
 
-    plan        number of the plan that is followed, 0 for none
-    refused     number of the last plan that came after its start and is not followed, 0 for none
-    late        how many came so
-    hand_overs  hands that gripped after a swing
+    plan        number of the active plan, 0 for none
+    refused     number of the latest plan that arrived after its start and was discarded, 0 for none
+    late        number of plans that arrived too late
+    hand_overs  number of grips at the end of a swing
     """
 
     plan: int = 0

@@ -1,7 +1,7 @@
-"""The topic table: what is said where, how often, and what a late subscriber is told.
+"""The topic table: message type and quality of service of each topic.
 
 Names resolve as in ROS: "state" in the table of a node that works on robot "charmie" is "charmie/state"; a name with
-a leading slash ("/status") is taken as it is, without the slash. Topics are compared whole.
+a leading slash ("/status") is used without the slash. Two topics are the same only if their whole names are equal.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from nodes.messages.structs import (
 
 @dataclass(frozen=True)
 class Topic:
-    """One row of the table: the topic's message and its quality of service. A topic without a row is lossless.
+    """One row of the table: the topic's message type and its quality of service. A topic without a row is lossless.
 
     latched  the last message is sent again to each new subscriber, with its seq
-    sampled  each message replaces the one before: a node that is called on each n-th step, or that fell behind,
-             receives the latest alone. The messages of all other topics are lossless: each of them is delivered.
+    sampled  each message replaces the one before: a node that runs only on every n-th step, or that fell behind,
+             receives the latest one alone. Topics that are not sampled are lossless: each message is delivered.
     """
 
     name: str
@@ -71,12 +71,12 @@ GLOBAL_TOPICS: dict[str, Topic] = {
 
 
 def resolve(name: str, robot: str) -> str:
-    """The topic on the wire of a declared name: "state" -> "<robot>/state", "/status" -> "status"."""
+    """Full name of a topic that a node declares: "state" -> "<robot>/state", "/status" -> "status"."""
     return name[1:] if name.startswith("/") else f"{robot}/{name}"
 
 
 def lookup(topic: str) -> Topic | None:
-    """The table row of a topic on the wire, None when it is not one of ours."""
+    """Table row of a full topic name, None for a topic that is not in the table."""
     if topic in GLOBAL_TOPICS:
         return GLOBAL_TOPICS[topic]
     robot, _, leaf = topic.rpartition("/")
@@ -85,6 +85,6 @@ def lookup(topic: str) -> Topic | None:
 
 @lru_cache(maxsize=1024)
 def is_sampled(topic: str) -> bool:
-    """Whether the latest message of a topic on the wire stands for those before it."""
+    """Whether a topic, by its full name, is sampled: its latest message replaces those before it."""
     row = lookup(topic)
     return row is not None and row.sampled

@@ -310,7 +310,7 @@ def test_a_message_is_shown_field_by_field(capsys: pytest.CaptureFixture[str]) -
     assert run(["message", "list"]) == 0
     listed = capsys.readouterr().out
     assert re.search(
-        r"^JointCommand +<robot>/command, <robot>/applied_command +What the actuators", listed, re.MULTILINE
+        r"^JointCommand +<robot>/command, <robot>/applied_command +A command to actuators", listed, re.MULTILINE
     )
     assert run(["message", "show", "JointCommand"]) == 0
     shown = capsys.readouterr().out
