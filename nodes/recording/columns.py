@@ -1,4 +1,4 @@
-"""Messages of one topic, as plain data, turned into arrays: one column per field, one row per message."""
+"""Converts the messages of one topic, as plain data, to arrays: one column per field, one row per message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class Columns(dict[str, NDArray[Any]]):
-    """{field: array}; a field that is not there is a KeyError that names the nearest one and all there are."""
+    """{field: array}. An unknown field raises a KeyError that names the nearest field and lists all of them."""
 
     def __missing__(self, field: str) -> NDArray[Any]:
         near = get_close_matches(field, self, n=1)
@@ -20,9 +20,9 @@ class Columns(dict[str, NDArray[Any]]):
 
 
 def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Columns:
-    """Arrays by field name; a dictionary field "outputs" becomes the columns "outputs.<key>".
+    """Arrays by field name; a dictionary field "outputs" becomes columns "outputs.<key>".
 
-    Where a message has None in place of the dictionary, its columns have None.
+    log_time  one per row, s
     """
     found = Columns(log_time=log_time)
     for name in dict.fromkeys(chain.from_iterable(rows)):
@@ -37,7 +37,7 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
 
 
 def _column(values: list[Any]) -> NDArray[Any]:
-    """The tightest array for `values`: whole numbers, floats (None is NaN), text, vectors, or objects."""
+    """Array of a suitable type for `values`: integers, floats (None becomes NaN), text, vectors, or objects."""
     kinds = {type(value) for value in values}
     if kinds == {int}:
         return np.asarray(values, dtype=np.int64)
@@ -53,7 +53,7 @@ def _column(values: list[Any]) -> NDArray[Any]:
 
 
 def _vectors(values: list[list[Any]]) -> NDArray[Any] | None:
-    """The (n, length) array of equally long lists of numbers or of text, None when they are not that."""
+    """The (n, length) array of lists of equal length, of numbers or of text; None for other lists."""
     length = len(values[0])
     if any(len(value) != length for value in values):
         return None
@@ -61,7 +61,7 @@ def _vectors(values: list[list[Any]]) -> NDArray[Any] | None:
     if kinds <= {int, float, type(None)}:
         return np.asarray(values, dtype=np.float64).reshape(len(values), length)
     if kinds == {str}:
-        if all(value == values[0] for value in values):  # joint names: one row serves all, read-only
+        if all(value == values[0] for value in values):  # such as joint names: all rows share memory, read-only
             return np.broadcast_to(np.asarray(values[0]), (len(values), length))
         return np.asarray(values)
     return None

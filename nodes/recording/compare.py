@@ -1,4 +1,4 @@
-"""Two recordings beside each other: the same bytes or not, the plans, and how far the joints went apart."""
+"""Comparison of two recordings: whether their bytes are equal, differences of plans, and deviations of the joints."""
 
 from __future__ import annotations
 
@@ -15,23 +15,28 @@ from numpy.typing import NDArray
 from nodes.recording.reader import Recording, RecordingError, read_recording, require_no_hole
 
 Floats = NDArray[np.float64]
-BEGINS = 1e-3  # a joint's deviation has begun where it is this share of the largest; smaller is how it grows
+BEGINS = 1e-3  # share of a joint's largest deviation from which on the deviation counts as begun
 SAME_INSTANT_S = 1e-6
 MISSING = "(not there)"
 
 
 def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: int | None = None) -> dict[str, Any]:
-    """How two recordings differ, as plain data.
+    """Differences between two recordings, as plain data.
 
-    run          which run of each is compared, from 1; None for the last of each
-    same_bytes   of the whole files
-    plan         [{key, first, second}] of the launch plans' differences
-    joints       [{joint, largest, at_s, begins_s, unit}] of the positions at the instants that both have: the largest
-                 deviation (rad or m), when it was, and when it first was a thousandth of that; 0 and None where none is
-    instants     how many instants both have, `only_first` and `only_second` how many one has alone
-    cut_off      which of the files were cut off: they lack instants that their run had
+    first, second  paths of the recordings
+    run            number of the run to compare, from 1; None for the last run of each
 
-    Raises RecordingError when a file is none, lacks messages in the middle, or holds no states.
+    The result has, besides other keys:
+
+    same_bytes   whether the whole files are equal
+    plan         [{key, first, second}], the differences of the launch plans
+    joints       [{joint, largest, at_s, begins_s, unit}], deviations of position at the instants in both: the largest
+                 (rad or m), its time, and the first time at which the deviation is a thousandth of the largest; 0 and
+                 None without deviation
+    instants     number of instants in both; `only_first` and `only_second` count those in one alone
+    cut_off      paths of the truncated files, which lack instants of their run
+
+    Raises RecordingError for a file that is no recording, lacks messages before its end, or has no states.
     """
     one, two = (read_recording(path, run=-1 if run is None else run, warn=False) for path in (first, second))
     for recording in (one, two):
@@ -66,7 +71,7 @@ def _digest(path: Path) -> bytes:
 
 
 def _shared(first: Floats, second: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows of either at the instants that both have, to a microsecond."""
+    """Row indices, in either recording, of the instants that both have, to a microsecond."""
     one, two = (np.round(times / SAME_INSTANT_S).astype(np.int64) for times in (first, second))
     _, here, there = np.intersect1d(one, two, return_indices=True)
     return here, there
@@ -94,13 +99,13 @@ def _deviations(
 
 
 def _joints_of_one(one: dict[str, NDArray[Any]], two: dict[str, NDArray[Any]]) -> list[str]:
-    """The joints that only one of the recordings has."""
+    """Names of joints in only one of the recordings."""
     first, second = ({str(name) for name in table["name"][0]} for table in (one, two))
     return sorted(first ^ second)
 
 
 def _plan_differences(one: Recording, two: Recording) -> Iterator[dict[str, Any]]:
-    """Every leaf of the plans that is not the same, nodes by their names."""
+    """Yields every differing leaf of the two plans; nodes are matched by name."""
     first, second = (dict(_leaves("", _plan(recording))) for recording in (one, two))
     for key in dict.fromkeys([*first, *second]):
         values = first.get(key, MISSING), second.get(key, MISSING)

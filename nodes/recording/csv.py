@@ -1,4 +1,4 @@
-"""A recording as CSV: one file per topic, one column per number, joint names in the headings."""
+"""Export of a recording to CSV: one file per topic, one column per number, joint names in the headings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ HOLES = "holes.csv"
 
 
 def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write `<folder>/<topic with dots>.csv` for each topic; the paths written. The folder is made if
-    missing.
+    """Write `<folder>/<topic with dots>.csv` for each topic; returns the paths written. Creates the folder if missing.
 
-    Vectors become "position[arm]" where the message names its entries and they never change, "position[0]"
-    elsewhere. NaN is an empty cell; what is neither number nor text is JSON. Of a recording that lacks messages,
-    `<folder>/holes.csv` says which.
+    Vectors become columns "position[arm]" where the message names its entries and the names never change, else
+    "position[0]". NaN is an empty cell; other values than numbers and text are JSON. For a recording with holes,
+    `<folder>/holes.csv` lists them.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -42,7 +41,7 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
 
 
 def _write_holes(holes: Sequence[Hole], path: Path) -> list[Path]:
-    """A row for each hole and topic; without holes no file, and none of an earlier export."""
+    """Write one row per hole and topic; returns the path. Without holes, remove the file of an earlier export."""
     if not holes:
         path.unlink(missing_ok=True)
         return []
@@ -56,7 +55,7 @@ def _write_holes(holes: Sequence[Hole], path: Path) -> list[Path]:
 
 
 def _flat(fields: Columns) -> Iterator[tuple[str, list[Any]]]:
-    """Every column as (heading, cells)."""
+    """Yields every column as (heading, cells)."""
     names = _constant_names(fields)
     for field, values in fields.items():
         if values.ndim == 1:
@@ -69,7 +68,7 @@ def _flat(fields: Columns) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _constant_names(fields: Columns) -> list[str] | None:
-    """The entries of the field "name" when every message says the same, None otherwise."""
+    """Entries of the field "name" where all messages have the same, None otherwise."""
     names = fields.get("name")
     if names is None or names.ndim != 2 or len(names) == 0 or not bool(np.all(names == names[0])):
         return None

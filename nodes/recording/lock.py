@@ -1,4 +1,4 @@
-"""Who writes a recording: a lock of the file, which the system takes back from a process that ends."""
+"""File lock of a recording's writer. The operating system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ _FLOCK = struct.Struct("hhqqi0q")  # type, whence, start, length, process
 
 
 class FileInUseError(OSError):
-    """Another recorder writes the file."""
+    """Another recorder is writing the file."""
 
     def __init__(self, path: Path, process: int) -> None:
         super().__init__(errno.EBUSY, f"another recorder writes it, process {process}", str(path))
 
 
 def lock(descriptor: int, path: Path) -> None:
-    """Lock an open file for this process. FileInUseError where another has it; nothing for what is no regular file."""
+    """Lock an open file for this process. FileInUseError where another process holds the lock.
+
+    Does nothing for files that are not regular, and on file systems without locks.
+    """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return
     try:
@@ -29,11 +32,11 @@ def lock(descriptor: int, path: Path) -> None:
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             raise FileInUseError(path, _holder(descriptor)) from None
-        # a file system without locks: nobody else can have one either
+        # otherwise the file system has no locks, so no other process holds one
 
 
 def require_unlocked(path: Path) -> None:
-    """FileInUseError where another process writes the recording at `path`."""
+    """Raise FileInUseError where another process is writing the recording at `path`."""
     with contextlib.suppress(FileNotFoundError, PermissionError, IsADirectoryError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -44,7 +47,7 @@ def require_unlocked(path: Path) -> None:
 
 
 def _holder(descriptor: int) -> int:
-    """The process that has the file locked; 0 for none."""
+    """Id of the process that holds the file's lock; 0 for none."""
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
         kind, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))

@@ -1,33 +1,33 @@
-"""Where a recording, its sidecar and the recording before it stand."""
+"""Paths of a recording, of its sidecar and of the previous recording."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-MAGIC = b"\x89MCAP0\r\n"  # at the beginning and, of a file that was closed, at the end
+MAGIC = b"\x89MCAP0\r\n"  # at the beginning, and at the end of a file that was closed
 
 
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
-    """Where the sidecar of a recording stands."""
+    """Path of a recording's sidecar."""
     return Path(f"{os.fspath(path)}.sidecar.json")
 
 
 def part_path(path: str | os.PathLike[str]) -> Path:
-    """Where a recording is written until it is worth taking the place of what stands at `path`."""
+    """Path at which a recording is written before it replaces the one at `path`."""
     return Path(path).with_name(f".{Path(path).name}.part")
 
 
 def before_path(path: str | os.PathLike[str]) -> Path:
-    """Where the recording that stood at `path` is kept when another takes its place: run.before.mcap of run.mcap."""
+    """Path that keeps the previous recording: run.before.mcap for run.mcap."""
     return Path(path).with_name(f"{Path(path).stem}.before{Path(path).suffix}")
 
 
 def keep_before(target: Path, sidecar: Path) -> None:
-    """Make room at `target`: what stands there becomes the one before, in place of an older one, with its sidecar."""
+    """Rename the recording at `target` and its sidecar to the path of the previous recording; replaces that one."""
     if target.is_file() and target.stat().st_size:
         before = before_path(target)
-        sidecar_path(before).unlink(missing_ok=True)  # first: a kill in between leaves no sidecar of another run
+        sidecar_path(before).unlink(missing_ok=True)  # first: a kill in between must not leave another run's sidecar
         target.replace(before)
         if sidecar.is_file():
             sidecar.replace(sidecar_path(before))
@@ -35,7 +35,7 @@ def keep_before(target: Path, sidecar: Path) -> None:
 
 
 def is_closed(path: str | os.PathLike[str]) -> bool:
-    """Whether a recording was closed: it ends with the magic bytes that are written last."""
+    """Whether a recording was closed: a closed file ends with the magic bytes."""
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         if size < 2 * len(MAGIC):
@@ -45,7 +45,7 @@ def is_closed(path: str | os.PathLike[str]) -> bool:
 
 
 def known_until(path: str | os.PathLike[str]) -> str:
-    """ "t = 3.200 s": the time of the last message of a recording that was cut off."""
+    """Time of the last message of a truncated recording, as text: "t = 3.200 s"."""
     from nodes.recording.reader import RecordingError, RecordingFile
 
     try:
@@ -56,7 +56,7 @@ def known_until(path: str | os.PathLike[str]) -> str:
 
 
 def last_time(path: str | os.PathLike[str], topic: str) -> float:
-    """Simulation time of the last message of a topic in a recording, whole or not; 0.0 where there is none."""
+    """Simulation time, s, of the last message of a topic in a recording, truncated or not; 0.0 for none."""
     from nodes.recording.reader import RecordingError, RecordingFile
 
     latest = 0

@@ -1,7 +1,7 @@
 """Reading recordings: as arrays by topic and field, as a stream of messages, or as a summary.
 
-A recording that was cut off (its writer was killed, its disk was full) is read up to the cut; of one that is damaged
-everything intact is read. What is missing is in `holes`.
+A truncated recording (its writer was killed, or its disk was full) is read to its end; of a damaged one all intact
+messages are read. `holes` lists what is missing.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ __all__ = [
 
 
 class RecordingError(ValueError):
-    """A file that cannot be read as a recording; its text is one line for a person."""
+    """A file that cannot be read as a recording. The text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One recorded message, not decoded yet.
+    """One recorded message, not yet decoded.
 
-    schema   the name of its type, "armswing.RobotState"
+    schema   name of its type, such as "armswing.RobotState"
     time_ns  log time: simulation time, nanoseconds
+    payload  the message as JSON
     """
 
     topic: str
@@ -63,11 +64,11 @@ class Recorded:
 
     @property
     def seq(self) -> int:
-        """The message's `seq`, of its publisher and topic; 0 where it has none."""
+        """The message's `seq`; 0 where it has none."""
         return seq_of(self.payload)
 
     def message(self) -> Message | None:
-        """The typed message, None when its type is none of ours."""
+        """The typed message; None for a type that armswing does not know."""
         row = lookup(self.topic)
         if row is None or schema_name(row.message) != self.schema:
             return None
@@ -75,14 +76,14 @@ class Recorded:
 
 
 class RecordingFile:
-    """A recording as a stream: iterate for its messages in file order. The rest is known when that is over.
+    """A recording as a stream: iterate for its messages in file order. The attributes are complete after the iteration.
 
-    metadata          what the writer put in; {} where it is damaged
-    metadata_damaged  it is not what was written
-    holes             messages that are missing, in the order of the file
-    damage            what else is damaged, a few words each; no message is missing by it
-    cut_off           the file ends before its writer closed it
-    truncated         something is missing: it was cut off, or it is damaged and has a hole
+    metadata          the run's metadata as written; {} where they are damaged
+    metadata_damaged  whether the metadata were damaged
+    holes             missing messages, in file order
+    damage            other damage, by which no message is missing, in a few words each
+    cut_off           whether the file ends before its writer closed it
+    truncated         whether messages are missing: the file was cut off, or has a hole
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -100,7 +101,7 @@ class RecordingFile:
             raise RecordingError(f"{self.path}: {error.strerror or error}; expected a recording (.mcap)") from None
 
     def _check_beginning(self) -> None:
-        """Refuse what was never a recording, and what was cut off before anything was in it."""
+        """Raise RecordingError for a file that is no recording, and for one with no content."""
         with open(self.path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if not Scanner(file, size).is_recording:
@@ -115,37 +116,40 @@ class RecordingFile:
                 for channel, time_ns, payload in scanner.messages():
                     self._take_metadata(scanner)
                     yield Recorded(channel.topic, channel.schema, time_ns, payload)
-            except McapError as error:  # a compression that is not known here
+            except McapError as error:  # an unknown compression
                 raise RecordingError(f"{self.path} cannot be read: {error}") from None
         self._take_metadata(scanner)
         self.holes, self.damage, self.cut_off = scanner.holes, scanner.damage, scanner.cut_off
         self.truncated = self.cut_off or bool(self.holes)
 
     def _take_metadata(self, scanner: Scanner) -> None:
-        """Keep the run's metadata; refuse a recording whose topics and fields had other names."""
+        """Take the run's metadata. RecordingError for a recording of another protocol version."""
         if scanner.metadata is self._scanned and self._scanned is not None:
             return
         self._scanned, self.metadata_damaged = scanner.metadata, scanner.metadata_damaged
         self.metadata = {key: value for key, value in scanner.metadata.items() if key != "protocol"}
         version = scanner.metadata.get("protocol", str(FIRST))
         if not scanner.metadata or scanner.metadata_damaged:
-            return  # nothing says what it is
+            return  # the version is unknown
         if line := mismatch(f"recording {str(self.path)!r}", int(version) if version.isdecimal() else version):
             raise RecordingError(f"{line}; read it with the armswing that wrote it")
 
     def scan(self) -> RecordingFile:
-        """Itself, read to its end, so that all is known."""
+        """This recording, read to its end, so that all attributes are complete."""
         for _ in self:
             pass
         return self
 
     @property
     def warning(self) -> str:
-        """What is missing or damaged, in one line; "" for a recording that is whole."""
+        """One line on what is missing or damaged; "" for an intact recording."""
         return damage_text(self.path, self.holes, self.damage, self.metadata_damaged)
 
     def require_no_hole(self, purpose: str) -> None:
-        """Refuse a recording that lacks messages before its end, or its plan; `purpose` is "replayed", say."""
+        """Raise RecordingError for a recording with messages missing before its end, or with a damaged plan.
+
+        purpose  participle for the error message, such as "replayed"
+        """
         require_no_hole(self, purpose)
 
 
@@ -153,18 +157,17 @@ class RecordingFile:
 class Recording(Mapping[str, Columns]):
     """A recording in memory: `recording[topic][field]` is an array with one row per message.
 
-    Vectors of constant length are (n, length), text is an array of str, dictionaries of numbers are columns
-    of their own ("outputs.height"), ragged fields are arrays of lists. `log_time` is among the fields, in
-    seconds.
+    Vectors of constant length have shape (n, length), text is an array of str, dictionaries of numbers are columns of
+    their own ("outputs.height"), lists of varying length are arrays of lists. Each topic has the column `log_time`, s.
 
-    description  what the robot is, None when it was not recorded
-    metadata     what the writer put in: the plan and the parameters as JSON; {} where it is damaged
-    truncated    messages are missing: the writer was cut off, or the file is damaged
-    holes        where they are missing, and how many
-    cut_off      the writer was cut off; everything before the cut is here
-    warning      what is missing or damaged, in one line; "" for a recording that is whole
+    description  description of the robot, None where it was not recorded
+    metadata     the run's metadata: plan and parameters as JSON; {} where they are damaged
+    truncated    whether messages are missing: the file was cut off, or has a hole
+    holes        where messages are missing, and how many
+    cut_off      whether the writer was cut off; everything before the cut is here
+    warning      one line on what is missing or damaged; "" for an intact recording
     runs         the runs of the file: a reset, a restore or a restart of the server begins another
-    run          the number of the one that is here, None when all are, one after the other
+    run          number of the run in this object, None for all runs, one after the other
     """
 
     path: Path
@@ -181,7 +184,7 @@ class Recording(Mapping[str, Columns]):
 
     @property
     def topics(self) -> list[str]:
-        """The topics, in the order of their first message."""
+        """Names of the topics, in the order of their first message."""
         return list(self._topics)
 
     def __getitem__(self, topic: str) -> Columns:
@@ -198,9 +201,12 @@ class Recording(Mapping[str, Columns]):
 
 
 def require_no_hole(recording: Recording | RecordingFile, purpose: str) -> None:
-    """RecordingError for one that lacks messages before its end, or its plan: an analysis would blame others for it.
+    """Raise RecordingError for a recording with messages missing before its end, or with a damaged plan.
 
-    One that was cut off, or is damaged where no message is missing, is warned of.
+    An analysis of such a recording would blame the robot or a node for the gap. A truncated recording, and damage by
+    which no message is missing, cause a RecordingWarning.
+
+    purpose  participle for the error message, such as "replayed"
     """
     if inner(recording.holes) or recording.metadata_damaged:
         raise RecordingError(f"{recording.warning}; it cannot be {purpose}")
@@ -215,11 +221,12 @@ def read_recording(
     *,
     warn: bool = True,
 ) -> Recording:
-    """The recording at `path` as arrays, all topics or those named. Raises RecordingError.
+    """The recording at `path` as arrays. Raises RecordingError.
 
-    run   which of its runs, from 1, -1 for the last; None for all of them one after the other, as they stand in the
-          file: where the simulation was reset in between, `timestamp` goes back
-    warn  warn (RecordingWarning) of one that lacks messages; they are in `holes`
+    topics  names of the topics to read; None for all
+    run     number of the run to read, from 1, -1 for the last; None for all runs one after the other, as in the file:
+            at a reset `timestamp` goes back
+    warn    whether to issue a RecordingWarning where messages are missing; they are in `holes` in any case
     """
     file = RecordingFile(path)
     cutter = RunCutter()
@@ -266,13 +273,12 @@ def read_recording(
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `armswing info` shows, as plain data: runs, topics with counts and rates, duration, size, metadata.
+    """Summary of a recording as plain data, as `armswing info` shows it: runs, topics, rates, duration, size, metadata.
 
-    Times are simulation seconds, of the messages that are said once and not again to each who comes later: such
-    a latched one may be much older than the recording. `duration_s` and the rates go by the sum of the runs' lengths;
-    `rate_hz` leaves holes out; it is None for a topic with fewer than two instants in every run. `start_s` is of the
-    first run, `end_s` of the last. `warning` is what is missing or damaged in one line; `holes` are the messages that
-    are missing.
+    Times are simulation seconds, of topics that are not latched: a latched message may be much older than the
+    recording. `duration_s` and the rates use the sum of the runs' lengths; `rate_hz` leaves holes out, and is None for
+    a topic with fewer than two instants in every run. `start_s` is that of the first run, `end_s` that of the last.
+    `warning` is one line on what is missing or damaged; `holes` are the missing messages.
     """
     file = RecordingFile(path)
     cutter = RunCutter()
@@ -320,13 +326,13 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _told(event: Event) -> dict[str, Any]:
-    """What an event says in words."""
+    """The fields of an event that are not empty."""
     keys = ("timestamp", "kind", "node", "key", "old", "new", "part", "detail")
     return {key: value for key in keys if (value := getattr(event, key)) != ""}
 
 
 def _run_spans(topics: list[dict[int | None, list[int]]]) -> list[tuple[float, float]]:
-    """First and last time of each run over these topics, seconds."""
+    """First and last time of each run over these topics, s."""
     numbers = sorted({place or 0 for spans in topics for place in spans})
     found = []
     for number in numbers:

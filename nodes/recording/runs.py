@@ -1,4 +1,4 @@
-"""A recording cut into runs: wherever the simulation was put back, or its server started anew, another run begins."""
+"""Splits a recording into runs: a reset, a restore or a restart of the simulation server begins another run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nodes.messages.topics import lookup
 
 STATE, EVENT = "state", "event"
 PUT_BACK = ("reset", "restore")
-SLACK_NS = 500_000_000  # how far a message of another node may be ahead of the state it follows
+SLACK_NS = 500_000_000  # longest time by which another node's message may be ahead of the latest state
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """One run of a recording: its states between two times, seconds.
+    """One run of a recording: its states between two times in seconds.
 
-    number  from 1, in the order of the file
-    began   why another run began: "" for the first, "reset", "restore", "server restarted" or "time went back"
+    number  counts from 1 in the order of the file
+    began   why this run began: "" for the first, "reset", "restore", "server restarted" or "time went back"
     """
 
     number: int
@@ -28,33 +28,33 @@ class Run(msgspec.Struct, kw_only=True):
 
     @property
     def length_s(self) -> float:
-        """Simulated seconds from its first state to its last."""
+        """Simulated seconds from the run's first state to its last."""
         return self.end_s - self.start_s
 
     def text(self) -> str:
-        """ "run 2: 0.0 .. 3.0 s (reset)"."""
+        """The run in words, such as "run 2: 0.0 .. 3.0 s (reset)"."""
         why = f" ({self.began})" if self.began else ""
         return f"run {self.number}: {self.start_s:.1f} .. {self.end_s:.1f} s{why}"
 
 
 class RunCutter:
-    """Says of each message, in the order of the file, which run it belongs to.
+    """Finds the run of each message, given the messages in file order.
 
-    The states of the first robot that is heard set the cuts, and the event that announces one. What other nodes said
-    before a cut and was written after it is counted to the run that it is of, by its time.
+    Cuts follow from the states of the first robot in the file, and from its reset and restore events. Messages of other
+    nodes from before a cut that were written after it belong to the earlier run, by their time.
 
-    runs  those found so far
+    runs  the runs found so far
     """
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
         self._robot: str | None = None
         self._now = 0
-        self._payload = b""  # of the latest state
-        self._open = False  # an announced run has no state yet
+        self._payload = b""  # payload of the latest state
+        self._open = False  # whether the latest run began with an event and has no state yet
 
     def place(self, topic: str, time_ns: int, payload: bytes) -> int | None:
-        """The index of the message's run; None for what is said once for all runs."""
+        """Index of the message's run; None for latched messages, which belong to all runs."""
         robot, _, leaf = topic.rpartition("/")
         row = lookup(topic)
         if row is not None and row.latched and robot:
@@ -93,7 +93,7 @@ class RunCutter:
 
 
 def picked(runs: Sequence[Run], number: int | None) -> int | None:
-    """The index of run `number` (from 1; -1 is the last); None for all. ValueError names those there are."""
+    """Index of run `number` (from 1; -1 is the last); None for all runs. ValueError, naming the runs, for others."""
     if number is None:
         return None
     count = max(len(runs), 1)
@@ -106,7 +106,7 @@ def picked(runs: Sequence[Run], number: int | None) -> int | None:
 
 
 def _put_back(payload: bytes) -> str:
-    """The kind of an event that puts time back, "" for any other."""
+    """Kind of an event that sets time back, "reset" or "restore"; "" for other events."""
     try:
         kind = msgspec.json.decode(payload, type=_Kind).kind
     except msgspec.MsgspecError:

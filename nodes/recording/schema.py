@@ -1,7 +1,7 @@
-"""Messages as JSON in a recording: the JSON Schema of a type, and JSON back to the typed message.
+"""Messages as JSON in a recording: JSON Schema of each message type, and decoding to typed messages.
 
-JSON has no NaN or infinity, so a non-finite number is written as null: every number of a schema is number or
-null, and null is read back as NaN where the message type asks for a float.
+JSON has no NaN or infinity. A non-finite number is written as null: every number in a schema is number or null, and
+null becomes NaN again in a float field.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 
 @cache
 def schema_name(kind: type[Message]) -> str:
-    """The name of a message type in a recording: "armswing.RobotState"."""
+    """Name of a message type in a recording, such as "armswing.RobotState"."""
     return f"armswing.{kind.__name__}"
 
 
 @cache
 def json_schema(kind: type[Message]) -> bytes:
-    """The JSON Schema of a message type, one self-contained object without references between fields.
+    """JSON Schema of a message type, as one object without references between fields.
 
-    Draft 7 on purpose: it ignores what stands beside a `$ref`, so a validator reads "number or null" while
-    Foxglove's reader, which refuses a channel whose schema has a union type, reads the plain "type" beside
-    it.
+    Draft 7, which ignores the keys beside a `$ref`: a validator therefore reads "number or null", while Foxglove, which
+    refuses channels with union types, reads the plain "type" beside it.
     """
     generated = msgspec.json.schema(kind)
     definitions = generated["$defs"]
@@ -41,7 +40,7 @@ def json_schema(kind: type[Message]) -> bytes:
 
 
 def _simplified(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """`schema` with references written out, nullable numbers marked, and a plain "type" everywhere."""
+    """A copy of the schema with references resolved, nullable numbers marked, and a plain "type" in every entry."""
     if "$ref" in schema:
         return _simplified(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:  # X | None
@@ -77,7 +76,7 @@ def _decoder(kind: type[Message]) -> msgspec.json.Decoder[Message]:
 
 
 def decode_json(kind: type[Message], payload: bytes) -> Message:
-    """The message of a recorded JSON payload; null becomes NaN in every field that is a float."""
+    """The message of a recorded JSON payload; null becomes NaN in every float field."""
     try:
         return _decoder(kind).decode(payload)
     except msgspec.ValidationError:
@@ -86,7 +85,7 @@ def decode_json(kind: type[Message], payload: bytes) -> Message:
 
 
 def _with_nan(value: Any, kind: inspect.Type) -> Any:
-    """`value` with NaN for each null where `kind` wants a float and takes no None."""
+    """`value` with NaN in place of each null where the type `kind` requires a float."""
     if value is None:
         return float("nan") if isinstance(kind, inspect.FloatType) else None
     if isinstance(kind, inspect.StructType) and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The sidecar of a recording: what differs between equal runs, as JSON with a checksum."""
+"""The sidecar file of a recording: data that differ between equal runs, as JSON with a checksum."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import msgspec
 
 from nodes.recording.places import sidecar_path
 
-FORMAT, CHECKSUM = "format", "crc32"  # the checksum is of all else, as JSON with sorted keys
+FORMAT, CHECKSUM = "format", "crc32"  # the checksum covers all other keys, as JSON with sorted keys
 
 
 def encode_sidecar(sidecar: Mapping[str, Any]) -> bytes:
-    """The file's content."""
+    """Contents of a sidecar file, with format number and checksum."""
     content = {FORMAT: 2, **sidecar}
     return msgspec.json.format(msgspec.json.encode({**content, CHECKSUM: _checksum(content)}), indent=2) + b"\n"
 
 
 def read_sidecar(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Versions, host and wall-clock times of a recording's run; None where the file travelled without, or is damaged.
+    """Versions, host and wall-clock times of a recording's run; None where the sidecar file is missing or damaged.
 
-    One of an earlier version has no checksum, and is read as it is.
+    A sidecar of format 1 has no checksum and is returned as it is.
     """
     try:
         found = msgspec.json.decode(sidecar_path(path).read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    if FORMAT in found or CHECKSUM in found:  # one of them, where the name of the other is damaged
+    if FORMAT in found or CHECKSUM in found:  # either one: the other key's name may be damaged
         checksum = found.pop(CHECKSUM, None)
         if checksum != _checksum(found):
             return None
@@ -38,7 +38,7 @@ def read_sidecar(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def sidecar_is_damaged(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a sidecar that cannot be read."""
+    """Whether a sidecar file exists and cannot be read."""
     return sidecar_path(path).is_file() and read_sidecar(path) is None
 
 

@@ -1,8 +1,8 @@
-"""Writing recordings: MCAP with JSON messages, readable up to the last flush whatever happens to the writer.
+"""Writing recordings: MCAP with JSON messages, readable up to the last flush even if the writer is killed.
 
-The file holds nothing of the machine or the hour it was made: log time is simulation time, chunks are cut by
-simulation time, and versions, host, paths and wall-clock times go to a sidecar beside it. Two runs that say
-the same messages in the same order give the same bytes, provided that neither flushes by the wall clock.
+The file does not depend on machine or wall-clock time: log time is simulation time, chunks are cut by simulation time,
+and versions, host, paths and wall-clock times go to a sidecar file. Two runs with the same messages in the same
+order give the same bytes, provided that neither flushes by the wall clock.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _COMPRESSIONS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd
 
 
 class BacklogFile:
-    """A file that keeps what the disk would not take and offers it again at the next flush.
+    """A file that keeps data which the disk does not accept, and writes them at the next flush.
 
-    So a disk that was full for a while costs no message and leaves no hole in the file.
+    A disk that is full for a while therefore costs no message and leaves no hole in the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            lock(self._descriptor, path)  # before anything that stands in it is gone
+            lock(self._descriptor, path)  # before the present content is truncated
             if self._is_regular:
                 os.ftruncate(self._descriptor, 0)
         except OSError:
@@ -69,7 +69,7 @@ class BacklogFile:
 
     @property
     def backlog(self) -> int:
-        """Bytes not on the disk yet."""
+        """Number of bytes not yet on the disk."""
         return len(self._pending)
 
     @property
@@ -77,7 +77,7 @@ class BacklogFile:
         return stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def stands_at(self, path: Path) -> bool:
-        """Whether this is the file that `path` names: it was not deleted, moved, replaced or cut."""
+        """Whether `path` names this file: it was not deleted, moved, replaced or truncated."""
         try:
             there = os.stat(path)
         except OSError:
@@ -88,7 +88,7 @@ class BacklogFile:
 
     @property
     def now_at(self) -> Path | None:
-        """Where the file is now; None where it was deleted or cut."""
+        """The file's present path; None where it was deleted or truncated."""
         try:
             found = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
         except OSError:
@@ -96,49 +96,54 @@ class BacklogFile:
         return found if self.stands_at(found) else None
 
     def write(self, data: bytes) -> int:
-        """Take `data`; nothing reaches the disk before `hand_over`."""
+        """Queue `data`; nothing reaches the disk before `hand_over`. Returns the number of bytes."""
         self._pending += data
         return len(data)
 
     def tell(self) -> int:
-        """Where the next byte will stand in the file."""
+        """Position in the file of the next byte to be written."""
         return self.on_disk + len(self._pending)
 
     def flush(self) -> None:
-        """Nothing: the writer of the format ends its chunks with it, and `hand_over` decides what reaches the disk."""
+        """Does nothing: the MCAP writer calls it at the end of each chunk, but only `hand_over` writes to the disk."""
 
     def since(self, start: int) -> memoryview:
-        """What was written from this place of the file on; none of it may be on the disk yet."""
+        """The queued bytes from file position `start` on."""
         return memoryview(self._pending)[start - self.on_disk :]
 
     def hand_over(self) -> None:
-        """Hand everything to the operating system. Raises OSError with the rest still kept."""
+        """Write all queued bytes to the operating system. Raises OSError and keeps the rest where the disk refuses."""
         while self._pending:
             written = os.write(self._descriptor, self._pending)
             self.on_disk += written
             del self._pending[:written]
 
     def close(self) -> None:
-        """Give the descriptor back; what `hand_over` could not write is gone."""
+        """Close the file; queued bytes are lost."""
         os.close(self._descriptor)
 
 
 @dataclass
 class Missing:
-    """Messages that are not in a file, and between which log times, s; no times where there are none."""
+    """Number and time span of messages that are not in a file.
+
+    messages  number of messages
+    start_s   smallest log time, s; None for no messages
+    end_s     largest log time, s; None for no messages
+    """
 
     messages: int = 0
     start_s: float | None = None
     end_s: float | None = None
 
     def add(self, time_s: float, messages: int = 1) -> None:
-        """Messages of this time."""
+        """Count messages of one log time, s."""
         self.messages += messages
         self.start_s = time_s if self.start_s is None else min(self.start_s, time_s)
         self.end_s = time_s if self.end_s is None else max(self.end_s, time_s)
 
     def merge(self, other: Missing) -> None:
-        """Others too."""
+        """Add the messages that another `Missing` counts."""
         if other.start_s is not None and other.end_s is not None:
             self.add(other.start_s, other.messages)
             self.add(other.end_s, 0)
@@ -147,13 +152,13 @@ class Missing:
 class RecordingWriter:
     """Writes messages of any topic to one file.
 
-    path         the file; what stood there is replaced, its folder must exist
-    aside        True: written beside it, as `part_path` says, until `take_place`; closed before that, it is gone
-    metadata     strings that describe the run (plan, parameters); they travel in the file
-    chunk_s      simulation seconds per chunk; each finished chunk is flushed. None: only `flush` and size cut
-    flush_s      wall-clock seconds between flushes, looked at on each write; None keeps files reproducible
+    path         path of the file, in an existing folder; a file there is replaced
+    metadata     strings that describe the run (plan, parameters), stored in the file
+    aside        True: write to `part_path(path)` until `take_place` renames it; closed before that, the file is deleted
+    chunk_s      simulation seconds per chunk, each flushed when complete; None: chunks end with `flush` or by size
+    flush_s      wall-clock seconds between flushes, checked at each write; None keeps files reproducible
     compression  "none", "lz4" or "zstd"
-    sidecar      more entries for `<path>.sidecar.json` (the plan's path, say); None writes no sidecar
+    sidecar      further entries for `<path>.sidecar.json`, such as the plan's path; None for no sidecar file
     """
 
     def __init__(
@@ -181,10 +186,10 @@ class RecordingWriter:
         self._channels: dict[tuple[str, type[Message]], ChannelCheck] = {}
         self._schemas: dict[type[Message], int] = {}
         self._encoder = msgspec.json.Encoder()
-        self._target = Path(os.path.realpath(path))  # of a link: the file it names is replaced, not the link
+        self._target = Path(os.path.realpath(path))  # of a symbolic link the target is replaced, not the link
         self._all, self._dropped, self._has_dropped = Missing(), Missing(), False
-        self._messages_before = 0  # the chunk in progress
-        self._chunks: deque[tuple[int, Missing]] = deque()  # where those end that are not on the disk, what is in them
+        self._messages_before = 0  # messages before the chunk in progress
+        self._chunks: deque[tuple[int, Missing]] = deque()  # (end, messages) of chunks not on the disk
         require_unlocked(self._target)
         self._part = part_path(self._target) if aside and _replaceable(self._target) else None
         self._file: BacklogFile | None = BacklogFile(self._part or self._target)
@@ -206,27 +211,27 @@ class RecordingWriter:
 
     @property
     def is_aside(self) -> bool:
-        """Whether it has not taken its place: `path` is still what it was before."""
+        """Whether the file still has its temporary name, and `path` is as it was before."""
         return self._part is not None
 
     @property
     def bytes(self) -> int:
-        """Bytes on the disk so far."""
+        """Number of bytes on the disk so far."""
         return 0 if self._file is None else self._file.on_disk
 
     @property
     def stands(self) -> bool:
-        """Whether what is written is at `path`, or will be: it was not deleted, moved, replaced or cut."""
+        """Whether the file is in its place: it was not deleted, moved, replaced or truncated by somebody else."""
         return self._file is None or self._file.stands_at(self._part or self._target)
 
     @property
     def now_at(self) -> Path | None:
-        """Where the file is now that does not stand at `path`; None where it is gone."""
+        """Present path of a file that was moved; None where it is gone."""
         return None if self._file is None else self._file.now_at
 
     @property
     def written(self) -> Missing:
-        """All that was written, wherever it is now."""
+        """All messages written so far, wherever the file is now."""
         found = Missing()
         found.merge(self._all)
         found.merge(self._in_chunk())
@@ -234,18 +239,18 @@ class RecordingWriter:
 
     @property
     def dropped(self) -> Missing:
-        """What was not kept, as there was no room for it to wait."""
+        """Messages dropped because the backlog was full."""
         return self._dropped
 
     def abandon(self) -> None:
-        """Close without another word: the file is not where it is looked for any more."""
+        """Close the file without writing anything more."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     @property
     def missing(self) -> Missing:
-        """What was to be written and is not on the disk, or never will be as there was no room for it to wait."""
+        """Messages that are not on the disk: still queued, or dropped because the backlog was full."""
         if self._file is not None:
             while self._chunks and self._chunks[0][0] <= self._file.on_disk:
                 self._chunks.popleft()
@@ -255,11 +260,11 @@ class RecordingWriter:
         return found
 
     def write(self, topic: str, message: Message, log_time_s: float) -> None:
-        """Add one message. Raises ValueError for a time no file can hold, OSError when the disk is full.
+        """Add one message. Raises ValueError for a time that cannot be recorded, OSError where the disk is full.
 
-        After an OSError the message is kept and the next flush tries again, until MAX_BACKLOG_BYTES are
-        waiting; then `write` raises and keeps nothing until a flush succeeds. `messages` counts those that
-        were kept; those that were not are a hole in the file, as readers see.
+        After an OSError the message is kept and the next flush tries again. With more than MAX_BACKLOG_BYTES queued,
+        `write` drops messages and raises until a flush succeeds. `messages` counts the messages that were kept; the
+        others are a hole in the file, which readers detect.
         """
         if not 0.0 <= log_time_s <= LATEST_S:
             raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded, it must be in 0 .. {LATEST_S:g}")
@@ -270,7 +275,7 @@ class RecordingWriter:
             try:
                 file.hand_over()
             except OSError:
-                channel.before += 1  # its sequence goes on, so that readers see the hole
+                channel.before += 1  # the sequence counts it, so that readers see the hole
                 self._dropped.add(log_time_s)
                 self._has_dropped = True
                 raise
@@ -301,16 +306,21 @@ class RecordingWriter:
             raise failure
 
     def flush(self) -> None:
-        """End the chunk and hand everything to the operating system. Raises OSError, with everything kept."""
+        """End the chunk and write everything to the operating system. Raises OSError, with everything kept."""
         if (failure := self._try_flush()) is not None:
             raise failure
 
     def retarget(self, path: str | os.PathLike[str]) -> None:
-        """Stand at another path of the same folder; before `take_place`."""
+        """Change `path` to another one in the same folder, before `take_place`."""
         self.path, self._target = Path(path), Path(os.path.realpath(path))
 
     def take_place(self, *, flush: bool = True) -> None:
-        """Flush, then stand at `path`; what was there is the one before. Raises OSError, and may be called again."""
+        """Flush, then rename the file to `path`; a recording there becomes the previous one.
+
+        May be called again after an OSError.
+
+        flush  False: rename without flushing
+        """
         if self._part is None:
             return
         require_unlocked(self._target)
@@ -322,7 +332,7 @@ class RecordingWriter:
         self._write_sidecar()
 
     def close(self) -> None:
-        """Write the index, so that readers can jump, and close. Raises OSError when the disk is full."""
+        """Write the index for random access, and close. Raises OSError where the disk is full."""
         if self._file is None:
             return
         file = self._file
@@ -336,7 +346,7 @@ class RecordingWriter:
             self._writer.finish()
             file.hand_over()
         finally:
-            _ = self.missing  # as long as the file knows what is on the disk
+            _ = self.missing  # updated while the file is still open
             self._file = None
             file.close()
             self._write_sidecar(ended=datetime.now(UTC).isoformat())
@@ -355,7 +365,7 @@ class RecordingWriter:
         return self._file
 
     def _in_chunk(self) -> Missing:
-        """What is in the chunk in progress."""
+        """The messages of the chunk in progress."""
         rows = [row for row in self._channels.values() if row.count]
         if not rows:
             return Missing()
@@ -373,7 +383,7 @@ class RecordingWriter:
         return None
 
     def _cut_chunk(self) -> None:
-        """End the chunk in progress, with its check record; nothing where no message came since the last."""
+        """End the chunk in progress and write its check record; does nothing where it has no message."""
         file = self._open_file()
         if not (self._has_dropped or self.messages > self._messages_before):
             return
@@ -382,7 +392,7 @@ class RecordingWriter:
         start = file.tell()
         self._writer.flush()
         written = file.since(start)
-        has_chunk = len(written) > 0  # none where all messages since the last were dropped
+        has_chunk = len(written) > 0  # no chunk where all messages were dropped
         check = Check(
             offset=start if has_chunk else 0,
             length=len(written),
@@ -390,7 +400,7 @@ class RecordingWriter:
             channels=rows,
             run_crc=self._run_crc,
         )
-        written.release()  # the file cannot grow while it is looked at
+        written.release()  # the buffer cannot grow while a view of it exists
         file.write(encode_check(check))
         self._chunks.append((file.tell(), in_chunk))
         self._all.merge(in_chunk)
@@ -415,30 +425,30 @@ class RecordingWriter:
         try:
             sidecar_path(self.path).write_bytes(encode_sidecar(self._sidecar))
         except OSError:
-            self._sidecar = None  # the recording matters more than its note
+            self._sidecar = None  # the recording goes on without a sidecar
 
 
 def _frame_crc(written: memoryview) -> int:
-    """CRC-32 of a chunk record without its messages, and of the records behind it."""
+    """CRC-32 of a chunk record without its messages, and of the records that follow it."""
     head = HEAD.size + chunk_head_bytes(bytes(written[HEAD.size : HEAD.size + 64]))
     (_, length) = HEAD.unpack_from(written)
     return zlib.crc32(written[HEAD.size + length :], zlib.crc32(written[:head]))
 
 
 def _replaceable(path: Path) -> bool:
-    """Whether a new file can take the place of what is there; a device or a pipe is written itself."""
+    """Whether a new file can replace the one at `path`; false for a device or a pipe, which is written directly."""
     if path.is_file() and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     return path.is_file() or not path.exists()
 
 
 def is_complete(path: str | os.PathLike[str]) -> bool:
-    """Whether a recording was closed."""
+    """Whether a recording was closed by its writer."""
     return is_closed(path)
 
 
 def keep_unfinished(path: str | os.PathLike[str]) -> Path | None:
-    """Move a recording that was cut off out of the way of a new one; its new path, None when there was none.
+    """Rename a truncated recording at `path`, so that a new one does not overwrite it; returns its new path, else None.
 
     A recorder that is restarted after a crash must not overwrite what the crash left.
     """

@@ -1,8 +1,8 @@
-"""Publish and subscribe over ZeroMQ, without a broker: an XPUB per publisher, a SUB per one listened to.
+"""Publish and subscribe over ZeroMQ without a broker: one XPUB socket per publisher, one SUB socket per connection.
 
-Frames: [topic, payload]. A latched message is sent again at each new subscription, with its seq; receivers
-ignore a seq they have. A subscriber knows its subscriptions have arrived when the probe topic comes back, and that
-it has all that a publisher ever sent when the probe topic carries `END`.
+Frames: [topic, payload]. A latched message is sent again at each new subscription, with its seq; subscribers ignore a
+seq that they have received. The publisher echoes a subscription to the probe topic, so that a subscriber knows that
+its subscriptions have arrived. A probe message with the payload `END` is the last one of a publisher.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ Context = zmq.Context[zmq.Socket[bytes]]
 
 BATCH = 256
 LAST_WORDS_S = 1e-3 * LAST_WORDS_MS
-SUBSCRIPTIONS = (b"\x01", b"\x00")  # how a subscription begins, and how its end does
+SUBSCRIPTIONS = (b"\x01", b"\x00")  # first byte of a subscription, and of an unsubscription
 
 
 class Publisher:
-    """Says messages on an XPUB socket. A listener that does not keep up loses messages; we never wait.
+    """Publishes messages on an XPUB socket without ever waiting: a subscriber that does not keep up loses messages.
 
-    remote   the stream for other computers, where `far` is an address for them
-    prompt   whether each message is passed on to it at once; else whoever publishes calls `notify`
+    far     endpoint to bind for subscribers on other computers; "" for none
+    remote  the stream to those subscribers, None without `far`
+    prompt  whether each message is forwarded to `remote` at once; otherwise the owner calls `notify`
     """
 
     prompt = True
@@ -51,7 +52,7 @@ class Publisher:
         self.refusals = RejectionLog(name)
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
-        self._send = super(zmq.Socket, self.socket).send  # without pyzmq's wrapper for options that are not used here
+        self._send = super(zmq.Socket, self.socket).send  # bypasses pyzmq's wrapper, whose options are not used
         self.remote: RemoteStream | None = None
         try:
             self._claim = BoundEndpoint(self.socket, endpoint)
@@ -71,14 +72,14 @@ class Publisher:
         self._latched: dict[bytes, bytes] = {}
 
     def publish(self, topic: str, message: Message) -> bytes:
-        """Stamp, encode and send; the payload as it went out."""
+        """Stamp, encode and send a message; returns the payload as sent."""
         self._stamper.stamp(topic, message)
         payload = encode(message, topic)
         self.send(topic, payload)
         return payload
 
     def send(self, topic: str, payload: bytes) -> None:
-        """Send what is stamped and encoded already."""
+        """Send a payload that is already stamped and encoded."""
         frame = self._topics.get(topic)
         if frame is None:
             frame = self._topics[topic] = topic.encode()
@@ -93,12 +94,12 @@ class Publisher:
             self.remote.notify()
 
     def notify(self) -> None:
-        """Have what was said passed on to other computers."""
+        """Have the messages published so far forwarded to other computers."""
         if self.remote is not None:
             self.remote.notify()
 
     def serve_subscriptions(self) -> None:
-        """Answer new subscriptions: latched messages again, and the probe."""
+        """Handle new subscriptions: send the latched messages again, and echo the probe."""
         self._answer_subscriptions()
         self.notify()
 
@@ -121,7 +122,7 @@ class Publisher:
                     self.socket.send_multipart([topic, payload])
 
     def close(self) -> None:
-        """Send `END` and close; messages that are not sent yet have LAST_WORDS_MS."""
+        """Send `END` and close the socket; unsent messages get LAST_WORDS_MS."""
         with contextlib.suppress(zmq.ZMQError):
             self.socket.send_multipart([PROBE, END], NOBLOCK)
         if self.remote is not None:
@@ -131,10 +132,10 @@ class Publisher:
 
 
 class PublisherConnection:
-    """What one publisher says, as one listener hears it.
+    """A subscriber's connection to one publisher.
 
     topics  {topic: message type}, None for every topic of the table
-    ready   whether the subscriptions have arrived there: nothing said from then on is missed at the start
+    ready   whether the publisher has these subscriptions: every message that it publishes from then on is received
     ended   whether the publisher has closed and all that it sent was received
     """
 
@@ -166,20 +167,20 @@ class PublisherConnection:
 
     @property
     def lost(self) -> int:
-        """Messages missed, by the gaps in seq."""
+        """Number of messages lost, by the gaps in seq."""
         return sum(self.arrivals.lost.values())
 
     @property
     def has_more(self) -> bool:
-        """Whether something is here to be received."""
+        """Whether a frame can be received without waiting."""
         return bool(zmq_poll(self._asked, 0))
 
     def receive(self) -> tuple[str, Message, bytes] | None:
-        """The next (topic, message, payload) that is here, None when there is none; never waits."""
+        """The next (topic, message, payload) that has arrived, None for none. Never waits."""
         socket = self.socket
         for _ in range(BATCH):
             try:
-                topic = socket.recv(NOBLOCK, False)  # as a frame, which knows whether more follow: asking costs more
+                topic = socket.recv(NOBLOCK, False)  # a Frame has the flag `more`; asking the socket for it costs more
             except zmq.Again:
                 return None
             frame = topic.bytes
@@ -207,7 +208,10 @@ class PublisherConnection:
         return None
 
     def receive_rest(self, longest_s: float) -> Iterator[tuple[str, Message, bytes]]:
-        """What a publisher that is gone still sent; waits for its `END`, which a killed one never sends, so long."""
+        """Remaining messages of a publisher that has left, up to its `END`; a killed publisher sends none.
+
+        longest_s  longest wait for `END`, s
+        """
         deadline = time.monotonic() + longest_s
         while True:
             while (heard := self.receive()) is not None:
@@ -216,7 +220,10 @@ class PublisherConnection:
                 return
 
     def _learn(self, frame: bytes, payload: zmq.Frame) -> tuple[str, type[Message]] | None:
-        """A topic heard for the first time: ours when all is wanted, else only its prefix was."""
+        """Name and type of a topic received for the first time; None for the probe and for topics that are not wanted.
+
+        A subscription matches every topic that begins with it, so topics that were not asked for may arrive.
+        """
         if frame == PROBE:
             self.ready = True
             self.ended = payload.bytes == END
@@ -233,12 +240,12 @@ class PublisherConnection:
         return topic, row.message
 
     def close(self) -> None:
-        """Stop listening."""
+        """Close the connection."""
         self.socket.close()
 
 
 class Subscriber:
-    """Listens to topics of many publishers: `connect` to each, `receive` from all."""
+    """Subscribes to the same topics at many publishers: `connect` to each, `receive` from all."""
 
     def __init__(
         self, context: Context, topics: Iterable[str] | Mapping[str, type[Message]] | None, owner: str
@@ -252,21 +259,21 @@ class Subscriber:
 
     @property
     def lost(self) -> int:
-        """Messages missed from all publishers ever listened to."""
+        """Number of messages lost from all publishers, disconnected ones included."""
         return self._lost_before + sum(feed.lost for feed in self.feeds.values())
 
     @property
     def refused(self) -> int:
-        """Frames dropped because they were no messages."""
+        """Number of frames dropped because they were no valid messages."""
         return self.refusals.count
 
     @property
     def ready(self) -> bool:
-        """Whether every publisher has our subscriptions."""
+        """Whether every connected publisher has the subscriptions."""
         return all(feed.ready for feed in self.feeds.values())
 
     def connect(self, source: str, endpoint: str) -> PublisherConnection:
-        """Listen to a publisher; one that moved (a new endpoint) is a new one."""
+        """Connect to a publisher. One that has moved to another endpoint is disconnected first."""
         old = self.feeds.get(source)
         if old is not None:
             if old.endpoint == endpoint:
@@ -278,7 +285,7 @@ class Subscriber:
         return feed
 
     def disconnect(self, source: str) -> None:
-        """Listen to a publisher no more; its losses stay counted."""
+        """Disconnect from a publisher; its lost messages stay counted."""
         feed = self.feeds.pop(source, None)
         if feed is not None:
             self._lost_before += feed.lost
@@ -286,7 +293,7 @@ class Subscriber:
             feed.close()
 
     def receive(self, timeout_s: float = 0.0) -> tuple[str, str, Message] | None:
-        """The next (source, topic, message) within the timeout, else None."""
+        """The next (source, topic, message) that arrives within the timeout, None for none."""
         deadline = time.monotonic() + timeout_s
         while True:
             for feed in self.feeds.values():
@@ -299,7 +306,7 @@ class Subscriber:
             self._poller.poll(int(left * 1e3) + 1)
 
     def close(self) -> None:
-        """Stop listening to all."""
+        """Disconnect from all publishers."""
         for source in list(self.feeds):
             self.disconnect(source)
 

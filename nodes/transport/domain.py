@@ -1,4 +1,4 @@
-"""Where a domain's sockets, locks and plans live; launches in different domains do not meet."""
+"""Folder of a domain, with its sockets, lock files and plans. Launches in different domains do not see each other."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import stat
 from pathlib import Path
 
 LARGEST_DOMAIN = 232
-FALLBACK = "/tmp/armswing"  # and the user's number, where XDG_RUNTIME_DIR is not set
-LONGEST_IPC_PATH = 100  # sockaddr_un holds 107 bytes; ".lock" and the like need some
+FALLBACK = "/tmp/armswing"  # followed by the user's id; used where XDG_RUNTIME_DIR is not set
+LONGEST_IPC_PATH = 100  # sockaddr_un holds 107 bytes, some of which suffixes such as ".lock" need
 
 
 class DomainError(ValueError):
-    """A domain that cannot be used; the only argument is one line for a person."""
+    """A domain that cannot be used. The only argument is a one-line message for the user."""
 
 
 def default_domain() -> int:
-    """ARMSWING_DOMAIN, or 0."""
+    """Domain number from ARMSWING_DOMAIN, 0 where that is not set. DomainError for another text than 0 .. 232."""
     text = os.environ.get("ARMSWING_DOMAIN", "0")
     if not text.isdecimal() or int(text) > LARGEST_DOMAIN:
         raise DomainError(f"ARMSWING_DOMAIN={text!r} is not a whole number in 0 .. {LARGEST_DOMAIN}")
@@ -24,10 +24,11 @@ def default_domain() -> int:
 
 
 def domain_folder(domain: int) -> Path:
-    """The folder of a domain, created with mode 0700.
+    """Path of a domain's folder, created with mode 0700 if missing.
 
-    $XDG_RUNTIME_DIR/armswing/<domain>, or /tmp/armswing-<uid>/<domain> where that is not set. DomainError where others
-    could reach the sockets in it: it is another user's, its mode is open to others, or they may write above it.
+    $XDG_RUNTIME_DIR/armswing/<domain>, or /tmp/armswing-<uid>/<domain> where that is not set. DomainError where other
+    users could reach the sockets in it: it belongs to another user, its mode gives others access, or they may write to
+    a folder above it.
     """
     if not 0 <= domain <= LARGEST_DOMAIN:
         raise DomainError(f"domain {domain} is not in 0 .. {LARGEST_DOMAIN}")
@@ -48,9 +49,9 @@ def domain_folder(domain: int) -> Path:
 
 
 def _require_own(folder: Path, closed: int) -> None:
-    """Raise DomainError unless a folder is this user's and gives others none of the rights `closed`."""
+    """Raise DomainError unless a folder belongs to this user and gives others none of the permission bits `closed`."""
     mine = os.getuid()
-    for found, owners in ((folder.lstat(), {mine, 0}), (folder.stat(), {mine})):  # the first of a link itself
+    for found, owners in ((folder.lstat(), {mine, 0}), (folder.stat(), {mine})):  # lstat: of a link itself
         if found.st_uid not in owners:
             raise DomainError(
                 f"{folder} belongs to another user (uid {found.st_uid}, this is {mine});"
@@ -62,7 +63,10 @@ def _require_own(folder: Path, closed: int) -> None:
 
 
 def ipc_endpoint(domain: int, leaf: str) -> str:
-    """The ipc address of a socket of this domain; DomainError when the path is too long for one."""
+    """The ipc endpoint of a socket in this domain's folder; DomainError where its path is too long for a socket.
+
+    leaf  file name of the socket
+    """
     path = str(domain_folder(domain) / leaf)
     if len(path) > LONGEST_IPC_PATH:
         raise DomainError(f"ipc path {path!r} is longer than {LONGEST_IPC_PATH}; set a shorter XDG_RUNTIME_DIR")

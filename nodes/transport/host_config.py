@@ -1,6 +1,7 @@
-"""Which host of a launch this computer is, and where its registry is: a file in the domain's folder.
+"""Host configuration: which host of the launch's plan this computer is, and the endpoints of the registry.
 
-Without the file there is one host, and ipc reaches everything. It is written by `armswing launch`, on each host.
+A file in the domain's folder that `armswing launch` writes on each host. Without the file the launch has one host,
+and all sockets use ipc.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ LOCAL = "localhost"
 
 
 class HostConfig(msgspec.Struct, kw_only=True, frozen=True):
-    """host: its name in the plan; address: its own, in numbers; calls, news: the registry's, "" where it is here."""
+    """This computer's part in a launch with several hosts.
+
+    host     its host name in the plan
+    address  its own IP address; "" in a launch with one host
+    calls    endpoint of the registry's services; "" where the registry runs here
+    news     endpoint of the registry's publications; "" where the registry runs here
+    """
 
     host: str = LOCAL
     address: str = ""
@@ -27,28 +34,28 @@ class HostConfig(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def far(self) -> str:
-        """What sockets for other hosts bind to, a free port; "" where there are none."""
+        """Endpoint that sockets for other hosts bind to, with a free port; "" in a launch with one host."""
         return f"tcp://{bracketed(self.address)}:*" if self.address else ""
 
 
 def bracketed(address: str) -> str:
-    """An address in numbers as it stands before a port."""
+    """An IP address as written before a port: IPv6 addresses in brackets."""
     return f"[{address}]" if ":" in address else address
 
 
 def registry_ports(domain: int) -> tuple[int, int]:
-    """The tcp ports of a domain's registry: of calls and of news."""
+    """The two tcp ports of a domain's registry: for service calls and for publications."""
     return FIRST_PORT + 2 * domain, FIRST_PORT + 2 * domain + 1
 
 
 def far_registry(domain: int, address: str) -> tuple[str, str]:
-    """The tcp addresses of a registry on another host, without its key: of calls and of news."""
+    """tcp endpoints of a registry on another host, without its key: for service calls and for publications."""
     calls, news = registry_ports(domain)
     return f"tcp://{bracketed(address)}:{calls}", f"tcp://{bracketed(address)}:{news}"
 
 
 def read_host_config(domain: int) -> HostConfig:
-    """What the launch on this host wrote; the only host where none did."""
+    """The host configuration of this domain; that of a launch with one host where no file was written."""
     try:
         return msgspec.json.decode((domain_folder(domain) / HOST_FILE).read_bytes(), type=HostConfig)
     except FileNotFoundError:
@@ -58,7 +65,7 @@ def read_host_config(domain: int) -> HostConfig:
 
 
 def write_host_config(domain: int, site: HostConfig) -> None:
-    """Say which host this is; for the only one there is no file."""
+    """Write the host configuration; in a launch with one host, remove the file instead."""
     file = _file(domain)
     if site == HostConfig():
         file.unlink(missing_ok=True)
@@ -67,18 +74,18 @@ def write_host_config(domain: int, site: HostConfig) -> None:
 
 
 def forget_site(domain: int) -> None:
-    """The launch on this host is over."""
+    """Remove the host configuration at the end of the launch."""
     with contextlib.suppress(DomainError):
         _file(domain).unlink(missing_ok=True)
 
 
 def calls_endpoint(domain: int) -> str:
-    """Where the registry takes calls, as seen from this host."""
+    """Endpoint of the registry's services, as reached from this host."""
     return read_host_config(domain).calls or ipc_endpoint(domain, "registry")
 
 
 def news_endpoint(domain: int) -> str:
-    """Where the registry publishes its news, as seen from this host."""
+    """Endpoint of the registry's publications, as reached from this host."""
     return read_host_config(domain).news or ipc_endpoint(domain, "registry-news")
 
 

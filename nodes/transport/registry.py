@@ -1,7 +1,7 @@
-"""The registry: which nodes there are, and where. The only fixed address of a domain.
+"""The registry: the running nodes and their endpoints. Its own endpoint is the only fixed one of a domain.
 
-It keeps entries, not connections: links between nodes outlive it, and nodes register anew when it is back. An
-entry goes when its node says so, its process is dead, or its lease ran out.
+It keeps entries, not connections: connections between nodes survive it, and nodes register again after a restart. An
+entry is removed when its node unregisters, its process has ended, or its lease has expired.
 """
 
 from __future__ import annotations
@@ -39,27 +39,29 @@ __all__ = ["Registry", "RegistryClient", "calls_endpoint", "is_alive", "news_end
 LEASE_S = 5.0
 NEWS_S = 0.5
 CHECK_MS = 100
-MOST_ENTRIES = 64  # of one key
+MOST_ENTRIES = 64  # registered with one key
 LARGEST_GENERATION = 2**53
 NEWS_TOPIC = b"registry"
 
 
 class RegistryError(RuntimeError):
-    """The registry is not there, or refused; the only argument is one line for a person."""
+    """The registry is absent, or refused a call. The only argument is a one-line message for the user."""
 
 
 class RegistryAbsent(RegistryError):  # noqa: N818  says where the registry is, not what it did wrong
-    """Nothing answers at the registry's address."""
+    """The registry does not reply at its endpoint."""
 
 
 class NodeEntry(msgspec.Struct, kw_only=True):
-    """One node. state as in Status; endpoints {"data": ..., "service": ..., "step": ...}.
+    """Registry entry of one node.
 
-    host        its host's name in the plan
-    far         the endpoints for other hosts, by tcp and with keys; empty where the plan has one host
-    lossless    in fast it is told every message, and the simulation waits for it
-    generation  counts up each time a name is taken by another process, given by the registry
-    protocol    version of the names on the wire; an entry without it is of version 1
+    host        name of its host in the plan
+    state       as in `Status`
+    endpoints   {"data": ..., "service": ..., "step": ...}
+    far         endpoints for other hosts: tcp with a key; empty in a launch with one host
+    lossless    whether the simulation waits for this node in mode fast, so that it receives every message
+    generation  counts up each time another process takes the name; set by the registry
+    protocol    protocol version; an entry without it has version 1
     """
 
     name: str
@@ -75,16 +77,19 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     protocol: int = PROTOCOL
 
     def seen_from(self, host: str) -> NodeEntry:
-        """The entry with the endpoints that a node of this host connects to: ipc never leaves its host."""
+        """The entry with the endpoints that a node on this host connects to: those of `far` from another host."""
         return self if self.host == host else msgspec.structs.replace(self, endpoints=self.far)
 
 
 class News(msgspec.Struct, kw_only=True):
-    """All that the registry knows. `instance` differs after it was restarted; `ending`: the launch is.
+    """The registry's publication: all entries, and the state of the launch.
 
-    plan  {part of the launch's plan: its digest}, for other hosts to see whether theirs is the same
-    strangers  {kind: how often one without an allowed key was turned away}, at the sockets of the whole launch
-    refused    calls to the registry that their peers were not allowed to make
+    instance   id of the registry process; differs after a restart
+    revision   counts up with each change of the entries
+    ending     whether the launch is about to end
+    plan       {part of the launch's plan: its digest}, for other hosts to compare with their own plan
+    strangers  {kind: rejected connections} at all sockets of the launch
+    refused    refused calls of peers without permission
     """
 
     instance: str
@@ -97,7 +102,7 @@ class News(msgspec.Struct, kw_only=True):
 
 
 class DomainLock:
-    """A domain of this host, held by one process at a time; RegistryError, one line, for the second."""
+    """Lock of a domain: one process per host holds it. RegistryError, one line, where another process does."""
 
     def __init__(self, domain: int) -> None:
         self._file = domain_folder(domain) / "registry-owner"
@@ -113,18 +118,18 @@ class DomainLock:
         self._lock = descriptor
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Release the lock."""
         lock_path(self._file).unlink(missing_ok=True)
         os.close(self._lock)
 
 
 class Registry:
-    """Serves a domain from a thread of its own, as a context manager. A second one is refused in one line.
+    """Serves a domain's registry on a thread of its own, as a context manager. RegistryError where one runs already.
 
-    site    this host among those of the launch; with an address it is open to the others, by keys
-    ending  set it, and whoever listens hears that the launch is about to end
-    plan    {part: digest} of the launch's plan, told to whoever listens
-    hosts   {name: host} of the plan's nodes, the server among them: no other host may have these names
+    site    host configuration of this computer; with an address the registry also serves other hosts, by CURVE keys
+    ending  set by the launch to announce its end
+    plan    {part of the launch's plan: its digest}, published with the entries
+    hosts   {name: host} of the plan's nodes and of the server: a node with such a name may run on that host only
     """
 
     def __init__(self, domain: int, lease_s: float = LEASE_S, site: HostConfig | None = None) -> None:
@@ -136,7 +141,7 @@ class Registry:
         self._lease_s = lease_s
         self._entries: dict[str, NodeEntry] = {}
         self._registrants: dict[str, Peer] = {}
-        self._strangers: dict[str, dict[str, int]] = {}  # of the plan's nodes, as they told
+        self._strangers: dict[str, dict[str, int]] = {}  # {node: {kind: rejected connections}}
         self._renewed: dict[str, float] = {}
         self._generations: dict[str, int] = {}
         self._revision = 0
@@ -175,22 +180,22 @@ class Registry:
 
     @property
     def refused(self) -> int:
-        """How many calls were refused because their peers were not allowed to make them, and connections ended."""
+        """Number of calls refused for lack of permission, and of connections ended for exceeding their quota."""
         return self._server.refused.count + self._subscriptions.refused.count
 
     @property
     def strangers(self) -> int:
-        """How often somebody without an allowed key was turned away."""
+        """Number of connections that the registry's sockets rejected for lack of an authorized key."""
         return door.strangers(self._context)
 
     @property
     def strangers_by_kind(self) -> dict[str, int]:
-        """The same by what they were, see `door`."""
+        """Number of rejected connections by kind, as in `authenticator.strangers_by_kind`."""
         return door.strangers_by_kind(self._context)
 
     @property
     def strangers_of_launch(self) -> dict[str, int]:
-        """Those of the registry and, as they told with their last renewal, of the plan's nodes."""
+        """Rejected connections by kind, of the registry and of the plan's nodes as of their last renewal."""
         told = list(self._strangers.values())
         return {kind: n + sum(each.get(kind, 0) for each in told) for kind, n in self.strangers_by_kind.items()}
 
@@ -198,7 +203,7 @@ class Registry:
         self.close()
 
     def close(self) -> None:
-        """Forget everything and free the domain."""
+        """Stop the thread, remove all entries and release the domain."""
         if self._thread is None:
             return
         self._stop.set()
@@ -285,9 +290,9 @@ class Registry:
             self._server.refuse(request, line)
 
     def _register(self, entry: NodeEntry, peer: Peer) -> int:
-        """Take an entry, or renew its lease; its generation. ValueError for an entry that no node could use.
+        """Take an entry, or renew its lease; returns its generation. ValueError for an entry with unusable values.
 
-        PermissionRefused for one that is not the peer's to enter.
+        PermissionRefused where the peer may not register such an entry, RegistryError where its name is taken.
         """
         _check(entry)
         old = self._entries.get(entry.name)
@@ -327,7 +332,7 @@ class Registry:
         return f"name {old.name!r} is taken by the live process {old.pid}{where}"
 
     def _require_owner(self, name: str, peer: Peer) -> None:
-        """PermissionRefused unless a name, where there is one, is the peer's."""
+        """Raise PermissionRefused where a registered name is not the peer's."""
         entry = self._entries.get(name)
         if entry is not None:
             check_removal(name, entry.pid, entry.host, self._registrants[name].key, peer, self.site.host)
@@ -351,14 +356,14 @@ class Registry:
                 self._unregister(name)
 
     def _lives(self, entry: NodeEntry) -> bool:
-        """Whether its process runs; of one on another host its lease says so, and whether its key is still allowed."""
+        """Whether the entry's process runs. On another host: whether the key of its endpoints is still authorized."""
         if entry.host == self.site.host:
             return is_alive(entry.pid)
         return all(door.is_welcome(self._context, end.partition("#")[2]) for end in entry.far.values())
 
 
 def _check(entry: NodeEntry) -> None:
-    """Raise ValueError with one line unless others can work with the entry."""
+    """Raise ValueError with one line unless the generation and the endpoints of an entry are valid."""
     if not 0 <= entry.generation <= LARGEST_GENERATION:
         raise ValueError(f"generation is {entry.generation}, it must be in 0 .. 2**53")
     for use, endpoint in (*entry.endpoints.items(), *entry.far.items()):
@@ -369,7 +374,7 @@ def _check(entry: NodeEntry) -> None:
 
 
 class RegistryClient:
-    """Calls the registry of a domain. RegistryError, one line, when none is live or it refuses."""
+    """Calls the registry of a domain. RegistryError, one line, where none runs or it refuses the call."""
 
     def __init__(self, domain: int, timeout_s: float = 2.0) -> None:
         self.domain = domain
@@ -381,9 +386,9 @@ class RegistryClient:
             raise RegistryError(str(error)) from None
 
     def register(self, entry: NodeEntry, strangers: Mapping[str, int] | None = None) -> int:
-        """Enter a node, or renew its lease (every few seconds, see `RegistryLink`); its generation.
+        """Register a node, or renew its lease (every few seconds, see `RegistryLink`); returns its generation.
 
-        strangers  {kind: how often one without an allowed key was turned away at its sockets}
+        strangers  {kind: connections rejected by the node's sockets}
         """
         entry.host = self.site.host
         args = {**msgspec.to_builtins(entry), "strangers": dict(strangers or {})}
@@ -391,15 +396,15 @@ class RegistryClient:
         return entry.generation
 
     def ready(self, name: str) -> None:
-        """Say that a node is ready."""
+        """Set a node's state to "ready"."""
         self._call("ready", {"name": name})
 
     def unregister(self, name: str) -> None:
-        """Take a node out."""
+        """Remove a node's entry."""
         self._call("unregister", {"name": name})
 
     def nodes(self) -> list[NodeEntry]:
-        """All nodes there are now, with the endpoints that this host reaches them at."""
+        """Entries of all running nodes, with the endpoints to use from this host."""
         plain = self._call("nodes", {})
         for entry in plain if isinstance(plain, list) else ():
             if line := mismatch("the live launch", entry.get("protocol", FIRST)):
@@ -408,7 +413,7 @@ class RegistryClient:
         return [entry.seen_from(self.site.host) for entry in entries]
 
     def forget_the_dead(self, name: str) -> None:
-        """Take out an entry of this host whose process has ended, which a registry on another host cannot see."""
+        """Unregister a node of this host whose process has ended, which a registry on another host cannot know."""
         for entry in self.nodes():
             if (entry.name, entry.host) == (name, self.site.host) and not is_alive(entry.pid):
                 self.unregister(name)
@@ -425,7 +430,7 @@ class RegistryClient:
             raise RegistryError(str(error)) from None
 
     def close(self) -> None:
-        """Call no more."""
+        """Close the connection."""
         self._client.close()
 
     def __enter__(self) -> RegistryClient:

@@ -1,4 +1,4 @@
-"""A node's standing connection to the registry: keeps its entry, hears of changes, outlives restarts."""
+"""A node's permanent connection to the registry: renews its entry, reports changes, survives a registry restart."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger("armswing.wire")
 
 RENEW_S = 1.0
 SILENCE_S = 2.0
-GRACE_S = 2.0  # after a restart of the registry: nodes it does not list yet are coming back
+GRACE_S = 2.0  # after a registry restart: nodes that are not listed yet still count as running
 POLL_MS = 100
 
 _news_decoder = msgspec.msgpack.Decoder(News)
@@ -39,15 +39,17 @@ OnChange = Callable[[list[NodeEntry]], None]
 
 
 class RegistryLink:
-    """Hears of changes on a thread of its own and calls `on_change` there with all nodes.
+    """Keeps a node registered and follows the registry's news on a thread of its own.
 
-    instance  which registry was heard of last, "" before any
-    ending    whether it said that the launch is about to end
-    strangers, refused  as in its last News
-    counted   gives {kind: strangers that this node's own sockets turned away}
+    on_change  called on that thread with all nodes when one appears, changes or leaves
+    counted    function that returns {kind: connections rejected by this node's sockets}
+    instance   id of the registry process in its latest news, "" before the first
+    ending     whether the registry has announced the end of the launch
+    strangers  rejected connections by kind, as in the registry's latest news
+    refused    refused registry calls, as in the registry's latest news
 
-    While the registry is away nothing changes; when it is back, the kept entry registers anew. No method but
-    `keep` and `close` waits for the registry.
+    While the registry is absent the list of nodes stays as it was; when it is back, the node registers again. No method
+    but `keep` and `close` waits for the registry.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class RegistryLink:
         self._thread.start()
 
     def keep(self, entry: NodeEntry) -> None:
-        """Register now and keep registered; RegistryError only when the registry refuses the entry."""
+        """Register the entry and keep it registered. RegistryError only where the registry refuses the entry."""
         try:
             if self._far:
                 self._client.forget_the_dead(entry.name)
@@ -85,7 +87,7 @@ class RegistryLink:
         self._entry = entry
 
     def set_state(self, state: str) -> None:
-        """Let the registry know how the node is, soon."""
+        """Report a new node state to the registry, without waiting for it."""
         entry = self._entry
         if entry is not None and entry.state != state:
             self._entry = msgspec.structs.replace(entry, state=state)
@@ -115,7 +117,7 @@ class RegistryLink:
 
     @property
     def hears(self) -> bool:
-        """Whether the registry was heard of lately."""
+        """Whether news from the registry arrived within the last SILENCE_S."""
         return time.monotonic() - self._heard_at < SILENCE_S
 
     def _hear(self, frames: list[bytes]) -> None:
@@ -147,7 +149,7 @@ class RegistryLink:
 
     @property
     def dead(self) -> set[str]:
-        """Nodes of this host that the registry still lists and whose process has ended."""
+        """Names of nodes on this host that are still registered although their process has ended."""
         return {entry.name for entry in self.nodes if not self._lives(entry)}
 
     def _lives(self, entry: NodeEntry) -> bool:
@@ -163,7 +165,7 @@ class RegistryLink:
             log.warning("%s: registering again failed: %s", entry.name, error)
 
     def close(self) -> None:
-        """Take the entry out and stop."""
+        """Unregister the node and stop the thread."""
         self._stop.set()
         os.eventfd_write(self._wake, 1)
         self._thread.join()

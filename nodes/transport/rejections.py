@@ -1,4 +1,4 @@
-"""What was refused: counted, dropped, and said once in a while."""
+"""Log of rejected frames, calls and connections: counts them and warns at a limited rate."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 log = logging.getLogger("armswing.wire")
 
 QUIET_S = 5.0
-LONGEST_QUIET_S = 320.0  # of peers that go on and on is said after 5, 10, 20 ... s
+LONGEST_QUIET_S = 320.0  # repeated rejections are logged after 5, 10, 20 ... s
 
 
 class RejectionLog:
-    """Counts refused frames and warns at most once per QUIET_S and topic, naming topic and reason.
+    """Counts rejections by topic or peer, and logs each at most once per QUIET_S, with count and reason.
 
-    told       how the warning is worded: owner, count, topic, reason
-    longest_s  of a topic that goes on for one reason the warnings come twice as far apart each time, up to so many s
+    told       format of the warning, with owner, count, topic or peer, and reason
+    longest_s  longest pause between warnings of one topic and reason, s: the pause doubles each time up to this
     """
 
     def __init__(self, owner: str, told: str = "%s: dropped %d on topic %s: %s", longest_s: float = QUIET_S) -> None:
@@ -25,11 +25,11 @@ class RejectionLog:
         self.count = 0
         self.last = ""
         self.last_at = 0.0  # time.monotonic()
-        self._said: dict[str, tuple[float, float, str]] = {}  # {topic: when, the pause after it, the reason}
+        self._said: dict[str, tuple[float, float, str]] = {}  # {topic: (time of warning, pause after it, reason)}
         self._since: dict[str, int] = {}
 
     def refuse(self, topic: str, reason: str) -> None:
-        """Count one; `topic` and `reason` may come from anyone, so they are shown escaped and short."""
+        """Count one rejection. Topic and reason may come from any sender: the log shows them escaped and shortened."""
         self.count += 1
         topic = repr(topic[:80])
         self._since[topic] = self._since.get(topic, 0) + 1
@@ -40,7 +40,7 @@ class RejectionLog:
             pause_s = QUIET_S
         if now - said < pause_s:
             return
-        if len(self._said) > 256:  # topics made up by a stranger must not fill the memory
+        if len(self._said) > 256:  # invented topic names must not fill the memory
             self._said.clear()
             self._since = {topic: self._since[topic]}
         goes_on = pause_s > 0.0 and now - said < 2.0 * pause_s
@@ -50,5 +50,5 @@ class RejectionLog:
 
 
 def last_of(*refusals: RejectionLog) -> str:
-    """Topic and reason of what was refused last, "" when nothing was."""
+    """Topic and reason of the latest rejection in several logs, "" for none."""
     return max(refusals, key=lambda each: each.last_at).last

@@ -1,7 +1,7 @@
-"""A publisher's stream for other computers: a socket and a thread of its own, and quotas for those who subscribe.
+"""A publisher's stream for subscribers on other computers: a socket and a thread of its own, with subscription quotas.
 
-libzmq enters every subscription in a tree, byte by byte, in the time of the thread that uses the socket. So the thread
-that publishes has only the socket of its own computer, and one listener more on it: this one.
+libzmq inserts each subscription into a tree, byte by byte, on the thread that uses the socket. The publishing thread
+therefore keeps only the socket for its own computer, and this stream is one more subscriber of it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from nodes.transport.sockets import MORE, NOBLOCK, BoundEndpoint, make_socket
 Context = zmq.Context[zmq.Socket[bytes]]
 Connection = tuple[int, str, int]  # descriptor, address and port of the peer
 
-PROBE = b"~"  # after every robot name: a fresh connection sends its subscriptions in this order
-END = b"end"  # what the probe topic carries when a publisher closes: no message comes after it
-LARGEST_SUBSCRIPTION = 448  # bytes with what CURVE adds, 300 of its handshake; libzmq hangs up on who sends more
-NO_LIMIT = 0  # of what waits: libzmq aborts when a connection ends whose peer it lets wait; the quota ends it soon
+PROBE = b"~"  # sorts after every robot name: a new connection sends its subscriptions in sorted order
+END = b"end"  # payload of the probe topic when a publisher closes; no message follows
+LARGEST_SUBSCRIPTION = 448  # bytes, CURVE overhead included (its handshake: 300); libzmq ends the connection above
+NO_LIMIT = 0  # for the receive queue: libzmq aborts when a connection ends that it throttles; the quota limits it
 BATCH = 64
 SUBSCRIPTIONS_BATCH = 32
-LONGEST_WAIT_MS = 10  # of messages that nobody has notified of
-PAUSE_MS = 2  # between two batches of subscriptions, while messages are passed on
-LAST_WORDS_MS = 500  # a closing publisher still hands over what it said
+LONGEST_WAIT_MS = 10  # longest delay of a message published without `notify`
+PAUSE_MS = 2  # pause between batches of subscriptions, for forwarding messages
+LAST_WORDS_MS = 500  # a closing publisher still sends its last messages
 MOST_TOPICS = 1024
 _numbers = count()
 
 
 class SubscriptionQuota:
-    """Counts the subscriptions of each peer and its connections; who has more than its share is told to go."""
+    """Counts the subscriptions of each peer and connection, and reports those above the limits."""
 
     per_connection = 256
-    unknown_per_connection = 64  # a node may listen to topics of its own, that this publisher knows nothing of
+    unknown_per_connection = 64  # topics of the node's own, unknown to this publisher
     connections = 128
     per_peer = 2048
 
@@ -47,7 +47,10 @@ class SubscriptionQuota:
         self._counts: dict[str, dict[Connection, list[int]]] = {}
 
     def excess(self, peer: str, connection: Connection, is_known: bool) -> str:
-        """Count one; a line when it is more than a peer may have, "" when it is not."""
+        """Count one subscription. Returns a line that names the exceeded limit, "" where none is exceeded.
+
+        is_known  whether the topic is in the table or was published here
+        """
         mine = self._counts.setdefault(peer, {})
         if connection not in mine and len(mine) >= self.connections:
             self._forget_ended(mine)
@@ -73,25 +76,25 @@ class SubscriptionQuota:
 
 
 class SubscriptionGuard:
-    """Hangs up on those who subscribe to more than their share, on a socket that is open to other computers.
+    """Ends connections that exceed the subscription quota, on a socket that is open to other computers.
 
-    refused  counts the connections that were ended, by peer
+    refused  counts the ended connections by peer
     """
 
     def __init__(self, context: Context, owner: str) -> None:
         self.refused = RejectionLog(owner, "%s: hung up %d times on %s: %s", LONGEST_QUIET_S)
         self._context = context
         self._quota = SubscriptionQuota()
-        self._hung_up: dict[tuple[int, str], float] = {}  # {(descriptor, key): when}
+        self._hung_up: dict[tuple[int, str], float] = {}  # {(descriptor, key): time}
 
     def passes(self, frame: zmq.Frame, is_known: bool) -> bool:
-        """Count a subscription; whether its sender has not had its share. Processes of this computer have no quota."""
+        """Count a subscription; whether its sender is within the quota. Processes of this computer have no quota."""
         peer = peer_of(frame, keyed=True)
-        if not peer.key:  # also what libzmq says itself, of a connection that ended
+        if not peer.key:  # also for the unsubscriptions that libzmq makes for an ended connection
             return True
         descriptor = int(frame.get(zmq.SRCFD))
         now = time.monotonic()
-        # its last frames come after its end, when the descriptor may be another connection's; its key is shut out
+        # a connection's last frames arrive after its end, when the descriptor may belong to another connection
         if now - self._hung_up.get((descriptor, peer.key), -door.SHUT_S) < door.SHUT_S:
             return False
         at = door.peer_at(descriptor)
@@ -107,18 +110,18 @@ class SubscriptionGuard:
 
 
 def limit_subscriptions(socket: zmq.Socket[bytes]) -> None:
-    """Options of an XPUB for what is bound from now on: small frames in, and few that wait."""
+    """For later binds of an XPUB socket: limit the size of received frames, and lift the limit of the receive queue."""
     socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_SUBSCRIPTION)
     socket.setsockopt(zmq.RCVHWM, NO_LIMIT)
 
 
 class RemoteStream:
-    """Passes on what a publisher's socket says, to those who hold an allowed key. Has a thread from its making on.
+    """Forwards the messages of a publisher's socket to subscribers with an authorized key, on a thread of its own.
 
-    It wakes when it is notified, not at each message: in the midst of a step it would take Python's lock.
+    The thread wakes on `notify` and not on each message: within a simulation step it would take Python's lock.
 
-    refusals  topics that nobody knows, frames that are no subscription
-    refused   connections that were ended for more than their share, by peer
+    refusals  counts subscriptions to unknown topics, and frames that are no subscription
+    refused   counts connections ended for exceeding the quota, by peer
     """
 
     def __init__(self, context: Context, near: zmq.Socket[bytes], owner: str, address: str) -> None:
@@ -140,8 +143,8 @@ class RemoteStream:
         self._near.connect(f"inproc://armswing-near-{number}")
         self._latched: dict[bytes, bytes] = {}
         self._said: set[bytes] = set()
-        self._asked = self._joined = False  # whether the publisher was asked for its messages; whether it sends them
-        self._probed = False  # somebody waits for the echo of his subscriptions
+        self._asked = self._joined = False  # whether it has subscribed to the publisher; whether messages arrive
+        self._probed = False  # whether a subscriber waits for the echo of the probe
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="remote stream", daemon=True)
@@ -153,7 +156,7 @@ class RemoteStream:
         return self._far
 
     def notify(self) -> None:
-        """Have what was said until now passed on; half a microsecond. Where nobody listens this does nothing."""
+        """Have the messages published so far forwarded; takes 0.5 us. Without remote subscribers it does nothing."""
         if self._asked:
             os.eventfd_write(self._wake, 1)
 
@@ -182,7 +185,7 @@ class RemoteStream:
             self._far.send_multipart([PROBE, END])
 
     def _pass_on(self) -> bool:
-        """Pass on a batch of messages; whether there may be more."""
+        """Forward a batch of messages; whether more may be waiting."""
         near, far = self._near, self._far
         for _ in range(BATCH):
             try:
@@ -205,7 +208,7 @@ class RemoteStream:
         return True
 
     def _echoed(self, payload: bytes) -> None:
-        """The publisher sends all it says from here on; those who wait for that hear it now."""
+        """Handle the publisher's echo of the probe: all messages arrive from now on. Echo it to waiting subscribers."""
         if payload != END:
             self._joined = True
             if self._probed:
@@ -213,7 +216,7 @@ class RemoteStream:
                 self._far.send_multipart([PROBE, b""])
 
     def _take_subscriptions(self) -> bool:
-        """Answer a batch of subscriptions; whether there may be more."""
+        """Handle a batch of subscriptions; whether more may be waiting."""
         for _ in range(SUBSCRIPTIONS_BATCH):
             try:
                 frame = self._far.recv(NOBLOCK, False)
@@ -236,7 +239,7 @@ class RemoteStream:
         return True
 
     def _is_known(self, wanted: bytes) -> bool:
-        """Whether this is all, the probe, a topic of the table, or the beginning of one that was said."""
+        """Whether a subscription is to all topics, the probe, a topic of the table, or a prefix of one published."""
         if wanted in (b"", PROBE):
             return True
         try:
@@ -261,7 +264,7 @@ class RemoteStream:
                 self._far.send_multipart([topic, payload])
 
     def close(self) -> None:
-        """Pass on what was said until now and `END`, and close; call before the publisher's own socket is closed."""
+        """Forward the remaining messages and `END`, and close. Call it before the publisher's own socket is closed."""
         if not self._thread.is_alive():
             return
         self._stop.set()

@@ -1,9 +1,9 @@
-"""Requests and replies over DEALER/ROUTER: a call has a number and a deadline, so a lost one never hangs.
+"""Services, request and reply, over DEALER/ROUTER sockets. Each call has a number and a timeout: none hangs.
 
-Frames: [request] from a DEALER (an empty delimiter before it, as REQ sends one, is given back), as
+Frames: [request] from a DEALER (an empty delimiter before it, as REQ sends one, is returned in the reply), as
 MessagePack maps: request {id, call, args}, reply {id, ok, result, error}.
 
-Every server answers the call `clock` by itself, at once: {received_ns, answered_ns} of its own clock.
+Every server replies to the call `clock` by itself: {received_ns, answered_ns} of its own clock.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from nodes.transport.sockets import BoundEndpoint, connect, make_socket
 Context = zmq.Context[zmq.Socket[bytes]]
 
 CLOCK = "clock"
-LAST_REPLY_MS = 200  # a closing server still hands over the replies it gave: shutdown is answered too
+LAST_REPLY_MS = 200  # a closing server still sends its last replies, such as the one to `shutdown`
 
 
 class ServiceError(RuntimeError):
-    """The service refused; the only argument is its line."""
+    """The service refused the call. The only argument is its one-line reason."""
 
 
 class ServiceTimeout(ServiceError):  # noqa: N818  it is what happened, as TimeoutError's cousins are named
-    """No reply came in time."""
+    """No reply arrived in time."""
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """A request: what is called, with which arguments; `id` comes back in the reply."""
+    """A request: service name, arguments, and an id that the reply repeats."""
 
     id: int
     call: str
@@ -46,7 +46,7 @@ class Call(msgspec.Struct, kw_only=True):
 
 
 class Reply(msgspec.Struct, kw_only=True):
-    """An answer: the result, or the line that says why there is none."""
+    """A reply: the result, or a one-line reason why there is none."""
 
     id: int
     ok: bool = True
@@ -55,7 +55,7 @@ class Reply(msgspec.Struct, kw_only=True):
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """A call that arrived: whom to answer, the call, and who calls."""
+    """A received call: its reply route, the call, and the peer that sent it."""
 
     route: list[bytes]
     call: Call
@@ -68,12 +68,12 @@ _reply_decoder = msgspec.msgpack.Decoder(Reply)
 
 
 class ServiceServer:
-    """Takes calls on a ROUTER socket and answers them. One thread owns it.
+    """Receives calls on a ROUTER socket and replies to them. One thread owns it.
 
-    now_ns   the clock that it tells, in nanoseconds since the epoch
-    far      a second address, for other computers, by keys
-    guards   {call: why a peer may not make it, "" where it may}; refused ones never leave `receive`
-    refused  counts the calls that peers were not allowed to make
+    now_ns   clock for the call `clock`, nanoseconds since the epoch
+    far      second endpoint, for other computers, with CURVE; "" for none
+    guards   {call: function that returns why a peer may not make it, "" where it may}; `receive` refuses such calls
+    refused  counts the calls refused for lack of permission
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ServiceServer:
         self._keyed = bool(self.far) and not self.endpoint.startswith("tcp://")
 
     def receive(self) -> Request | None:
-        """The next call that is here, None when there is none; what is no call is counted and dropped."""
+        """The next call that has arrived, None for none. Invalid frames are counted and dropped."""
         while True:
             try:
                 parts = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -126,7 +126,7 @@ class ServiceServer:
                     return request
 
     def _may(self, request: Request) -> bool:
-        """Whether the guards let a call pass; one that they do not is answered here."""
+        """Whether the guards permit a call; one that they do not is refused here."""
         guard = self.guards.get(request.call.call)
         line = guard(request.peer) if guard is not None else ""
         if line:
@@ -134,13 +134,13 @@ class ServiceServer:
         return not line
 
     def not_allowed(self, request: Request, line: str) -> None:
-        """Answer that the caller is not allowed to make this call, count it and say so once in a while."""
+        """Refuse a call that the caller may not make, and count and log it."""
         line = f"{request.call.call[:80]}: {line}"
         self.refused.refuse(request.peer.text, line)
         self.refuse(request, line)
 
     def reply(self, request: Request, result: Any = None) -> None:
-        """Answer with plain data."""
+        """Send a result, plain data."""
         try:
             payload = _encoder.encode(Reply(id=request.call.id, result=result))
         except (TypeError, ValueError, OverflowError) as error:
@@ -149,23 +149,23 @@ class ServiceServer:
         self._send(request, payload)
 
     def refuse(self, request: Request, line: str) -> None:
-        """Answer that it cannot be done, and why."""
+        """Send a refusal with a one-line reason."""
         self._send(request, _encoder.encode(Reply(id=request.call.id, ok=False, error=line)))
 
     def _send(self, request: Request, payload: bytes) -> None:
-        try:  # a caller that stopped reading must not stop us
+        try:  # a caller that no longer reads must not block the server
             self.socket.send_multipart([*request.route, payload], zmq.NOBLOCK)
         except zmq.ZMQError as error:
             self.refusals.refuse("(service)", f"the caller is gone: {error.strerror}")
 
     def close(self) -> None:
-        """Take no more calls."""
+        """Close the socket."""
         self.socket.close()
         self._claim.release()
 
 
 class ServiceClient:
-    """Calls the services of one node. Safe to share between threads; calls follow one another."""
+    """Calls the services of one node. Safe to share between threads: one call at a time."""
 
     def __init__(self, endpoint: str, context: Context | None = None) -> None:
         self.endpoint = endpoint
@@ -185,7 +185,7 @@ class ServiceClient:
         return socket
 
     def call(self, name: str, args: dict[str, Any] | None = None, timeout_s: float = 2.0) -> Any:
-        """The service's result; ServiceError with its line, ServiceTimeout when no reply came."""
+        """The service's result. ServiceError where it refuses, ServiceTimeout where no reply arrives in time."""
         with self._guard:
             self._id += 1
             payload = _encoder.encode(Call(id=self._id, call=name, args=args or {}))
@@ -203,13 +203,13 @@ class ServiceClient:
                 reply = self._understand(self._socket.recv_multipart(zmq.NOBLOCK))
                 if reply is not None:
                     return reply
-        # a call that timed out must not wait in the socket for a server that starts an hour later
+        # a new socket: a server that starts an hour later must not receive the call that timed out
         self._socket.close()
         self._socket = self._open()
         return None
 
     def _understand(self, frames: list[bytes]) -> Reply | None:
-        """The reply that is waited for; anything else is counted and dropped."""
+        """The reply to the current call; any other frame is counted and dropped, and gives None."""
         try:
             reply = _reply_decoder.decode(frames[-1])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -221,7 +221,7 @@ class ServiceClient:
         return None
 
     def close(self) -> None:
-        """Call no more."""
+        """Close the socket."""
         self._socket.close()
 
     def __enter__(self) -> ServiceClient:

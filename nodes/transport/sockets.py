@@ -1,10 +1,10 @@
-"""Sockets with the options every link has, bound and connected where it is allowed.
+"""Creates sockets with the project's options, and binds and connects them to permitted addresses.
 
-Loopback and ipc are open; any other address comes with keys (CURVE) and an allow-list, and is written
-tcp://ADDRESS:PORT#KEY, KEY the public key of who is bound there, as hexadecimal digits.
+Loopback and ipc need no key. Any other address requires CURVE with an allow-list, and is written
+tcp://ADDRESS:PORT#KEY, where KEY is the public key of the bound socket, in hexadecimal.
 
-LINGER 0: a dead peer never holds up an exit. Frames above `LARGEST_FRAME` end the connection inside libzmq
-before they take memory; what is above the codec's limit and below that one the receiver counts and drops.
+LINGER is 0: a dead peer never delays an exit. Above `LARGEST_FRAME` libzmq ends the connection before it allocates
+memory; frames between the codec's limit and that one are counted and dropped by the receiver.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ from nodes.transport.security import gate, keys
 LARGEST_FRAME = 4 * MAX_BYTES
 HEARTBEAT_MS = 100
 HEARTBEAT_TIMEOUT_MS = 300
-FAR_HEARTBEAT_TIMEOUT_MS = 1000  # on a real network a lost segment comes again after some 200 ms, or 600
-CONNECT_TIMEOUT_MS = 1000  # then a new attempt: the system's own pauses get longer and longer while a link is down
+FAR_HEARTBEAT_TIMEOUT_MS = 1000  # TCP repeats a lost segment after some 200 ms, or 600
+CONNECT_TIMEOUT_MS = 1000  # then a new attempt: TCP's own retry intervals grow while a link is down
 RECONNECT_MS = 20
-FAR_RECONNECT_MS = 100  # whoever is turned away there comes again, and is counted and looked at each time
+FAR_RECONNECT_MS = 100  # a rejected peer retries at this interval; each attempt costs the authenticator time
 LARGEST_PORT = 65535
 QUEUE = 10_000
-FAR_QUEUE = 200  # on a link that is too slow for its stream, what waits is late: better lost and counted
-MORE = int(zmq.SNDMORE)  # as plain numbers: combining pyzmq's enum members costs more than the call
+FAR_QUEUE = 200  # on a link too slow for its stream queued messages are late: better lost and counted
+MORE = int(zmq.SNDMORE)  # as int: combining pyzmq's enum members costs more than the call
 NOBLOCK = int(zmq.NOBLOCK)
 RCVMORE = int(zmq.RCVMORE)
 POLLIN = int(zmq.POLLIN)
 
 
 class AddressError(ValueError):
-    """An address that is refused or taken; the only argument is one line for a person."""
+    """An address that is invalid, not permitted or in use. The only argument is a one-line message for the user."""
 
 
 def check_address(endpoint: str) -> None:
-    """Raise AddressError unless the endpoint is ipc, inproc, tcp on loopback, or tcp with a key ("*": a free port)."""
+    """Raise AddressError unless the endpoint is ipc, inproc, tcp on loopback, or tcp with a key.
+
+    Port "*" stands for any free port.
+    """
     if "\0" in endpoint:
         raise AddressError(f"address {endpoint!r} is refused: it has a zero byte")
     scheme, separator, rest = endpoint.partition("://")
@@ -69,7 +72,7 @@ def check_address(endpoint: str) -> None:
 
 
 def _is_number(host: str) -> bool:
-    """Whether this is an address in numbers: a name would be looked up, and by whom is nobody's to say."""
+    """Whether this is a numeric IP address. Host names are not permitted: their lookup cannot be trusted."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
@@ -87,7 +90,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
-    """A socket of this kind with the options above and no address yet."""
+    """A socket of this type with the project's options, not yet bound or connected."""
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_FRAME)
@@ -99,14 +102,14 @@ def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
 
 
 def is_readable(socket: zmq.Socket[bytes]) -> bool:
-    """Whether a receive would find something now."""
-    return bool(zmq_poll([(socket, POLLIN)], 0))  # an option that is asked for passes through Python's enums
+    """Whether a receive would return at once."""
+    return bool(zmq_poll([(socket, POLLIN)], 0))  # the option EVENTS costs more: pyzmq makes it a Python enum
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Connect; heartbeats on tcp, where a peer can vanish without a word. AddressError for what is no address.
+    """Connect to an endpoint, with heartbeats on tcp. AddressError for an invalid or forbidden endpoint.
 
-    An endpoint with a key is connected to by CURVE, if the key is allowed.
+    An endpoint with a key is connected by CURVE; the key must be on the allow-list.
     """
     check_address(endpoint)
     address, _, key = endpoint.partition("#") if endpoint.startswith("tcp://") else (endpoint, "", "")
@@ -123,10 +126,10 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
 
 class BoundEndpoint:
-    """A bound address, held by a lock file where it is ipc: a second bind would silently steal a live path.
+    """A bound address. An ipc address is held by a lock file, since a second bind would silently take over its path.
 
-    endpoint  the address as others connect to it (the port filled in)
-    far       the second address, for other computers, with its key; "" where there is none
+    endpoint  address for connecting, with the port filled in
+    far       second address, for other computers, with its key; "" for none
     """
 
     def __init__(self, socket: zmq.Socket[bytes], endpoint: str, far: str = "", owner: str = "") -> None:
@@ -153,7 +156,7 @@ class BoundEndpoint:
             raise
 
     def _open_far(self, address: str, owner: str) -> str:
-        """Bind for other computers too. Options hold for what is bound after them: the first address stays as it is."""
+        """Bind the socket for other computers too. Options hold for later binds: the first address keeps its own."""
         try:
             key = keys.be_server(self._socket)
         except keys.KeysError as error:
@@ -168,13 +171,13 @@ class BoundEndpoint:
         door.enter(self._context, self._socket, owner, listener.dup())
         self._watched = True
         bound = f"tcp://{host}:{listener.getsockname()[1]}"
-        self._socket.setsockopt(zmq.USE_FD, listener.detach())  # the socket closes it
+        self._socket.setsockopt(zmq.USE_FD, listener.detach())  # closed by the ZeroMQ socket
         self._socket.bind(bound)
         self._socket.setsockopt(zmq.USE_FD, -1)
         return f"{self._socket.getsockopt_string(zmq.LAST_ENDPOINT)}#{key}"
 
     def release(self) -> None:
-        """Remove the ipc path and let others have it; call after the socket is closed."""
+        """Remove the ipc path and its lock file. Call it after the socket is closed."""
         if self._watched:
             self._watched = False
             door.leave(self._context, self._socket)
@@ -186,17 +189,17 @@ class BoundEndpoint:
 
 
 def lock_path(path: Path) -> Path:
-    """The lock file beside a socket."""
+    """Path of the lock file beside a socket."""
     return path.with_name(path.name + ".lock")
 
 
 def lock(path: Path) -> int | None:
-    """The file descriptor that holds the lock of a socket path; None while another process holds it."""
+    """File descriptor that holds the lock of a socket path; None while another process holds it."""
     while True:
         descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # its holder may have unlinked it between our open and our lock
+            # the previous holder may have unlinked the file between open and lock
             if os.stat(lock_path(path)).st_ino == os.fstat(descriptor).st_ino:
                 return descriptor
         except FileNotFoundError:
@@ -208,7 +211,7 @@ def lock(path: Path) -> int | None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove sockets and locks that dead processes left behind."""
+    """Remove the sockets and lock files that ended processes left in a folder."""
     for lock_file in folder.glob("*.lock"):
         path = lock_file.with_name(lock_file.name.removesuffix(".lock"))
         descriptor = lock(path)

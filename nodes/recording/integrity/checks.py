@@ -1,12 +1,12 @@
-"""Check records: what stood in a recording before this place, so that damage is found and counted.
+"""Check records: contents of a recording up to a position, by which readers find damage and count missing messages.
 
-A check record follows the file's metadata and each chunk. It is an MCAP record of an opcode that the format leaves to
-applications, so readers that do not know it skip it. Its content:
+A check record follows the file's metadata and each chunk. It is an MCAP record with an opcode that the format reserves
+for applications, so other readers skip it. Its content:
 
     magic (8 bytes) | CRC-32 of the JSON (4) | length of the JSON (4) | JSON of `Check`
 
-Magic and length stand in the content as well as in the record's head, so that a check record is found by searching for
-it where the heads of records before it are damaged.
+The content has its own magic and length, so that a check record can be found by search where the heads of earlier
+records are damaged.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from collections.abc import Mapping
 
 import msgspec
 
-OPCODE = 0x9A  # 0x80 .. 0xFF are for applications [mcap.dev/spec]
+OPCODE = 0x9A  # 0x80 .. 0xFF are reserved for applications [mcap.dev/spec]
 MAGIC = b"\x8aARMCHK\n"
 COUNTED = {"sequence": "count"}  # metadata of a channel whose messages' `sequence` counts them, from 0
-HEAD = struct.Struct("<BQ")  # of any MCAP record: opcode, length of the content
-CHUNK = struct.Struct("<QQQII")  # first and last log time, size, CRC, length of the name of the compression
+HEAD = struct.Struct("<BQ")  # head of an MCAP record: opcode, length of the content
+CHUNK = struct.Struct("<QQQII")  # chunk: first and last log time, size, CRC, length of the compression's name
 _FRAME = struct.Struct("<8sII")  # magic, CRC-32, length of the JSON
 LARGEST_BYTES = 4 << 20
 
 
 class ChannelCheck(msgspec.Struct, array_like=True):
-    """One channel up to a place in the file.
+    """Message counts of one channel up to a position in the file.
 
-    before           messages before the chunk
-    count            messages in the chunk, the first of them of log time `first_ns`, the last of `last_ns`
+    before    messages before the chunk
+    count     messages in the chunk
+    first_ns  log time of the first message in the chunk
+    last_ns   log time of the last message in the chunk
     """
 
     id: int
@@ -43,19 +45,19 @@ class ChannelCheck(msgspec.Struct, array_like=True):
 
     @property
     def total(self) -> int:
-        """Messages up to here."""
+        """Messages up to the end of the chunk."""
         return self.before + self.count
 
 
 class Check(msgspec.Struct, omit_defaults=True):
-    """What stands before this place.
+    """Content of a check record.
 
-    offset         of the chunk; 0 for the record at the file's beginning
-    length         from there to this record
-    frame_crc      CRC-32 of the chunk record without the messages, and of what stands between it and this record
-    channels       all channels so far
-    run_crc        of the run's metadata, see `metadata_crc`
-    metadata       the run's metadata once more, in the record at the file's beginning
+    offset     position of the chunk before it; 0 for the check record at the file's beginning
+    length     bytes from there to this record
+    frame_crc  CRC-32 of the chunk record without its messages, and of the records between it and this one
+    channels   all channels so far
+    run_crc    CRC-32 of the run's metadata, see `metadata_crc`
+    metadata   second copy of the run's metadata, in the check record at the file's beginning
     """
 
     offset: int = 0
@@ -71,14 +73,14 @@ _decode = msgspec.json.Decoder(Check).decode
 
 
 def encode_check(check: Check) -> bytes:
-    """The whole record."""
+    """The complete check record."""
     text = _encode(check)
     content = _FRAME.pack(MAGIC, zlib.crc32(text), len(text)) + text
     return HEAD.pack(OPCODE, len(content)) + content
 
 
 def decode_check(data: bytes, start: int = 0) -> tuple[Check, int] | None:
-    """The check whose magic is at `start`, and where it ends; None where it is damaged or not whole."""
+    """The check record whose magic is at `start`, and its end; None where it is damaged or incomplete."""
     if len(data) - start < _FRAME.size:
         return None
     magic, crc, length = _FRAME.unpack_from(data, start)
@@ -95,12 +97,12 @@ def decode_check(data: bytes, start: int = 0) -> tuple[Check, int] | None:
 
 
 def metadata_crc(metadata: Mapping[str, str]) -> int:
-    """CRC-32 of a run's metadata, whatever the order of its keys."""
+    """CRC-32 of a run's metadata, independent of the order of the keys."""
     return zlib.crc32(_encode(dict(metadata)))
 
 
 def chunk_head_bytes(content: bytes) -> int:
-    """How many bytes of a chunk record's content stand before its messages. ValueError where that makes no sense."""
+    """Number of bytes of a chunk record's content before its messages. ValueError for an impossible head."""
     (length,) = struct.unpack_from("<I", content, CHUNK.size - 4)
     if length > 16:
         raise ValueError("no name of a compression is that long")

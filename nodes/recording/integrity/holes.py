@@ -1,4 +1,4 @@
-"""Holes: messages that a recording should hold and does not, from when to when and how many."""
+"""Holes: missing messages of a recording, with their time span and number."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 DAMAGED, CUT_OFF, NOT_WRITTEN = "damaged", "cut off", "not written"
-MOST_TOPICS = 4  # that a line names one by one
-MOST_HOLES = 5  # that a line names one by one
+MOST_TOPICS = 4  # most topics named in one line
+MOST_HOLES = 5  # most holes described in one line
 
 
 class Hole(msgspec.Struct, kw_only=True):
-    """Messages that are missing at one place of a recording.
+    """Messages missing at one position of a recording.
 
-    start_s   log time of the message before, simulation seconds; None at the beginning of the file
-    end_s     log time of the message after; None at the end of the file
-    messages  {topic: how many are missing}
-    counted   whether `messages` is known; else some are missing, and nothing in the file tells how many
-    cause     "damaged": the file's bytes are not those that were written; "cut off": the writer was killed or its disk
-              was full; "not written": the recorder had to drop them
+    start_s   log time of the message before it, simulation seconds; None at the beginning of the file
+    end_s     log time of the message after it; None at the end of the file
+    messages  {topic: number of missing messages}
+    counted   whether `messages` is known; otherwise an unknown number is missing
+    cause     "damaged": the file's bytes were changed; "cut off": the writer was killed or its disk was full; "not
+              written": the recorder had to drop messages
     """
 
     start_s: float | None
@@ -30,20 +30,20 @@ class Hole(msgspec.Struct, kw_only=True):
 
     @property
     def span(self) -> str:
-        """ "t = 1.000 .. 1.500 s"."""
+        """The time span as text, such as "t = 1.000 .. 1.500 s"."""
         start = "the beginning" if self.start_s is None else f"t = {self.start_s:.3f}"
         end = "the end" if self.end_s is None else f"{self.end_s:.3f} s"
         return f"{start}{' s' if self.end_s is None and self.start_s is not None else ''} .. {end}"
 
     @property
     def length_s(self) -> float | None:
-        """From the message before to the message after; None where one of them is not there, or time was put back."""
+        """Seconds from the message before to the message after; None where one is missing or time was set back."""
         if self.start_s is None or self.end_s is None or self.end_s < self.start_s:
             return None
         return self.end_s - self.start_s
 
     def text(self) -> str:
-        """ "t = 1.000 .. 1.500 s (damaged): 550 messages are missing, arm/state 500, arm/command 50"."""
+        """A line such as "t = 1.000 .. 1.500 s (damaged): 550 messages are missing, arm/state 500, arm/command 50"."""
         if not self.counted:
             if self.cause == CUT_OFF:
                 return f"{self.span} (cut off): its writer did not close it, so what came after is not known"
@@ -52,12 +52,12 @@ class Hole(msgspec.Struct, kw_only=True):
         return f"{self.span} ({self.cause}): {missing_text(self.messages)}"
 
     def covers(self, topic: str) -> bool:
-        """Whether messages of this topic may be missing in it."""
+        """Whether messages of this topic may be missing in the hole."""
         return not self.counted or topic in self.messages
 
 
 def missing_text(messages: Mapping[str, int]) -> str:
-    """ "550 messages are missing, arm/state 500, arm/command 50"."""
+    """Text such as "550 messages are missing, arm/state 500, arm/command 50"."""
     total = sum(messages.values())
     ranked = sorted(messages.items(), key=lambda row: -row[1])
     named = ", ".join(f"{topic} {count}" for topic, count in ranked[:MOST_TOPICS])
@@ -67,7 +67,12 @@ def missing_text(messages: Mapping[str, int]) -> str:
 
 
 def damage_text(path: object, holes: Sequence[Hole], damage: Sequence[str], metadata_damaged: bool) -> str:
-    """What is missing from a recording and what is damaged in it, in one line; "" for nothing."""
+    """One line on what is missing or damaged in a recording; "" for nothing.
+
+    path              path of the recording
+    damage            damage by which no message is missing
+    metadata_damaged  whether the run's metadata are damaged
+    """
     lines = [*(f"{hole.text()}" for hole in holes[:MOST_HOLES])]
     if len(holes) > MOST_HOLES:
         lines.append(f"and {len(holes) - MOST_HOLES} more holes")
@@ -79,5 +84,5 @@ def damage_text(path: object, holes: Sequence[Hole], damage: Sequence[str], meta
 
 
 def inner(holes: Iterable[Hole]) -> list[Hole]:
-    """Those that were not made by an end that came too early: what is read lacks messages."""
+    """The holes that are not due to a truncated end."""
     return [hole for hole in holes if hole.cause != CUT_OFF]

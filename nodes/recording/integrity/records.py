@@ -1,4 +1,4 @@
-"""Contents of MCAP records, as far as a recording needs them: schemas, channels, metadata."""
+"""Parses the contents of the MCAP records that a recording uses: schemas, channels, metadata."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from nodes.recording.integrity.checks import COUNTED
 
 @dataclass(slots=True)
 class Channel:
-    """A topic of the file, and how many of its messages were read and lost so far.
+    """A topic of the file, with the numbers of its messages read and missing so far.
 
     counted   whether `sequence` counts its messages
-    expected  the sequence of its next message
-    seen_at   how many messages of the file had been read when it was last known to be whole
+    expected  sequence of its next message
+    read      messages read
+    damaged   messages missing in damaged parts
+    seen_at   number of messages read from the file when this channel was last known to be complete
     """
 
     topic: str
@@ -28,13 +30,13 @@ class Channel:
 
 
 def schema_of(content: bytes) -> tuple[int, str]:
-    """Number and name of a schema record. ValueError where it does not fit."""
+    """Number and name of a schema record. ValueError for invalid content."""
     (number,) = struct.unpack_from("<H", content)
     return number, text_at(content, 2)[0]
 
 
 def text_at(content: bytes, start: int) -> tuple[str, int]:
-    """A text with its length before it, and where it ends. ValueError where it does not fit."""
+    """Length-prefixed text at `start`, and the position after it. ValueError where it exceeds the record."""
     (length,) = struct.unpack_from("<I", content, start)
     end = start + 4 + length
     if end > len(content):
@@ -43,7 +45,7 @@ def text_at(content: bytes, start: int) -> tuple[str, int]:
 
 
 def texts_at(content: bytes, start: int) -> tuple[dict[str, str], int]:
-    """A dictionary of texts, and where it ends."""
+    """Dictionary of texts at `start`, and the position after it."""
     (length,) = struct.unpack_from("<I", content, start)
     position, end = start + 4, start + 4 + length
     found = {}
@@ -54,7 +56,7 @@ def texts_at(content: bytes, start: int) -> tuple[dict[str, str], int]:
 
 
 def metadata_of(content: bytes) -> tuple[str, dict[str, str]]:
-    """Name and content of a metadata record. ValueError where it does not fit its length."""
+    """Name and content of a metadata record. ValueError where they do not fill the record."""
     name, position = text_at(content, 0)
     found, end = texts_at(content, position)
     if end != len(content):
@@ -63,7 +65,10 @@ def metadata_of(content: bytes) -> tuple[str, dict[str, str]]:
 
 
 def channel_of(content: bytes, schemas: Mapping[int, str]) -> tuple[int, Channel]:
-    """Number of a channel record, and the channel; `schemas` has their names. ValueError where it does not fit."""
+    """Number of a channel record, and the channel. ValueError for invalid content.
+
+    schemas  {schema number: name}
+    """
     number, schema = struct.unpack_from("<HH", content)
     topic, position = text_at(content, 4)
     _, position = text_at(content, position)

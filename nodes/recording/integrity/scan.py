@@ -1,9 +1,9 @@
-"""Reads every intact message of an MCAP file, whatever else of it is damaged, and finds out what is missing.
+"""Reads every intact message of an MCAP file that may be damaged elsewhere, and determines what is missing.
 
-Nothing is believed that no checksum confirms: messages come from chunks with the right CRC; the lengths of records lead
-from one to the next only as far as they fit. Where they do not, the file is searched from the last confirmed place for
-the next chunk or check record. What is missing follows from three counts: the `sequence` of messages, check records
-(recording_checks) and the statistics at the end of the file. Files without the first two are read all the same.
+Only data confirmed by a checksum are used: messages come from chunks with the right CRC, and the length of a record is
+followed only where it fits. Where it does not, the file is searched from the last confirmed position for the next
+chunk or check record. What is missing follows from three counts: the `sequence` of messages, check records (module
+`checks`), and the statistics at the end of the file. Files without the first two can be read as well.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from nodes.recording.integrity.records import Channel, channel_of, metadata_of, 
 from nodes.recording.integrity.summary import Summary, is_closed_by, read_summary
 
 MAX_RECORD_BYTES = 256 << 20
-WINDOW_BYTES = 1 << 20  # that is searched at a time
-BEGINNING_BYTES = 256 << 10  # in which a file with a damaged first byte is recognised
+WINDOW_BYTES = 1 << 20  # length of file searched at a time
+BEGINNING_BYTES = 256 << 10  # searched for a check record where the first bytes of the file are damaged
 HEAD = checks.HEAD
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 _CHUNK = checks.CHUNK
@@ -37,17 +37,18 @@ _CHUNK_HEAD = re.compile(rb"\x06.{36}(?:\x00\x00\x00\x00|\x04\x00\x00\x00zstd|\x
 _KNOWN = frozenset(int(opcode) for opcode in Opcode)
 _OUTSIDE = frozenset(
     {Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.ATTACHMENT}
-)  # that may be outside of chunks
+)  # records that may be outside of chunks
 
 RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, payload
 
 
 @dataclass(slots=True)
 class _Place:
-    """A hole, and the number of messages that were read when it was found.
+    """A hole, with the state of the scan when it was found.
 
-    settled  what is missing in it is known by a count behind it
-    last_s   log time of the last message that is missing, where a check record knows it; s
+    opened_at  number of messages read before it
+    settled    whether a later count has determined what is missing in it
+    last_s     log time of the last missing message, s, where a check record has it
     """
 
     hole: Hole
@@ -57,13 +58,13 @@ class _Place:
 
 
 class Scanner:
-    """One pass over a file: iterate for its messages; the rest is known when that is over.
+    """One pass over a file: iterate `messages`. The attributes are complete after the iteration.
 
-    holes              messages that are missing, in the order of the file
-    damage             what else is damaged, a few words each; no message is missing by it
-    cut_off            the file ends before its writer closed it
-    metadata           of the run, {} where none is intact
-    metadata_damaged   there was metadata, and it is not what was written
+    holes             missing messages, in file order
+    damage            other damage, by which no message is missing, in a few words each
+    cut_off           whether the file ends before its writer closed it
+    metadata          the run's metadata, {} where no copy is intact
+    metadata_damaged  whether there were metadata and all copies are damaged
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -77,15 +78,15 @@ class Scanner:
         self._schemas: dict[int, str] = {0: ""}
         self._channels: dict[int, Channel] = {}
         self._places: list[_Place] = []
-        self._verified = 0  # where the last confirmed record ends
+        self._verified = 0  # end of the last confirmed record
         self._read = 0
         self._last_ns: int | None = None
-        self._frame: tuple[int, int] | None = None  # where the last chunk starts, CRC of its head and of what follows
-        self._candidates: list[dict[str, str]] = []  # metadata that no checksum confirms
+        self._frame: tuple[int, int] | None = None  # start of the last chunk; CRC of its head and later records
+        self._candidates: list[dict[str, str]] = []  # metadata not confirmed by a checksum
         self._run_crc: int | None = None
         self._is_damaged_before_messages = False
-        self._has_ended = False  # the record that ends the messages was read
-        self._has_unknown = False  # records of a kind that is not known here were passed over
+        self._has_ended = False  # whether the record DATA_END was read
+        self._has_unknown = False  # whether records of unknown types were skipped
         self._no_check_from: int | None = None
         self._summary_read = False
         self._summary_found: Summary | None = None
@@ -113,20 +114,20 @@ class Scanner:
 
     @property
     def is_recording(self) -> bool:
-        """Whether the file is MCAP; of one with damaged first bytes others tell."""
+        """Whether the file is MCAP. Where its first bytes are damaged, check records or the summary identify it."""
         if self._bytes(0, len(MCAP0_MAGIC)) == MCAP0_MAGIC[: self._size]:
             return True
         return checks.MAGIC in self._bytes(0, BEGINNING_BYTES) or self._summary() is not None
 
     def _begin(self) -> int:
-        """Where the first record starts."""
+        """Position of the first record."""
         if self._bytes(0, len(MCAP0_MAGIC)) != MCAP0_MAGIC:
             self._note("its first bytes")
         self._verified = len(MCAP0_MAGIC)
         return self._verified
 
     def _step(self, position: int, chunk: list[RawMessage]) -> int | None:
-        """Read the record at `position`, messages of a chunk into `chunk`; where it ends, None where it is damaged."""
+        """End of the record at `position`; None where the record is damaged. Appends a chunk's messages to `chunk`."""
         head = self._bytes(position, HEAD.size)
         if len(head) < HEAD.size:
             return None
@@ -153,7 +154,7 @@ class Scanner:
         elif opcode == Opcode.DATA_END:
             if length != 4 or not self._is_end(end):
                 return None
-            if self._has_checks and any(content):  # a checksum of its own that this format leaves out
+            if self._has_checks and any(content):  # this writer leaves DATA_END's checksum at 0
                 self._note("its closing index")
             return self._size
         elif not self._passes(opcode, content, position, chunk):
@@ -163,7 +164,7 @@ class Scanner:
         return end
 
     def _passes(self, opcode: int, content: bytes, position: int, chunk: list[RawMessage]) -> bool:
-        """Whether a record without a checksum is what it seems, by its inner lengths; what it holds is noted."""
+        """Whether a record without a checksum has consistent inner lengths. Takes its contents."""
         try:
             if opcode == Opcode.MESSAGE_INDEX:
                 return len(content) >= 6 and struct.unpack_from("<I", content, 2)[0] == len(content) - 6
@@ -178,7 +179,7 @@ class Scanner:
                 return position == len(MCAP0_MAGIC) and text_at(content, text_at(content, 0)[1])[1] == len(content)
             if self._has_checks:
                 return False
-            # of another writer: messages outside of chunks, attachments, records that are not known here
+            # another writer's file: messages outside of chunks, attachments, unknown records
             if opcode == Opcode.SCHEMA:
                 self._take_schema(content)
             elif opcode == Opcode.CHANNEL:
@@ -194,7 +195,7 @@ class Scanner:
             return False
 
     def _chunk(self, content: bytes) -> list[RawMessage] | None:
-        """The messages of a chunk; None where it is not what was written."""
+        """Messages of a chunk record; None where it is damaged."""
         try:
             size_of_head = checks.chunk_head_bytes(content)
             first_ns, last_ns, size, crc, _ = _CHUNK.unpack_from(content)
@@ -218,7 +219,7 @@ class Scanner:
             return None
         except (struct.error, ValueError, RuntimeError, MemoryError, EOFError, McapError, OSError):
             return None
-        except Exception as error:  # the decompressors' own, which share no base
+        except Exception as error:  # exceptions of the decompressors have no common base class
             if type(error).__module__.partition(".")[0] in ("zstandard", "lz4"):
                 return None
             raise
@@ -228,7 +229,7 @@ class Scanner:
         return content[_CHUNK.size : checks.chunk_head_bytes(content) - 8] in (b"lz4", b"zstd")
 
     def _records(self, data: bytes) -> Iterator[RawMessage]:
-        """The messages of an open chunk; its schemas and channels are taken."""
+        """Messages of a decompressed chunk. Takes its schemas and channels."""
         position, size = 0, len(data)
         while position < size:
             opcode, length = HEAD.unpack_from(data, position)
@@ -261,7 +262,7 @@ class Scanner:
         self._has_checks = self._has_checks or channel.counted
 
     def _known_channel(self, number: int) -> Channel:
-        """The channel; one whose record is damaged is looked up in the summary and in the next check record."""
+        """The channel of this number; where its record is damaged, from the summary or the next check record."""
         channel = self._channels.get(number)
         if channel is not None:
             return channel
@@ -281,7 +282,7 @@ class Scanner:
     # -- counting
 
     def _count(self, message: RawMessage) -> Channel | None:
-        """Take note of a message; its channel, None where that is not known, so that nobody can read it."""
+        """Channel of a message, after counting the message; None for an unknown channel, which makes it unreadable."""
         number, sequence, log_time, _ = message
         channel = self._channels.get(number) or self._known_channel(number)
         if channel.counted:
@@ -303,7 +304,7 @@ class Scanner:
         return channel
 
     def _lose(self, channel: Channel, count: int) -> None:
-        """`count` messages of a channel are missing before this place: in the hole since it was last seen."""
+        """Count messages of a channel as missing, in the hole since the channel was last complete."""
         place = self._places[-1] if self._places else None
         if place is None or place.opened_at < channel.seen_at:
             place = self._open(NOT_WRITTEN)
@@ -319,7 +320,7 @@ class Scanner:
         return place
 
     def _take_check(self, check: checks.Check) -> None:
-        """Compare what was read with what was written up to here."""
+        """Compare the numbers of messages read with a check record."""
         self._has_checks = True
         self._run_crc = check.run_crc
         if check.metadata is not None:
@@ -347,9 +348,11 @@ class Scanner:
         self._frame = None
 
     def _bound(self, lost: list[checks.ChannelCheck], is_of_chunk: bool) -> None:
-        """The ends of a hole at the beginning or, for now, at the end of the file, by what the check record knows.
+        """Set the times of a hole at the beginning or, so far, at the end of the file, from a check record.
 
-        is_of_chunk  all that is missing was in the chunk before the check record, so that its first time is known
+        lost         channels with missing messages
+        is_of_chunk  whether all missing messages were in the chunk before the check record, so that their first time is
+                     known
         """
         place = self._places[-1]
         counted = [row for row in lost if row.count]
@@ -366,7 +369,7 @@ class Scanner:
             self.damage.append(what)
 
     def _resynchronize(self, position: int) -> int | None:
-        """Where reading goes on after a damaged record; None at the end of the file."""
+        """Position from which reading continues after a damaged record; None at the end of the file."""
         anchor = self._next_anchor(self._verified)
         if anchor is None and not is_closed_by(self._bytes, self._size):
             self.cut_off = True
@@ -388,7 +391,10 @@ class Scanner:
         return end
 
     def _next_anchor(self, start: int) -> tuple[int, tuple[checks.Check, int] | None] | None:
-        """The next chunk (where it starts) or check record (and the check and its end) from `start` on."""
+        """The next intact chunk or check record from position `start` on; None for neither.
+
+        Returns (position of the chunk, None), or (end of the check record, (check record, its end)).
+        """
         check = self._next_check(start)
         until = self._size if check is None else check[1]
         chunk = self._next_chunk(start, until)
@@ -397,7 +403,7 @@ class Scanner:
         return None if check is None else (check[1], check)
 
     def _next_check(self, start: int) -> tuple[checks.Check, int] | None:
-        """The next intact check record and where it ends."""
+        """The next intact check record from `start` on, and its end; None for none."""
         if self._no_check_from is not None and start >= self._no_check_from:
             return None
         searched = start
@@ -412,11 +418,11 @@ class Scanner:
             if found is not None:
                 return found[0], start + place + found[1]
             start += place + 1
-        self._no_check_from = searched  # a file without them is searched once
+        self._no_check_from = searched  # a file without check records is searched only once
         return None
 
     def _next_chunk(self, start: int, until: int) -> int | None:
-        """Where the next intact chunk starts, before `until`."""
+        """Position of the next intact chunk between `start` and `until`; None for none."""
         while start < until:
             window = self._bytes(start, WINDOW_BYTES + _LONGEST_CHUNK_HEAD)
             place = 0
@@ -446,14 +452,14 @@ class Scanner:
     # -- the end of the file
 
     def _summary(self) -> Summary | None:
-        """The section at the end; None where it is not there or damaged."""
+        """The summary section; None where it is missing or damaged."""
         if not self._summary_read:
             self._summary_read = True
             self._summary_found = read_summary(self._bytes, self._size)
         return self._summary_found
 
     def _is_end(self, end: int) -> bool:
-        """Whether the messages end here, as the record before says; if not, what says so is damaged itself."""
+        """Whether the messages end at the position `end`; false where DATA_END is itself a damaged record."""
         summary = self._summary()
         if summary is not None and summary.start in (0, end):
             return True
@@ -466,7 +472,7 @@ class Scanner:
         return True
 
     def _finish(self) -> None:
-        """Compare what was read with the statistics, and say of each hole what is known."""
+        """Compare the numbers of messages read with the file's statistics, and complete the holes."""
         summary = self._summary()
         is_open = [place for place in self._places if place.hole.cause == DAMAGED]
         if summary is None and not is_closed_by(self._bytes, self._size):
@@ -495,7 +501,7 @@ class Scanner:
         self._settle_metadata()
 
     def _settle_by(self, summary: Summary, is_open: list[_Place]) -> None:
-        """What the statistics know that nothing else does: messages that no count after a hole has told of."""
+        """Add missing messages that only the file's statistics reveal to the hole that must contain them."""
         assert summary.counts is not None
         missing: dict[str, int] = {}
         for number, count in summary.counts.items():
@@ -517,7 +523,7 @@ class Scanner:
             place.hole.messages, place.settled = missing, True
 
     def _settle_metadata(self) -> None:
-        """Of metadata that stands in the file only what a checksum confirms, where the file has checksums of it."""
+        """Choose the copy of the metadata that the checksum confirms, in a file that has one."""
         if self._run_crc is not None:
             everywhere = [self.metadata, *self._candidates, {}]
             fitting = [each for each in everywhere if checks.metadata_crc(each) == self._run_crc]

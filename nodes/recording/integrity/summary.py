@@ -1,4 +1,4 @@
-"""The section at the end of an MCAP file that was closed: its channels and how many messages each has."""
+"""The summary section at the end of a closed MCAP file: its channels and their message counts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from nodes.recording.integrity.records import Channel, channel_of, schema_of
 from nodes.recording.places import MAGIC
 
 _FOOTER = struct.Struct("<BQQQI")  # record head, start of the summary, start of its offsets, CRC
-_STATISTICS_BYTES = 46  # of a statistics record before its counts by channel
+_STATISTICS_BYTES = 46  # length of a statistics record up to its counts by channel
 Read = Callable[[int, int], bytes]  # (start, length) -> that part of the file, as far as it goes
 
 
 @dataclass(slots=True)
 class Summary:
-    """Where the section starts, its channels, and {channel: messages}; None where it has no statistics."""
+    """The summary section of a file.
+
+    start     its position in the file
+    channels  {channel number: channel}
+    counts    {channel number: messages}; None where the section has no statistics
+    """
 
     start: int
     channels: dict[int, Channel] = field(default_factory=dict)
@@ -28,7 +33,7 @@ class Summary:
 
 
 def read_summary(read: Read, size: int) -> Summary | None:
-    """The section of a file of so many bytes; None where it is not there, or not what was written."""
+    """The summary section of a file with `size` bytes; None where it is missing or damaged."""
     try:
         return _summary(read, size)
     except (struct.error, ValueError):
@@ -36,7 +41,7 @@ def read_summary(read: Read, size: int) -> Summary | None:
 
 
 def is_closed_by(read: Read, size: int) -> bool:
-    """Whether the file ends as one that was closed: in the magic bytes, or, with those damaged, in a footer."""
+    """Whether a file was closed: it ends with the magic bytes, or, where those are damaged, with a footer."""
     magic = read(max(0, size - len(MAGIC)), len(MAGIC))
     if magic == MAGIC and size > 2 * len(MAGIC):
         return True
@@ -45,7 +50,7 @@ def is_closed_by(read: Read, size: int) -> bool:
 
 
 def _footer(read: Read, size: int) -> tuple[int, int] | None:
-    """(start of the summary, CRC) as the footer has them; None where the file does not end in one."""
+    """(start of the summary, CRC) from the footer; None where the file does not end with one."""
     start = size - len(MAGIC) - _FOOTER.size
     if start < len(MAGIC):
         return None
@@ -57,11 +62,11 @@ def _footer(read: Read, size: int) -> tuple[int, int] | None:
 
 def _summary(read: Read, size: int) -> Summary | None:
     footer = _footer(read, size)
-    end = size - len(MAGIC) - 4  # of what the CRC is of: all but itself
+    end = size - len(MAGIC) - 4  # the CRC covers everything up to itself
     if footer is None or not len(MAGIC) <= (footer[0] or end) <= end:
         return None
     start, crc = footer
-    records = end - _FOOTER.size + 4  # where they end
+    records = end - _FOOTER.size + 4  # end of the summary's records
     section = read(start or records, end - (start or records))
     if crc and zlib.crc32(section) != crc:
         return None

@@ -1,7 +1,7 @@
-"""The warning of a recording that lacks messages; on its own, as the command line knows it before it reads one."""
+"""The warning class for recordings that lack messages. A module of its own, so that the command line starts fast."""
 
 from __future__ import annotations
 
 
 class RecordingWarning(UserWarning):
-    """A recording lacks messages or is damaged; its text is one line for a person."""
+    """A recording lacks messages or is damaged. The text is one line for the user."""

@@ -1,6 +1,6 @@
-"""Who comes in by CURVE: the allow-list is asked at each handshake (ZAP, RFC 27), and strangers are counted and said.
+"""CURVE authentication: checks each handshake against the allow-list (ZAP, RFC 27) and counts and logs rejections.
 
-One door and one thread per ZeroMQ context that has sockets open to other computers; without such sockets, none.
+One authenticator and one thread per ZeroMQ context with sockets open to other computers; none without such sockets.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ Context = zmq.Context[zmq.Socket[bytes]]
 
 ZAP_ADDRESS = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"armswing"
-HANDSHAKE_MS = 2000  # a connection that says nothing is hung up after it
-LOOK_S = 0.5  # how often the allow-list is looked at for keys that were revoked
-FLOOD = 50  # strangers from one address between two looks: more than peers that try again make
+HANDSHAKE_MS = 2000  # a connection without a handshake is closed after this time
+LOOK_S = 0.5  # interval of the check of the allow-list for revoked keys
+FLOOD = 50  # rejections of one address within LOOK_S: more than a peer's retries cause
 SHUT_S = 5.0
-LONGEST_SHUT_S = 320.0  # of a key that goes on: 5, 10, 20 ... s
+LONGEST_SHUT_S = 320.0  # for a key that offends repeatedly: 5, 10, 20 ... s
 HANDSHAKES, HANDSHAKES_PER_S = (
     400,
     40.0,
-)  # of one key, at once and in the long run: more than a host with 50 nodes makes
-PAUSE_S = 0.02  # between two looks at the connections: a flood is worked off in batches
+)  # limits for one key, burst and sustained rate: a host with 50 nodes stays below
+PAUSE_S = 0.02  # pause between batches of connection events, during a flood
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 UNKNOWN = "an address that hung up at once"
-UNKNOWN_KEY, NO_KEY, NO_ZMTP = "unknown_key", "no_key", "no_zmtp"  # what strangers are counted as
-REASONS = {  # by what a monitor says of a failed handshake
-    errno.EPIPE: (NO_KEY, "no key"),  # it saw that one is wanted, and hung up
+UNKNOWN_KEY, NO_KEY, NO_ZMTP = "unknown_key", "no_key", "no_zmtp"  # kinds of rejected connections
+REASONS = {  # event value of a failed handshake -> (kind, reason)
+    errno.EPIPE: (NO_KEY, "no key"),  # the peer saw that a key is required, and disconnected
     zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH: (NO_KEY, "no key"),
     zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC: (UNKNOWN_KEY, "what it said is not for this host's key"),
 }
@@ -55,13 +55,13 @@ _numbers = count()
 
 @dataclass
 class Watched:
-    """A bound socket's connections, as its monitor tells of them.
+    """A bound socket and its connections, as reported by its monitor.
 
-    peers  {file descriptor: address and port} of the connections that are there
-    fresh  descriptors that have not shaken hands, the oldest first
-    ended  descriptors that the door hung up on
-    failed  kind and reason of handshakes that failed, whose connections have not ended yet
-    mixed  how many shook hands while more than one was fresh: the oldest was taken for it, and may have been another
+    peers   {file descriptor: (address, port)} of the open connections
+    fresh   descriptors without a completed handshake, oldest first
+    ended   descriptors of connections that the authenticator closed
+    failed  kind and reason of failed handshakes whose connections are still open
+    mixed   number of handshakes completed while several were pending: the oldest was assumed, which may be wrong
     """
 
     monitor: zmq.Socket[bytes]
@@ -74,12 +74,12 @@ class Watched:
 
 
 def enter(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
-    """Make a socket's next bind one for the allow-list alone, watched by the context's door.
+    """Restrict a socket's next bind to keys on the allow-list, and watch its connections.
 
-    listener  another descriptor of what it will listen on, the door's to close
+    listener  duplicate of the descriptor that the socket will listen on; the authenticator closes it
     """
     socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
-    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # no answer of ours is a refusal
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a ZAP reply the connection is rejected
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     with _guard:
         door = _doors.get(context)
@@ -89,7 +89,7 @@ def enter(context: Context, socket: zmq.Socket[bytes], owner: str, listener: soc
 
 
 def leave(context: Context, socket: zmq.Socket[bytes]) -> None:
-    """The socket is about to close; the last one closes the door."""
+    """Stop watching a socket that is about to close. The last one closes the context's authenticator."""
     with _guard:
         door = _doors[context]
         if door.unwatch(socket):
@@ -98,31 +98,31 @@ def leave(context: Context, socket: zmq.Socket[bytes]) -> None:
 
 
 def strangers(context: Context) -> int:
-    """How often somebody without an allowed key was turned away from this context's sockets."""
+    """Number of connections without an authorized key that this context's sockets rejected."""
     return sum(strangers_by_kind(context).values())
 
 
 def strangers_by_kind(context: Context) -> dict[str, int]:
-    """The same by what they were: "unknown_key", "no_key" or "no_zmtp", no connection of ZeroMQ at all."""
+    """Number of rejected connections by kind: "unknown_key", "no_key" or "no_zmtp" (not a ZeroMQ connection)."""
     door = _doors.get(context)
     return dict.fromkeys((UNKNOWN_KEY, NO_KEY, NO_ZMTP), 0) if door is None else dict(door.kinds)
 
 
 def shut_key(context: Context, key: str) -> None:
-    """Let no connection with this key begin for SHUT_S, and twice as long each time that it is asked for again."""
+    """Reject connections with this key for SHUT_S, and for twice as long at each repetition."""
     known = _doors.get(context)
     if known is not None:
         known.shut_key(key)
 
 
 def is_welcome(context: Context, key: str) -> bool:
-    """Whether a key may come in to this context's sockets, as its door looked last; without a door nobody may."""
+    """Whether a key was authorized at the latest check of the allow-list; False without an authenticator."""
     known = _doors.get(context)
     return known is not None and known.is_welcome(key)
 
 
 class CurveAuthenticator:
-    """Answers ZAP on a thread of its own and watches connections: ends those of revoked keys, shuts out floods."""
+    """Answers ZAP requests on a thread of its own, closes connections of revoked keys, blocks flooding addresses."""
 
     def __init__(self, context: Context, owner: str) -> None:
         self.refusals = RejectionLog(owner, "%s: turned %d away from %s: %s", LONGEST_QUIET_S)
@@ -134,43 +134,43 @@ class CurveAuthenticator:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._new: list[Watched] = []
         self._watched: dict[zmq.Socket[bytes], Watched] = {}
-        self._told: dict[str, int] = {}  # {address: keys refused, whose connections have not ended yet}
-        self._guests: dict[str, set[str]] = {}  # {key: the addresses that came with it}
-        self._known: set[str] = set()  # addresses that ever came with an allowed key
+        self._told: dict[str, int] = {}  # {address: rejected handshakes with open connections}
+        self._guests: dict[str, set[str]] = {}  # {key: addresses that connected with it}
+        self._known: set[str] = set()  # addresses that ever connected with an allowed key
         self._allowed = _allowed()
-        self._tally: dict[str, int] = {}  # {address: strangers since the last look}
-        self._shut_keys: dict[str, tuple[float, float]] = {}  # {key: until when, for how long}
-        self._handshakes: dict[str, tuple[float, float]] = {}  # {key: how many of late, when}
+        self._tally: dict[str, int] = {}  # {address: rejections since the last check}
+        self._shut_keys: dict[str, tuple[float, float]] = {}  # {key: (end of the block, its length in s)}
+        self._handshakes: dict[str, tuple[float, float]] = {}  # {key: (recent handshakes, time of the last)}
         self._shut_until: dict[str, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="door", daemon=True)
         self._thread.start()
 
     def watch(self, socket: zmq.Socket[bytes], listener: sockets.socket) -> None:
-        """Look after the connections of a socket; call in its thread, before it is bound."""
+        """Watch the connections of a socket. Call it on the socket's thread, before the bind."""
         address = f"inproc://armswing-monitor-{next(_numbers)}"
         socket.monitor(address, WATCHED)
         monitor = self._context.socket(zmq.PAIR)
         monitor.setsockopt(zmq.LINGER, 0)
-        monitor.setsockopt(zmq.RCVHWM, 0)  # a full one would hold up the I/O thread that tells of connections
+        monitor.setsockopt(zmq.RCVHWM, 0)  # a full queue would block libzmq's I/O thread
         monitor.connect(address)
         self._watched[socket] = watched = Watched(monitor, listener)
         self._new.append(watched)
         os.eventfd_write(self._wake, 1)
 
     def unwatch(self, socket: zmq.Socket[bytes]) -> bool:
-        """Look after it no more; whether none is left."""
+        """Stop watching a socket; whether it was the last."""
         self._watched.pop(socket).listener.close()
-        with contextlib.suppress(zmq.ZMQError):  # closed already: its monitor has said so too
+        with contextlib.suppress(zmq.ZMQError):  # already closed, with its monitor
             socket.monitor(None, 0)
         return not self._watched
 
     def is_welcome(self, key: str) -> bool:
-        """Whether a key may come in, as of the last look at the allow-list."""
+        """Whether a key was authorized at the latest check of the allow-list."""
         return key in self._allowed
 
     def shut_key(self, key: str) -> None:
-        """Let no connection with this key begin for a while; any thread may ask for it."""
+        """Reject connections with this key for a while. Callable from any thread."""
         now = time.monotonic()
         until, before = self._shut_keys.get(key, (0.0, 0.0))
         if now < until:
@@ -180,7 +180,7 @@ class CurveAuthenticator:
         log.warning("%s: key %s asks for too much: shut out for %g s", self.refusals.owner, key, pause_s)
 
     def _is_shut(self, key: str) -> bool:
-        """Count a handshake; whether the key is shut out, or makes so many that it is from now on."""
+        """Count a handshake; whether the key is blocked, or is blocked from now on for too many handshakes."""
         now = time.monotonic()
         if now < self._shut_keys.get(key, (0.0, 0.0))[0]:
             return True
@@ -193,7 +193,7 @@ class CurveAuthenticator:
         return count > HANDSHAKES
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Stop the thread; further handshakes are rejected."""
         self._stop.set()
         os.eventfd_write(self._wake, 1)
         self._thread.join()
@@ -212,7 +212,7 @@ class CurveAuthenticator:
             while self._new:
                 watched.append(self._new.pop())
                 poller.register(watched[-1].monitor, zmq.POLLIN)
-            # who asks is noted before the answer: after it the connection may end, and its address is lost
+            # events first, ZAP reply later: after the reply the connection may end, and its address is lost
             asked = self._zap in awake
             for each in list(watched):
                 if (asked or each.monitor in awake) and not self._follow(each):
@@ -236,7 +236,7 @@ class CurveAuthenticator:
     def _answer(self, frames: list[bytes]) -> None:
         """Reply to one ZAP request: version, request id, domain, address, identity, mechanism, credentials.
 
-        The user of an accepted connection is its key: frames carry it as "User-Id", see `peers`.
+        The ZAP user of an accepted connection is its key: frames carry it as "User-Id", see module `peers`.
         """
         if len(frames) < 6:
             self._zap.send_multipart([b"1.0", b"", b"500", b"malformed", b"", b""])
@@ -253,7 +253,7 @@ class CurveAuthenticator:
             self._turn_away(
                 peer, kind, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in"
             )
-            # "temporary": after "denied" a peer of ZeroMQ tries no more, and one that is allowed later must get in
+            # 300, temporary: after 400, denied, a ZeroMQ peer stops retrying, but its key may be allowed later
             self._zap.send_multipart([version, number, b"300", b"not allowed", b"", b""])
             return
         if self._is_shut(key):
@@ -267,7 +267,7 @@ class CurveAuthenticator:
         self._zap.send_multipart([version, number, b"200", b"", key.encode(), b""])
 
     def _follow(self, watched: Watched) -> bool:
-        """Take note of all that a monitor has to tell; False when its socket is gone."""
+        """Process all events of a socket's monitor; False when the socket is closed."""
         while True:
             try:
                 event, endpoint = watched.monitor.recv_multipart(zmq.NOBLOCK)
@@ -292,7 +292,7 @@ class CurveAuthenticator:
                 watched.failed.append(REASONS.get(value, (NO_ZMTP, "it said nothing")))
 
     def _gone(self, watched: Watched, descriptor: int) -> None:
-        """A connection ended: that of a stranger unless hands were shaken, or it was ended here."""
+        """Handle the end of a connection: without a handshake it counts as rejected, unless it was closed here."""
         peer = watched.peers.pop(descriptor, None)
         is_fresh = descriptor in watched.fresh
         if is_fresh:
@@ -308,13 +308,16 @@ class CurveAuthenticator:
             kind, reason = watched.failed.popleft()
         else:
             if watched.mixed and peer is not None and peer[0] in self._known:
-                watched.mixed -= 1  # this one may have shaken hands
+                watched.mixed -= 1  # this connection may have completed its handshake
                 return
             kind, reason = NO_ZMTP, "not our protocol"
         self._turn_away(UNKNOWN if peer is None else peer[0], kind, reason)
 
     def _was_told(self, address: str | None) -> bool:
-        """Whether the connection that ends is one whose key was refused; None: it hung up before it was asked for."""
+        """Whether a connection that ended is one whose key was rejected, and thus counted already.
+
+        address  None for a connection that ended before its address was read
+        """
         known = address if address is not None else next(iter(self._told), "")
         if not self._told.get(known):
             return False
@@ -329,7 +332,7 @@ class CurveAuthenticator:
         self._tally[address] = self._tally.get(address, 0) + 1
 
     def _shut_out_floods(self, watched: list[Watched]) -> None:
-        """Have the kernel drop what comes from addresses that ask too often."""
+        """Block, in the kernel, addresses with too many rejected connections."""
         floods = [each for each, count in self._tally.items() if count > FLOOD and each != UNKNOWN]
         if not floods:
             return
@@ -343,7 +346,7 @@ class CurveAuthenticator:
         self._set_gates(watched)
 
     def _open_again(self, watched: list[Watched], now: float) -> None:
-        """Begin to count anew, and let those in whose time is over."""
+        """Reset the counts of rejections, and unblock addresses whose time is over."""
         self._tally.clear()
         over = [address for address, until in self._shut_until.items() if now > until]
         for address in over:
@@ -353,11 +356,11 @@ class CurveAuthenticator:
 
     def _set_gates(self, watched: list[Watched]) -> None:
         for each in watched:
-            with contextlib.suppress(OSError):  # it is being closed
+            with contextlib.suppress(OSError):  # the listener is being closed
                 gate.shut_out(each.listener, self._shut_until)
 
     def _hang_up_on_revoked(self, watched: list[Watched]) -> None:
-        """End the connections from addresses whose key is no longer allowed; those who may, come back at once."""
+        """Close the connections from addresses that used a revoked key; those with another allowed key reconnect."""
         self._allowed = _allowed()
         revoked = [key for key in self._guests if key not in self._allowed]
         addresses = {address for key in revoked for address in self._guests.pop(key)}
@@ -372,7 +375,7 @@ class CurveAuthenticator:
 
 
 def _allowed() -> dict[str, str]:
-    """{key: name}; nobody where the list cannot be read."""
+    """{key: name} of the allow-list; empty where it cannot be read."""
     try:
         return {key: name for name, key in keys.allowed().items()}
     except keys.KeysError as error:
@@ -381,7 +384,7 @@ def _allowed() -> dict[str, str]:
 
 
 def peer_at(descriptor: int) -> tuple[str, int] | None:
-    """Address and port at the other end; None of what is closed already, or is no tcp."""
+    """Address and port of a connection's peer; None for a closed descriptor, and for one that is no tcp socket."""
     with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:
         name = found.getpeername()
         if isinstance(name, tuple):
@@ -390,7 +393,7 @@ def peer_at(descriptor: int) -> tuple[str, int] | None:
 
 
 def hang_up(descriptor: int, peer: tuple[str, int]) -> None:
-    """Shut a connection of ZeroMQ down, unless its descriptor is another's by now."""
+    """Shut a connection down, unless its descriptor belongs to another connection by now."""
     if peer_at(descriptor) == peer:
         with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:
             found.shutdown(sockets.SHUT_RDWR)

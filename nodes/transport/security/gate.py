@@ -1,7 +1,7 @@
-"""A listening tcp socket that can be closed to single addresses, in the kernel: a flood costs its host nothing more.
+"""A listening tcp socket that drops connection attempts from chosen addresses in the kernel, at no cost in a flood.
 
-The filter is a classic BPF program on the socket (Linux, no privilege needed): it drops the packets that would open a
-connection. Connections that are there stay as they are.
+The filter is a classic BPF program on the socket (Linux, no privilege needed). It drops the packets that would open a
+connection; established connections stay.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
 NETWORK_HEADER = 0xFFF00000  # SKF_NET_OFF: offsets from here count from the IP header
 LOAD_BYTE, LOAD_WORD, AND, JUMP_IF_EQUAL, RETURN = 0x30, 0x20, 0x54, 0x15, 0x06
 DROP, PASS = 0, 0xFFFFFFFF
-MOST = 100  # addresses; a jump reaches over 255 instructions
+MOST = 100  # blocked addresses; a BPF jump spans at most 255 instructions
 BACKLOG = 100
 TCP_NOTSENT_LOWAT = 25
-LONGEST_WAIT_BYTES = 32768  # what the kernel takes before it can send it: more would only get older there
+LONGEST_WAIT_BYTES = 32768  # unsent data in the kernel: more would only arrive later
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens on an address in numbers; port 0 is one that is free. OSError where it cannot."""
+    """A socket that listens on a numeric IP address; port 0 for a free port. OSError where binding fails."""
     family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -38,10 +38,10 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def shut_out(listener: socket.socket, addresses: Iterable[str]) -> None:
-    """Let no connection from these IPv4 addresses begin, and every other one; () opens the gate to all."""
+    """Drop new connections from these IPv4 addresses and from no others; an empty list removes the filter."""
     shut = [int(ip_address(address)) for address in addresses if ip_address(address).version == 4][:MOST]
     if not shut:
-        # "no such file" is what a socket without a filter says
+        # a socket without a filter answers ENOENT, which `_set` ignores
         _set(listener, SO_DETACH_FILTER, struct.pack("i", 0))
         return
     program = [(LOAD_BYTE, 0, 0, NETWORK_HEADER), (AND, 0, 0, 0xF0), (JUMP_IF_EQUAL, 0, len(shut) + 1, 0x40)]

@@ -1,7 +1,7 @@
-"""Keys of CURVE: the one of this computer's user, and the allow-list of those who may come in or be called.
+"""CURVE keys: the key pair of this computer's user, and the allow-list of public keys that may connect or be connected.
 
-Files in $XDG_CONFIG_HOME/armswing/keys, or ~/.config/armswing/keys: `own`, readable by its owner alone, and `allowed`,
-a line "NAME KEY" for each. A public key is written as 64 hexadecimal digits.
+Files in $XDG_CONFIG_HOME/armswing/keys, or ~/.config/armswing/keys: `own`, readable by its owner alone, and
+`allowed`, with a line "NAME KEY" per key. A public key is written as 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NAMED_KEY = re.compile(rf"({NAME.pattern})\s+({KEY.pattern})\s*")
 
 
 class KeysError(ValueError):
-    """A key that is missing, malformed or taken; the only argument is one line that names the command that mends it."""
+    """A missing, malformed or conflicting key. The only argument is one line that names the command to solve it."""
 
 
 @dataclass(frozen=True)
 class OwnKey:
-    """The key pair of this computer's user: a name, and both halves as hexadecimal digits."""
+    """Key pair of this computer's user: a name, and public and secret key as hexadecimal digits."""
 
     name: str
     public: str
@@ -34,13 +34,13 @@ class OwnKey:
 
 
 def keys_folder() -> Path:
-    """Where the keys are; not made by asking."""
+    """Folder of the key files; it need not exist."""
     config = os.environ.get("XDG_CONFIG_HOME")
     return (Path(config) if config else Path.home() / ".config") / "armswing" / "keys"
 
 
 def own_key() -> OwnKey:
-    """This user's key pair; KeysError where there is none, or where others can read it."""
+    """This user's key pair. KeysError where there is none, or where other users can read it."""
     file = keys_folder() / "own"
     try:
         if file.stat().st_mode & 0o077:
@@ -56,11 +56,14 @@ def own_key() -> OwnKey:
 
 
 def make_key(name: str, replace: bool = False) -> OwnKey:
-    """A new key pair for this user; one that is there is given the name, unless another pair is asked for."""
+    """Make a key pair for this user, or rename the existing one; returns the pair.
+
+    replace  make a new pair although one exists; otherwise KeysError for an existing pair that has this name already
+    """
     _check_name(name)
     file = keys_folder() / "own"
     if file.exists() and not replace:
-        if (own := own_key()).name != name:  # others call a key what they like: the name alone is no reason for another
+        if (own := own_key()).name != name:  # renaming needs no new pair: others name a key as they like
             _write(file, f"{name} {own.public} {own.secret}\n")
             return OwnKey(name, own.public, own.secret)
         raise KeysError(f"{file} is there: 'armswing keys list' shows it, 'armswing keys new NAME --force' replaces it")
@@ -90,7 +93,7 @@ def allowed() -> dict[str, str]:
 
 
 def allow(name: str, key: str) -> None:
-    """Put a key on the allow-list; a name that has another key keeps it (KeysError)."""
+    """Put a key on the allow-list. KeysError where the name has another key."""
     _check_name(name)
     key = key.strip().lower()
     if not KEY.fullmatch(key):
@@ -102,7 +105,7 @@ def allow(name: str, key: str) -> None:
 
 
 def revoke(name: str) -> str:
-    """Take a key off the allow-list; the key."""
+    """Remove a key from the allow-list; returns the key."""
     known = allowed()
     if name not in known:
         there = ", ".join(known) or "none"
@@ -113,7 +116,7 @@ def revoke(name: str) -> str:
 
 
 def key_of_host(host: str) -> str:
-    """The public key of another host of a launch; KeysError names the command that makes it known."""
+    """Public key of another host of a launch. KeysError with the command to allow it where there is none."""
     key = allowed().get(host)
     if key is None:
         raise KeysError(
@@ -124,7 +127,7 @@ def key_of_host(host: str) -> str:
 
 
 def be_server(socket: zmq.Socket[bytes]) -> str:
-    """Have what is bound from now on speak CURVE with this user's key, for those of the allow-list; the public key."""
+    """Make later binds of a socket CURVE servers with this user's key; returns the public key."""
     own = own_key()
     socket.setsockopt(zmq.CURVE_SERVER, 1)
     socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
@@ -132,7 +135,7 @@ def be_server(socket: zmq.Socket[bytes]) -> str:
 
 
 def be_client(socket: zmq.Socket[bytes], server_key: str) -> None:
-    """Have what is connected from now on speak CURVE with the holder of `server_key`, one of the allow-list."""
+    """Make later connections of a socket CURVE connections to the holder of `server_key`, which must be allowed."""
     own = own_key()
     if server_key not in allowed().values():
         raise KeysError(f"key {server_key} is not allowed: 'armswing keys allow NAME {server_key}' if it is known")
@@ -151,7 +154,7 @@ def _write_allowed(known: dict[str, str]) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replace a file at once: who reads it meanwhile sees the old one or the new one, and no one else's eyes do."""
+    """Replace a file atomically, with mode 0600: readers see either the old content or the new."""
     import tempfile
 
     try:

@@ -1,7 +1,7 @@
-"""The other end of a connection, as the kernel or CURVE tells of it: a process of this computer, or a key's holder.
+"""Identity of a connection's peer: a process of this computer, by the kernel, or the holder of a key, by CURVE.
 
-What a peer writes of itself counts for nothing here. Over ipc libzmq asks the kernel for user and process; over tcp
-with keys the door names the key that the handshake proved.
+Nothing that a peer writes about itself is used. Over ipc libzmq reads user and process id from the kernel; over tcp
+with keys the authenticator reports the key that the handshake proved.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import zmq
 
 from nodes.transport.security import keys
 
-CREDENTIALS = re.compile(r"[^:]*:(\d+):(\d+):(\d+)")  # of Peer-Address over ipc: user, group, process
+CREDENTIALS = re.compile(r"[^:]*:(\d+):(\d+):(\d+)")  # Peer-Address over ipc: process name, user, group, process id
 MOST_ANCESTORS = 64
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A process of this computer (user and pid), the holder of a key (key and address), or neither: nobody known."""
+    """A process of this computer (uid, pid), the holder of a key (key, address), or an unidentified peer (neither)."""
 
     uid: int = -1
     pid: int = 0
@@ -31,12 +31,12 @@ class Peer:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a process of this user, or of the administrator, on this computer."""
+        """Whether the peer is a process on this computer that runs as this user or as root."""
         return self.pid > 0 and self.uid in (os.getuid(), 0)
 
     @property
     def text(self) -> str:
-        """ "process 4711", "key 'robot' at 10.77.0.2"; for messages."""
+        """The peer in words, such as "process 4711" or "key 'robot' at 10.77.0.2"."""
         if self.key:
             return f"key {name_of(self.key)!r} at {self.address}"
         return f"process {self.pid}" + ("" if self.is_local else f" of user {self.uid}") if self.pid else "nobody known"
@@ -45,7 +45,7 @@ class Peer:
 def peer_of(frame: zmq.Frame, keyed: bool) -> Peer:
     """The sender of a frame.
 
-    keyed  whether everything that came to its socket by tcp came with a key: without keys a peer names itself
+    keyed  whether all tcp connections of its socket use CURVE; without it a peer could claim any identity
     """
     try:
         address = str(frame.get("Peer-Address"))
@@ -63,7 +63,7 @@ def peer_of(frame: zmq.Frame, keyed: bool) -> Peer:
 
 
 def name_of(key: str) -> str:
-    """The name of a key on the allow-list, else its first digits."""
+    """Name of a key on the allow-list; its first digits where it has none."""
     with suppress(keys.KeysError):
         for name, known in keys.allowed().items():
             if known == key:
@@ -72,7 +72,7 @@ def name_of(key: str) -> str:
 
 
 def descends_from(pid: int, ancestor: int) -> bool:
-    """Whether a process is this one or was started by it, at any remove."""
+    """Whether a process is `ancestor` or one of its descendants."""
     for _ in range(MOST_ANCESTORS):
         if pid == ancestor:
             return True

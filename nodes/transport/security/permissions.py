@@ -1,4 +1,4 @@
-"""Who may do what: a name belongs to its computer's key, and there to its process. docs/wire.md has the table."""
+"""Permissions: a node name belongs to the key of its computer, and there to its process. Table in docs/wire.md."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from nodes.transport.security.peers import Peer, descends_from
 
 
 class PermissionRefused(RuntimeError):  # noqa: N818  it is what happened
-    """A peer asked for what is not its to ask; the only argument is one line."""
+    """A peer made a request without permission for it. The only argument is one line."""
 
 
 def check_registration(
     name: str, pid: int, host: str, ends: Mapping[str, str], far: Mapping[str, str], peer: Peer, here: str, planned: str
 ) -> None:
-    """Raise PermissionRefused unless a peer may enter a node of this name, process, host and addresses.
+    """Raise PermissionRefused unless the peer may register a node with this name, process, host and endpoints.
 
+    name     name of the node
+    pid      process id of the node
+    host     host that the entry states
+    ends     endpoints for the node's own host
+    far      endpoints for other hosts
     here     the registry's host
-    planned  the host that the plan has for the name, "" for a name that is not in it
+    planned  host of that name in the plan, "" for a name that is not in the plan
     """
     if planned and host != planned:
         raise PermissionRefused(f"name {name!r} is that of host {planned!r} in the plan, not of host {host!r}")
@@ -39,7 +44,13 @@ def check_registration(
 
 
 def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, here: str) -> None:
-    """Raise PermissionRefused unless a peer may take out a node, or set its state; `key` is its registrant's."""
+    """Raise PermissionRefused unless the peer may remove a node's entry or set its state.
+
+    pid   process id of the node
+    host  host of the node
+    key   key of the peer that registered it
+    here  the registry's host
+    """
     if peer.is_local:
         if host == here and (descends_from(pid, peer.pid) or not is_alive(pid)):
             return
@@ -49,10 +60,10 @@ def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, here: st
 
 
 def shutdown_refusal(peer: Peer, registry: str) -> str:
-    """Why a peer may not end a node of this computer, "" where it may.
+    """Reason why a peer may not shut down a node of this computer, "" where it may.
 
-    registry  where this host reaches the registry of the launch, with its key; "" where that runs here: nobody else
-              than the launch's own host may end what another host runs
+    registry  the registry's endpoint with its key; "" where the registry runs on this computer. Only this computer and
+              the registry's may shut down nodes here.
     """
     if _is_of_launch(peer, registry):
         return ""
@@ -60,17 +71,20 @@ def shutdown_refusal(peer: Peer, registry: str) -> str:
 
 
 def turn_refusal(peer: Peer, registry: str) -> str:
-    """Why a peer may not ask a node of this computer for a lockstep turn, "" where it may; as `shutdown_refusal`."""
+    """Reason why a peer may not request a lockstep turn from a node of this computer, "" where it may.
+
+    registry  the registry's endpoint with its key; "" where the registry runs on this computer
+    """
     return "" if _is_of_launch(peer, registry) else f"{peer.text} is not the host of the simulation"
 
 
 def _is_of_launch(peer: Peer, registry: str) -> bool:
-    """Whether a peer is this computer, or the one where the launch's server and registry run."""
+    """Whether a peer is on this computer or on the one with the launch's server and registry."""
     return peer.is_local or (bool(peer.key) and peer.key in {registry.partition("#")[2], _own_public()})
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this host runs; one that ended and was not waited for does not."""
+    """Whether a process of this computer is running; a zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except (OSError, IndexError):
@@ -89,7 +103,7 @@ def _check_host(host: str, peer: Peer, here: str) -> None:
 
 
 def _check_keys(ends: Mapping[str, str]) -> None:
-    """Raise PermissionRefused where an address carries another key than this computer's."""
+    """Raise PermissionRefused where an endpoint has another key than this computer's."""
     for use, end in ends.items():
         key = end.partition("#")[2] if end.startswith("tcp://") else ""
         if key and key != _own_public():

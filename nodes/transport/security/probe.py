@@ -1,9 +1,9 @@
-"""Why another computer's socket cannot be reached, or its holder does not let us in: one attempt, looked at closely.
+"""Diagnosis of a connection to another computer: one attempt, and the reason where it fails.
 
-A peer of CURVE is told nothing when it is turned away. But the other's greeting is 64 bytes long, and only who was
-called by its own key says more than that ("welcome"), before it asks its allow-list for ours. So the bytes that came
-on a connection that was hung up tell which of the two keys was wrong; they are passed on through a socket of ours, as
-ZeroMQ does not tell how many there were.
+CURVE does not tell a peer why it was rejected. But a ZMTP greeting is 64 bytes long, and a server sends more
+("welcome") only to a client that has the server's right key, before it checks the client's key against its allow-list.
+The number of bytes received before the connection ends therefore shows which key was wrong. ZeroMQ does not report that
+number, so the bytes are forwarded through a socket of this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nodes.transport.sockets import CONNECT_TIMEOUT_MS, AddressError, check_addr
 
 Result = Literal["open", "refused", "unreachable", "silent", "wrong_key", "not_allowed"]
 
-GREETING_BYTES = 64  # of ZMTP, which anyone gets
+GREETING_BYTES = 64  # length of the ZMTP greeting, which every client receives
 CHUNK_BYTES = 4096
 HANDSHAKE_S = 2.0
 
@@ -32,12 +32,12 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of an attempt.
+    """Result of a connection attempt.
 
-    result  open: hands were shaken; refused: nothing listens there; unreachable; silent: connected, but nobody there
-            speaks our protocol; wrong_key: the key that it was called by is not its own; not_allowed: ours is turned
-            away
-    detail  of what is unreachable, the system's word
+    result  open: the handshake succeeded; refused: no socket listens there; unreachable; silent: connected, but no
+            ZeroMQ socket replies; wrong_key: the server has another key than the one given; not_allowed: the server's
+            allow-list does not have this computer's key
+    detail  the operating system's reason for "unreachable"
     """
 
     result: Result
@@ -45,9 +45,10 @@ class Answer:
 
 
 def probe(endpoint: str) -> Answer:
-    """Try once to shake hands with the publisher at tcp://ADDRESS:PORT#KEY; takes some seconds at most.
+    """Attempt one handshake with the publisher at tcp://ADDRESS:PORT#KEY; takes some seconds at most.
 
-    AddressError for what is no such address, KeysError without a key of ours or where theirs is not allowed.
+    AddressError for an invalid endpoint. KeysError where this computer has no key, or the publisher's key is not
+    allowed.
     """
     check_address(endpoint)
     address, _, key = endpoint.removeprefix("tcp://").partition("#")
@@ -85,10 +86,13 @@ def _shake_hands(far: sockets.socket, key: str) -> Answer:
 
 
 def _pass_on(near: sockets.socket, far: sockets.socket, monitor: zmq.Socket[bytes]) -> Answer:
-    """Carry bytes both ways until hands are shaken, one end hangs up or the time is over."""
+    """Forward bytes in both directions until the handshake succeeds, one side closes, or HANDSHAKE_S have passed.
+
+    near, far  connections to the local ZeroMQ socket, and to the probed one
+    """
     received = 0
     deadline = time.monotonic() + HANDSHAKE_S
-    with contextlib.suppress(ConnectionError):  # the far end was closed upon us
+    with contextlib.suppress(ConnectionError):  # closed by the probed socket
         while (left := deadline - time.monotonic()) > 0.0:
             ready, _, _ = select.select([near.fileno(), far.fileno(), monitor.fileno()], [], [], left)
             for one, other in ((near, far), (far, near)):
@@ -99,11 +103,11 @@ def _pass_on(near: sockets.socket, far: sockets.socket, monitor: zmq.Socket[byte
                     return _hung_up(received)
                 received += len(data) if one is far else 0
                 other.sendall(data)
-            if monitor.poll(0):  # it tells of nothing but hands that were shaken
+            if monitor.poll(0):  # its only event is a successful handshake
                 return Answer("open")
-        # who turned us away may leave the connection be for a while
+        # a server may keep a rejected connection open for a while
         return Answer("not_allowed" if received > GREETING_BYTES else "silent")
-    with contextlib.suppress(OSError):  # what it said before that is still here to be read
+    with contextlib.suppress(OSError):  # read what it sent before it closed
         while data := far.recv(CHUNK_BYTES):
             received += len(data)
     return _hung_up(received)
