@@ -1,4 +1,4 @@
-"""The viewer as a program: a window on a live domain or a recording, or one picture of it."""
+"""Viewer entry point: opens a window on a live domain or a recording, or writes one PNG picture of it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ViewerUnavailable", "main", "run"]
 
-FIRST_STATE_S = 10.0  # how long a picture of a live domain waits for a state
-INTERRUPTED = 130  # the exit code of Ctrl-C, as in every command
-GATHER_S = 3.0  # and how much of the motion it then takes in
+FIRST_STATE_S = 10.0  # longest wait for the first state when a picture of a live domain is asked for
+INTERRUPTED = 130  # exit code after Ctrl-C, as in every command
+GATHER_S = 3.0  # time of motion that a picture of a live domain records after its first state
 
 
 def run(
@@ -36,15 +36,15 @@ def run(
     plane: str = "auto",
     run_number: int | None = None,
 ) -> int:
-    """Show `file`, or the live `domain` (None: ARMSWING_DOMAIN, else 0); the exit code.
+    """Show the recording `file`, or the live `domain` (None: ARMSWING_DOMAIN, else 0), and return the exit code.
 
-    png     write one picture there instead of opening a window
-    fields  what to plot, of position velocity effort energy phi phidot outputs; none for the first six
-    plane   how to look at the bodies: auto, xy, xz, yz or space
-    run_number  which run of the file, from 1; None for the last
+    png         path of the picture to write instead of opening a window
+    fields      fields to plot, among position velocity effort energy phi phidot outputs force hold; empty: a default
+    choice plane       viewing plane of the bodies: auto, xy, xz, yz or space
+    run_number  number of the run in the file, from 1; None for the last
 
-    A picture is drawn by matplotlib where Qt cannot run, and the error stream says why. Raises ViewerUnavailable where
-    a window cannot be opened or neither can draw, and ValueError for a bad recording, field or plane.
+    Where Qt cannot run, matplotlib draws the picture and stderr says why. Raises ViewerUnavailable when a window cannot
+    be opened or when neither Qt nor matplotlib is available, and ValueError for a bad recording, field or plane.
     """
     try:
         require_qt(window=png is None)
@@ -59,7 +59,7 @@ def run(
 
 
 def _show(application: Any, window: Window, png: str | None, interrupted: threading.Event) -> int:
-    """Open the window, or write the picture; the exit code."""
+    """Open the window, or write its picture to `png`, and return the exit code."""
     try:
         if png is None:
             window.show()
@@ -83,9 +83,10 @@ def _show(application: Any, window: Window, png: str | None, interrupted: thread
 
 @contextlib.contextmanager
 def _interrupts(application: Any) -> Iterator[threading.Event]:
-    """Ctrl-C closes the window: an exception out of one of Qt's callbacks would end the process in a traceback.
+    """Context in which Ctrl-C sets the yielded event and quits the Qt application.
 
-    The window's own timer lets the handler run within a frame.
+    A KeyboardInterrupt raised inside a Qt callback would end the process with a traceback. Python runs the signal
+    handler at the window's next timer tick, that is within one frame.
     """
     asked = threading.Event()
 
@@ -101,7 +102,7 @@ def _interrupts(application: Any) -> Iterator[threading.Event]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m viewer`."""
+    """Command line of `python -m viewer`; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m viewer", description=__doc__)
     parser.add_argument("file", nargs="?", help="a recording; without it, the live domain")
     parser.add_argument("--png", metavar="FILE", help="write one picture and end")
@@ -152,7 +153,7 @@ def _window(file: str | None, domain: int | None, fields: Sequence[str], plane: 
 
 
 def _read(file: str, fields: Sequence[str], run_number: int | None) -> tuple[Signals, str, str]:
-    """The signals of a recording, a line about it, and a line that stands where it has no state of a robot."""
+    """Signals of a recording, its subtitle, and the text that replaces the plots where it holds no robot state."""
     from nodes.recording.reader import read_recording
     from viewer.data.signals import diverged_text, from_recording
     from viewer.panels import check_curves, choose_fields
@@ -178,7 +179,8 @@ def _run_without_qt(
     run_number: int | None,
     reason: str,
 ) -> int:
-    """Write the picture by matplotlib; the exit code. ViewerUnavailable where that is missing too."""
+    """Write the picture with matplotlib and return the exit code. Raises ViewerUnavailable where matplotlib is missing
+    too."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ViewerUnavailable(f"{reason}; or pip install matplotlib, which draws pictures without Qt")
     from viewer.panels import choose_fields
@@ -204,7 +206,7 @@ def _run_without_qt(
 
 
 def _listen(domain: int | None) -> tuple[Signals, str, str]:
-    """What a live domain says within GATHER_S after its first state, as `_read` gives it."""
+    """Signals of a live domain, its subtitle and its waiting text, recorded for GATHER_S after the first state."""
     from viewer.data.live import LiveFeed
     from viewer.data.signals import Signals
 
@@ -223,7 +225,7 @@ def _listen(domain: int | None) -> tuple[Signals, str, str]:
 
 
 def _missing(recording: Recording) -> str:
-    """What the recording lacks, in few words; the warning has all of it."""
+    """Short description of the gaps in a recording; the reader's warning lists all of them."""
     holes = [hole for hole in recording.holes if hole.cause != "cut off"]
     spans = f", messages missing in {', '.join(hole.span for hole in holes[:2])}" if holes else ""
     more = f" and {len(holes) - 2} more" if len(holes) > 2 else ""
@@ -231,7 +233,7 @@ def _missing(recording: Recording) -> str:
 
 
 def _which(recording: Recording) -> str:
-    """Which run of how many is shown, where there are several."""
+    """Number of the shown run, as "run 2 of 3", for a recording with several runs; else empty."""
     if len(recording.runs) < 2 or recording.run is None:
         return ""
     run = recording.runs[recording.run - 1]
@@ -245,7 +247,8 @@ def _length(signals: Any) -> str:
 
 
 def _gather(application: Any, window: Window, interrupted: threading.Event) -> None:
-    """Wait for the first state and then for some motion, with the window's own timer filling it."""
+    """Process Qt events until the first state has arrived, and for GATHER_S after it; the window's timer reads the
+    feed."""
     deadline = time.monotonic() + FIRST_STATE_S
     first: float | None = None
     while time.monotonic() < deadline and not interrupted.is_set():

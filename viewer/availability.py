@@ -1,5 +1,4 @@
-"""Whether Qt can run here, and on what: checked before Qt is loaded, since Qt ends the process when it
-cannot."""
+"""Check that Qt can start on this computer, made before Qt is loaded because Qt aborts the process when it cannot."""
 
 from __future__ import annotations
 
@@ -31,9 +30,10 @@ class ViewerUnavailable(RuntimeError):  # noqa: N818 - not a fault of the progra
 
 
 def require_qt(window: bool) -> None:
-    """Choose Qt's platform and raise ViewerUnavailable when it would not start.
+    """Choose Qt's platform plugin; raise ViewerUnavailable when Qt would not start.
 
-    A picture needs no display: it is drawn offscreen, whatever DISPLAY says. A `window` needs one.
+    A picture (`window` False) needs no display and is drawn with the offscreen plugin, whatever DISPLAY is. A window
+    needs a display.
     """
     missing = [name for name in ("pyqtgraph", "PyQt5") if importlib.util.find_spec(name) is None]
     if missing and importlib.util.find_spec("PyQt6") is None:
@@ -51,7 +51,7 @@ def require_qt(window: bool) -> None:
 
 
 def absent_libraries(names: Iterable[str]) -> list[str]:
-    """Those of the shared libraries that cannot be loaded."""
+    """Names of the shared libraries that cannot be loaded."""
     absent = []
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""What is plotted in which panel: one per field, and per unit where joints turn and slide; empty ones left out."""
+"""Selection and arrangement of plots: a panel per field and unit; panels without data are left out."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from viewer.data.signals import DERIVED, Signals
 
 NO_DRIVE = "this robot has no actuators"
 NO_OUTPUTS = "this robot has no outputs"
-NO_FORCE, NO_GRIPPER = "this robot tells of no forces", "this robot has no grippers"
-SMALL = 1e-9  # of a violation: where something else can be shown, one that stays below is left out
+NO_FORCE, NO_GRIPPER = "this robot reports no forces", "this robot has no grippers"
+SMALL = 1e-9  # constraint violation below which its panel is left out when forces or grippers can be shown instead
 NO_VIOLATION = "exactly 0 in every state: no constraints"
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field to plot. `over` names the field whose curves are drawn dashed over it, `curve` its only one that is.
+    """A field that can be plotted.
 
-    words  what its values 0, 1, 2 ... mean, written on the axis in their place
+    over   name of the field whose curves are drawn dashed over this one's
+    curve  label of the only curve to draw; empty for all curves
+    words  labels of the values 0, 1, 2 ..., written on the axis instead of numbers
     """
 
     name: str
@@ -53,9 +55,9 @@ COMMON = FIELDS[:6]
 class Panel:
     """One plot: the curves of a field that share a unit.
 
-    only    the labels drawn, None for all there are
-    remark  what is said instead of a curve
-    wide    takes both columns
+    only    labels of the curves drawn; None for all
+    remark  text shown instead of curves
+    wide    whether the panel spans both columns
     """
 
     field: Field
@@ -65,14 +67,15 @@ class Panel:
     wide: bool = False
 
     def takes(self, label: str) -> bool:
-        """Whether a curve belongs here."""
+        """Whether the curve with this label is drawn in this panel."""
         return self.only is None or label in self.only
 
 
 def choose_fields(wanted: Sequence[str], signals: Signals | None = None) -> tuple[Field, ...]:
-    """The fields by name, `field.curve` for one curve of a field, the common ones for none.
+    """The fields with the wanted names, each NAME or NAME.CURVE for a single curve; the common fields when none is
+    named.
 
-    Raises ValueError for an unknown field; with `signals` it names the curve of theirs that was meant.
+    Raises ValueError for an unknown field; with `signals`, the message suggests the curve of an output with that name.
     """
     if not wanted:
         return COMMON
@@ -98,7 +101,7 @@ def _has(signals: Signals, field: str, curve: str) -> bool:
 
 
 def check_curves(fields: Sequence[Field], signals: Signals) -> None:
-    """Raise ValueError where a curve is asked for that these signals do not have."""
+    """Raise ValueError where a field names a curve that the signals do not have."""
     for field in fields:
         series = series_of(field, signals)
         labels = () if series is None else series.labels
@@ -110,12 +113,15 @@ def check_curves(fields: Sequence[Field], signals: Signals) -> None:
 
 
 def series_of(field: Field, signals: Signals) -> Series | None:
-    """What a field plots."""
+    """The time series that a field plots; None where the signals have none."""
     return signals.derived(field.name) if field.name in DERIVED else signals.series.get(field.name)
 
 
 def _default(signals: Signals) -> tuple[Field, ...]:
-    """The common fields; of a robot that tells of forces or grippers these, and a violation that is not small."""
+    """The default fields: the common ones, and force and gripper fields where the robot has them.
+
+    With those, phidot is left out, and phi too while it stays below SMALL.
+    """
     better = tuple(field for field in FIELDS if field.name in DERIVED and series_of(field, signals) is not None)
     phi = signals.series.get("phi")
     if not better:
@@ -125,9 +131,9 @@ def _default(signals: Signals) -> tuple[Field, ...]:
 
 
 def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tuple[tuple[Panel, ...], str]:
-    """The panels of these fields for this robot, and in words what was left out.
+    """The panels of these fields for this robot, and a sentence that lists the fields left out.
 
-    keep_empty  whether a field without a curve keeps its panel, with a remark
+    keep_empty  whether a field without curves keeps its panel, with a remark
     """
     panels: list[Panel] = []
     fields = _default(signals) if tuple(fields) == COMMON else fields
@@ -145,7 +151,10 @@ def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tupl
 
 
 def _widened(panels: Sequence[Panel]) -> tuple[Panel, ...]:
-    """An odd one out takes both columns: the energy where that leaves pairs around it, else the last."""
+    """The panels with one of them spanning both columns where their number is odd.
+
+    The energy panel is widened where pairs remain before and after it, else the last panel.
+    """
     if len(panels) % 2 == 0 or len(panels) == 1:
         return tuple(panels)
     widest = next((i for i, panel in enumerate(panels) if panel.field.name == "energy" and i % 2 == 0), len(panels) - 1)
@@ -189,12 +198,12 @@ def _whole_field(field: Field, signals: Signals) -> list[Panel]:
         units = [(joint.name, joint.unit) for joint in description.joints]
         units += [(one.name, _of_joint(one.unit)) for one in description.actuators]
     series = signals.series.get(field.name)
-    told = None if series is None else set(series.labels)  # a switch, say, is commanded, and no state tells of it
-    return _by_unit(field, [(name, unit) for name, unit in units if told is None or name in told])
+    measured = None if series is None else set(series.labels)  # a switch, for one, is commanded but in no state
+    return _by_unit(field, [(name, unit) for name, unit in units if measured is None or name in measured])
 
 
 def _of_joint(effort: str) -> str:
-    """The unit of what an actuator moves that is no joint."""
+    """Position unit of an actuator that drives no joint, by the unit of its effort."""
     return "m" if effort == "N" else "rad"
 
 

@@ -23,20 +23,20 @@ from viewer.scene.bodies import Outline
 from viewer.scene.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, seen_text
 
 WIDTH, HEIGHT, DPI = 1600, 1000, 100  # pixels, and pixels per inch
-POINT = 72.0 / DPI  # points, of one pixel
+POINT = 72.0 / DPI  # points per pixel
 MARGIN, HEADER, CAPTION, KEY_ROW = 18, 62, 24, 20  # pixels
-AXIS_LEFT, AXIS_TOP, AXIS_BOTTOM = 66, 46, 24  # pixels around a plot: numbers, title and legend, numbers
-TIME = 20  # pixels, of the time axis's name
-LETTER = 7.0  # pixels, of a legend's font
-KEY_MARK = 42  # pixels, of a legend's mark and the gap to the next
-MOST_NAMED = 12  # bodies in the legend of the picture; more of them are counted
+AXIS_LEFT, AXIS_TOP, AXIS_BOTTOM = 66, 46, 24  # pixels around a plot for its numbers, its title and legend, its numbers
+TIME = 20  # height of the time axis's name, pixels
+LETTER = 7.0  # width of a letter in a legend, pixels
+KEY_MARK = 42  # width of a legend's mark and of the gap to the next entry, pixels
+MOST_NAMED = 12  # most bodies that the legend names; a larger number is only counted
 WIDE_COLUMNS = 4
-MOST_CHANGES = 60  # upright lines in a plot
-POINTS = 2400  # drawn per curve
-SMALLEST = 1e-17  # what a logarithmic axis shows of anything smaller
+MOST_CHANGES = 60  # most vertical lines in a plot
+POINTS = 2400  # points drawn per curve
+SMALLEST = 1e-17  # values below are drawn as this on a logarithmic axis
 RING = 2.0
 FONT = "DejaVu Sans"  # comes with matplotlib
-MARKS: dict[str, dict[str, Any]] = {  # of a legend: how matplotlib draws it
+MARKS: dict[str, dict[str, Any]] = {  # matplotlib style of each mark in a legend
     BODY: {"marker": "o", "linestyle": ""},
     "━": {"linewidth": 3.0},
     "╍": {"linestyle": "--"},
@@ -59,10 +59,11 @@ def save_still(
     fields: Sequence[str] = (),
     plane: str = "auto",
 ) -> None:
-    """Draw the bodies at the last state, earlier poses, and the plots. OSError where the folder takes no file.
+    """Write a picture of the bodies at the last state, of earlier poses, and of the plots. Raises OSError if
+    unwritable.
 
-    waiting  the text in their place where no state was recorded
-    fields, plane  as of `viewer.app.run`
+    waiting        text shown instead where no state was recorded
+    fields, plane  as in `viewer.app.run`
     """
     figure = Figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor=palette.PAPER)
     FigureCanvasAgg(figure)
@@ -93,7 +94,7 @@ def save_still(
 
 
 class _Page:
-    """A figure that is laid out in pixels from its lower left corner."""
+    """A matplotlib figure laid out in pixels from its lower left corner."""
 
     def __init__(self, figure: Figure, signals: Signals) -> None:
         self._figure = figure
@@ -109,7 +110,7 @@ class _Page:
         weight: str = "normal",
         align: str = "left",
     ) -> None:
-        """A line of text below y."""
+        """Write a line of text whose top is at y."""
         self._figure.text(
             x / WIDTH, y / HEIGHT, text, size=size, color=color, weight=weight, ha=align, va="top", family=FONT
         )
@@ -124,7 +125,7 @@ class _Page:
         return axes
 
     def draw_bodies(self, box: Box, scene: Scene, cloud: Floats) -> None:
-        """The bodies with a legend above and a caption below."""
+        """Draw the bodies, with a legend above and a caption below."""
         left, bottom, width, height = box
         view, skeleton, signals = scene.view, scene.skeleton, self._signals
         frame = scene.frame(signals, min(signals.time, signals.sane_until), -math.inf, ghosts=True)
@@ -139,7 +140,7 @@ class _Page:
         high = height - rows * KEY_ROW - CAPTION - 8.0 - numbers[1]
         axes = self.axes((left + numbers[0], bottom + CAPTION + numbers[1], width - numbers[0] - 12.0, high))
         broad = width - numbers[0] - 12.0
-        scale = max(frame_box[2] / broad, frame_box[3] / high)  # m of one pixel, the same both ways
+        scale = max(frame_box[2] / broad, frame_box[3] / high)  # metres per pixel, equal along both axes
         middle_x, middle_y = frame_box[0] + 0.5 * frame_box[2], frame_box[1] + 0.5 * frame_box[3]
         axes.set_xlim(middle_x - 0.5 * scale * broad, middle_x + 0.5 * scale * broad)
         axes.set_ylim(middle_y - 0.5 * scale * high, middle_y + 0.5 * scale * high)
@@ -160,7 +161,8 @@ class _Page:
         self.text(left, bottom + 14, caption, size=7.5, color=palette.MUTED)
 
     def draw_plots(self, box: Box, fields: Sequence[str], wide: bool) -> None:
-        """The panels in two columns, or four where they are wide; below them what their titles have no room for."""
+        """Draw the panels in two columns (four if `wide`), and below them the legend entries that do not fit into
+        titles."""
         panels, left_out = arrange(choose_fields(fields, self._signals), self._signals, bool(fields))
         if not panels:
             return
@@ -190,7 +192,7 @@ class _Page:
                 self.text(corner[0] + 0.5 * size[0], corner[1] - 22, "time [s]", 7.5, palette.MUTED, align="center")
 
     def _places(self, panel: Panel) -> dict[str, int]:
-        """The place of each label of a panel, by which it has its colour."""
+        """Index of each label of a panel among the series' labels; the index sets the curve's colour."""
         main = series_of(panel.field, self._signals)
         if panel.field.curve:
             return {panel.field.curve: 0}
@@ -198,7 +200,7 @@ class _Page:
         return {label: place for place, label in enumerate(labels) if panel.takes(label)}
 
     def _unnamed(self, panels: Sequence[Panel], width: float) -> dict[str, int]:
-        """The curves, with their places, of panels whose titles cannot name all of theirs."""
+        """Curves, with their colour indices, of the panels whose legends have no room for all their curves."""
         found: dict[str, int] = {}
         for panel in panels:
             places = self._places(panel)
@@ -236,7 +238,7 @@ class _Page:
             axes.axvline(signals.diverged_at, color=palette.ALARM, linestyle="--", linewidth=1.5 * POINT)
 
     def _draw_curve(self, axes: Any, panel: Panel, role: str, label: str, place: int) -> tuple[float, float] | None:
-        """Draw one curve; what the axis has to hold of it, None for one that holds no number."""
+        """Draw one curve; return the range its axis must show, None for a curve without finite values."""
         series = self._signals.series.get(role) if role else series_of(panel.field, self._signals)
         if series is None or label not in series.labels:
             return None
@@ -280,7 +282,7 @@ class _Page:
             axes.ticklabel_format(useOffset=False)
 
     def _legend(self, left: float, top: float, width: float, keys: Sequence[Key]) -> int:
-        """Marks and names in rows below `top`; how many rows."""
+        """Draw marks and names in rows below `top`, and return the number of rows."""
         x, y = left, top
         for mark, name, color in keys:
             taken = KEY_MARK + LETTER * len(name)
@@ -301,7 +303,7 @@ class _Page:
 
 
 def _rows(keys: Sequence[Key], width: float) -> int:
-    """How many rows a legend takes."""
+    """Number of rows that a legend takes."""
     x, rows = 0.0, 1 if keys else 0
     for _, name, _ in keys:
         taken = KEY_MARK + LETTER * len(name)
@@ -312,7 +314,7 @@ def _rows(keys: Sequence[Key], width: float) -> int:
 
 
 def _few(keys: Sequence[Key]) -> list[Key]:
-    """The keys of a legend; bodies beyond MOST_NAMED are only counted."""
+    """The entries of a legend, in which more than MOST_NAMED bodies are replaced by their number."""
     bodies = [key for key in keys if key[0] == BODY]
     if len(bodies) <= MOST_NAMED:
         return list(keys)

@@ -217,7 +217,7 @@ def test_a_live_window_says_how_the_launch_is(said_in_space: list[Any], qtbot: A
     assert window.subtitle.text() == "live: sim paused"
     monkeypatch.setattr("viewer.qt.window.SILENT_S", -1.0)
     say(window, feed)
-    assert re.fullmatch(r"live: nothing heard for \d+ s, the launch has ended", window.subtitle.text())
+    assert re.fullmatch(r"live: no message for \d+ s, the launch has ended", window.subtitle.text())
     say(window, feed, ("cart/state", RobotState(timestamp=0.5, name=["x"], position=[1.0])))
     assert (window.title.text(), window.clock.text()) == ("cart", "t = 0.50 s")
 
@@ -225,7 +225,7 @@ def test_a_live_window_says_how_the_launch_is(said_in_space: list[Any], qtbot: A
 def test_bodies_without_a_description_are_said_to_be_unknown(said_in_space: list[Any], qtbot: Any) -> None:
     window, feed = live_window(qtbot)
     say(window, feed, *said_in_space[1:40])
-    assert "no description of the robot was heard" in window.caption.text()
+    assert "no description of the robot was received" in window.caption.text()
     assert not window.picture.plot.getAxis("left").isVisible()
 
 

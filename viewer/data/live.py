@@ -1,4 +1,4 @@
-"""Listening to a live domain from a thread of its own, so that a slow window never holds up the stream."""
+"""Subscription to a live domain in its own thread, so that a slow window never delays the stream."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from nodes.messages import Description, Message, RobotState
 from nodes.transport.domain import default_domain
 from nodes.transport.registry import RegistryError
 
-QUEUE_MOST = 100_000  # messages kept for a window that is not drawing; older ones are dropped
+QUEUE_MOST = 100_000  # most messages queued for a window that is not drawing; older ones are dropped
 QUIET_S = 0.5
 RETRY_S = 0.5
-UNDESCRIBED_S = 1.0  # how long states may come without a description before we subscribe anew, twice as long each time
+UNDESCRIBED_S = 1.0  # states without a description for this long: subscribe anew; the time doubles with each attempt
 
 
 class LiveFeed:
-    """Messages of every topic of a domain. It waits for a launch, and again for the next when one has ended."""
+    """Messages of every topic of a domain; waits for a launch, and for the next one when a launch has ended."""
 
     def __init__(self, domain: int | None) -> None:
         self.domain = default_domain() if domain is None else domain
-        self.live = False  # whether a launch is there
+        self.live = False  # whether a launch is running
         self._queue: deque[tuple[str, Message]] = deque(maxlen=QUEUE_MOST)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="viewer-feed", daemon=True)
         self._thread.start()
 
     def take(self) -> list[tuple[str, Message]]:
-        """Everything that came since the last call, in order."""
+        """All messages received since the last call, in order."""
         taken = []
         while self._queue:
             taken.append(self._queue.popleft())
         return taken
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop the subscribing thread."""
         self._stop.set()
         self._thread.join(timeout=2.0 * QUIET_S + RETRY_S)
 
     @property
     def waiting(self) -> str:
-        """Why there is nothing to show yet."""
+        """Reason why there is nothing to show yet, as one line."""
         if self.live:
             return f"a launch is live on domain {self.domain}, but no state of a robot has come yet ..."
         return (
@@ -62,9 +62,10 @@ class LiveFeed:
                 self._stop.wait(RETRY_S)
 
     def _follow(self, client: Client, patience_s: float) -> float:
-        """Pass on what is said until nothing came for a while: the launch may be gone.
+        """Queue messages until none arrives for QUIET_S, which may mean that the launch has ended.
 
-        A flood at the start may have washed away the description, which is said again to whoever subscribes.
+        Returns the time to wait for a description at the next subscription. Where a flood of messages at the start
+        displaced the description, subscribing anew makes its publisher send it again.
         """
         undescribed_since: float | None = None
         described = False

@@ -1,4 +1,4 @@
-"""What is plotted: times and values by field, growing in a ring while live, whole from a recording."""
+"""Time series of one field: a ring buffer for live data, whole arrays for a recording."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ Floats = NDArray[np.float64]
 
 
 class Ring:
-    """The latest `capacity` rows of a signal. Each row is kept twice, so that reading is a view, never a
-    copy."""
+    """The latest `capacity` rows of a signal. Each row is stored twice, so that reading returns a view, not a copy."""
 
     def __init__(self, labels: Sequence[str], capacity: int = 30_000) -> None:
         self.labels = tuple(labels)
@@ -24,7 +23,7 @@ class Ring:
         self._values = np.zeros((2 * capacity, len(self.labels)))
 
     def append(self, time: float, row: Sequence[float]) -> None:
-        """Add one row; time in seconds."""
+        """Add one row at a time in seconds."""
         place = self._count % self._capacity
         for index in (place, place + self._capacity):
             self._times[index] = time
@@ -32,7 +31,7 @@ class Ring:
         self._count += 1
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all rows."""
         self._count = 0
 
     def _span(self) -> slice:
@@ -43,17 +42,17 @@ class Ring:
 
     @property
     def times(self) -> Floats:
-        """(n,) seconds, rising."""
+        """Times of the rows, s, increasing; shape (n,)."""
         return self._times[self._span()]
 
     @property
     def values(self) -> Floats:
-        """(n, labels)."""
+        """Values of the rows, shape (n, labels)."""
         return self._values[self._span()]
 
 
 class Whole:
-    """A signal that does not grow any more."""
+    """A complete signal, as read from a recording."""
 
     def __init__(self, labels: Sequence[str], times: Floats, values: Floats) -> None:
         self.labels = tuple(labels)
@@ -65,14 +64,14 @@ Series = Ring | Whole
 
 
 class Drawn(NamedTuple):
-    """Lines of one instant: names, and points (k, 3) of each, m."""
+    """The polylines of one message: their names, and the points (k, 3) of each, m."""
 
     names: tuple[str, ...]
     lines: tuple[Floats, ...]
 
 
 class Track:
-    """The latest `capacity` messages of lines or so, by time."""
+    """The latest messages with polylines, at least `capacity` of them, by time."""
 
     def __init__(self, capacity: int = 4096) -> None:
         self._capacity = capacity
@@ -80,7 +79,8 @@ class Track:
         self._drawn: list[Drawn] = []
 
     def append(self, time: float, names: Sequence[str], counts: Sequence[int], points: Sequence[float]) -> None:
-        """Add what a message says; time in seconds."""
+        """Add the polylines of a message at a time in seconds: their names, point counts, and coordinates in one list
+        (m)."""
         if len(self._times) >= 2 * self._capacity:
             del self._times[: self._capacity], self._drawn[: self._capacity]
         flat = np.asarray(points, dtype=np.float64).reshape(-1, 3)
@@ -88,7 +88,8 @@ class Track:
         self._drawn.append(Drawn(tuple(names), tuple(np.split(flat, np.cumsum(counts)[:-1]) if counts else ())))
 
     def at(self, time: float, first: bool = False) -> Drawn | None:
-        """The last at or before `time`; None before the first, or with `first` the first."""
+        """Polylines of the last message at or before `time`; before the first message None, or with `first` the
+        first."""
         place = bisect_right(self._times, time) - 1
         if not self._times or (place < 0 and not first):
             return None
@@ -96,16 +97,16 @@ class Track:
 
     @property
     def last(self) -> Drawn | None:
-        """The latest, None when there is none."""
+        """Polylines of the latest message, None without any."""
         return self._drawn[-1] if self._drawn else None
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all messages."""
         self._times.clear()
         self._drawn.clear()
 
     def cloud(self, until: float, most: int) -> Floats:
-        """Points (k, 3) of at most `most` messages up to a time in seconds."""
+        """Points (k, 3), m, of at most `most` messages spread evenly up to the time `until`, s."""
         end = bisect_right(self._times, until)
         picked = np.unique(np.linspace(0, end - 1, most).astype(int)).tolist() if end else list[int]()
         found = [points for place in picked for points in self._drawn[place].lines]
@@ -113,24 +114,24 @@ class Track:
 
 
 def interrupted(times: Floats, values: Floats, holes: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    """The same with a row of NaN in the middle of each hole, so that no line is drawn across it; s."""
+    """The times and values with a row of NaN in the middle of each hole (start, end), s, so that no line crosses it."""
     middles = [(start + end) / 2.0 for start, end in holes]
     places = np.searchsorted(times, middles)
     return np.insert(times, places, middles), np.insert(values, places, np.nan, axis=0)
 
 
 def row_at(times: Floats, time: float) -> int | None:
-    """The index of the last row at or before `time`, the first row for a time before it; None when empty."""
+    """Index of the last row at or before `time`, 0 for a time before the first row; None for an empty array."""
     if len(times) == 0:
         return None
     return max(0, int(np.searchsorted(times, time, side="right")) - 1)
 
 
 def decimated(times: Floats, values: Floats, most: int) -> tuple[Floats, Floats]:
-    """At most about `most` points that draw the same line: smallest and largest value of each stretch, in
+    """At most about `most` points that draw the same line: the smallest and the largest value of each section, in
     order.
 
-    NaN in a stretch stays in it, as a gap.
+    A section that contains NaN keeps it, as a gap.
     """
     stretch = -(-2 * len(times) // most)
     if stretch <= 2:

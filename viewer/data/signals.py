@@ -1,5 +1,4 @@
-"""The robot as the viewer knows it: its description, its signals by field, its poses. Filled from
-messages."""
+"""Everything the viewer shows of a robot - description, time series, poses - filled from messages or a recording."""
 
 from __future__ import annotations
 
@@ -22,26 +21,28 @@ from nodes.recording.reader import Recording
 from viewer.data.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
 
 VECTORS = ("position", "velocity", "effort")
-DIVERGED = "diverged"  # the kind of event that says so
-DERIVED = ("force", "hold")  # of outputs: the size of each force, what each gripper does
-USUAL, OUT_OF_ALL = 0.9, 10.0  # so many states are this small; one so many times larger shows no motion any more
-PATH = "path"  # a message that has such a field, points (3n,), lays it over the picture as `overlay` does
-FULL = 2.0  # of a gripper that grips, with all its parts
+DIVERGED = "diverged"  # kind of the event that a diverged simulation publishes
+DERIVED = ("force", "hold")  # fields computed from outputs: magnitude of each force, state of each gripper
+# Velocities above OUT_OF_ALL times the USUAL quantile belong to the divergence rather than to the motion.
+USUAL, OUT_OF_ALL = 0.9, 10.0
+PATH = "path"  # field of a message, points (3n,), that is drawn over the picture as the topic `overlay` is
+FULL = 2.0  # value of the field `hold` for a gripper all of whose parts act
 SCALARS = ("phi", "phidot", "energy")
 
 
 class Signals:
-    """Everything shown of one robot: the first one that speaks.
+    """All signals of one robot: the first robot whose messages arrive.
 
-    series       {"position": ..., "phi": ..., "outputs": ..., "reference": ...}, labels are joint or output
-    names poses        rows p (3n) then quaternion (4n) per instant, None before the first
-    lines, overlay  the robot's own lines, as its beams, and what others lay over the picture
-    changes      (time in s, kind) of each change of constraint mode, as grip and release
-    description  None until it was heard
-    violated     whether any state so far had a constraint violation other than exactly zero
-    holes        (start, end) in s of what is missing from a recording
-    diverged_at  when the simulation left the finite numbers, None while it did not; seconds
-    sane_until   the last state that says anything of the motion: those after it only grew. Infinite without divergence
+    series         time series by field ("position", "phi", "outputs", "reference" ...); labels are joint or output
+    names poses          rows of p (3n) then quaternion (4n) per instant; None before the first
+    lines          polylines that belong to the robot, such as its beams
+    overlay        polylines that other nodes draw over the picture
+    changes        (time in s, kind) of each change of constraint mode, such as grip and release
+    description    None until received
+    violated       whether any state so far had a constraint violation other than exactly zero
+    holes          (start, end) in s of the gaps in a recording
+    diverged_at    time in s of the event that reported divergence; None without one
+    sane_until     time in s of the last state that still shows motion before a divergence; infinite without divergence
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class Signals:
         self.sane_until = math.inf
 
     def diverge(self, time: float) -> None:
-        """The simulation diverged at `time`: from where did its states only grow?"""
+        """Record a divergence at `time`, s, and find the last state whose velocities were still of usual size."""
         self.diverged_at = self.sane_until = time
         series = self.series.get("velocity") or self.series.get("energy")
         if series is None or len(series.times) == 0:
@@ -69,7 +70,7 @@ class Signals:
         self.sane_until = float(series.times[np.flatnonzero(size <= OUT_OF_ALL * usual)[-1]])
 
     def take(self, topic: str, message: Message) -> None:
-        """Take one live message; other robots' and unknown topics are passed over."""
+        """Take one live message; messages of other robots and of unknown topics are ignored."""
         robot, _, _ = topic.rpartition("/")
         if not robot or (self.robot and robot != self.robot):
             return
@@ -95,13 +96,13 @@ class Signals:
             self.overlay.append(message.timestamp, [_leaf(topic)], [len(path) // 3], path[: len(path) // 3 * 3])
 
     def outputs_at(self, time: float) -> dict[str, float]:
-        """The outputs of the last state at or before `time`, by name."""
+        """Outputs by name of the last state at or before `time`, s."""
         series = self.series.get("outputs")
         place = None if series is None else row_at(series.times, time)
         return {} if series is None or place is None else dict(zip(series.labels, series.values[place], strict=True))
 
     def derived(self, field: str) -> Series | None:
-        """A series of DERIVED; None where the description has nothing of the kind, or the states do not tell of it."""
+        """Series of a field of DERIVED; None where the description or the outputs lack the data for it."""
         outputs, description = self.series.get("outputs"), self.description
         if outputs is None or description is None:
             return None
@@ -117,7 +118,7 @@ class Signals:
         return Whole(tuple(found), outputs.times, np.stack(list(found.values()), axis=1)) if found else None
 
     def _take_state(self, state: RobotState) -> None:
-        if state.timestamp < self.time:  # the simulation was put back: what comes does not continue what was
+        if state.timestamp < self.time:  # the simulation was reset: later states do not continue earlier ones
             self.series.clear()
             self.poses = None
             self.lines.clear()
@@ -150,7 +151,7 @@ class Signals:
 
 
 def from_recording(recording: Recording) -> Signals:
-    """The signals of the first robot whose state was recorded; without states only the description."""
+    """Signals of the first robot whose states were recorded; for a recording without states only the description."""
     signals = Signals()
     signals.description = recording.description
     state = next((topic for topic in recording.topics if topic.endswith("/state")), None)
@@ -189,13 +190,13 @@ def from_recording(recording: Recording) -> Signals:
 
 
 def _holes(recording: Recording, topic: str, times: Floats) -> list[tuple[float, float]]:
-    """(start, end) of the recording's holes in this topic, those between the states of the run that is here."""
+    """(start, end) of the recording's gaps in this topic, in s, that lie between states of the run shown."""
     found = []
     for hole in recording.holes:
         if hole.start_s is None or hole.end_s is None or not hole.covers(topic):
             continue
         first, last = np.searchsorted(times, hole.start_s, side="right"), np.searchsorted(times, hole.end_s)
-        if 0 < first == last < len(times):  # nothing is inside of it, as it would be in another run
+        if 0 < first == last < len(times):  # no state lies inside the gap; states inside it belong to another run
             found.append((float(times[first - 1]), float(times[last])))
     return found
 
@@ -236,5 +237,5 @@ def _leaf(topic: str) -> str:
 
 
 def diverged_text(signals: Signals) -> str:
-    """In words, that and when the simulation diverged; nothing where it did not."""
+    """Text that reports when the simulation diverged; empty where it did not."""
     return "" if signals.diverged_at is None else f"; diverged at t = {signals.diverged_at:.3f} s (dashed)"

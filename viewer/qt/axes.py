@@ -1,4 +1,4 @@
-"""Axes with plain numbers: no prefixes, round distances, powers of ten on logarithmic ones."""
+"""Plot axes with plain numbers: no SI prefixes, round tick distances, powers of ten on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -12,41 +12,44 @@ from viewer.scene.scene import nice_step
 
 
 class PlainAxis(pg.AxisItem):
-    """An axis in the units its label says, in quiet colours."""
+    """An axis in the unit that its label names, drawn in muted colours."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation)
         self.setPen(theme.FAINT)
         self.setTextPen(theme.MUTED)
         self.setTickFont(theme.font(8.5))
-        self.setTickDensity(0.6)  # numbers, where nobody says how far they are apart
+        self.setTickDensity(0.6)  # density of numbers while no spacing is set
 
     def name(self, text: str) -> None:
-        """Put a label with its unit on the axis."""
+        """Set the axis label, which includes the unit."""
         self.setLabel(text, color=theme.MUTED)
 
     def updateAutoSIPrefix(self) -> None:
-        """pyqtgraph asks for this at each new range: the scale of the numbers, which would make millimetres of
-        our metres. It leaves it to us to have the axis drawn anew."""
+        """pyqtgraph override, called at each new range: keeps the scale at 1, so that metres never become millimetres.
+
+        The axis has to be redrawn here, because the base class does so in the method overridden.
+        """
         self.autoSIPrefixScale = 1.0
         self.picture = None
         self.update()
 
     def space(self, span: float, least: int) -> None:
-        """Numbers at round distances, at least `least` of them over `span`, and four finer lines between two."""
+        """Place numbers at round distances, at least `least` of them over `span`, with four finer lines between two."""
         step = nice_step(span / least)
         self.setTickSpacing(step, step / 5.0)
 
 
 class PowerAxis(PlainAxis):
-    """An axis of exponents that writes every decade as a power of ten."""
+    """An axis of decimal exponents that labels each decade as a power of ten."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation)
         self.setLogMode(True)
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float | None, list[float]]]:
-        """pyqtgraph asks for this: whole decades, and where they are few their parts 2 .. 9 between."""
+        """pyqtgraph override: ticks at whole decades, and between them at 2 .. 9 times the decade where decades are
+        few."""
         first, last = math.ceil(minVal), math.floor(maxVal)
         every = max(1, math.ceil((last - first) / 6))
         decades = [float(exponent) for exponent in range(first, last + 1, every)]
@@ -56,7 +59,7 @@ class PowerAxis(PlainAxis):
         return [(1.0, decades), (None, [part for part in parts if minVal <= part <= maxVal])]
 
     def logTickStrings(self, values: Sequence[float], scale: float, spacing: float | None) -> list[str]:
-        """pyqtgraph asks for this: the text at each decade, nothing between (spacing None)."""
+        """pyqtgraph override: the text at each decade; none for the ticks between (spacing None)."""
         return [_power(value) if spacing is not None else "" for value in values]
 
 

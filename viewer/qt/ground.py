@@ -1,4 +1,4 @@
-"""What the bodies stand in: a floor grid with the world's axes in space, axes with numbers in a plane."""
+"""Background of the bodies: a floor grid with world axes in an oblique view, numbered axes in a planar view."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from viewer.scene.scene import floor, limits, plane_letters, seen_text
 
 
 class GroundPlane:
-    """Draws into one plot, and sets its limits."""
+    """Draws the background into one plot and sets the plot's limits."""
 
     def __init__(self, plot: Any) -> None:
         self.plot = plot
         self._items: list[Any] = []
 
     def draw(self, view: View, gravity: Floats, cloud: Floats) -> str:
-        """Draw what suits the view around the points `cloud` (k, 3); says in words what is seen."""
+        """Draw the background of a view around the points `cloud` (k, 3); returns a sentence that names the view."""
         for item in self._items:
             self.plot.removeItem(item)
         self._items = []
@@ -42,7 +42,7 @@ class GroundPlane:
         ground = floor(view, gravity, cloud)
         self._add_segments(ground.grid, theme.FAINT)
         self._draw_triad(ground.triad)
-        # the floor goes on beyond the picture: the bodies are what counts
+        # the limits follow the bodies; the floor may extend beyond the picture
         self._fit(np.concatenate([view.project(cloud)[:, :2], ground.triad.reshape(-1, 2)]))
         return seen_text(view, ground.step)
 
@@ -55,7 +55,7 @@ class GroundPlane:
         self._items.append(item)
 
     def _draw_triad(self, triad: Floats) -> None:
-        """The world's directions, (3, 3, 2): start, end and place of the letter."""
+        """Draw the world axes, (3, 3, 2): start, end and letter position of each."""
         for ends, letter, color in zip(triad, "xyz", AXIS_COLORS, strict=True):
             self._add_segments(ends[None, :2], color)
             text = pg.TextItem(letter, color=color, anchor=(0.5, 0.5))

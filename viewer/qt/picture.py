@@ -1,4 +1,4 @@
-"""The picture of the bodies: the present pose, faint earlier ones, paths of the tips, and what is beside them."""
+"""Qt picture of the bodies: the current pose, faint earlier ones, tip paths, forces and lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LABEL_GAP, BESIDE_ARROW = 4, 12  # pixels between the tip of an arrow and its la
 
 
 class BodiesItem(pg.GraphicsObject):
-    """Paths in their colours, outlines in layers with an opacity each, drawn in order: behind, bodies, over them."""
+    """Graphics item that draws outlines in layers with an opacity each, and coloured paths, back to front."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,12 +31,12 @@ class BodiesItem(pg.GraphicsObject):
         self._around: tuple[list[Layer], list[Layer]] = ([], [])
         self._paths: list[tuple[Floats, Any]] = []
         self._bounds = QtCore.QRectF()
-        self.present = QtCore.QRectF()  # what the last layer takes up
+        self.present = QtCore.QRectF()  # bounds of the last layer
 
     def show_layers(
         self, layers: list[Layer], paths: list[tuple[Floats, Any]], behind: list[Layer], over: list[Layer]
     ) -> None:
-        """Replace what is drawn."""
+        """Replace all layers and paths."""
         self.prepareGeometryChange()
         self._layers, self._paths, self._around = layers, paths, (behind, over)
         everything = [*behind, *layers, *over]
@@ -51,11 +51,11 @@ class BodiesItem(pg.GraphicsObject):
         self.update()
 
     def boundingRect(self) -> Any:
-        """Qt asks for this."""
+        """Qt override: bounds of everything drawn."""
         return self._bounds
 
     def paint(self, painter: Any, *_: Any) -> None:
-        """Qt asks for this."""
+        """Qt override: draws the layers behind, the paths, the bodies and the layers over them."""
         painter.setRenderHint(QtGui.QPainter.RenderHint.Antialiasing)
         behind, over = self._around
         self._paint_layers(painter, behind)
@@ -117,7 +117,7 @@ def _ball(center: Any, radius: float, color: Any, opacity: float) -> Any:
 
 
 class BodyPicture:
-    """The picture. `widget` is the Qt widget; `caption` says in words what is seen."""
+    """Picture of the bodies. `widget` is the Qt widget; `caption` is a sentence that names the view."""
 
     def __init__(self, plane: str = "auto") -> None:
         self.widget = pg.GraphicsLayoutWidget()
@@ -139,22 +139,23 @@ class BodyPicture:
 
     @property
     def wide(self) -> bool:
-        """Whether the picture wants the whole width."""
+        """Whether the picture should span the whole width of the window."""
         return self._scene.wide
 
     @property
     def share(self) -> float:
-        """Of the window's width, or height when wide, that suits what is seen."""
+        """Suitable share of the window's width (of its height if wide) for the picture."""
         return self._scene.share
 
     def survey(self, signals: Signals) -> None:
-        """Choose the view and its limits for all that was seen so far; of a run that diverged, until then."""
+        """Choose the view and limits for all poses so far, up to the start of a divergence."""
         cloud = self._scene.survey(signals)
         if cloud is not None and self._scene.view is not None and self._scene.skeleton is not None:
             self.caption = self._surroundings.draw(self._scene.view, self._scene.skeleton.gravity, cloud)
 
     def show(self, signals: Signals, time: float, since: float, ghosts: bool) -> None:
-        """Draw the pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two."""
+        """Draw the pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two; times in
+        s."""
         frame = self._scene.frame(signals, time, since, ghosts)
         if frame is None:
             return
@@ -178,7 +179,7 @@ class BodyPicture:
         self.place_labels()
 
     def place_labels(self) -> None:
-        """Put the numbers of forces beyond the tips of their arrows, inside the frame, at the size it has now."""
+        """Move the labels of forces beyond the tips of their arrows, inside the frame at its current size."""
         box = self.plot.getViewBox()
         frame, (pixel_x, pixel_y) = box.viewRect(), box.viewPixelSize()
         for number, start, tip in self._labelled:
@@ -195,7 +196,7 @@ class BodyPicture:
             number.setPos(left, middle)
 
     def keys(self, signals: Signals) -> list[Key]:
-        """(mark, name, colour) of everything for a legend: bodies, lines, springs, forces."""
+        """Legend entries (mark, name, colour) of bodies, lines, springs, forces and grippers."""
         rect = self.plot.getViewBox().viewRect()
         return self._scene.keys(
             signals, lambda spots: any(rect.contains(QtCore.QPointF(x, y)) for x, y in spots.tolist())
@@ -203,5 +204,5 @@ class BodyPicture:
 
     @property
     def outgrown(self) -> bool:
-        """Whether the present pose sticks out of the limits of the picture, which are due for a survey."""
+        """Whether the current pose extends beyond the picture's limits, so that `survey` is due."""
         return not self.plot.getViewBox().viewRect().contains(self._bodies.present)

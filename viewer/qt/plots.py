@@ -1,4 +1,4 @@
-"""Plots over time: one per panel, curves by joint, references dashed over measurements."""
+"""Plots over time: one per panel, a curve per label, references dashed over measurements."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from viewer.qt.axes import PlainAxis, PowerAxis
 from viewer.qt.titles import Curve, Title, compose, table
 
 WIDE_COLUMNS = 4
-MOST_CHANGES = 60  # upright lines in a plot
+MOST_CHANGES = 60  # most vertical lines in a plot
 CHANGE_OPACITY = 0.45
 HOLE_OPACITY = 0.12
-POINTS = 2400  # drawn per curve: two per pixel of a wide plot
+POINTS = 2400  # points drawn per curve: two per pixel of a wide plot
 AXIS_WIDTH = 62
-OFF_PAPER = 10.0  # times the height of the axis: where a curve that leaves it is cut
-SMALLEST = 1e-17  # what a logarithmic axis shows of anything smaller: rounding, and exact zeros
-ROOMY = 0.6  # of its axis a curve must fill, or the axis is drawn closer
+OFF_PAPER = 10.0  # distance outside the axis, in axis heights, at which a diverging curve is clipped
+SMALLEST = 1e-17  # smaller values, that is rounding and exact zeros, are drawn as this on a logarithmic axis
+ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis range is reduced
 
 
 class FieldPlot:
-    """One plot: its curves follow the labels of the series it is given."""
+    """The plot of one panel; it has a curve for each label of its series."""
 
     def __init__(self, plot: Any, title: Title, panel: Panel, last_row: bool) -> None:
         self.panel = panel
         self.field = panel.field
         self.plot = plot
         self.title = title
-        self.unnamed: list[Curve] = []  # those that its title has no room for
+        self.unnamed: list[Curve] = []  # curves that the title's legend has no room for
         self._curves: dict[tuple[str, str], Any] = {}
         self._changes: list[Any] = []
         self._bands: list[Any] = []
@@ -64,7 +64,7 @@ class FieldPlot:
         plot.addItem(self.divergence, ignoreBounds=True)
 
     def set_still(self) -> None:
-        """Draw for a picture that is looked at closely: smooth, a little wider, axes as close as can be."""
+        """Draw for a still picture: antialiased, wider lines, tight axis ranges."""
         self._still = True
         self._y_range = (0.0, 0.0)
         for curve in self._curves.values():
@@ -72,7 +72,8 @@ class FieldPlot:
         self._curves.clear()
 
     def show(self, signals: Signals, start: float, end: float) -> None:
-        """Draw the signals between two times, seconds; what came after a divergence began sets no limits."""
+        """Draw the signals between two times, s; values after the start of a divergence do not affect the axis
+        range."""
         self._sane_until = signals.sane_until
         self.divergence.setVisible(signals.diverged_at is not None)
         if signals.diverged_at is not None:
@@ -96,13 +97,14 @@ class FieldPlot:
             self.plot.removeItem(self._curves.pop(key))
         if (start, end) != self._x_range:
             self._x_range = (start, end)
-            self.plot.setXRange(start, end, padding=0.03)  # the first and last label need the room
+            self.plot.setXRange(start, end, padding=0.03)  # room for the first and last label
             self.plot.getAxis("bottom").space(end - start, 5)
         self._set_y_range(bounds)
         self.show_title(signals)
 
     def _show_changes(self, changes: Sequence[tuple[float, str]], start: float, end: float) -> None:
-        """Thin upright lines at changes of constraint mode, in the colour of their kind; none where too many."""
+        """Draw thin vertical lines at changes of constraint mode, coloured by kind; none if there are more than
+        MOST_CHANGES."""
         colors = theme.change_colors(changes)
         near = [(time, kind) for time, kind in changes if start <= time <= end]
         near = near if len(near) <= MOST_CHANGES else []
@@ -118,7 +120,7 @@ class FieldPlot:
                 line.setPen(pg.mkPen(theme.faded(colors[change[1]], CHANGE_OPACITY), width=1))
 
     def _show_holes(self, holes: Sequence[tuple[float, float]]) -> None:
-        """Shaded bands where a recording lacks messages."""
+        """Draw shaded bands where a recording lacks messages."""
         for span in holes[len(self._bands) : MOST_CHANGES]:
             band = pg.LinearRegionItem(
                 span, movable=False, brush=theme.faded(theme.ALARM, HOLE_OPACITY), pen=pg.mkPen(None)
@@ -128,12 +130,12 @@ class FieldPlot:
             self._bands.append(band)
 
     def show_title(self, signals: Signals) -> None:
-        """Title, unit and legend above the plot, for the width it has now."""
+        """Write title, unit and legend above the plot, for its current width."""
         known = self._places(signals)
         curves = [
             (label, theme.curve_color(i), self._dash(i)[0]) for label, i in known.items() if self.panel.takes(label)
         ]
-        named = self.field.name not in SCALARS  # a scalar's title says it all
+        named = self.field.name not in SCALARS  # the title suffices for a scalar
         text, lines, all_named = compose(
             self.field.title,
             self.panel.unit,
@@ -146,8 +148,8 @@ class FieldPlot:
         self.unnamed = [] if all_named else curves
 
     def _places(self, signals: Signals) -> dict[str, int]:
-        """The place of each label, by which it has its colour: a joint's is the same in all panels."""
-        if self.field.curve:  # alone it needs no dashes to be told apart
+        """Index of each label, which sets its colour: a joint has the same colour in all panels."""
+        if self.field.curve:  # a single curve is solid, in the first colour
             return {self.field.curve: 0}
         main = series_of(self.field, signals)
         return {label: place for place, label in enumerate(main.labels if main is not None else ())}
@@ -166,7 +168,7 @@ class FieldPlot:
             self.plot.addItem(curve)
             self._curves[(role, label)] = curve
         bounds = self._bounds(x, y)
-        if bounds and self._sane_until < math.inf:  # Qt draws no line to where a diverged simulation went
+        if bounds and self._sane_until < math.inf:  # Qt cannot draw lines to the huge values of a divergence
             ((low, high),) = bounds
             room = OFF_PAPER * (high - low + 1.0)
             y = np.clip(y, low - room, high + room)
@@ -177,11 +179,11 @@ class FieldPlot:
         return bounds
 
     def _bounds(self, x: Floats, y: Floats) -> list[tuple[float, float]]:
-        """What the axis has to hold of a curve; nothing for one that holds no number."""
+        """Range that the axis must show of a curve, as a list of one pair; empty for a curve without finite values."""
         counted = y[np.isfinite(y) & (x <= self._sane_until)]
         if len(counted) == 0:
             return []
-        # the rare exact zero-crossings of a violation would squeeze all the rest
+        # a quantile, because rare zero crossings of a violation would compress the rest of a logarithmic axis
         low = float(np.quantile(counted, 0.005)) if self.field.log else float(counted.min())
         return [(low, float(counted.max()))]
 
@@ -204,7 +206,7 @@ class FieldPlot:
         return pen
 
     def _dash(self, place: int) -> tuple[str, list[float]]:
-        """Mark and pattern of a curve; live all are solid, as dashes cost too much."""
+        """Legend mark and dash pattern of a curve; live curves are all solid, because dashes are slow to draw."""
         return theme.curve_dash(place if self._still else 0)
 
     def _set_y_range(self, bounds: list[tuple[float, float]]) -> None:
@@ -219,7 +221,7 @@ class FieldPlot:
             low, high = 0.5 * (low + high - least), 0.5 * (low + high + least)
         shown_low, shown_high = self._y_range
         if shown_low <= low and high <= shown_high and high - low > ROOMY * (shown_high - shown_low):
-            return  # new numbers on the axis cost more than all curves, and hop about
+            return  # new axis numbers take longer to draw than all curves, and distract
         self._y_range = (low, high)
         self.plot.setYRange(low, high, padding=0.07)
         if not self.field.log and not self.field.words:
@@ -227,10 +229,11 @@ class FieldPlot:
 
 
 class PlotGrid:
-    """The plots in two columns, or four where they are wide, under one time axis.
+    """The plots in two columns, or four where there is width for them, on a common time axis.
 
-    widget      the Qt widget; `caption` says what has no plot
-    keep_empty  whether a field that has no curve of this robot keeps its place
+    widget      Qt widget
+    caption     sentence that lists the fields without a plot
+    keep_empty  whether a field that has no curve for this robot keeps its plot
     """
 
     def __init__(self, fields: Sequence[Field], keep_empty: bool = False) -> None:
@@ -246,7 +249,7 @@ class PlotGrid:
         self._still = False
 
     def _arrange(self, signals: Signals) -> None:
-        """Lay the panels out anew where this robot needs others."""
+        """Lay the panels out anew where the signals need other ones."""
         panels, self.caption = arrange(self._fields, signals, self._keep_empty)
         columns = max(1, min(WIDE_COLUMNS if self.wide and len(panels) > WIDE_COLUMNS else 2, len(panels)))
         if (panels, columns) == self._laid_out:
@@ -270,30 +273,30 @@ class PlotGrid:
                 self.plots[-1].set_still()
 
     def set_still(self) -> None:
-        """Draw for a picture."""
+        """Draw all plots for a still picture."""
         self._still = True
         for plot in self.plots:
             plot.set_still()
 
     def show(self, signals: Signals, start: float, end: float) -> None:
-        """Draw the signals between two times, seconds."""
+        """Draw the signals between two times, s."""
         self._arrange(signals)
         for plot in self.plots:
             plot.show(signals, start, end)
 
     def lay_out_titles(self, signals: Signals) -> None:
-        """Fit titles and legends to the widths the plots have now."""
+        """Fit titles and legends to the current widths of the plots."""
         self.widget.ci.layout.activate()
         for plot in self.plots:
             plot.show_title(signals)
 
     def key(self) -> str:
-        """The names of all curves that their titles have no room for, as rich text."""
+        """Rich text with the names of all curves that the titles have no room for."""
         curves = dict.fromkeys(curve for plot in self.plots for curve in plot.unnamed)
         return table(list(curves), self.widget.width() - AXIS_WIDTH)
 
     def mark(self, time: float | None) -> None:
-        """Show the instant of the picture, None for nowhere."""
+        """Show a vertical cursor at the instant of the picture, s; None hides it."""
         for plot in self.plots:
             if plot.cursor.isVisible() != (time is not None):
                 plot.cursor.setVisible(time is not None)
@@ -302,14 +305,15 @@ class PlotGrid:
 
 
 def _spans(panels: Sequence[Panel], columns: int) -> list[int]:
-    """How many columns each panel takes: of two the wide ones take both, of more the last takes what is left."""
+    """Number of columns that each panel takes: wide ones both of two; of four columns the last panel takes the
+    remainder."""
     if columns <= 2:
         return [columns if panel.wide else 1 for panel in panels]
     return [1] * (len(panels) - 1) + [columns - (len(panels) - 1) % columns]
 
 
 def _link(first: Any, other: Any, alike: bool) -> None:
-    """One time axis for both: pyqtgraph's own link, which is by pixels, only where they are equally wide."""
+    """Give two plots one time axis: by pyqtgraph's link, which works in pixels, only where both are equally wide."""
     if alike:
         other.setXLink(first)
         return

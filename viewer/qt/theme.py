@@ -1,4 +1,4 @@
-"""Colours, pens and fonts: dark ink on white, colours that stay apart for colour-blind eyes and in print."""
+"""Qt colours, pens, fonts and the window's style sheet, from `viewer.palette`."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ __all__ = [
 
 
 def configure() -> None:
-    """Set pyqtgraph's defaults. Antialiasing is for still pictures: live it costs half the frames."""
+    """Set pyqtgraph's defaults. Antialiasing is left to still pictures: live it halves the frame rate."""
     pg.setConfigOptions(background=PAPER, foreground=INK, antialias=False)
 
 
 def silence_runtime_folder() -> None:
-    """Drop Qt's remark about XDG_RUNTIME_DIR, which a picture does not need; other messages are shown."""
+    """Suppress Qt's warning about XDG_RUNTIME_DIR, which a picture does not need; other Qt messages go to stderr."""
 
     def show(_kind: Any, _context: Any, text: str) -> None:
         if "XDG_RUNTIME_DIR" not in text:
@@ -75,7 +75,7 @@ def silence_runtime_folder() -> None:
 
 
 def body_color(index: int, wanted: str = "") -> Any:
-    """The QColor of a body: what its shape asks for, else one of ours by its place in the list."""
+    """QColor of a body: `wanted` where it is a valid colour, else the palette colour of the body's `index`."""
     color = QtGui.QColor(wanted) if wanted else QtGui.QColor()
     return color if color.isValid() else QtGui.QColor(BODIES[index % len(BODIES)])
 
@@ -88,7 +88,7 @@ def faded(color: Any, alpha: float) -> Any:
 
 
 def font(points: float, bold: bool = False) -> Any:
-    """The viewer's font."""
+    """The viewer's font in the given size, points."""
     found = QtGui.QFont("DejaVu Sans")
     found.setPointSizeF(points)
     found.setBold(bold)

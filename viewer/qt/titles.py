@@ -1,4 +1,4 @@
-"""The lines above a plot: title, unit, and a legend of its curves; below all plots a table where they are many."""
+"""Titles of plots with unit and legend, and the table of curve names below all plots for legends that do not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GAP = "&nbsp;&nbsp;"
 
 
 class Title(pg.GraphicsWidget):
-    """Rich text that asks for no width: a long legend must not widen its plot. `indent` in pixels."""
+    """Rich text without a minimum width, because a long legend must not widen its plot. `indent` in pixels."""
 
     def __init__(self, indent: float) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Title(pg.GraphicsWidget):
         self._item.setPos(indent, 0.0)
 
     def set_html(self, text: str, lines: int) -> None:
-        """Replace the text and make room for its lines."""
+        """Replace the text and set the height for its number of lines."""
         if text != self.text:
             self.text = text
             self._item.setHtml(text)
@@ -38,11 +38,11 @@ class Title(pg.GraphicsWidget):
 def compose(
     title: str, unit: str, curves: Sequence[Curve], dashed: bool, remark: str, width: float
 ) -> tuple[str, int, bool]:
-    """The rich text and its number of lines, for `width` pixels, and whether it names all curves.
+    """Rich text of a title for `width` pixels, its number of lines, and whether it names all curves.
 
-    curves  all named in order, or where they do not fit only counted: the table below names them
+    curves  curves named in order; where they do not fit, only their number is given and the table below names them
     dashed  whether references are drawn
-    remark  said where there is no curve to name
+    remark  text shown where there is no curve to name
     """
     head = f"<span style='color:{theme.INK};font-weight:bold'>{html.escape(title)}</span>"
     head += f"{GAP}<span style='color:{theme.MUTED}'>[{html.escape(unit)}]</span>"
@@ -66,7 +66,7 @@ def compose(
 
 
 def table(curves: Sequence[Curve], width: float) -> str:
-    """Names of curves in columns for `width` pixels, read down: rich text; nothing for none."""
+    """Rich-text table of curve names in columns for `width` pixels, read downwards; empty without curves."""
     if not curves:
         return ""
     widest = LETTER_WIDTH * (max(len(label) for label, *_ in curves) + 5)
@@ -78,7 +78,7 @@ def table(curves: Sequence[Curve], width: float) -> str:
 
 
 def _rows(entries: Sequence[Entry], letters: int) -> list[list[Entry]]:
-    """The entries in lines of so many letters, in order."""
+    """The entries broken into lines of at most `letters` letters, in order."""
     rows: list[list[Entry]] = [[]]
     for entry in entries:
         if rows[-1] and sum(length for length, _ in rows[-1]) + entry[0] > letters:

@@ -1,4 +1,4 @@
-"""The window: header, picture of the bodies, plots, and for a recording a time slider with a play button."""
+"""The viewer's window: header, picture of the bodies, plots, and for a recording a time slider with a play button."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ FRAME_MS = 33
 LIVE_WINDOW_S = 20.0
 LIVE_STRIDE_S = 1.0
 LIVE_TRACE_S = 4.0
-SURVEY_EVERY = 30  # frames between looks at whether the live motion still fits its picture
-OUTGROWN_EVERY = 5  # and between looks at whether the present pose does
+SURVEY_EVERY = 30  # frames between two surveys of the live motion for the picture's limits
+OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the picture
 SLIDER_STEPS = 10_000
-MOST_NAMED = 12  # bodies in the legend of the picture; more of them are counted
-SILENT_S = 3.0  # without any message, a status among them, a launch has ended
+MOST_NAMED = 12  # most bodies that the legend names; a larger number is only counted
+SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
 
 
 class Window(QtWidgets.QMainWindow):
-    """Shows one robot, from a live feed or from a recording (`feed` None)."""
+    """Window that shows one robot, from a live feed or from a recording (`feed` None)."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Window(QtWidgets.QMainWindow):
         self._now = signals.time
         self._played_at: float | None = None
         self._where = subtitle
-        self._sim = ""  # the simulation's own word for how it is
+        self._sim = ""  # state that the simulation's status reports
         self._heard_at: float | None = None
         self.grid = PlotGrid(choose_fields(fields), keep_empty=bool(fields))
         self.picture = BodyPicture(plane)
@@ -113,7 +113,7 @@ class Window(QtWidgets.QMainWindow):
         return column
 
     def _lay_out(self) -> None:
-        """A wide picture stands above the plots, any other beside them."""
+        """Place a wide picture above the plots, any other beside them."""
         directions = QtWidgets.QBoxLayout.Direction
         direction = directions.TopToBottom if self.picture.wide else directions.LeftToRight
         if direction != self._across.direction():
@@ -141,7 +141,7 @@ class Window(QtWidgets.QMainWindow):
         return outer
 
     def _span(self) -> tuple[float, float]:
-        """First and last time of the states, seconds."""
+        """First and last time of the states, s."""
         series = self.signals.series.get("position") or self.signals.series.get("energy")
         if series is None or len(series.times) == 0:
             return 0.0, 0.0
@@ -150,7 +150,7 @@ class Window(QtWidgets.QMainWindow):
     def _survey(self) -> None:
         signals = self.signals
         if signals.description is None:
-            self.caption.setText("no description of the robot was heard: its bodies are not known")
+            self.caption.setText("no description of the robot was received: its bodies are not known")
             return
         if signals.poses is not None:
             self.picture.survey(signals)
@@ -167,7 +167,7 @@ class Window(QtWidgets.QMainWindow):
         self.caption.setText(self.picture.caption + faint)
 
     def refresh(self) -> None:
-        """Draw what there is now."""
+        """Draw the current state."""
         signals = self.signals
         self.title.setText(signals.robot.replace("_", " ") or "armswing")
         if signals.states == 0:
@@ -178,7 +178,7 @@ class Window(QtWidgets.QMainWindow):
         start, end = self._span()
         if self.feed is not None:
             self._now = end
-            # The axes move on in strides: drawing their numbers anew in every frame costs more than the curves.
+            # The time axis moves in strides: drawing its numbers in every frame would take longer than the curves.
             end = LIVE_STRIDE_S * max(1.0, math.ceil(end / LIVE_STRIDE_S))
             start = max(start, end - LIVE_WINDOW_S)
         self.clock.setText(f"t = {self._now:.2f} s")
@@ -191,11 +191,11 @@ class Window(QtWidgets.QMainWindow):
         self.grid.mark(None if self.feed is not None or self._still else self._now)
         if signals.poses is not None:
             since = start if self._still else max(start, self._now - LIVE_TRACE_S)
-            # of a run that diverged, the last pose before its bodies flew apart
+            # for a diverged run, the last pose before the divergence
             self.picture.show(signals, min(self._now, signals.sane_until), since, ghosts=self._still)
 
     def _changes_key(self) -> str:
-        """A legend of the upright lines in the plots."""
+        """Legend of the vertical lines in the plots."""
         return " &nbsp;&nbsp;".join(
             _key("┃", name, color) for name, color in theme.change_colors(self.signals.changes).items()
         )
@@ -223,12 +223,12 @@ class Window(QtWidgets.QMainWindow):
             if isinstance(message, Status) and message.node == "sim":
                 self._sim = message.state
             if ended and isinstance(message, RobotState) and topic.rpartition("/")[0] != self.signals.robot:
-                self.signals = Signals()  # the next launch is of another robot
+                self.signals = Signals()  # the next launch has another robot
                 ended = False
             self.signals.take(topic, message)
 
     def _show_live(self) -> None:
-        """In words, how it is with the launch."""
+        """Update the line about the state of the launch."""
         if self.feed is not None and self.signals.states == 0:
             self.empty.setText(self.feed.waiting)
         if self._heard_at is None:
@@ -236,7 +236,7 @@ class Window(QtWidgets.QMainWindow):
         silence = time.monotonic() - self._heard_at
         how = f": sim {self._sim}" if self._sim else ""
         if silence > SILENT_S:
-            how = f": nothing heard for {silence:.0f} s, the launch has ended"
+            how = f": no message for {silence:.0f} s, the launch has ended"
         how += diverged_text(self.signals)
         self.subtitle.setText(self._where + how)
 
@@ -275,7 +275,7 @@ class Window(QtWidgets.QMainWindow):
         self.refresh()
 
     def save_picture(self, path: str | Path, width: int = 1600, height: int = 1000) -> None:
-        """Draw the whole window as one still picture: smooth lines, earlier poses, no controls."""
+        """Write the whole window as one still picture: antialiased lines, earlier poses, no controls."""
         self._timer.stop()
         self._still = True
         self._frames = 0
@@ -288,7 +288,7 @@ class Window(QtWidgets.QMainWindow):
         self.layout().activate()
         self.refresh()
         image = QtGui.QImage(width, height, QtGui.QImage.Format.Format_RGB32)
-        for _ in range(3):  # a window that is not on a screen finds its sizes while it is drawn
+        for _ in range(3):  # a window that is not on a screen gets its final sizes only while it is drawn
             QtWidgets.QApplication.processEvents()
             self._lay_out_titles()
             image.fill(QtGui.QColor(theme.PAPER))
@@ -297,7 +297,7 @@ class Window(QtWidgets.QMainWindow):
             raise OSError(f"cannot write the picture {path}; its folder must exist and take files")
 
     def resizeEvent(self, event: Any) -> None:
-        """Titles and legends are laid out for the width there is."""
+        """Qt override: lays out titles and legends for the new width."""
         super().resizeEvent(event)
         if self.signals.states:
             QtCore.QTimer.singleShot(0, self._lay_out_titles)
@@ -314,7 +314,7 @@ class Window(QtWidgets.QMainWindow):
             self.key.setText(text)
 
     def closeEvent(self, event: Any) -> None:
-        """Stop listening before the window goes."""
+        """Qt override: stops the timer and the feed."""
         self._timer.stop()
         if self.feed is not None:
             self.feed.close()

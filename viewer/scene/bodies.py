@@ -1,4 +1,4 @@
-"""Bodies as outlines: the shapes of a description, placed by poses and projected to the paper."""
+"""Bodies as outlines: the shapes of a description, transformed by poses and projected onto the drawing plane."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nodes.messages import Description, Shape
 from viewer.data.series import Floats
 from viewer.scene.projection import Seen, View, hull, rotation
 
-ROUND = 48  # corners that stand for a circle
-LIGHT = np.array([-0.36, 0.77, 0.52])  # where it comes from, seen on the paper: from above, the left and the eye
+ROUND = 48  # corners of the polygon that replaces a circle
+LIGHT = np.array([-0.36, 0.77, 0.52])  # direction to the light in view axes: from the left, above, and the eye's side
 DIMMEST = 0.62
 # the corners of each face of a box, in the order of _local_points
 BOX_FACES = tuple([k for k in range(8) if (k >> axis) & 1 == end] for axis in range(3) for end in (0, 1))
@@ -21,9 +21,17 @@ BOX_FACES = tuple([k for k in range(8) if (k >> axis) & 1 == end] for axis in ra
 
 @dataclass(frozen=True)
 class Outline:
-    """One shape on the paper: corners (k, 2), closed when it is a surface; radius > 0 for a ball at corner
-    0, hollow when nothing but its ring is drawn; fine for a mark on a surface; shade for how bright a surface is by the
-    way it faces; width in pixels of a line other than a body's."""
+    """One shape in the drawing plane.
+
+    corners  (k, 2), m; for a ball the first is its centre
+    depth    distance toward the eye, m, for sorting
+    closed   whether the corners bound a surface
+    radius   radius of a ball, m; 0 for any other shape
+    fine     whether it is a thin mark on a surface
+    shade    brightness of a surface, by its angle to the light
+    width    line width in pixels, for a line that is not a body's; 0 for the default
+    hollow   whether only the ring of a ball is drawn
+    """
 
     body: int
     color: str
@@ -50,7 +58,7 @@ class _Part:
 
 
 class Skeleton:
-    """The drawable parts of a robot."""
+    """The drawable shapes of a robot's bodies."""
 
     def __init__(self, description: Description) -> None:
         self._description = description
@@ -67,19 +75,20 @@ class Skeleton:
         ]
 
     def is_of(self, description: Description) -> bool:
-        """Whether the description, perhaps said anew, is of the same robot."""
-        ours = self._description
-        return (ours.robot, ours.bodies, ours.gravity) == (description.robot, description.bodies, description.gravity)
+        """Whether a description, possibly received again, has the same robot, bodies and gravity as this skeleton."""
+        own = self._description
+        return (own.robot, own.bodies, own.gravity) == (description.robot, description.bodies, description.gravity)
 
     def place(self, row: Floats) -> tuple[Floats, Floats]:
-        """A row of poses as p_WB (bodies, 3) and R_WB (bodies, 3, 3); zero bodies when it does not fit."""
+        """Positions p_WB (bodies, 3) and rotations R_WB (bodies, 3, 3) of a row of poses; empty for a row of another
+        length."""
         if len(row) != 7 * self.bodies:
             return np.zeros((0, 3)), np.zeros((0, 3, 3))
         positions = row[: 3 * self.bodies].reshape(-1, 3)
         return positions, rotation(row[3 * self.bodies :].reshape(-1, 4))
 
     def outlines(self, row: Floats, view: View) -> Iterator[Outline]:
-        """The shapes at one pose, farthest first."""
+        """Outlines of all shapes at one pose, farthest from the eye first."""
         p_WB, R_WB = self.place(row)
         if len(p_WB) == 0:
             return
@@ -91,7 +100,7 @@ class Skeleton:
             closed = part.kind in ("box", "cylinder")
             depth = float(flat[:, 2].mean())
             if part.kind == "spoke" and not view.planar and depth < solid:
-                continue  # on the face that looks away
+                continue  # on the face turned away from the eye
             if closed and not view.planar:
                 solid = depth
                 for face, shade in _faces(part.kind, flat):
@@ -103,17 +112,18 @@ class Skeleton:
         yield from sorted(found, key=lambda outline: (round(outline.depth, 6), not outline.closed))
 
     def radius(self, body: int) -> float:
-        """The largest radius of the balls of a body, m; zero without any."""
+        """Largest radius of a body's balls, m; zero for a body without any."""
         return max((part.radius for part in self._parts if part.body == body), default=0.0)
 
     def tips(self, rows: Floats) -> Floats:
-        """Where the point of each body farthest from its origin went: (n, bodies, 3)."""
+        """World positions, (n, bodies, 3) m, of the point of each body that is farthest from the body's origin."""
         p = rows[:, : 3 * self.bodies].reshape(len(rows), self.bodies, 3)
         R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
         return p + np.einsum("nbij,bj->nbi", R, self._tip_points())
 
     def front(self, rows: Floats) -> Floats:
-        """Where the robot reaches to, (3,) in its own sizes: from its heaviest body to the tips that move most."""
+        """Mean direction (3,) from the heaviest body to the tips, weighted by their motion, in units of the robot's
+        size."""
         rows = rows[np.isfinite(rows).all(axis=1)]
         if self.bodies == 0 or len(rows) < 2 or rows.shape[1] != 7 * self.bodies:
             return np.zeros(3)
@@ -126,12 +136,12 @@ class Skeleton:
         return np.asarray((out.mean(axis=0) * moved[:, None]).sum(axis=0) / moved.sum() / size)
 
     def seen(self) -> Seen:
-        """A memory for where the points of the parts were; `spots` fill it."""
+        """Empty record of the positions of all shape points; fill it with the result of `spots`."""
         parts = np.repeat(np.arange(len(self._parts)), [len(part.points) for part in self._parts])
         return Seen(parts, np.array([part.kind != "line" for part in self._parts], dtype=bool))
 
     def spots(self, rows: Floats) -> Floats:
-        """The points of all parts at the given poses, expressed in the world: (poses, points, 3)."""
+        """World positions, (poses, points, 3) m, of the points of all shapes at the given poses."""
         if rows.shape[1] != 7 * self.bodies or not self._parts:
             return np.zeros((len(rows), 0, 3))
         p = rows[:, : 3 * self.bodies].reshape(len(rows), self.bodies, 3)
@@ -141,7 +151,7 @@ class Skeleton:
         )
 
     def reach(self, spots: Floats) -> Floats:
-        """All spots as one cloud (k, 3), padded by the radii of balls: what a picture must hold."""
+        """All points as one cloud (k, 3), extended by the radii of balls: the points that a picture must contain."""
         radii = [part.radius for part in self._parts]
         pad = np.repeat(np.array(radii), [len(part.points) for part in self._parts])[:, None]
         return np.concatenate([spots - pad, spots + pad]).reshape(-1, 3)
@@ -160,7 +170,7 @@ class Skeleton:
 
 
 def _parts(body: int, shape: Shape) -> Iterator[_Part]:
-    """The shape, and on the faces of a cylinder a spoke each, which shows how far it has turned."""
+    """The shape, and for a cylinder a spoke on each end face, which shows its rotation."""
     points, radius = _local_points(shape)
     R = rotation(np.asarray(shape.quaternion, dtype=np.float64))
     points = points @ R.T + np.asarray(shape.position)
@@ -171,7 +181,7 @@ def _parts(body: int, shape: Shape) -> Iterator[_Part]:
 
 
 def _faces(kind: str, flat: Floats) -> Iterator[tuple[Floats, float]]:
-    """The faces toward the eye of a projected box or cylinder (m, 3): their corners and how bright they are."""
+    """Corners and brightness of those faces of a projected box or cylinder (m, 3) that are turned toward the eye."""
     center = flat.mean(axis=0)
     if kind == "box":
         for corners in BOX_FACES:
@@ -191,13 +201,13 @@ def _faces(kind: str, flat: Floats) -> Iterator[tuple[Floats, float]]:
 
 
 def _brightness(normal: Floats) -> float:
-    """1 for a face that looks at the light, less for others; `normal` as seen on the paper, of any length."""
+    """Brightness of a face: 1 when it faces the light, less otherwise. `normal` is in view axes, of any length."""
     length = max(float(np.linalg.norm(normal)), 1e-12)
     return DIMMEST + (1.0 - DIMMEST) * max(float(normal @ LIGHT) / length, 0.0)
 
 
 def _local_points(shape: Shape) -> tuple[Floats, float]:
-    """Points in the shape's own frame, and the radius of a ball around them; sizes that lack are zero."""
+    """Points (m, 3) of a shape in its own frame, and the radius of a ball around them; missing sizes count as zero."""
     size = [*shape.size, 0.0, 0.0, 0.0]
     if shape.kind == "line":
         return np.asarray(shape.points, dtype=np.float64).reshape(-1, 3), 0.0
@@ -213,7 +223,7 @@ def _local_points(shape: Shape) -> tuple[Floats, float]:
 
 
 def evenly_along(path: Floats, count: int) -> list[int]:
-    """At most `count` indices that cut a path (n, m) into pieces of equal length, first and last included."""
+    """At most `count` indices that divide a path (n, m) into pieces of equal length, first and last included."""
     if len(path) < 2:
         return list(range(len(path)))
     steps = np.linalg.norm(np.diff(path, axis=0), axis=1)

@@ -1,4 +1,4 @@
-"""What takes hold, and whether it grips, slides or is open: its marks in the picture, its curve over time."""
+"""Grippers: their state (gripping, sliding or open), their marks in the picture and their legend."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from viewer.scene.bodies import Outline
 from viewer.scene.projection import View
 
 OPEN, SLIDES, GRIPS = 0, 1, 2
-LEAST_MARK = 0.009  # of the picture's size: the least radius of the ring of an open gripper
+LEAST_MARK = 0.009  # least radius of an open gripper's ring, as a fraction of the picture's size
 KEYS = [("◉", "grips", palette.INK), ("◈", "slides", palette.INK), ("○", "open", palette.INK)]
 
 
 @dataclass(frozen=True)
 class Hold:
-    """A gripper now: its body by index, where it is, (3,) in m, and OPEN, SLIDES or GRIPS."""
+    """State of a gripper at one instant.
+
+    body   index of its body
+    point  position in the world, (3,) m
+    state  OPEN, SLIDES or GRIPS
+    """
 
     name: str
     body: int
@@ -29,7 +34,7 @@ class Hold:
 
 
 class Holds:
-    """Of one robot. Poses are given as `Skeleton.place` gives them."""
+    """The grippers of one robot. Poses are arrays p_WB, R_WB as `Skeleton.place` returns them."""
 
     def __init__(self, description: Description) -> None:
         places = {body.name: index for index, body in enumerate(description.bodies)}
@@ -41,11 +46,11 @@ class Holds:
 
     @property
     def keys(self) -> list[tuple[str, str, str]]:
-        """(mark, name, colour) for a legend, nothing for a robot without grippers."""
+        """Legend entries (mark, name, colour); empty for a robot without grippers."""
         return list(KEYS) if self._holds else []
 
     def at(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Hold]:
-        """Those whose outputs are all there."""
+        """States of the grippers whose outputs are all present."""
         return [
             Hold(name, body, p_WB[body] + R_WB[body] @ point, state_of([outputs[part] for part in parts]))
             for name, body, point, parts in self._holds
@@ -54,15 +59,15 @@ class Holds:
 
 
 def state_of(parts: Sequence[float]) -> int:
-    """GRIPS when all parts of a hold act, SLIDES when some do, else OPEN."""
+    """GRIPS when all parts of a gripper act (value above 0.5), SLIDES when some do, else OPEN."""
     acting = sum(part > 0.5 for part in parts)
     return GRIPS if acting == len(parts) else SLIDES if acting else OPEN
 
 
 def marks(hold: Hold, view: View, color: str, radius: float, size: float) -> list[Outline]:
-    """What is drawn over a gripper's ball of that radius, in a picture of that size, m.
+    """Outlines drawn over a gripper's ball; `radius` of the ball and `size` of the picture in m.
 
-    Open: a hollow ring. Gripping: a filled ball in the ring of a closed jaw. Sliding: a filled ball in a diamond.
+    Open: a hollow ring. Gripping: a filled ball in a dark ring. Sliding: a filled ball in a diamond.
     """
     center = view.project(hold.point[None])[:, :2]
     around = max(radius, LEAST_MARK * size)

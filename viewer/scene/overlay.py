@@ -1,4 +1,4 @@
-"""What is drawn beside the bodies: what stands still, springs, lines that no body carries, forces on bodies."""
+"""Things drawn beside the moving bodies: fixed ground shapes, springs, polylines of messages, forces as arrows."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from viewer.scene.projection import View
 
 AT_REST = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 COILS = 7
-COIL_WIDTH = 0.011  # of the picture's size, and never more than this part of the spring's length:
-SLIMMEST = 0.2
-# what stands beside the bodies is shown whole up to so many times the size of all that they do; of what is larger, so
-# much of that size around them. Of a journey, so many times longer than high, less, and that of its height
+COIL_WIDTH = 0.011  # as a fraction of the picture's size
+SLIMMEST = 0.2  # largest coil width as a fraction of the spring's length
+# Ground shapes and lines are shown whole while the picture stays below WHOLE times the extent of the motion; beyond it
+# only what lies within BESIDE times that extent is shown. A motion more than JOURNEY times longer than high has limits
+# of its own, the margin relative to its height.
 WHOLE, BESIDE = 2.0, 0.2
 JOURNEY, WHOLE_JOURNEY, BESIDE_JOURNEY = 2.2, 1.3, 0.5
-LONGEST_ARROW = 0.2  # of the picture's size
-SMALLEST_ARROW = 0.005  # of the largest force: below it no arrow is drawn
+LONGEST_ARROW = 0.2  # as a fraction of the picture's size
+SMALLEST_ARROW = 0.005  # fraction of the largest force below which no arrow is drawn
 LINE_WIDTH, OVERLAY_WIDTH = 4.5, 2.0
-CROSS = 0.009  # of the picture's size: half the width of the mark where an overlay ends
+CROSS = 0.009  # half the width of the mark at the end of an overlay line, as a fraction of the picture's size
 FORCE_DARKER = 135  # percent
 STANDS = ("●", "stands still", palette.STILL)
 
 
 @dataclass(frozen=True)
 class Force:
-    """A force on a body: where it acts, (3,) in m, and what it is, (3,) in N, in the world."""
+    """A force on a body: its point of application (m) and its components `newton` (N), both (3,) in the world."""
 
     name: str
     point: Floats
@@ -42,7 +43,7 @@ class Force:
 
 @dataclass(frozen=True)
 class _End:
-    """A point of a body, -1 for the ground."""
+    """A point fixed to a body, or to the ground for body -1."""
 
     body: int
     point: Floats
@@ -52,7 +53,7 @@ class _End:
 
 
 class SceneOverlay:
-    """Of one robot. Poses are given as `Skeleton.place` gives them."""
+    """Things drawn beside the bodies of one robot. Poses are arrays p_WB, R_WB as `Skeleton.place` returns them."""
 
     def __init__(self, description: Description) -> None:
         colored = [shape if shape.color else _in_gray(shape) for shape in description.ground]
@@ -72,21 +73,21 @@ class SceneOverlay:
 
     @property
     def keys(self) -> list[tuple[str, str, str]]:
-        """(mark, name, colour) for a legend: the springs, each force."""
+        """Legend entries (mark, name, colour) of ground shapes, springs and forces."""
         springs = [("∿", "springs" if len(self._springs) > 1 else "spring", palette.SPRING)] if self._springs else []
         still = [STANDS] if self._stands else []
         return still + springs + [("➔", force_named(name), self.colors[name]) for name, *_ in self._forces]
 
     def ground(self, view: View) -> list[Outline]:
-        """What stands still."""
+        """Outlines of the ground shapes, which stand still."""
         return list(self._ground.outlines(AT_REST, view))
 
     def ground_spots(self) -> Floats:
-        """Its points, (k, 3)."""
+        """Points of the ground shapes, (k, 3) m."""
         return self._ground.spots(AT_REST[None])[0]
 
     def springs(self, p_WB: Floats, R_WB: Floats, view: View, size: float) -> list[Outline]:
-        """Zigzags, in a picture of that size, m."""
+        """Springs as zigzag outlines; `size` of the picture in m."""
         found = []
         for a, b in self._springs:
             ends = view.project(np.stack([a.of(p_WB, R_WB), b.of(p_WB, R_WB)]))
@@ -95,7 +96,7 @@ class SceneOverlay:
         return found
 
     def forces(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Force]:
-        """The forces whose outputs are all there and finite."""
+        """The forces whose outputs are all present and finite."""
         found = []
         for name, end, parts, axes in self._forces:
             values = np.array([outputs.get(part, np.nan) for part in parts])
@@ -104,7 +105,7 @@ class SceneOverlay:
         return found
 
     def largest_force(self, labels: Sequence[str], values: Floats) -> float:
-        """The largest of all forces over outputs by label (n, labels), N."""
+        """Largest magnitude of any force, N, over rows of outputs (n, labels)."""
         places = {label: column for column, label in enumerate(labels)}
         largest = 0.0
         for _, _, parts, axes in self._forces:
@@ -116,7 +117,7 @@ class SceneOverlay:
 
 
 def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outline]:
-    """The lines of a message: an overlay is dashed."""
+    """Outlines of the polylines of a message; dashed for an overlay."""
     found = []
     for points in drawn.lines if drawn is not None else ():
         if len(points) > 1:
@@ -128,7 +129,7 @@ def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outlin
 
 
 def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
-    """A cross at the last point of each line of an overlay: where it shall lead to, in a picture of that size, m."""
+    """Outlines of a cross at the last point of each overlay line, its destination; `size` of the picture in m."""
     found = []
     for points in drawn.lines if drawn is not None else ():
         if len(points) > 1:
@@ -140,7 +141,8 @@ def ends(drawn: Drawn | None, view: View, size: float) -> list[Outline]:
 
 
 def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
-    """Shaft and head of a force's arrow on the paper; `scale` in m/N, `size` of the picture in m."""
+    """Shaft and head of a force's arrow as outlines; `scale` in m/N, `size` of the picture in m. Empty for a tiny
+    force."""
     start, tip = view.project(np.stack([force.point, force.point + scale * force.newton]))
     along = (tip - start)[:2]
     length = float(np.linalg.norm(along))
@@ -154,7 +156,8 @@ def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
 
 
 def zigzag(ends: Floats, width: float) -> Floats:
-    """Corners of a spring from end to end (2, 2): a straight piece at both, and coils of that width between."""
+    """Corners of a spring between two ends (2, 2): a straight piece at both ends, coils of the given width between,
+    m."""
     start, end = ends
     along = end - start
     length = float(np.linalg.norm(along))
@@ -168,7 +171,8 @@ def zigzag(ends: Floats, width: float) -> Floats:
 
 
 def around(bodies: Floats, beside: Floats) -> Floats:
-    """The points of `beside` (k, 3) for a picture of the bodies' points to hold: all, unless they are far larger."""
+    """Points of `beside` (k, 3) that a picture of the bodies' points must contain: all, or the near ones if far
+    larger."""
     if len(beside) == 0 or len(bodies) == 0:
         return np.zeros((0, 3))
     low, high = bodies.min(axis=0), bodies.max(axis=0)
@@ -181,7 +185,7 @@ def around(bodies: Floats, beside: Floats) -> Floats:
 
 
 def force_colors(description: Description) -> dict[str, str]:
-    """The colour of each force by name: one alone is red, of several each has its body's, darker."""
+    """Colour of each force by name: red where only one body has forces, else a darker shade of the body's colour."""
     if len({force.body for force in description.forces}) < 2:
         return {force.name: palette.FORCE for force in description.forces}
     bodies = {body.name: (index, body) for index, body in enumerate(description.bodies)}
@@ -194,12 +198,12 @@ def force_colors(description: Description) -> dict[str, str]:
 
 
 def force_named(name: str) -> str:
-    """What a legend calls a force: by its body, or by its own name if that says that it is one."""
+    """Name of a force in a legend: "force on NAME", or NAME alone where it ends in "force"."""
     return words(name) if name.endswith("force") else f"force on {words(name)}"
 
 
 def words(name: str) -> str:
-    """A name as it is written in a picture."""
+    """A name with spaces for underscores."""
     return name.replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""From three dimensions to the paper: which way to look, and the orthographic projection along it."""
+"""Choice of the viewing direction, and orthographic projection of world points along it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from numpy.typing import NDArray
 
 from viewer.data.series import Floats
 
-AZIMUTH_DEG = -52.0  # where the eye stands around the vertical, for robots that leave every plane
+# Direction to the eye about the vertical and above the horizontal, for a robot that moves in no single plane.
+AZIMUTH_DEG = -52.0
 ELEVATION_DEG = 22.0
-FLAT = 0.02  # of the robot's size: what a point may move off a plane, and a line stand out of it
-THIN = 0.1  # of the robot's size: how thick a solid may be across the plane, whatever its shape
-LAYERED = 0.35  # of the robot's size: how far bodies may lie one over the other
-BEHIND = 0.1  # of the robot's size: how far it must reach away from the eye for the eye to change sides
+# As fractions of the robot's size:
+FLAT = 0.02  # largest motion of a point, and extent of a line, out of the plane of a planar view
+THIN = 0.1  # thickness across the plane that any solid may have, whatever its shape
+LAYERED = 0.35  # largest total thickness of all bodies across the plane
+BEHIND = 0.1  # reach away from the eye from which on the eye moves to the opposite side
 PLANES = ("auto", "xy", "xz", "yz", "space")
 
 
 @dataclass(frozen=True)
 class View:
-    """An orthographic view. Rows of `axes`, expressed in the world: right, up, toward the eye.
+    """An orthographic view. The rows of `axes`, expressed in the world, point right, up and toward the eye.
 
-    name  "xy", "xz", "yz" for a plane that is seen face on, "space" for a view from above and aside
+    name  "xy", "xz" or "yz" for a plane seen face on, "space" for an oblique view from above
     """
 
     name: str
@@ -31,22 +33,22 @@ class View:
 
     @property
     def planar(self) -> bool:
-        """Whether the paper is a coordinate plane, so that coordinates can be read off it."""
+        """Whether the drawing plane is a coordinate plane, so that its axes show coordinates."""
         return self.name != "space"
 
     def project(self, points: Floats) -> Floats:
-        """(..., 3) world points -> (..., 3): right and up on the paper, and the depth toward the eye."""
+        """World points (..., 3) in view axes: right, up, and depth toward the eye; same shape."""
         return points @ self.axes.T
 
 
 class Seen:
-    """Where the points of a robot's parts were over all poses so far, and the planes that nothing has left yet.
+    """Bounds of the shape points over all poses so far, and the coordinate planes that the motion has not left.
 
-    A plane once left is never face on again, so that the view of a live robot changes at most once or twice.
+    A plane that was left once is never chosen again, so that the view of a live robot changes at most once or twice.
     """
 
     def __init__(self, parts: NDArray[np.intp], solid: NDArray[np.bool_]) -> None:
-        """`parts` (points,): the part of each point; `solid` (parts,): not a line."""
+        """`parts` (points,) is the shape index of each point; `solid` (shapes,) tells solids from lines."""
         self._parts = parts
         self._solid = solid
         self._low = np.full((len(parts), 3), np.inf)
@@ -54,7 +56,7 @@ class Seen:
         self._planes = ["xy", "xz", "yz"]
 
     def add(self, spots: Floats) -> None:
-        """Take in where the points were, (poses, points, 3), finite."""
+        """Extend the bounds by finite points (poses, points, 3)."""
         if spots.size == 0:
             return
         self._low = np.minimum(self._low, spots.min(axis=0))
@@ -66,7 +68,7 @@ class Seen:
         self._planes = [plane for plane in self._planes if self._holds(plane, whole, extents)]
 
     def _holds(self, plane: str, whole: Floats, extents: Floats) -> bool:
-        """Whether all parts lie in the plane with their extents, and move parallel to it."""
+        """Whether all shapes lie in the plane within their allowed thickness, and move parallel to it."""
         off = _normal(plane)
         along = [axis for axis in range(3) if axis != off]
         size = max(float(whole[along].max()), 1e-9)
@@ -75,7 +77,7 @@ class Seen:
         return bool(moved <= FLAT * size and np.all(extents[:, off] <= allowed) and whole[off] <= LAYERED * size)
 
     def plane(self, gravity: Floats) -> str:
-        """The plane to look at face on, rather one that gravity lies in; "space" when there is none."""
+        """The plane to view face on, preferably one that contains gravity; "space" when every plane was left."""
         if not np.isfinite(self._low).all() or len(self._low) == 0:
             return "space"
         thickness = self._high.max(axis=0) - self._low.min(axis=0)
@@ -92,9 +94,10 @@ def _normal(plane: str) -> int:
 
 
 def choose_view(wanted: str, gravity: Floats, front: Floats | None = None) -> View:
-    """The view on a plane, or the one in space, with up on the paper against gravity as far as that allows.
+    """The named view, with the drawing's up direction as far against gravity as the view allows.
 
-    front  where the robot reaches to, in its own sizes: where that is away from the eye, the eye goes to the other side
+    front  direction of the robot's reach, as of `Skeleton.front`; where it points away from the eye, the eye of the
+           oblique view moves to the opposite side
 
     Raises ValueError for an unknown plane.
     """
@@ -105,7 +108,7 @@ def choose_view(wanted: str, gravity: Floats, front: Floats | None = None) -> Vi
 
 
 def check_plane(wanted: str) -> None:
-    """Raise ValueError for a plane there is not."""
+    """Raise ValueError for an unknown plane."""
     if wanted not in PLANES:
         raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES)}")
 
@@ -135,7 +138,8 @@ def _space_view(up: Floats, front: Floats) -> View:
 
 
 def rotation(quaternion: Floats) -> Floats:
-    """(..., 3, 3) rotation matrices R_WB of (..., 4) unit quaternions w x y z; zero gives the identity."""
+    """Rotation matrices R_WB (..., 3, 3) of quaternions w x y z (..., 4), normalized; a zero quaternion gives the
+    identity."""
     norm = np.linalg.norm(quaternion, axis=-1, keepdims=True)
     unit = np.where(norm > 0.0, quaternion / np.where(norm > 0.0, norm, 1.0), [1.0, 0.0, 0.0, 0.0])
     w, x, y, z = np.moveaxis(unit, -1, 0)
@@ -148,7 +152,7 @@ def rotation(quaternion: Floats) -> Floats:
 
 
 def hull(points: Floats) -> Floats:
-    """The corners (k, 2) of the convex hull of (n, 2) points, counter-clockwise."""
+    """Corners (k, 2) of the convex hull of points (n, 2), counter-clockwise."""
     ordered = sorted({(float(x), float(y)) for x, y in points})
     if len(ordered) < 3:
         return np.asarray(ordered).reshape(-1, 2)
@@ -164,5 +168,5 @@ def hull(points: Floats) -> Floats:
 
 
 def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:
-    """Positive when a, b, c turn left."""
+    """Cross product of b - a and c - a: positive when a, b, c turn left."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])

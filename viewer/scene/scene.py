@@ -1,4 +1,4 @@
-"""The scene of the bodies on the paper, for any renderer: view, poses, paths of the tips, and what is beside them."""
+"""Scene of a robot in the drawing plane, for any renderer: view, poses, tip paths, forces, lines and legend."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from viewer.scene.overlay import LONGEST_ARROW, STANDS, SceneOverlay, around, ar
 from viewer.scene.projection import Seen, View, choose_view
 
 GHOSTS = 9
-LINE_GHOSTS = 4  # of them show the lines beside the bodies
-OLDEST, LATEST = 0.14, 0.32  # opacity of the ghosts
-FAINT_LINES = 0.5  # of the opacity of a ghost's bodies, that of the lines beside it
-STACKED = 0.5  # of its radius: where a ghost's ball lies closer to one drawn already, it is left out
-SURVEYED = 400  # poses looked at to choose the view and its limits
+LINE_GHOSTS = 4  # earlier poses that show the polylines too
+OLDEST, LATEST = 0.14, 0.32  # opacity of the first and the last earlier pose
+FAINT_LINES = 0.5  # opacity of polylines at an earlier pose, relative to its bodies'
+STACKED = 0.5  # a ghost's ball closer than this many radii to one drawn already is left out
+SURVEYED = 400  # poses used to choose the view and its limits
 SURVEYED_LINES = 60
-BODY = "●"  # in a legend
-WIDE = 1.8  # times higher
-SHARES = (0.38, 0.54)  # of the window, least and most, that the picture takes
+BODY = "●"  # mark of a body in a legend
+WIDE = 1.8  # ratio of width to height above which the picture spans the whole width
+SHARES = (0.38, 0.54)  # least and largest share of the window that the picture takes
 TRACE_POINTS = 3000
-TRACE_PIECES = 24  # of fading opacity
-GHOST_LINE = 2.5  # pixels, of lines beside an earlier pose
-TRIAD_AT = np.array([0.2, -0.5])  # of a square of the floor, from the left lower corner of what the bodies take
-MARGIN = 0.04  # around everything, of the larger of width and height
+TRACE_PIECES = 24  # pieces of a tip's path, each with its own opacity
+GHOST_LINE = 2.5  # width in pixels of polylines at an earlier pose
+TRIAD_AT = np.array([0.2, -0.5])  # position of the axes' origin, in floor squares from the bodies' lower left corner
+MARGIN = 0.04  # margin around the picture, as a fraction of the larger of width and height
 
 Layer = tuple[list[Outline], float]
 Key = tuple[str, str, str]
@@ -40,7 +40,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Label:
-    """What stands beyond the tip of an arrow; `start` and `tip` (2,) on the paper."""
+    """Text beyond the tip of an arrow; `start` and `tip` of the arrow (2,) in the drawing plane."""
 
     text: str
     color: str
@@ -50,11 +50,11 @@ class Label:
 
 @dataclass(frozen=True)
 class Frame:
-    """One instant on the paper, to be drawn in this order.
+    """One instant in the drawing plane; its parts are drawn in this order.
 
-    behind, bodies, over  outlines in layers with an opacity each; the last layer of `bodies` is the present pose
+    behind, bodies, over  outlines in layers with an opacity each; the last layer of `bodies` is the current pose
     paths                 (points (n, 2), colour, opacity) of the tips, drawn before the bodies
-    labels                of forces
+    labels                names and magnitudes of forces
     """
 
     behind: list[Layer]
@@ -66,11 +66,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Floor:
-    """What is drawn below bodies that are seen in space, on the paper.
+    """Floor grid and world axes below the bodies of an oblique view, in the drawing plane.
 
-    grid   (k, 2, 2) segments
-    triad  (3, 3, 2): of the world's axes start, end, and where the letter stands
-    step   length of a square, m
+    grid   grid segments (k, 2, 2)
+    triad  (3, 3, 2): start, end and letter position of each world axis
+    step   side of a grid square, m
     """
 
     grid: Floats
@@ -79,13 +79,13 @@ class Floor:
 
 
 class Scene:
-    """Of one recording or feed.
+    """Scene of one recording or live feed.
 
-    plane  how to look at the bodies: auto, xy, xz, yz or space
-    view   chosen by `survey`, None before
-    wide   once much wider than high, the picture wants the whole width
-    share  of the window's width, or height when wide, that suits what is seen
-    size   of the picture, m
+    plane  requested viewing plane: auto, xy, xz, yz or space
+    view   view chosen by `survey`; None before
+    wide   whether the motion has been much wider than high, so that the picture should span the whole width
+    share  suitable share of the window's width (of its height if wide) for the picture
+    size   size of the picture, m
     """
 
     def __init__(self, plane: str = "auto") -> None:
@@ -101,9 +101,9 @@ class Scene:
         self._largest_force = 0.0
 
     def survey(self, signals: Signals) -> Floats | None:
-        """Choose the view for all that was seen so far; of a run that diverged, until then.
+        """Choose the view and size for all poses so far, up to the start of a divergence.
 
-        The points (k, 3) that the picture must hold; None where nothing is seen.
+        Returns the points (k, 3) that the picture must contain; None where there is nothing to draw.
         """
         if signals.description is None or signals.poses is None:
             return None
@@ -134,7 +134,7 @@ class Scene:
         return cloud
 
     def know(self, description: Description) -> Skeleton:
-        """The skeleton of this robot; for another one than before, all that was seen is forgotten."""
+        """The skeleton of the described robot; a description of another robot than before resets the scene."""
         if self.skeleton is None or not self.skeleton.is_of(description):
             self.skeleton = Skeleton(description)
             self._stage, self._holds = SceneOverlay(description), Holds(description)
@@ -143,7 +143,8 @@ class Scene:
         return self.skeleton
 
     def frame(self, signals: Signals, time: float, since: float, ghosts: bool) -> Frame | None:
-        """The pose at `time`, the tips' paths since `since`, and with `ghosts` poses between the two."""
+        """The pose at `time`, the tips' paths since `since`, and with `ghosts` faint poses between the two; times in
+        s."""
         skeleton, view, poses = self.skeleton, self.view, signals.poses
         present = None if poses is None else row_at(poses.times, time)
         if skeleton is None or view is None or poses is None or present is None:
@@ -172,7 +173,7 @@ class Scene:
         labels: list[Label] = []
         if len(p_WB):
             bodies += self._stage.springs(p_WB, R_WB, view, self.size)
-            bodies.sort(key=lambda outline: round(outline.depth, 6))  # which keeps the order of equals
+            bodies.sort(key=lambda outline: round(outline.depth, 6))  # a stable sort: equal depths keep their order
             outputs = signals.outputs_at(time)
             over = [*self._grippers(p_WB, R_WB, outputs, view), *over]
             arrows, labels = self._arrows(p_WB, R_WB, outputs, view)
@@ -181,7 +182,7 @@ class Scene:
         return Frame(behind, self._fading(paths), layers, [(over, 1.0)], labels)
 
     def _grippers(self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View) -> list[Outline]:
-        """Marks over the balls of grippers."""
+        """Marks of the grippers' states, over the gripper's balls."""
         found: list[Outline] = []
         if self.skeleton is not None:
             for hold in self._holds.at(p_WB, R_WB, outputs):
@@ -192,7 +193,7 @@ class Scene:
     def _arrows(
         self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View
     ) -> tuple[list[Outline], list[Label]]:
-        """Forces as arrows, and beyond the tip of each its name and its size in N."""
+        """Forces as arrows, and the label beyond each tip: name and magnitude in N."""
         scale = LONGEST_ARROW * self.size / self._largest_force if self._largest_force > 0.0 else 0.0
         found: list[Outline] = []
         labels = []
@@ -204,9 +205,9 @@ class Scene:
         return found, labels
 
     def keys(self, signals: Signals, is_inside: Callable[[Floats], bool]) -> list[Key]:
-        """(mark, name, colour) of everything for a legend: bodies, lines, springs, forces.
+        """Legend entries (mark, name, colour) of bodies, lines, springs, forces and grippers.
 
-        is_inside  whether any of the points (k, 2) on the paper is within the picture's limits
+        is_inside  function that tells whether any of the points (k, 2) in the drawing plane lies within the picture
         """
         if signals.description is None:
             return []
@@ -224,12 +225,12 @@ class Scene:
         return found + beside + self._holds.keys
 
     def _shows_ground(self, is_inside: Callable[[Floats], bool]) -> bool:
-        """Whether something that stands still is within the picture: a cable's ends seldom are."""
+        """Whether any ground shape lies within the picture; the ends of a long cable usually do not."""
         spots = self._stage.ground_spots()
         return self.view is not None and len(spots) > 0 and is_inside(self.view.project(spots)[:, :2])
 
     def _fading(self, paths: Floats) -> list[tuple[Floats, str, float]]:
-        """Tips' paths (n, bodies, 2) in pieces with their colours, older ones fainter; none for tips at rest."""
+        """Tips' paths (n, bodies, 2) in pieces with their colours, older pieces fainter; tips at rest have none."""
         if len(paths) < 2 or self.skeleton is None:
             return []
         span = np.where(self.skeleton.visible, np.nan_to_num(np.ptp(paths, axis=0)).max(axis=1), 0.0)
@@ -245,7 +246,8 @@ class Scene:
 
 
 def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline]:
-    """A ghost's outlines with its balls hollow, without those that lie on one of the same body in earlier layers."""
+    """Outlines of an earlier pose with hollow balls, without the balls that overlap one of the same body in earlier
+    layers."""
     drawn = [outline for earlier, _ in layers for outline in earlier if outline.radius > 0.0]
     found = []
     for outline in outlines:
@@ -273,7 +275,7 @@ def _names(drawn: Drawn | None) -> Sequence[str]:
 
 
 def floor(view: View, gravity: Floats, cloud: Floats) -> Floor:
-    """A grid below the points (k, 3), with the directions of the world's axes at its corner."""
+    """Floor grid below the points (k, 3), with the world axes at its corner."""
     vertical = int(np.argmax(np.abs(gravity))) if np.any(gravity) else 2
     below = float(np.sign(gravity[vertical]) or -1.0)
     size = float(np.ptp(cloud, axis=0).max())
@@ -286,14 +288,14 @@ def floor(view: View, gravity: Floats, cloud: Floats) -> Floor:
 
 
 def limits(points: Floats) -> tuple[float, float, float, float]:
-    """Left, bottom, width and height of a picture that holds the points (k, 2) with a margin."""
+    """Left, bottom, width and height of a picture that contains the points (k, 2) with a margin."""
     (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
     margin = MARGIN * max(right - left, top - bottom, 1e-6)
     return left - margin, bottom - margin, right - left + 2 * margin, top - bottom + 2 * margin
 
 
 def seen_text(view: View, step: float) -> str:
-    """How the bodies are seen, in words; `step` is the length of a square of the floor, m."""
+    """Sentence that names the view; `step` is the side of a floor square, m."""
     if view.planar:
         right, up = plane_letters(view)
         return f"seen face on, in the plane {right}{up}"
@@ -301,13 +303,13 @@ def seen_text(view: View, step: float) -> str:
 
 
 def plane_letters(view: View) -> tuple[str, str]:
-    """The coordinates to the right and up on the paper of a planar view, "x", "y" or "z"."""
+    """Names "x", "y" or "z" of the coordinates to the right and up in a planar view."""
     right, up = ("xyz"[int(np.argmax(np.abs(axis)))] for axis in view.axes[:2])
     return right, up
 
 
 def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> Floats:
-    """The grid lines (k, 2, 3) of a floor under `cloud` at `height`."""
+    """Grid lines (k, 2, 3) of a floor under `cloud` at coordinate `height` along the axis `vertical`."""
     a, b = (axis for axis in range(3) if axis != vertical)
     low = {axis: math.floor(float(cloud[:, axis].min()) / step) for axis in (a, b)}
     high = {axis: math.ceil(float(cloud[:, axis].max()) / step) for axis in (a, b)}
@@ -322,7 +324,8 @@ def floor_lines(cloud: Floats, vertical: int, height: float, step: float) -> Flo
 
 
 def nice_step(length: float) -> float:
-    """The largest of 1, 2 or 5 times a power of ten that is not above `length`; 1 for no length."""
+    """Largest number of the form 1, 2 or 5 times a power of ten not above `length`; 1 for a length that is not
+    positive."""
     if not (math.isfinite(length) and length > 0.0):
         return 1.0
     power = 10.0 ** math.floor(math.log10(length))
