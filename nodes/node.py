@@ -47,6 +47,11 @@ class Context:
     plan: Mapping[str, Any] = field(default_factory=dict)
     clock: str = ""
 
+    @property
+    def robot_source(self) -> str:
+        """The robot of the plan as `robots.build` takes it: its name, or its file and function."""
+        return str(self.plan.get("sim", {}).get("robot") or self.robot)
+
     def warn(self, text: str) -> None:
         """Show the user a warning line at the launch; repeated lines are rate-limited."""
         self.log.append(("warning", text))

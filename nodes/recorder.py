@@ -18,6 +18,7 @@ from nodes.node import Context, Node, Outgoing
 from nodes.plan.loading import PACKAGE_ROOT, load_class
 from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
+from robots.files import is_reference
 from sim_core.tables import Range
 
 # Errors of the disk: the run goes on without its recording, and the launch fails at its end.
@@ -371,21 +372,31 @@ def run_metadata(context: Context) -> dict[str, str]:
         return found
     for node in nodes:
         run = str(node.get("run", ""))
-        node["run"] = _portable(run, folder) or run.rpartition("/")[2]
+        node["run"] = _portable_or_name(run, folder)
         if node.get("name") == context.name:
             node["params"] = {key: value for key, value in node.get("params", {}).items() if key != "file"}
-    parameters = plan.get("sim", {}).get("parameters", {})
+    sim = plan.get("sim", {})
+    if is_reference(sim.get("robot", "")):
+        sim["robot"] = _portable_or_name(sim["robot"], folder)
+    parameters = sim.get("parameters", {})
     encode = msgspec.json.Encoder(order="deterministic").encode
     return {**found, "plan": encode(plan).decode(), "parameters": encode(parameters).decode()}
 
 
 def run_sidecar(context: Context) -> dict[str, Any]:
-    """Machine-specific data of the run: the plan's folder, and the files of nodes that lie outside it."""
+    """Machine-specific data of the run: the plan's folder, and the files of nodes and robot that lie outside it."""
     plan = context.plan
     folder = str(plan.get("folder", ""))
     nodes = plan.get("nodes", [])
     elsewhere = {node["name"]: node["run"] for node in nodes if _portable(node["run"], folder) is None}
-    return {"plan_folder": folder, "node": context.name, "nodes_elsewhere": elsewhere}
+    found = {"plan_folder": folder, "node": context.name, "nodes_elsewhere": elsewhere}
+    robot = str(plan.get("sim", {}).get("robot", ""))
+    return found | {"robot_file": robot} if is_reference(robot) and _portable(robot, folder) is None else found
+
+
+def _portable_or_name(run: str, folder: str) -> str:
+    """`run` as a launch file of that folder may say it, otherwise its file without the folder."""
+    return _portable(run, folder) or run.rpartition("/")[2]
 
 
 def _portable(run: str, folder: str) -> str | None:

@@ -101,7 +101,7 @@ class SwingPlanner(Node):
 
     def _believe(self, params: SwingPlannerParams) -> None:
         self._params = params
-        mechanism = believed(params, self._context.plan, self._context.robot)
+        mechanism = believed(params, self._context.plan, self._context.robot_source)
         self._beliefs = beliefs_of(mechanism, params.trunk_stiffness, params.trunk_damping)
         self._end, self._step = end_of_line(mechanism), step_of(params, mechanism)
 

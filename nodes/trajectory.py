@@ -247,10 +247,11 @@ class Trajectory(Node):
         via = via_points(params, plan["folder"])
         ways = curves(params, via)
         if robot := plan.get("sim", {}).get("robot"):
+            from robots.files import robot_name
             from robots.registry import build
 
             joints = build(robot, **plan["sim"].get("parameters", {})).moving_joints
-            _check(params, via, ways, joints, robot)
+            _check(params, via, ways, joints, robot_name(robot))
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context

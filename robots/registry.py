@@ -1,6 +1,7 @@
-"""Every robot by name. Other packages add theirs with an entry point in the group `armswing.robots`.
+"""Every robot by name, or by the file of a user: "path/to/file.py:function".
 
-An entry point's value is a function that takes keyword parameters and returns a Mechanism.
+Other packages add theirs with an entry point in the group `armswing.robots`. The function of a file, or of an entry
+point, takes keyword parameters and returns a Mechanism.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
+from robots import files
 from robots.arms import chain
 from robots.benchmarks import (
     crank_slider,
@@ -32,6 +35,7 @@ from sim_core.mechanism import Mechanism
 from sim_core.mechanism.validation import validate
 
 Builder = Callable[..., Mechanism]
+OWN_FILE = f"; one of your own is {files.FORM!r}"
 FILE = "file"  # the parameter of a robot whose numbers are in a file
 
 BUILTIN: dict[str, Builder] = {
@@ -82,7 +86,9 @@ def builder(name: str) -> Builder:
         return BUILTIN[name]
     if name in _theirs():
         return _load(name)
-    raise UnknownName("the registry", "robot", name, names())
+    if files.is_reference(name):
+        return files.load(name)
+    raise UnknownName("the registry", "robot", name, names(), OWN_FILE)
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,11 @@ def build(name: str, **parameters: Any) -> Mechanism:
         mechanism = function(**{key: _counted(hints.get(key), value) for key, value in parameters.items()})
     except TypeError as error:
         raise InvalidRequest(f"robot {name!r} cannot be built from {parameters}: {error}") from error
+    except Exception as error:
+        if not files.is_reference(name) or isinstance(error, ValueError):
+            raise
+        path = Path(files.located(name).rpartition(":")[0])
+        raise InvalidRequest(f"robot {name!r}: {files.failure(error, path, 'building it from')}") from error
     if not isinstance(mechanism, Mechanism):
         raise InvalidRequest(f"robot {name!r}: its builder gave a {type(mechanism).__name__}, not a Mechanism")
     validate(mechanism)

@@ -24,7 +24,7 @@ class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     """What every controller with a model takes.
 
     joints        those it drives, empty for every driven joint of the model
-    robot         the model's name, empty for the robot of the plan
+    robot         the model, named as the plan names a robot; empty for the robot of the plan
     parameters    of the model, over those that the plan gives the robot
     effort_limit  one for all or one per joint, empty for those of the actuators
     """
@@ -127,7 +127,7 @@ class ModelController(Node, ABC):
 
     def _prepare(self, params: Any) -> None:
         """Build the model."""
-        model = ModelOfRobot(params, self._context.plan, self._context.robot)
+        model = ModelOfRobot(params, self._context.plan, self._context.robot_source)
         self.gains(params, len(model.joints))
         self._model = model
         self._system = system = assemble(model.mechanism)

@@ -38,14 +38,15 @@ class JointPosition(Node):
 
     @classmethod
     def check(cls, params: JointPositionParams, plan: Mapping[str, Any]) -> None:
+        from robots.files import robot_name
         from robots.registry import build  # not in the node's own process
 
         sim = plan.get("sim", {})
         for actuator in build(sim["robot"], **sim.get("parameters", {})).actuators if sim.get("robot") else ():
             if actuator.name in params.joints and actuator.servo is None:
                 raise ValueError(
-                    f"joints: actuator {actuator.name!r} of {sim['robot']!r} has no servo, which follows positions; "
-                    "controllers of effort drive it"
+                    f"joints: actuator {actuator.name!r} of {robot_name(sim['robot'])!r} has no servo, which follows "
+                    "positions; controllers of effort drive it"
                 )
 
     @classmethod

@@ -53,7 +53,7 @@ class HostedNode:
         self.out = out
         self.name = node_plan.name
         self.decimation = node_plan.decimation
-        self.robot = plan.sim.robot
+        self.robot = plan.sim.robot_name
         self.lossless = node.lossless
         self.hears_all = "*" in node.subscribes
         self.hears = {resolve(name, self.robot): (name, kind) for name, kind in node.subscribes.items() if name != "*"}

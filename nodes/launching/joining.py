@@ -132,9 +132,9 @@ class Greeting:
     """Says where a node has joined a simulation; a server that was started anew is joined again."""
 
     def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
-        self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot, say
+        self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot_name, say
         hears, says = (", ".join(table) or "nothing" for table in (cls.subscribes, cls.publishes))
-        self._line = f"domain {plan.domain}, robot {plan.sim.robot}, hears {hears}, says {says}; Ctrl-C ends"
+        self._line = f"domain {plan.domain}, robot {plan.sim.robot_name}, hears {hears}, says {says}; Ctrl-C ends"
         self._sim: int | None = None  # the process that was joined
 
     def __call__(self, nodes: Sequence[NodeEntry]) -> None:

@@ -81,7 +81,9 @@ class Launch:
         registry.hosts = {"sim": plan.sim.host, **{node.name: node.host for node in plan.nodes}}
         self._strangers: dict[str, dict[str, int]] = {}
         self._far = FarNodes(plan, observer, display)
-        self.summary = Summary(plan=plan.name, robot=plan.sim.robot, mode=plan.sim.mode, method=plan.sim.method_text())
+        self.summary = Summary(
+            plan=plan.name, robot=plan.sim.robot_name, mode=plan.sim.mode, method=plan.sim.method_text()
+        )
         self._observer = observer
         self._display = display
         self._began = began
@@ -156,7 +158,7 @@ class Launch:
         return True
 
     def _resume(self) -> None:
-        self._observer.expect_state(resolve("state", self.plan.sim.robot))
+        self._observer.expect_state(resolve("state", self.plan.sim.robot_name))
         self._resumed_at = time.monotonic()
         self._observer.ask("sim", "resume", args={"first": True})  # who paused it already wants it so
 
@@ -226,7 +228,7 @@ class Launch:
     def _note_unsaid(self, name: str, refusal: str) -> None:
         """Note a node that never said a command, because what it made was none."""
         topic, _, reason = refusal.partition(": ")
-        if name in self._commanders and not self._taken.get(name) and topic == f"'{self.plan.sim.robot}/command'":
+        if name in self._commanders and not self._taken.get(name) and topic == f"'{self.plan.sim.robot_name}/command'":
             self.summary.refused_commands.setdefault(name, reason)
 
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
@@ -306,7 +308,7 @@ class Launch:
             summary.holes[name] = summary.verdicts.setdefault(name, ended).reason
         if self._is_measured:
             return
-        topic = resolve("state", self.plan.sim.robot)
+        topic = resolve("state", self.plan.sim.robot_name)
         for file in self._files:
             if _identity(file) != self._files[file]:  # the last state the launch heard may be an old one
                 summary.time = max(summary.time, last_time(file, topic))

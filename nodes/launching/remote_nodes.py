@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from pathlib import PurePath
 
 import msgspec
 
@@ -39,12 +38,17 @@ def host_config_of(plan: Plan, host: str) -> HostConfig:
 
 def digests(plan: Plan) -> dict[str, str]:
     """{part: digest} of what all hosts of a launch must have in common: not folders, addresses and the duration."""
-    parts: dict[str, object] = {"[sim]": plan.sim, "the names in [hosts]": sorted(plan.hosts)}
+    sim = msgspec.structs.replace(plan.sim, robot=_without_folder(plan.sim.robot))
+    parts: dict[str, object] = {"[sim]": sim, "the names in [hosts]": sorted(plan.hosts)}
     for node in plan.nodes:
-        file, _, name = node.run.rpartition(":")
-        parts[f"node {node.name!r}"] = msgspec.structs.replace(node, run=f"{PurePath(file).name}:{name}")
+        parts[f"node {node.name!r}"] = msgspec.structs.replace(node, run=_without_folder(node.run))
     encode = msgspec.json.Encoder(order="deterministic").encode
     return {part: hashlib.sha256(encode(value)).hexdigest()[:16] for part, value in parts.items()}
+
+
+def _without_folder(reference: str) -> str:
+    """A "path/to/file.py:name" without the path, which is another on each host."""
+    return reference.rpartition("/")[2]
 
 
 def difference(plan: Plan, theirs: Mapping[str, str]) -> str:

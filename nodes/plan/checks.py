@@ -18,6 +18,8 @@ from nodes.plan.handlers import uncalled
 from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, Milestone, NodePlan, Plan, SimPlan
 from nodes.plan.loading import is_file, load_class, locate, shortened
 from nodes.plan.tables import PlanError, convert, suggestion, worded
+from robots.files import is_reference, load, located
+from sim_core.errors import InvalidRequest
 from sim_core.tables import out_of_range
 
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
@@ -41,15 +43,17 @@ def check_plan(plan: Plan, file: Path) -> None:
         node.params = worded(node.params, cls.Params)  # as its process is told them
         if isinstance(own := node.params.get("parameters"), dict):  # of a model of its own
             _find_file(own, plan, file, f"{where}: params")
+        if isinstance(model := node.params.get("robot"), str) and is_reference(model):
+            node.params["robot"] = _located(model, plan, file, f"{where}: params")
         params = convert(node.params, cls.Params, f"{where}: params")
         if wrong := uncalled(cls):
             raise PlanError(f"{where}: {wrong}")
-        _check_topics(cls.publishes, plan.sim.robot, f"{where}: speaks")
-        _check_topics(cls.subscribes, plan.sim.robot, f"{where}: listens")
+        _check_topics(cls.publishes, plan.sim.robot_name, f"{where}: speaks")
+        _check_topics(cls.subscribes, plan.sim.robot_name, f"{where}: listens")
         plain = msgspec.to_builtins(plan)
         try:
             cls.check(params, plain)
-            if any(resolve(name, plan.sim.robot) == f"{plan.sim.robot}/command" for name in cls.publishes):
+            if any(resolve(name, plan.sim.robot_name) == f"{plan.sim.robot_name}/command" for name in cls.publishes):
                 names = cls.commands(params, plain)
                 _check_commands(names, actuators, commanders, node.name, where)
         except ValueError as error:
@@ -133,7 +137,7 @@ def check_duration(plan: Plan, where: str) -> None:
 
 def _check_methods(sim: SimPlan, file: Path) -> None:
     """Stepper and stabilizer: names, keys of their tables, values."""
-    from sim_core.errors import InvalidRequest, UnknownName
+    from sim_core.errors import UnknownName
 
     for key, make in (("stepper", sim.make_stepper), ("stabilizer", sim.make_stabilizer)):
         asked = getattr(sim, key)
@@ -155,15 +159,18 @@ def _usual(key: str) -> str:
 
 def _check_robot(plan: Plan, file: Path) -> list[str]:
     """The names of the robot's actuators."""
-    from robots.registry import build, names
-    from sim_core.errors import InvalidRequest, SimulationWarning
+    from robots.registry import OWN_FILE, build, names
+    from sim_core.errors import SimulationWarning
     from sim_core.mechanism.validation import check_bounds
 
     where = f"{file}: [sim]"
     known = names()
     _find_file(plan.sim.parameters, plan, file, where)
-    if plan.sim.robot not in known:
-        raise PlanError(f"{where}: key 'robot': no robot {plan.sim.robot!r}{suggestion(plan.sim.robot, known)}")
+    if is_reference(plan.sim.robot):
+        plan.sim.robot = _located(plan.sim.robot, plan, file, where)
+    elif plan.sim.robot not in known:
+        near = suggestion(plan.sim.robot, known)
+        raise PlanError(f"{where}: key 'robot': no robot {plan.sim.robot!r}{near}{OWN_FILE}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SimulationWarning)  # the server says it
@@ -179,6 +186,16 @@ def _check_robot(plan: Plan, file: Path) -> list[str]:
                 raise PlanError(f"{where}: key 'parameters.{tunable.name}': {error}") from None
     _check_milestones(plan.milestones, {joint.name: joint.unit for joint in mechanism.moving_joints}, file)
     return [actuator.name for actuator in mechanism.actuators]
+
+
+def _located(robot: str, plan: Plan, file: Path, where: str) -> str:
+    """A robot's file and function with the absolute path, looked for where a `run` is; PlanError where it is not."""
+    try:
+        found = located(robot, plan.folder, Path.cwd(), file.resolve().parent)
+        load(found)
+    except InvalidRequest as error:
+        raise PlanError(f"{where}: key 'robot': {error}") from error.__cause__
+    return found
 
 
 def _find_file(parameters: dict[str, Any], plan: Plan, file: Path, where: str) -> None:

@@ -24,7 +24,7 @@ ABOUT = {
         "duration_s": "s of simulation time, then the run ends; without it, Ctrl-C does; --duration goes before it",
     },
     "[sim]": {
-        "robot": "one of `armswing robot list`",
+        "robot": 'one of `armswing robot list`, or of your own "path/to/file.py:function", found as the nodes are',
         "parameters": "of the robot, as `armswing robot show` lists them",
         "mode": "paced by the clock, as fast as it goes, or each step waits for every node: the same bytes each time",
         "step_ms": "ms, the integration step",

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from nodes.plan.tables import PlanError
+from robots.files import robot_name
 from sim_core.tables import Range
 
 Mode = Literal["realtime", "fast", "lockstep"]
@@ -31,6 +32,7 @@ LOCAL = "localhost"  # the host of a launch that has one
 class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The simulation server.
 
+    robot        a name of the registry, or "path/to/file.py:function", the path absolute once the plan is checked
     stepper, stabilizer  a name, or a table of name and parameters
     watchdog_ms  silence of a commanding node before its actuators go into safe_mode, in simulation time, in the clock's
                  where that goes faster; 0 or false: never; None: 100 in realtime, otherwise never
@@ -62,6 +64,11 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
     assemble_start: bool = False
+
+    @property
+    def robot_name(self) -> str:
+        """The first part of the robot's topics: its name, or the function of its file."""
+        return robot_name(self.robot)
 
     @property
     def step_s(self) -> float:

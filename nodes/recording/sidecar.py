@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -35,6 +36,13 @@ def read_sidecar(path: str | os.PathLike[str]) -> dict[str, Any] | None:
             return None
         found.pop(FORMAT, None)
     return found
+
+
+def folders_of(path: str | os.PathLike[str]) -> list[Path]:
+    """Where the files that a recording's plan names may be: here, beside it, and where the run found them."""
+    told = read_sidecar(path) or {}
+    elsewhere = str(told.get("robot_file", "")).rpartition("/")[0]
+    return [Path.cwd(), Path(path).parent, *(Path(each) for each in (told.get("plan_folder"), elsewhere) if each)]
 
 
 def sidecar_is_damaged(path: str | os.PathLike[str]) -> bool:

@@ -33,10 +33,10 @@ CLAMP = (0.012, 0.02, 0.04)  # of a beam's length, along it, aside and across: t
 FOOT = 0.025  # of a beam's length: the triangle under an end that may turn
 
 
-def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: str) -> Description:
-    """The description of a mechanism, stepped by step_s seconds."""
+def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: str, robot: str = "") -> Description:
+    """The description of a mechanism, stepped by step_s seconds; `robot` is its name in topics, by default its own."""
     return Description(
-        robot=mechanism.name,
+        robot=robot or mechanism.name,
         joints=[
             JointDescription(name=j.name, kind=j.kind, unit=j.unit, lower=j.lower, upper=j.upper)
             for j in mechanism.moving_joints

@@ -56,11 +56,11 @@ class SimHost:
         self._wake, self._service_wake = WakeupPipe(), WakeupPipe()
         self._session = NodeSession(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
         self._session.publisher.prompt = False  # in the midst of a step another thread would take Python's lock
-        commands = {f"{plan.sim.robot}/command": JointCommand}
+        commands = {f"{plan.sim.robot_name}/command": JointCommand}
         self._subscriptions = Subscriptions(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
         self._poller = poller_of(self._wake, self._session.publisher.socket)
         self._nodes_changed = False
-        self._ours = [f"{plan.sim.robot}/{name}" for name in server.publishes]
+        self._ours = [f"{plan.sim.robot_name}/{name}" for name in server.publishes]
         self._nodes: list[NodeEntry] = []
         self._calls: deque[Request] = deque()
         self._answers: deque[tuple[Request, Any, str | None]] = deque()
@@ -193,7 +193,7 @@ class SimHost:
 
     def _commanders(self) -> set[str]:
         """Nodes that hear the state and say commands."""
-        state, command = (f"{self._plan.sim.robot}/{name}" for name in ("state", "command"))
+        state, command = (f"{self._plan.sim.robot_name}/{name}" for name in ("state", "command"))
         return {node.name for node in self._nodes if command in node.publishes and {state, "*"} & set(node.subscribes)}
 
     def _between_steps(self) -> None:

@@ -52,7 +52,7 @@ class SimServer:
     def __init__(self, plan: Plan, wall_clock: bool | None = None) -> None:
         sim = plan.sim
         self.plan = plan
-        self.robot = sim.robot
+        self.robot = sim.robot_name
         self.out: Out = _nobody
         system = assemble(build(sim.robot, **sim.parameters))
         self.simulation = Simulation(
@@ -63,7 +63,8 @@ class SimServer:
             assemble_start=sim.assemble_start,
         )
         self.simulation.warm_up()
-        self.description = describe(system.mechanism, sim.step_s, list(self.simulation.outputs()), system.code_hash)
+        outputs = list(self.simulation.outputs())
+        self.description = describe(system.mechanism, sim.step_s, outputs, system.code_hash, self.robot)
         self._beams = BeamLines(system.mechanism, system.coordinate_names)
         self._realtime = sim.mode == "realtime"
         self._stamper = MessageStamper(sim.mode != "lockstep" if wall_clock is None else wall_clock)

@@ -18,6 +18,8 @@ from nodes.hil.prediction.recorded_commands import prediction
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.run_notes import run_notes
 from nodes.recording.reader import Recording, read_recording, require_no_hole
+from nodes.recording.sidecar import folders_of
+from robots.files import located_if_there
 
 COMPARER = "hil_compare.py:HilCompare"
 STEP_KNOWN_S = 0.1  # a step of another clock is known to that at least
@@ -99,7 +101,7 @@ def read_case(
     return Case(
         _since(source, settle_s),
         _since(said, settle_s),
-        str(sim.get("robot", "")),
+        located_if_there(str(sim.get("robot", "")), *folders_of(other.path)),
         sim.get("parameters", {}),
         frozenset(sliding),
         other is first and _commands_are_efforts(first, predicted),

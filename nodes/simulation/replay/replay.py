@@ -24,13 +24,14 @@ from nodes.plan.loading import load_class
 from nodes.plan.tables import PlanError, convert, suggestion
 from nodes.recording.reader import RecordingFile
 from nodes.recording.runs import PUT_BACK
+from nodes.recording.sidecar import folders_of
 from nodes.simulation.lockstep import LocalPort, Port, Scheduler
 from nodes.simulation.replay.comparison import Line, Outcome, Tolerances, compare, differences
 from nodes.simulation.replay.stream import CROSSING_S, Stream
+from robots.files import located_if_there
 
 LAST = 64  # messages at the end of a recording that may be of its last tick
 SERVER = ("description", "state", "body_poses", "lines", "event")
-
 
 # -- the recording
 
@@ -60,7 +61,8 @@ def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
         raise PlanError(f"{path} holds no plan, so how its nodes ran is not known; recordings of a launch hold one")
     try:
         plain = msgspec.json.decode(metadata["plan"], type=dict[str, Any])
-        plain["sim"] = convert(plain.get("sim", {}), SimPlan, f"{path}: plan")
+        plain["sim"] = sim = convert(plain.get("sim", {}), SimPlan, f"{path}: plan")
+        sim.robot = located_if_there(sim.robot, *folders_of(path))
         plain["nodes"] = [convert(node, NodePlan, f"{path}: plan") for node in plain.get("nodes", [])]
         plain.pop("milestones", None)
         return convert(plain, Plan, f"{path}: plan")
@@ -96,7 +98,7 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
     """Feed the recorded run to the node and compare; PlanError where it cannot be replayed."""
     cls: type[Node] = load_class(node_plan.run, Path.cwd())
     mode = plan.sim.mode
-    topics = {resolve(name, plan.sim.robot) for name in cls.publishes}
+    topics = {resolve(name, plan.sim.robot_name) for name in cls.publishes}
     if not topics:
         raise PlanError(f"node {node_plan.name!r} speaks on no topic, so there is nothing to compare")
     ours = {_speech(line) for line in lines if line.topic in topics}
@@ -253,8 +255,8 @@ def _in_lockstep(lines: Sequence[Line], ours: set[Speech], plan: Plan, hosted: H
 
 def _ticks(lines: Sequence[Line], ours: set[Speech], plan: Plan) -> Iterator[_Tick]:
     """The run, tick by tick. Who spoke before our node is learnt from the ticks in which both spoke."""
-    later = _later(lines, ours, plan.sim.robot)
-    served = {f"{plan.sim.robot}/{name}" for name in SERVER}
+    later = _later(lines, ours, plan.sim.robot_name)
+    served = {f"{plan.sim.robot_name}/{name}" for name in SERVER}
     step_s = plan.sim.step_s
     now = _Tick(0)
     for line in lines:

@@ -14,7 +14,9 @@ from nodes.cli.terminal import AsJson, InputError, nearest, parse_assignments, s
 
 app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="One of `armswing robot list`.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(help="One of `armswing robot list`, or path/to/file.py:function.", show_default=False)
+]
 Param = Annotated[
     list[str] | None, typer.Option("--param", help="Build with key=value. Repeatable.", show_default=False)
 ]
@@ -180,10 +182,12 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
 def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
     """The mechanism, and what its builder takes."""
     from nodes.launching.process import say_warnings_plainly
-    from robots.registry import build, builder, names
+    from robots.files import is_reference
+    from robots.registry import OWN_FILE, build, builder, names
 
-    if name not in names():
-        raise InputError(f"no robot {name!r}; robots are {', '.join(sorted(names()))}{nearest(name, names())}")
+    if name not in names() and not is_reference(name):
+        there = f"robots are {', '.join(sorted(names()))}{nearest(name, names())}{OWN_FILE}"
+        raise InputError(f"no robot {name!r}; {there}")
     say_warnings_plainly()
     try:
         return build(name, **parse_assignments(param or [], "--param")), _choices(builder(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ app = typer.Typer(
 )
 
 CONTROLLER = '''\
-"""Damps {joint!r} of the robot {robot}."""
+"""Damps {joint!r} of the robot {robot_name}."""
 
 import msgspec
 
@@ -89,7 +90,9 @@ def _group() -> None:
 def new_controller(
     name: Annotated[str, typer.Argument(help="What to call it: small letters and _.", show_default=False)],
     folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path(),
-    robot: Annotated[str, typer.Option("--robot", help="One of `armswing robot list`.")] = "rotary_pendulum",
+    robot: Annotated[
+        str, typer.Option("--robot", help="One of `armswing robot list`, or path/to/file.py:function.")
+    ] = "rotary_pendulum",
     joint: Annotated[
         str, typer.Option("--joint", help="The actuator that it commands.", show_default="the robot's first")
     ] = "",
@@ -97,12 +100,23 @@ def new_controller(
     """Write a controller of 25 lines and a launch file that runs it."""
     import keyword
 
+    from robots.files import is_reference, located, robot_name
+
     if not name.isidentifier() or name != name.lower() or keyword.iskeyword(name) or name in RESERVED:
         raise InputError(f"{name!r} is no name for a node; use small letters, digits and _, like 'my_damper'")
     if not folder.is_dir():
         raise InputError(f"--folder {str(folder)!r}: there is no such folder")
     class_name = "".join(part.capitalize() for part in name.split("_"))
-    words = _about(robot, joint) | {"name": name, "class_name": class_name, "file": folder / f"{name}.toml"}
+    about = _about(robot, joint)
+    if is_reference(robot):  # as the launch file finds it, which is written in the folder
+        robot = os.path.relpath(located(robot), folder)
+    words = about | {
+        "robot": robot,
+        "robot_name": robot_name(robot),
+        "name": name,
+        "class_name": class_name,
+        "file": folder / f"{name}.toml",
+    }
     files = {folder / f"{name}.py": CONTROLLER.format(**words), folder / f"{name}.toml": LAUNCH.format(**words)}
     for path in files:
         if path.exists():
@@ -115,10 +129,12 @@ def new_controller(
 
 def _about(robot: str, joint: str) -> dict[str, Any]:
     """What the files say of the robot: the joint and its damping with unit, and a node that holds the others."""
-    from robots.registry import BUILTIN, build, names
+    from robots.files import is_reference
+    from robots.registry import BUILTIN, OWN_FILE, build, names
 
-    if robot not in names():
-        raise InputError(f"no robot {robot!r}; robots are {', '.join(sorted(names()))}{nearest(robot, names())}")
+    if robot not in names() and not is_reference(robot):
+        there = f"robots are {', '.join(sorted(names()))}{nearest(robot, names())}{OWN_FILE}"
+        raise InputError(f"no robot {robot!r}; {there}")
     mechanism = build(robot)
     driven = {actuator.name: actuator for actuator in mechanism.actuators if actuator.joint == actuator.name}
     if not driven:
@@ -130,7 +146,6 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
     held = [f'"{actuator.name}"' for actuator in driven.values() if actuator.servo and actuator is not chosen]
     rows = textwrap.fill(", ".join(held) + ",", 100, initial_indent="    ", subsequent_indent="    ")
     return {
-        "robot": robot,
         "joint": chosen.name,
         "damping": SHARE * chosen.servo.damping if chosen.servo else 1e-3,
         "unit": chosen.unit,
