@@ -18,7 +18,6 @@ from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import SimPlan
 
 MOST_WAITING = 4096  # commands that are delayed at one time
-NEARLY_0_S = 1e-9  # in place of a timestamp of 0, which a receiver takes as unset
 
 
 class HardwareParams(Sensing, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -196,7 +195,7 @@ class Hardware(Node):
                 continue
             self._waiting.append((self._time + self._params.command_delay_ms * 1e-3, command))
             clock = self._context.clock
-            stamp = self._shown() if clock else self._sensors.stamp(self._time) or NEARLY_0_S
+            stamp = self._shown() if clock else self._sensors.stamp(self._time)
             yield "applied_command", msgspec.structs.replace(command, timestamp=stamp, clock=clock)
 
     def _follow(self) -> None:

@@ -32,7 +32,6 @@ from robots.charmie.serial_frames import (
 MOST_BYTES = 4096
 AGAIN_S = 0.5  # time between two attempts to open the port
 MISSED_S = 5.0  # a port that stays closed for longer is reported
-START_S = 1e-6  # timestamp of the start of the run; a receiver takes 0 as unset
 ANSWER_S = 0.1  # timeout of the response to a poll
 SILENT_S = 0.02  # a pause of this length, 19 bytes at 9600 bits/s, ends a response
 
@@ -104,7 +103,7 @@ class SerialBoard(Node):
         self._owed = np.zeros(3)  # rounding remainder of the commanded speeds, in steps
         self._others: dict[str, float] = {}  # commanded positions of joints without a board
         self._sent: list[JointCommand] = []  # commands of the poll that has no response yet
-        self._is_first, self._taken_at = True, START_S
+        self._is_first, self._taken_at = True, 0.0
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
@@ -218,7 +217,7 @@ class SerialBoard(Node):
             goals["tilt"] = tilt_of(command.torso, float(self._robot.tilt.lower))
         if not goals or self._time <= 0.0:  # no command yet
             return []
-        at = START_S if self._is_first else self._time
+        at = 0.0 if self._is_first else self._time
         self._is_first = False
         return [
             JointCommand(timestamp=at, mode="velocity", name=list(JOINTS[:3]), value=rates.tolist()),
@@ -228,7 +227,7 @@ class SerialBoard(Node):
     def _taken(self, stamp: float) -> Iterator[tuple[str, Message]]:
         """Commands sent since the last response: the latest with this response's timestamp, earlier ones before it."""
         for each in self._sent:
-            if each.timestamp > START_S:
+            if each.timestamp > 0.0:
                 earlier = self._sent[-1].timestamp - each.timestamp
                 self._taken_at = max(self._taken_at, stamp - earlier)
             yield "applied_command", msgspec.structs.replace(each, timestamp=self._taken_at)

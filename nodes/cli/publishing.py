@@ -17,6 +17,7 @@ from nodes.cli.terminal import InputError, UnavailableError, nearest
 from nodes.client import Client, NotLiveError
 from nodes.messages import BodyPoses, Event, JointCommand, Message, RobotState
 from nodes.messages.codec import WireError, encode
+from nodes.messages.stamp import is_stamped
 from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS, lookup
 from nodes.plan.tables import choices
 from nodes.transport.bus import Publisher, Subscriber
@@ -61,7 +62,7 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
     publisher = Publisher(zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"), far=far)
     link = RegistryLink(domain)
     ear = Ear(client, topic, name)
-    said, stamped = 0, message.timestamp != 0.0
+    said, stamped = 0, is_stamped(message)
     entry = NodeEntry(
         name=name, pid=os.getpid(), state="ready", endpoints={"data": publisher.endpoint}, publishes=[topic]
     )

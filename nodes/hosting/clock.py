@@ -51,15 +51,20 @@ class Durations:
             self._bins[bin_] += 1
             self.count += 1
 
-    def quantile_s(self, fraction: float) -> float:
-        """The duration in seconds that this fraction of all stays below; 0 without any."""
+    def quantile_s(self, fraction: float) -> float | None:
+        """The duration in seconds that this fraction of all stays below; None without any."""
         rank = fraction * self.count
         seen = 0
         for bin_, count in enumerate(self._bins):
             seen += count
             if count and seen >= rank:
                 return min(self._middle(bin_), self.largest_ns) * 1e-9
-        return 0.0
+        return None
+
+    @property
+    def largest_s(self) -> float | None:
+        """The longest duration in seconds; None without any."""
+        return self.largest_ns * 1e-9 if self.count else None
 
     def histogram(self) -> dict[str, int]:
         """{"to 20 us": durations above the edge before and up to this one}, edges of 1, 2 and 5, those with any."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from nodes.messages import Event, Message, PeerClock, RobotState, Verdict
 from nodes.messages.codec import WireError, decode, encode
-from nodes.messages.stamp import MessageStamper
+from nodes.messages.stamp import MessageStamper, is_stamped
 from nodes.messages.topics import resolve
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import NodePlan, Plan
@@ -205,7 +205,7 @@ class HostedNode:
             topic = entry[0]
             # a message without a time of its own gets ours, for this once: the node may use it again
             stamp = message.timestamp
-            if stamp == 0.0:
+            if not is_stamped(message):
                 message.timestamp = self.time
             self._stamper.stamp(topic, message)
             try:

@@ -85,15 +85,16 @@ def _measure(scheduling: str, seconds: float, progress: Callable[[float], None] 
     if progress is not None:
         progress(1.0)
     ticks = max(late.count, 1)
+    p50, p99, p999 = (late.quantile_s(fraction) or 0.0 for fraction in (0.50, 0.99, 0.999))
     return Jitter(
         scheduling=scheduling,
         rate_hz=1.0 / PERIOD_S,
         seconds=seconds,
         ticks=late.count,
         overruns=over[RATES_HZ[0]],
-        late_p50_s=late.quantile_s(0.50),
-        late_p99_s=late.quantile_s(0.99),
-        late_p999_s=late.quantile_s(0.999),
+        late_p50_s=p50,
+        late_p99_s=p99,
+        late_p999_s=p999,
         late_max_s=late.largest_ns * 1e-9,
         late_over={rate: count / ticks for rate, count in over.items()},
         stolen=_share(stolen, _stolen_jiffies()),

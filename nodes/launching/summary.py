@@ -158,10 +158,10 @@ class Summary(msgspec.Struct, kw_only=True):
     largest_departure: float | None = None
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
-        """Fill in what the simulation server says of itself; a percentile of 0 s is one of nothing."""
+        """Fill in what the simulation server says of itself."""
         for field in MEASURED_BY_THE_SERVER:
             value = status.get(field)
-            if value is not None and not (field.endswith("_s") and value == 0.0):
+            if value is not None:
                 setattr(self, field, value)
         self.loads = msgspec.convert(status.get("loads", {}), dict[str, Load])
         self.beyond_limits = msgspec.convert(status.get("beyond_limits", {}), dict[str, Excursion])

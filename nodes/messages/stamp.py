@@ -5,7 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from nodes.messages.structs import Message
+from nodes.messages.structs import UNSTAMPED, Message
+
+
+def is_stamped(message: Message) -> bool:
+    """Whether somebody has given the message a timestamp, 0.0 being one."""
+    return message.timestamp is not UNSTAMPED
 
 
 class MessageStamper:

@@ -6,22 +6,24 @@ that they do not know. Units are SI and radians unless a name says otherwise.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
+# The stamp of a message that has none, told by `is_stamped`: an object of its own, so that 0.0 is an instant as well.
+UNSTAMPED: Final = float("0")
 Outcome = Literal["passed", "failed", "not certain"]
 
 
 class Message(msgspec.Struct, kw_only=True, gc=False):
     """Fields of every message. The runner stamps them; a node need not.
 
-    timestamp  seconds of `clock` (default: simulation time), in 0 .. 9e9
+    timestamp  seconds of `clock` (default: simulation time), in 0 .. 9e9; a node that sets it keeps it, 0.0 too
     seq        counts up by one per publisher and topic, to 2**53; a gap means lost messages
     sent_ns    the sender's wall clock at sending, nanoseconds since the epoch; 0 in lockstep
     """
 
-    timestamp: float = 0.0
+    timestamp: float = UNSTAMPED
     seq: int = 0
     sent_ns: int = 0
 

@@ -269,7 +269,8 @@ class SimHost:
             "commands": server.actuation.commands,
             **place.counters,
         }
-        place.status.timing = {**server.timing(), **self._cadence.timing()}
+        measured = {**server.timing(), **self._cadence.timing()}
+        place.status.timing = {name: value for name, value in measured.items() if value is not None}
         place.status.refusal = last_of(*self._refusals)
         place.say_status(server.time)
 

@@ -54,13 +54,13 @@ class StepPacer:
         """Deadlines that were given up."""
         return self._skipped + (0 if self.pacer is None else self.pacer.skipped)
 
-    def timing(self) -> dict[str, float]:
-        """By how much the time between two deadlines' steps differed from the period, s."""
+    def timing(self) -> dict[str, float | None]:
+        """By how much the time between two deadlines' steps differed from the period, s; None without any."""
         jitter = self.jitter
         return {
             "jitter_p50_s": jitter.quantile_s(0.50),
             "jitter_p99_s": jitter.quantile_s(0.99),
-            "jitter_max_s": jitter.largest_ns * 1e-9,
+            "jitter_max_s": jitter.largest_s,
         }
 
     def status(self) -> dict[str, Any]:

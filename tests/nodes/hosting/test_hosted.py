@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.hosting.hosted import HostedNode
-from nodes.messages import Verdict
-from nodes.node import Node
+from nodes.hosting.hosted import HostedNode, Out
+from nodes.messages import Message, RobotState, Verdict
+from nodes.messages.codec import decode
+from nodes.node import Node, Outgoing
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 
 
@@ -18,9 +19,26 @@ class Judge(Node):
         return self.given  # type: ignore[return-value]
 
 
-def hosted(node: Node) -> HostedNode:
+class Sensor(Node):
+    publishes = {"measured_state": RobotState}
+    subscribes = {"state": RobotState}
+
+    def on_message(self, name: str, message: Message) -> Outgoing:
+        again = RobotState()
+        return [("measured_state", m) for m in (RobotState(), RobotState(timestamp=0.0), again, again)]
+
+
+def hosted(node: Node, out: Out = lambda topic, payload: None) -> HostedNode:
     plan = Plan(name="judged", folder=".", sim=SimPlan(robot="arm"), nodes=[])
-    return HostedNode(node, plan, NodePlan(name="judge", run="judge.py:Judge"), lambda topic, payload: None)
+    return HostedNode(node, plan, NodePlan(name="judge", run="judge.py:Judge"), out)
+
+
+def test_a_message_without_a_timestamp_gets_the_present_one_and_0_s_is_one() -> None:
+    stamps: list[float] = []
+    node = hosted(Sensor(), lambda topic, payload: stamps.append(decode(topic, payload).timestamp))
+    node.hear("arm/state", RobotState(timestamp=2.0))
+    node.hear("arm/state", RobotState(timestamp=3.0))
+    assert stamps == [2.0, 0.0, 2.0, 2.0, 3.0, 0.0, 3.0, 3.0]
 
 
 def test_a_verdict_is_a_verdict_or_none() -> None:

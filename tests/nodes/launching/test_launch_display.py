@@ -80,7 +80,7 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
     measured["loads"]["lift"] = {"peak": 1000.0, "rms": 1e-14, "limit": 1000.0, "unit": "N"}
     measured["constraint_mode"] = "upright"
     behind = {"real_time_factor": 0.79, "watchdog_trips": 3}
-    summary.take_simulation({**measured, **behind, "round_trip_p50_s": 0.0, "round_trip_p99_s": 0.0, "unknown": 1})
+    summary.take_simulation({**measured, **behind, "round_trip_p50_s": None, "round_trip_p99_s": None, "unknown": 1})
     summary.milestones = {"upright": 2.796, "level": None}
     summary.missed = ["level"]
     summary.nodes = {"sim": ListenerLoss(), "damper": ListenerLoss(lost=3, restarts=1)}
