@@ -1,8 +1,8 @@
-"""A gibbon's hands and elbow: follows the plans of swings, closes the gripper in time, lets go behind.
+"""Controller of a gibbon's hands and elbow: follows swing plans, closes the swinging hand in time, releases the other.
 
-The elbow follows the plan by its torque and a proportional-derivative law about its path. A plan that comes after its
-start is not followed: it is counted, said, and the last plan carries on. A trunk with a motor is kept hanging by a law
-of its own, which the planner reckons with.
+The elbow follows the plan by feedforward torque and a proportional-derivative law about the planned path. A plan that
+arrives after its start is counted and discarded; the previous plan stays active. A trunk with a motor is kept hanging
+by a PD law, which the planner models.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from robots.registry import build
 HANDS = ("a", "b")
 ACTUATORS = ["elbow", "grip_a", "grip_b"]
 SAME_INSTANT = 1e-6  # s
-OVERDUE = 0.3  # s after the end of a swing, without a grip: the hand missed
+OVERDUE = 0.3  # s after the end of a swing; a hand that has not gripped by then has missed
 
 
 class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How the elbow follows, and when the gripper closes."""
+    """Gains of elbow and trunk, and closing time of the grippers."""
 
     stiffness: float = 15.0  # N m/rad
     damping: float = 1.0  # N m s/rad
     torque_limit: float = 16.0  # N m
-    close_ms: float = 80.0  # before the planned arrival the swinging hand closes
-    trunk_stiffness: float = 30.0  # N m/rad, towards hanging, of a trunk with a motor
+    close_ms: float = 80.0  # time before the planned arrival at which the swinging hand closes
+    trunk_stiffness: float = 30.0  # N m/rad, toward hanging, for robots with a trunk motor
     trunk_damping: float = 2.0  # N m s/rad
 
     def __post_init__(self) -> None:
@@ -42,7 +42,7 @@ class BrachiationParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 
 
 class Brachiation(Node):
-    """Answers every state with the elbow's torque and what both grippers shall do."""
+    """Replies to each state with the elbow's torque and the commands of both grippers."""
 
     subscribes = {"state": RobotState, "swing_plan": SwingPlan, "event": Event}
     publishes = {"command": JointCommand, "swing_status": SwingProgress}
@@ -96,7 +96,7 @@ class Brachiation(Node):
         return self._answer(message) if isinstance(message, RobotState) else None
 
     def _take(self, plan: SwingPlan) -> Outgoing:
-        """Keep a plan until its start; one that is late is refused."""
+        """Queue a plan until its start; discard one that arrives after its start."""
         if self._now > plan.start + SAME_INSTANT:
             progress = self._progress
             self._progress = msgspec.structs.replace(progress, refused=plan.number, late=progress.late + 1)
@@ -129,19 +129,19 @@ class Brachiation(Node):
         return said
 
     def _taken_over(self, state: RobotState, torque: float) -> float:
-        """The elbow's torque, N m, which in the middle of a run begins with what there is."""
+        """Elbow torque, N m, faded from the present one after a start in the middle of a run."""
         self._take_over.see(state)
         given = state.effort[state.name.index("elbow")] if state.effort else 0.0
         return float(self._take_over(state.timestamp, np.array([given]), np.array([torque]))[0])
 
     def _note_miss(self, plan: SwingPlan) -> None:
-        """Count a swing, once, that is long over without a grip."""
+        """Count a swing as missed, once, when it has ended OVERDUE ago without a grip."""
         if plan.number != self._missed and self._now > plan.start + plan.duration + OVERDUE:
             self._missed = plan.number
             self._misses += 1
 
     def _gripped(self, state: RobotState) -> None:
-        """The swing is over; it was a hand-over where the hand that swung is now in front."""
+        """End the swing. It counts as a hand-over where the hand that swung is now in front."""
         plan, hands = self._current, {hand: state.outputs[f"hand_{hand}_x"] for hand in HANDS}
         ahead = plan is not None and max(hands, key=hands.__getitem__) != plan.hand
         progress, self._flying, self._current, self._waiting = self._progress, False, None, []
@@ -158,7 +158,7 @@ class Brachiation(Node):
         return True
 
     def _act(self, state: RobotState) -> tuple[float, dict[str, bool]]:
-        """The elbow's torque, N m, and which hands are closed."""
+        """Torque of the elbow, N m, and {hand: whether its gripper is closed}."""
         plan, params = self._current, self._params
         closed = dict.fromkeys(HANDS, True)
         if plan is None:
@@ -175,7 +175,7 @@ class Brachiation(Node):
         return min(max(torque, -params.torque_limit), params.torque_limit), closed
 
     def _hanging(self, state: RobotState) -> float:
-        """The trunk's torque, N m, by how far it is from hanging and how fast it turns."""
+        """Torque of the trunk's motor, N m, from the trunk's angle to the vertical and its rate."""
         pitch, trunk, params = state.name.index("pitch"), state.name.index("trunk"), self._params
         leans = math.remainder(state.position[pitch] + state.position[trunk], math.tau)
         torque = -params.trunk_stiffness * leans
@@ -214,7 +214,7 @@ class Brachiation(Node):
 
 
 def actuators(plan: Mapping[str, Any]) -> list[str]:
-    """What is commanded of the robot of a plan: the trunk too where it has a motor."""
+    """Names of the commanded actuators of a plan's robot, with the trunk where it has a motor."""
     given = plan.get("sim", {}).get("parameters", {})
     has_motor = given.get("links") == 3 and given.get("trunk") == "actuated"
     return [*ACTUATORS, "trunk"] if has_motor else ACTUATORS
@@ -231,7 +231,7 @@ def path_at(plan: SwingPlan, elapsed: float) -> tuple[float, float]:
 
 
 def torque_at(plan: SwingPlan, elapsed: float) -> float:
-    """The plan's torque, N m, linear between its instants; the last one after the end."""
+    """Planned elbow torque, N m, `elapsed` s after the start: linear between samples, the last one after the end."""
     if not plan.torque:
         return 0.0
     place = min(max(elapsed / plan.duration, 0.0), 1.0) * (len(plan.torque) - 1)

@@ -1,4 +1,4 @@
-"""Computed torque: inverse dynamics makes every joint an uncoupled, linear oscillator about its reference."""
+"""Computed-torque control: inverse dynamics makes each joint an uncoupled linear oscillator about its reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nodes.controllers.tracking import Vector
 
 
 class ComputedTorqueParams(ModelParams, frozen=True, kw_only=True):
-    """How fast an error dies out."""
+    """Bandwidth and damping ratio of the error dynamics."""
 
     bandwidth: list[float] = msgspec.field(default_factory=lambda: [20.0])  # rad/s, one for all or one per joint
     damping_ratio: float = 1.0
@@ -20,13 +20,13 @@ class ComputedTorqueParams(ModelParams, frozen=True, kw_only=True):
 class ComputedTorque(ModelController):
     """Efforts = inverse dynamics at q, v of the accelerations a* + 2 zeta w (v* - v) + w^2 (q* - q).
 
-    Joints that it does not drive are taken to accelerate as their reference says, or not at all.
+    Joints without an actuator of this controller are assumed to have the acceleration of their reference, or zero.
     """
 
     Params = ComputedTorqueParams
 
     def gains(self, params: ComputedTorqueParams, n: int) -> None:
-        """Take bandwidth and damping ratio."""
+        """Set stiffness w^2 and damping 2 zeta w from the parameters, for n joints."""
         if not (math.isfinite(params.damping_ratio) and params.damping_ratio >= 0.0):
             raise ValueError(f"damping_ratio is {params.damping_ratio}; it must be a number of at least 0")
         w = for_each(params.bandwidth, n, "bandwidth", "rad/s")

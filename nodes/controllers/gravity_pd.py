@@ -1,4 +1,4 @@
-"""Joint PD with gravity compensation: the model holds the robot's weight, a spring and a damper do the rest."""
+"""Joint PD control with gravity compensation from a model of the robot."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from sim_core.inverse import DrivenDynamics
 
 
 class GravityPDParams(ModelParams, frozen=True, kw_only=True):
-    """Gains, one for all or one per joint."""
+    """Gains of the controller, one for all joints or one per joint."""
 
     stiffness: list[float]  # N m/rad or N/m
     damping: list[float]  # N m s/rad or N s/m
 
 
 class GravityPD(ModelController):
-    """Efforts = g(q) + stiffness (q* - q) + damping (v* - v), g what holds the robot at rest where it is."""
+    """Efforts = g(q) + stiffness (q* - q) + damping (v* - v), where g(q) holds the robot at rest at q."""
 
     Params = GravityPDParams
 
     def gains(self, params: GravityPDParams, n: int) -> None:
-        """Take stiffness and damping."""
+        """Set stiffness and damping from the parameters, for n joints."""
         self._stiffness = for_each(params.stiffness, n, "stiffness", "N m/rad or N/m")
         self._damping = for_each(params.damping, n, "damping", "N m s/rad or N s/m")
 

@@ -1,4 +1,4 @@
-"""Controllers that compute with a model of the robot: their own System, built from the robot's name and parameters."""
+"""Base of controllers with a model of the robot: a System of their own, built from the robot's name and parameters."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sim_core.system import assemble
 
 
 class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What every controller with a model takes.
+    """Parameters of every controller with a model.
 
-    joints        those it drives, empty for every driven joint of the model
-    robot         the model, named as the plan names a robot; empty for the robot of the plan
-    parameters    of the model, over those that the plan gives the robot
-    effort_limit  one for all or one per joint, empty for those of the actuators
+    joints        driven joints; empty for all joints of the model with an actuator
+    robot         robot of the model, written as `robot` in a launch file; empty for the robot of the plan
+    parameters    parameters of the model; they override those of the plan's robot
+    effort_limit  one for all joints or one per joint, N m or N; empty for the limits of the actuators
     """
 
     joints: list[str] = []
@@ -36,7 +36,7 @@ class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float = 0.0) -> Vector:
-    """One number per joint, from as many or from one for all. ValueError, one line, otherwise."""
+    """Array of n values, from n or from one for all. ValueError, one line, for another number or a value too small."""
     array = np.array(list(values) * n if len(values) == 1 else list(values), dtype=float)
     if array.shape != (n,) or not np.all(array >= least) or not np.all(np.isfinite(array)):
         raise ValueError(f"{name} is {list(values)}; it takes one number of at least {least:g} {unit} for all, or {n}")
@@ -44,7 +44,7 @@ def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float
 
 
 class ModelOfRobot:
-    """A mechanism in joint coordinates and the joints of it that a controller drives."""
+    """A mechanism in joint coordinates, and the joints of it that a controller drives."""
 
     def __init__(self, params: ModelParams, plan: Mapping[str, Any], robot: str) -> None:
         given = plan.get("sim", {}).get("parameters", {}) if not params.robot else {}
@@ -70,12 +70,13 @@ class ModelOfRobot:
 
 
 class ModelController(Node, ABC):
-    """Answers every state with efforts of its joints, which follow `reference`; before the first they stay in place.
+    """Base of controllers that reply to each state with efforts of their joints, computed with a model of the robot.
 
-    A subclass says in `_effort` what the efforts are, from the arrays q, v (all joints of the model) and the targets of
-    all joints; `self._inverse`, when called, reads its q, v and a and writes its tau. An effort is held until the next
-    state comes, so all of them are of half that time later: q and v as measured, carried on. In the middle of a run it
-    begins with the efforts that there are.
+    The joints follow `reference`; before the first one they hold their position. A subclass implements `_effort`, from
+    the arrays `_q`, `_v` (all joints of the model) and the targets of all joints. Calling `self._inverse` computes
+    inverse dynamics: it reads its q, v and a, and writes tau. An effort is held until the next state, so the measured q
+    and v are extrapolated to the middle of that interval. Started in the middle of a run, the node fades in from the
+    present efforts.
     """
 
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
@@ -94,11 +95,11 @@ class ModelController(Node, ABC):
 
     @abstractmethod
     def gains(self, params: Any, n: int) -> None:
-        """Take the gains of n joints from the parameters; ValueError, one line, for what cannot be."""
+        """Set the gains of n joints from the parameters. ValueError, one line, for invalid ones."""
 
     @abstractmethod
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
-        """Efforts of all joints of the model towards these targets of them."""
+        """Efforts of all joints of the model for these target positions, velocities and accelerations of them."""
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
@@ -109,13 +110,13 @@ class ModelController(Node, ABC):
         return None
 
     def _arrive(self) -> None:
-        """Know of no run yet."""
+        """Reset the controller to the state before any run."""
         self._take_over = TakeOver(self._context)
-        self._given = np.zeros(0)  # efforts when it took over
+        self._given = np.zeros(0)  # efforts at the take-over
         self._begin()
 
     def _warm_up(self) -> None:
-        """Answer the state that the model starts in, unheard: the first answer then takes no longer than the others."""
+        """Compute an unpublished reply to the initial state, so that the first real one takes no longer than others."""
         names = self._model.names
         start = RobotState(name=names, position=list(self._model.mechanism.initial_q), velocity=[0.0] * len(names))
         self._answer(start, range(len(names)))
@@ -126,7 +127,7 @@ class ModelController(Node, ABC):
         return None
 
     def _prepare(self, params: Any) -> None:
-        """Build the model."""
+        """Build the model and its inverse dynamics from the parameters."""
         model = ModelOfRobot(params, self._context.plan, self._context.robot_source)
         self.gains(params, len(model.joints))
         self._model = model
@@ -143,7 +144,7 @@ class ModelController(Node, ABC):
         return None
 
     def _begin(self) -> None:
-        """Follow nothing, and stay where the next state says."""
+        """Drop the reference; hold the position of the next state."""
         model = self._model
         self._targets = Targets(model.names)
         self._error = TrackingError(model.joints, [model.mechanism.joint(joint).unit for joint in model.joints])
@@ -159,7 +160,10 @@ class ModelController(Node, ABC):
         return None
 
     def _answer(self, state: RobotState, order: Sequence[int]) -> JointCommand:
-        """`order` has the places of the model's joints in the state."""
+        """The command in reply to a state.
+
+        order  indices of the model's joints in the state
+        """
         model = self._model
         self._q[:] = [state.position[i] for i in order]
         self._v[:] = [state.velocity[i] for i in order]

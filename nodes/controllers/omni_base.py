@@ -1,4 +1,4 @@
-"""CHARMIE's omnidirectional base: drives by `cmd_vel`, else after its reference, and says what its encoders count."""
+"""Controller of CHARMIE's omnidirectional base: follows `cmd_vel` or a reference, and publishes encoder counts."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ UNITS = ("m", "m", "rad")
 
 
 class OmniBaseParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How it drives.
+    """Gains, rates and timeout of the base controller.
 
     file  a parameter file like robots/charmie/charmie.toml; empty: that of the plan's robot
     """
 
-    timeout_s: float = 0.5  # s, of simulation time: an older cmd_vel no longer drives
-    follow_gain: float = 4.0  # 1/s, of the error to the reference
+    timeout_s: float = 0.5  # s of simulation time after which a cmd_vel is ignored
+    follow_gain: float = 4.0  # 1/s, gain from position error to velocity
     encoders_hz: float = 100.0  # Hz
-    rate_hz: float = 200.0  # Hz, of commands; wheels hold their speed in between
+    rate_hz: float = 200.0  # Hz, rate of commands; wheels hold their speed in between
     file: str = ""
 
     def __post_init__(self) -> None:
@@ -39,10 +39,10 @@ class OmniBaseParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class OmniBase(Node):
-    """Answers states with velocities of the base's joints, such that no wheel turns or speeds up too fast.
+    """Publishes velocities of the base's joints that keep every wheel within its speed and acceleration limit.
 
-    A twist is asked for by `cmd_vel` in the base's own axes: x to the robot's right, y forward, yaw to the left.
-    While it is younger than `timeout_s` it goes before the reference; then the base goes to the reference, or stands.
+    `cmd_vel` is a twist in the base's own axes: x to the robot's right, y forward, yaw to the left. While it is younger
+    than `timeout_s` it has priority over the reference; otherwise the base follows the reference, or stands still.
     """
 
     subscribes = {"state": RobotState, "cmd_vel": Twist, "reference": JointReference, "event": Event}
@@ -66,7 +66,7 @@ class OmniBase(Node):
     def on_parameters(self, params: OmniBaseParams) -> Outgoing:
         of_robot = read_parameters(_file(params, self._context.plan)).base
         self._params, self._wheels, self._told_limited = params, of_robot.wheels, False
-        self._speed_up = of_robot.acceleration_limit / of_robot.wheels.radius  # rad/s^2, of a wheel
+        self._speed_up = of_robot.acceleration_limit / of_robot.wheels.radius  # rad/s^2, limit of a wheel
         return self._begin(0.0)
 
     def on_reset(self, time: float) -> Outgoing:
@@ -75,7 +75,7 @@ class OmniBase(Node):
 
     def _begin(self, time: float) -> Outgoing:
         self._time, self._asked, self._asked_at = time, np.zeros(3), -math.inf
-        self._twist = np.zeros(3)  # what it drives at, in the base's axes
+        self._twist = np.zeros(3)  # present twist, in the base's axes
         self._place: np.ndarray | None = None
         self._angles = np.zeros(self._wheels.count)
         self._counted = self._commanded = -1
@@ -99,7 +99,7 @@ class OmniBase(Node):
     def _answer(self, state: RobotState) -> Iterator[tuple[str, Message]]:
         self._time = state.timestamp
         place = np.array([state.position[i] for i in self._expected.indices])
-        if self._take_over.see(state):  # it goes on from the speed that there is
+        if self._take_over.see(state):  # continue from the present speed
             self._take_over.done()
             self._twist = base.to_base(float(place[2]), np.array([state.velocity[i] for i in self._expected.indices]))
             self._commanded_at = self._time
@@ -117,11 +117,11 @@ class OmniBase(Node):
             yield "encoders", self._encoders()
 
     def _period(self, rate_hz: float) -> int:
-        """Whole periods until now; half a step of grace, as stamps are rounded."""
+        """Number of whole periods until now. Half a step is added because timestamps are rounded."""
         return math.floor((self._time + self._context.step_s / 2.0) * rate_hz)
 
     def _wanted(self, place: np.ndarray) -> np.ndarray:
-        """The twist that is asked for: by cmd_vel, else by the reference, else none."""
+        """Desired twist: from cmd_vel, else from the reference, else zero."""
         position, velocity, _ = self._targets.at(self._time)
         followed = self._targets.heard
         self._error.see(np.where(followed, position - place, 0.0), followed)
@@ -131,7 +131,7 @@ class OmniBase(Node):
         return base.to_base(float(place[2]), rates)
 
     def _say_limited(self) -> None:
-        """Say once that the wheels cannot keep the twist that is asked for, and what they can of it."""
+        """Warn once that the wheels cannot follow the commanded twist, and state the twist that they can."""
         if self._told_limited or (can := base.within_limits(self._wheels, self._asked)) is self._asked:
             return
         self._told_limited = True
@@ -140,7 +140,7 @@ class OmniBase(Node):
         self._context.warn(f"cmd_vel asks for {asked}; {most}, so it drives at {left}")
 
     def _speeded_up(self, twist: np.ndarray, dt: float) -> np.ndarray:
-        """As much of the way from the present twist to this one as the wheels can go in dt seconds."""
+        """Twist reached in dt seconds from the present one toward `twist`, within the wheels' acceleration limit."""
         change = twist - self._twist
         fastest = float(np.abs(base.wheel_rates(self._wheels, change)).max())
         most = self._speed_up * max(dt, 0.0)

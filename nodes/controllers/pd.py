@@ -1,4 +1,4 @@
-"""Joint-by-joint proportional-derivative control: each driven joint follows its reference."""
+"""Proportional-derivative control of each joint by itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nodes.node import Context, Node, Outgoing
 
 
 class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One entry per driven joint in each list; actuators carry the names of their joints."""
+    """Joints and gains: each list has one entry per driven joint. Actuators have the names of their joints."""
 
     joints: list[str]
     stiffness: list[float]  # N m/rad or N/m
@@ -35,9 +35,10 @@ class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class JointPD(Node):
-    """Answers every state: effort = stiffness (reference - position) + damping (reference rate - velocity).
+    """Replies to each state: effort = stiffness (reference - position) + damping (reference rate - velocity).
 
-    Without a reference a joint is held at 0. In the middle of a run it begins with the efforts that there are.
+    A joint without a reference is held at 0. Started in the middle of a run, the node fades in from the present
+    efforts.
     """
 
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
@@ -81,7 +82,7 @@ class JointPD(Node):
         return None
 
     def _effort(self, k: int, state: RobotState) -> float:
-        """Effort of the k-th driven joint, within its limit."""
+        """Effort of the k-th driven joint, clipped to its limit, N m or N."""
         joint, i = self._params.joints[k], self._expected.indices[k]
         position, rate = self._reference.get(joint, (0.0, 0.0))
         effort = self._params.stiffness[k] * (position - state.position[i])

@@ -1,4 +1,4 @@
-"""Position commands: the actuators' own servos take every driven joint to its reference."""
+"""Position commands: the actuators' servos move each driven joint to its reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nodes.node import Context, Node, Outgoing
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Which joints it drives; their actuators carry their names and have servos."""
+    """Driven joints. Their actuators have the same names, and servos."""
 
     joints: list[str]
 
@@ -25,11 +25,11 @@ class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
 
 
 class JointPosition(Node):
-    """Answers every state with where the reference, carried on by its rates, is now, in mode "position".
+    """Replies to each state with position commands: the reference, extrapolated to the present by its rates.
 
-    A joint without a reference is held where it was in the first state. The servos run in the server at every step, so
-    that commands which come late cost lag and no stability. In the middle of a run it begins with positions at which
-    the servos give the efforts that there are.
+    A joint without a reference is held where it was in the first state. The servos run in the simulation server at
+    every step, so that late commands cost lag but no stability. Started in the middle of a run, the node begins with
+    the positions at which the servos give the present efforts.
     """
 
     subscribes = {"description": Description, "state": RobotState, "reference": JointReference, "event": Event}
@@ -39,7 +39,7 @@ class JointPosition(Node):
     @classmethod
     def check(cls, params: JointPositionParams, plan: Mapping[str, Any]) -> None:
         from robots.files import robot_name
-        from robots.registry import build  # not in the node's own process
+        from robots.registry import build  # imported here, since the node's own process does not need it
 
         sim = plan.get("sim", {})
         for actuator in build(sim["robot"], **sim.get("parameters", {})).actuators if sim.get("robot") else ():
@@ -97,7 +97,7 @@ class JointPosition(Node):
         return None
 
     def _servos_target(self, state: RobotState) -> Vector:
-        """Where the servos must hold the joints to give the efforts that there are: u = k (x* - x) - d v."""
+        """Positions x* at which the servos give the present efforts u: u = k (x* - x) - d v."""
         servos = {each.joint: (each.stiffness, each.damping) for each in self._description.actuators}
         found = []
         for joint, i in zip(self._joints, self._expected.indices, strict=True):

@@ -1,4 +1,4 @@
-"""Linear-quadratic regulator with numpy alone: scipy.linalg would cost a node's start 0.3 s of imports."""
+"""Linear-quadratic regulator with numpy alone, since importing scipy.linalg would add 0.3 s to a node's start."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Matrix = NDArray[np.float64]
 
 
 def solve_riccati(A: Matrix, B: Matrix, Q: Matrix, R: Matrix) -> Matrix:
-    """P of A'P + P A - P B R^-1 B' P + Q = 0, symmetric, shape (n, n), the one that stabilizes.
+    """Stabilizing solution P of A'P + P A - P B R^-1 B' P + Q = 0, symmetric, shape (n, n).
 
-    From the stable invariant subspace of the Hamiltonian matrix. Raises ValueError when there is none: the
-    pair is not stabilizable, or Q does not see a mode on the imaginary axis.
+    Computed from the stable invariant subspace of the Hamiltonian matrix. ValueError where there is none: the pair (A,
+    B) is not stabilizable, or Q does not observe a mode on the imaginary axis.
     """
     n = len(A)
     hamiltonian = np.block([[A, -B @ np.linalg.solve(R, B.T)], [-Q, -A.T]])
@@ -26,6 +26,6 @@ def solve_riccati(A: Matrix, B: Matrix, Q: Matrix, R: Matrix) -> Matrix:
 
 
 def lqr_gain(A: Matrix, B: Matrix, Q: Matrix, R: Matrix) -> Matrix:
-    """K of u = -K x that minimizes the integral of x'Q x + u'R u along dx/dt = A x + B u; shape (m, n)."""
+    """Gain K of u = -K x that minimizes the integral of x'Q x + u'R u along dx/dt = A x + B u; shape (m, n)."""
     P = solve_riccati(A, B, Q, R)
     return np.asarray(np.linalg.solve(R, B.T @ P), dtype=np.float64)

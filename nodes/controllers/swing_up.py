@@ -1,7 +1,7 @@
-"""Swing-up and balance of the rotary pendulum, from the stream of its state alone.
+"""Swing-up and balance control of the rotary pendulum.
 
-The pendulum is pumped to the energy of rest upright [AstromFuruta2000]. Near the top a linear-quadratic
-regulator takes over, with hysteresis between the two, and lets the arm follow its reference.
+The pendulum is pumped to the energy of upright rest [AstromFuruta2000]. Near the top a linear-quadratic regulator
+balances it while the arm follows its reference. The switch between the two has hysteresis.
 """
 
 from __future__ import annotations
@@ -20,24 +20,22 @@ from nodes.node import Context, Node, Outgoing
 from sim_core.tables import Range
 
 # Energies are in units of the pendulum's largest moment of gravity: -1 hanging at rest, 1 at rest upright.
-TARGET_ENERGY = 1.05  # a little more than rest at the top gets there though the masses are not known well
-HANGING_ENERGY = -0.98  # below it the motion is too small to tell its sense
-PUMP_GAIN = 3.0  # share of the full push per unit of missing energy
-PUMP_SOFTNESS = 0.5  # rad/s, the pendulum's speed below which the push fades, so that noise is not pumped
-CENTRE_STIFFNESS = 60.0  # 1/s^2, draws the arm back while pumping
+TARGET_ENERGY = 1.05  # a little more than upright rest, as margin for errors of the masses
+HANGING_ENERGY = -0.98  # below it the motion is too small to determine its direction
+PUMP_GAIN = 3.0  # share of pump_acceleration per unit of missing energy
+PUMP_SOFTNESS = 0.5  # rad/s, pendulum speed below which pumping fades, so that it does not follow noise
+CENTRE_STIFFNESS = 60.0  # 1/s^2, returns the arm to its reference while pumping
 CENTRE_DAMPING = 4.0  # 1/s
-REFERENCE_LIFE_S = 0.2  # an older reference is a place to stay at: its velocity is not trusted
-# Bryson's rule for the regulator: what is tolerable of theta, delta (rad), their rates (rad/s), torque (N m).
-# Bears a delay of 25 ms in the loop; a tighter choice saturates the torque and falls after rough catches.
+REFERENCE_LIFE_S = 0.2  # the velocity of an older reference is ignored
+# Bryson's rule for the regulator: tolerable theta, delta (rad), their rates (rad/s), and torque (N m).
+# Stable with a loop delay of 25 ms; smaller values saturate the torque and fall after rough catches.
 TOLERABLE_STATE = (0.4, 0.2, 4.0, 4.0)
 TOLERABLE_TORQUE = 0.01
-FADE_S = (
-    0.05  # in which it takes over in the middle of a run: half the time in which the pendulum falls by a factor of e
-)
+FADE_S = 0.05  # fade after a start in the middle of a run: half the time constant of the pendulum's fall
 
 
 class SwingUpParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What the controller believes of the robot, and how it acts."""
+    """Model parameters and limits of the controller."""
 
     torque_limit: Annotated[float, Range(1e-9, 1e6, "N m")] = 0.05  # N m
     arm_mass: Annotated[float, Range(1e-9, 1e6, "kg")] = 0.095  # kg, a uniform rod
@@ -45,11 +43,11 @@ class SwingUpParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pendulum_mass: Annotated[float, Range(1e-9, 1e6, "kg")] = 0.024  # kg, a uniform rod
     pendulum_length: Annotated[float, Range(1e-6, 1e4, "m")] = 0.129  # m
     gravity: Annotated[float, Range(1e-6, 1e4, "m/s^2")] = 9.81  # m/s^2
-    pump_acceleration: Annotated[float, Range(1e-6, 1e6, "rad/s^2")] = 35.0  # rad/s^2, of the arm at most while pumping
-    catch_angle_deg: float = 20.0  # from upright: the regulator takes over inside
-    release_angle_deg: float = 40.0  # from upright: pumping takes over outside
+    pump_acceleration: Annotated[float, Range(1e-6, 1e6, "rad/s^2")] = 35.0  # rad/s^2, largest of the arm while pumping
+    catch_angle_deg: float = 20.0  # from upright, below which the regulator starts
+    release_angle_deg: float = 40.0  # from upright, above which pumping starts
     reference_bandwidth: Annotated[float, Range(1e-6, 1e4, "rad/s")] = (
-        6.0  # rad/s, how fast the arm's set point goes to the reference
+        6.0  # rad/s, of the arm's set point following the reference
     )
 
     def __post_init__(self) -> None:
@@ -64,10 +62,10 @@ class SwingUpParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class RotaryModel:
-    """Two-joint model: arm angle theta about the vertical, pendulum angle alpha about the arm, 0 hanging.
+    """Two-joint model: arm angle theta about the vertical; pendulum angle alpha about the arm, 0 hanging.
 
-    M(alpha) = [[arm + swept sin^2 alpha, coupling cos alpha], [coupling cos alpha, swept]], kg m^2. The rods'
-    inertia about their own axes is left out: it is 1 % of the rest.
+    M(alpha) = [[arm + swept sin^2 alpha, coupling cos alpha], [coupling cos alpha, swept]], kg m^2. The rods' inertia
+    about their own axes is neglected: it is 1 % of the rest.
     """
 
     def __init__(self, params: SwingUpParams) -> None:
@@ -75,15 +73,15 @@ class RotaryModel:
         self.arm = params.arm_length**2 * (params.arm_mass / 3.0 + params.pendulum_mass)
         self.swept = params.pendulum_mass * params.pendulum_length**2 / 3.0
         self.coupling = params.pendulum_mass * params.arm_length * com
-        self.weight = params.pendulum_mass * params.gravity * com  # N m, the largest moment of gravity
-        self.fall_rate = math.sqrt(self.weight / self.swept)  # rad/s, of the upright pendulum with the arm held
+        self.weight = params.pendulum_mass * params.gravity * com  # N m, largest moment of gravity
+        self.fall_rate = math.sqrt(self.weight / self.swept)  # rad/s, unstable eigenvalue upright, arm fixed
 
     def pendulum_energy(self, alpha: float, alpha_dot: float) -> float:
-        """Energy of the pendulum with the arm held, in units of `weight`."""
+        """Energy of the pendulum with the arm fixed, in units of `weight`."""
         return 0.5 * self.swept / self.weight * (alpha_dot * alpha_dot) - math.cos(alpha)
 
     def arm_torque(self, alpha: float, theta_dot: float, alpha_dot: float, theta_ddot: float) -> float:
-        """Torque (N m) that gives the arm the acceleration theta_ddot, the pendulum moving as it must."""
+        """Torque (N m) for the arm acceleration theta_ddot, with the pendulum moving freely."""
         sine, cosine = math.sin(alpha), math.cos(alpha)
         M12, dM11 = self.coupling * cosine, 2.0 * self.swept * sine * cosine
         alpha_ddot = (0.5 * dM11 * (theta_dot * theta_dot) - self.weight * sine - M12 * theta_ddot) / self.swept
@@ -91,7 +89,7 @@ class RotaryModel:
         return inertia + dM11 * alpha_dot * theta_dot - self.coupling * sine * (alpha_dot * alpha_dot)
 
     def balance_gain(self) -> tuple[float, ...]:
-        """Gains on (theta, delta, theta_dot, delta_dot), delta = alpha - pi: N m per rad and per rad/s."""
+        """Regulator gains on (theta, delta, theta_dot, delta_dot), delta = alpha - pi: N m per rad and per rad/s."""
         M = np.array([[self.arm, -self.coupling], [-self.coupling, self.swept]])
         A, B = np.zeros((4, 4)), np.zeros((4, 1))
         A[:2, 2:] = np.eye(2)
@@ -102,13 +100,13 @@ class RotaryModel:
 
 
 class SetPoint:
-    """Where the arm shall be while balancing: a critically damped follower of the reference.
+    """Set point of the arm while balancing: a critically damped filter of the reference.
 
-    It starts where the arm is caught and is bounded in velocity and acceleration, so that a far reference is
-    approached and not jumped at.
+    It starts at the arm's angle when balancing begins. Its velocity and acceleration are bounded, so that it does not
+    jump to a distant reference.
     """
 
-    LARGEST_ACCELERATION = 8.0  # rad/s^2: the pendulum then leans by 4 degrees
+    LARGEST_ACCELERATION = 8.0  # rad/s^2: makes the pendulum lean by 4 degrees
     LARGEST_VELOCITY = 3.0  # rad/s
 
     def __init__(self) -> None:
@@ -118,7 +116,7 @@ class SetPoint:
         self.position, self.velocity, self.acceleration = position, 0.0, 0.0
 
     def follow(self, position: float, velocity: float, acceleration: float, bandwidth: float, dt: float) -> None:
-        """One step of dt seconds towards the reference (rad, rad/s, rad/s^2), at `bandwidth` rad/s."""
+        """Advance by dt seconds toward the reference (rad, rad/s, rad/s^2); `bandwidth` in rad/s."""
         approach = _clip(velocity + 0.5 * bandwidth * (position - self.position), self.LARGEST_VELOCITY)
         self.acceleration = _clip(
             acceleration + 2.0 * bandwidth * (approach - self.velocity), self.LARGEST_ACCELERATION
@@ -128,7 +126,7 @@ class SetPoint:
 
 
 class SwingUp(Node):
-    """Answers every state with the arm's torque."""
+    """Replies to each state with the arm's torque."""
 
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
     publishes = {"command": JointCommand}
@@ -175,7 +173,7 @@ class SwingUp(Node):
         return None
 
     def _hear(self, message: JointReference) -> None:
-        """Keep the arm's reference, with the time of the state last seen: that is this node's clock."""
+        """Take the arm's reference, with the time of the latest state."""
         if "arm" in message.name:
             i = message.name.index("arm")
             rows = (message.position, message.velocity, message.acceleration)
@@ -183,7 +181,7 @@ class SwingUp(Node):
             self._reference, self._reference_time = (position, velocity, acceleration), self._time
 
     def _torque(self, state: RobotState) -> float:
-        """Torque on the arm (N m) before the limit, from the mode that the pendulum's angle asks for."""
+        """Torque on the arm (N m) before the limit, from pumping or balancing, by the pendulum's angle."""
         i, j = self._expected.indices
         dt, self._time = state.timestamp - self._time, state.timestamp
         theta, alpha = state.position[i], state.position[j]
@@ -199,7 +197,7 @@ class SwingUp(Node):
         return self._pump(theta, alpha, theta_dot, alpha_dot)
 
     def _pump(self, theta: float, alpha: float, theta_dot: float, alpha_dot: float) -> float:
-        """Bring the pendulum's energy to that of the upright rest, and the arm back to its reference."""
+        """Torque (N m) that brings the pendulum's energy to that of upright rest, and the arm back to its reference."""
         model, most = self._model, self._params.pump_acceleration
         missing = TARGET_ENERGY - model.pendulum_energy(alpha, alpha_dot)
         # power into the pendulum: -coupling cos(alpha) alpha_dot theta_ddot
@@ -211,7 +209,7 @@ class SwingUp(Node):
         return model.arm_torque(alpha, theta_dot, alpha_dot, _clip(pump + centre, most))
 
     def _balance(self, theta: float, delta: float, theta_dot: float, delta_dot: float, dt: float) -> float:
-        """Regulate about the set point, which itself goes to the reference."""
+        """Torque (N m) that regulates about the set point, which follows the reference."""
         position, velocity, acceleration = self._reference
         if self._time - self._reference_time > REFERENCE_LIFE_S:
             velocity = acceleration = 0.0
@@ -225,5 +223,5 @@ class SwingUp(Node):
 
 
 def _clip(value: float, limit: float) -> float:
-    """`value` held within +-limit."""
+    """`value` clipped to -limit .. limit."""
     return max(-limit, min(limit, value))

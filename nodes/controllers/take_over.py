@@ -1,4 +1,4 @@
-"""How a controller takes actuators over in the middle of a run: it begins with what they do, and fades over."""
+"""Bumpless transfer: a controller that starts in the middle of a run begins with the present efforts and fades over."""
 
 from __future__ import annotations
 
@@ -10,48 +10,50 @@ from nodes.messages import Event, RobotState
 from nodes.node import Context
 from nodes.plan.launch_plan import SimPlan
 
-FADE_S = 0.2  # of simulation time
-BEGINNING_S = 0.1  # of a run: a controller that is there from then on begins as it likes
+FADE_S = 0.2  # duration of the fade in simulation time
+BEGINNING_S = 0.1  # a controller present within this time of a run's start does not fade
 
 
 class TakeOver:
-    """Fades from what actuators do to what a controller wants of them.
+    """Fades from the present commands of the actuators to those that the controller computes.
 
-    A controller takes over when it was started in the middle of a run, or when its actuators were made safe because it
-    was silent. Its first command then is what they do already, c0. With the command w(t) that it wants, it says
+    A controller takes over when it is started in the middle of a run, or after its actuators went to their safe mode
+    because it was silent. Its first command is then the present command c0. With the computed command w(t), it sends
 
         c(t) = w(t) + (c0 - w(t0)) max(0, 1 - (t - t0) / fade_s)
 
-    so two commands a time dt apart differ by what it wants to change, and by |c0 - w(t0)| dt / fade_s at most. After
-    actuators were safe for less than fade_s it fades over that time alone: who is late often and shortly would else
-    add what the safe mode does, which brakes, to most of what it commands.
+    so that two commands a time dt apart differ by the change of w and by at most |c0 - w(t0)| dt / fade_s. After a safe
+    mode shorter than fade_s the fade lasts only as long as the safe mode did; otherwise the braking effort of the safe
+    mode would be added to most commands of a controller that is often late for a short time.
+
+    fade_s  duration of the fade, s of simulation time
     """
 
     def __init__(self, context: Context, fade_s: float = FADE_S) -> None:
         sim = context.plan.get("sim")
         self._watchdog_s = msgspec.convert({"robot": context.robot, **sim}, SimPlan).watchdog_s if sim else None
         self._name, self._fade_s = context.name, fade_s
-        self._heard_at: float | None = None  # the latest state; None before the first
+        self._heard_at: float | None = None  # time of the latest state, s; None before the first
         self._due, self._learnt = False, False
-        self._safe_from = -np.inf  # when the actuators were made safe, s; long ago is as good as unknown
+        self._safe_from = -np.inf  # start of the safe mode, s; -inf for none
         self._since, self._fades_in, self._off = -np.inf, fade_s, np.zeros(0)
 
     def restart(self, time: float) -> None:
-        """Time was put to `time`, seconds: whoever is there then begins with the run."""
+        """Begin a run at simulation time `time`, s, without a fade."""
         self._heard_at, self._due, self._since, self._safe_from = time, False, -np.inf, -np.inf
 
     def hear(self, event: Event) -> None:
-        """Note when the actuators were made safe."""
+        """Note the start of the actuators' safe mode."""
         if event.kind == "safe" and event.node == self._name:
             self._due, self._safe_from = True, event.timestamp
 
     def learn(self, new: bool = False) -> None:
-        """A reference came: the first since it took over, or a `new` one, may be far from what was known then."""
+        """Note a reference. The first one after a take-over, or a `new` one, starts a fade, as it may jump."""
         self._due |= self._since > -np.inf and (new or not self._learnt)
         self._learnt = True
 
     def see(self, state: RobotState) -> bool:
-        """Note a state, and whether the answer to it takes over."""
+        """Note a state; whether the reply to it starts a fade."""
         now, before = state.timestamp, self._heard_at
         if before is None:
             self._due |= now > BEGINNING_S
@@ -61,11 +63,11 @@ class TakeOver:
         return self._due
 
     def done(self) -> None:
-        """The answer took over by itself."""
+        """Cancel the pending fade, for a controller that makes its own."""
         self._due = False
 
     def __call__(self, now: float, given: Vector, wanted: Vector) -> Vector:
-        """What to command at simulation time `now`, s: `given` is what the actuators do, `wanted` what they shall."""
+        """Command to send at simulation time `now`, s, faded from `given`, the present command, to `wanted`."""
         if self._due:
             if now - self._since > self._fade_s:
                 self._learnt = False

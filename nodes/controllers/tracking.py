@@ -1,4 +1,4 @@
-"""What controllers share: the joints they need, the references they follow, the error they make."""
+"""Parts shared by the controllers: expected joints, references extrapolated in time, tracking error."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from nodes.messages import JointReference, RobotState
 from nodes.node import Context
 
 Vector = NDArray[np.float64]
-REFERENCE_LIFE_S = 0.2  # an older reference is a place to stay at: it is followed on no longer
+REFERENCE_LIFE_S = 0.2  # an older reference is held at constant position, no longer extrapolated
 
 
 class ExpectedJoints:
-    """The joints that a controller needs in every state it answers."""
+    """The joints that a controller requires in each state."""
 
     def __init__(self, context: Context, joints: Sequence[str]) -> None:
         self._context, self._joints = context, tuple(joints)
         self._met = False
         self._names: list[str] = []
-        self.indices: list[int] = []  # of the joints in the last state that has them
+        self.indices: list[int] = []  # indices of the joints in the latest state that has them
 
     def are_in(self, state: RobotState) -> bool:
-        """Whether the state is of our robot. At the start another one's is an error of the plan: ValueError."""
+        """Whether a state has all required joints.
+
+        A first state without them is an error of the plan: ValueError. Later ones cause a warning.
+        """
         if self._met and state.name == self._names:
             return True
         missing = [joint for joint in self._joints if joint not in state.name]
@@ -40,7 +43,7 @@ class ExpectedJoints:
 
 
 class Targets:
-    """Where the joints shall be at a time: the last reference carried on by its rates; before it, where they were."""
+    """Targets of the joints: the latest reference, extrapolated by its rates; without one, the position to hold."""
 
     def __init__(self, joints: Sequence[str]) -> None:
         self._place = {joint: k for k, joint in enumerate(joints)}
@@ -49,14 +52,14 @@ class Targets:
         n = len(joints)
         self._position, self._velocity, self._acceleration = np.zeros(n), np.zeros(n), np.zeros(n)
         self._since = np.full(n, np.nan)
-        self.heard = np.zeros(n, dtype=bool)  # whether a joint has a reference
+        self.heard = np.zeros(n, dtype=bool)  # whether each joint has a reference
 
     def hold(self, position: Vector) -> None:
-        """Stay here, those that have no reference."""
+        """Set the target of the joints without a reference to these positions."""
         self._position[~self.heard] = position[~self.heard]
 
     def hear(self, reference: JointReference) -> bool:
-        """Follow this from its time on; joints that are not ours are left aside. Whether a joint had none before."""
+        """Take a reference, valid from its timestamp on. Whether a joint in it had no reference before."""
         if reference.name != self._last:
             self._last = list(reference.name)
             pairs = ((i, self._place.get(name)) for i, name in enumerate(reference.name))
@@ -71,7 +74,7 @@ class Targets:
         return new
 
     def at(self, now: float) -> tuple[Vector, Vector, Vector]:
-        """Position, velocity and acceleration of each joint at simulation time `now`, s."""
+        """Target position, velocity and acceleration of each joint at simulation time `now`, s."""
         age = np.where(self.heard, now - self._since, 0.0)
         fresh = age <= REFERENCE_LIFE_S
         age = np.minimum(np.maximum(age, 0.0), REFERENCE_LIFE_S)
@@ -81,21 +84,21 @@ class Targets:
 
 
 class TrackingError:
-    """Peak and root mean square of the position error, over every state since the start or the last reset."""
+    """Peak and root mean square of the position error, over all states since the start or the latest reset."""
 
     def __init__(self, joints: Sequence[str], units: Sequence[str]) -> None:
         self._joints, self._units = tuple(joints), np.array(units)
         self._peak, self._squares, self._count = np.zeros(len(joints)), np.zeros(len(joints)), np.zeros(len(joints))
 
     def see(self, error: Vector, counts: NDArray[np.bool_]) -> None:
-        """The errors of one state, of the joints that count."""
+        """Add the errors of one state, for the joints where `counts` is true."""
         np.maximum(self._peak, np.abs(error) * counts, out=self._peak)
         self._squares += error * error * counts
         self._count += counts
 
     @property
     def figures(self) -> dict[str, float]:
-        """The largest peak and the largest rms of any joint, of those in rad and those in m."""
+        """Largest peak and largest rms error over the joints, separately for those in rad and those in m."""
         found = {}
         for unit in ("rad", "m"):
             mine = self._units == unit
@@ -105,7 +108,7 @@ class TrackingError:
         return found
 
     def of_each(self) -> Mapping[str, Mapping[str, float | str]]:
-        """{joint: peak, rms, unit}."""
+        """{joint: {peak, rms, unit}} of all joints."""
         rows = zip(self._joints, self._peak.tolist(), self._rms().tolist(), self._units.tolist(), strict=True)
         return {joint: {"peak": peak, "rms": rms, "unit": unit} for joint, peak, rms, unit in rows}
 

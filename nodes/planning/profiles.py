@@ -1,6 +1,6 @@
-"""Motion of one joint over time, as pure functions: t in seconds -> value, rate, acceleration.
+"""Motion profiles of one joint, as pure functions of time: t in seconds -> value, rate, acceleration.
 
-Times rise strictly; before the first and after the last a profile stays where it begins and ends, at rest.
+Times increase strictly. Before the first time and after the last a profile is at rest at its first and last value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Curve = Callable[[float], Point]
 
 
 def sine(amplitude: float, period: float, t: float) -> Point:
-    """A sin(2 pi t / period) from t = 0 on, at rest at 0 before."""
+    """A sin(2 pi t / period) from t = 0 on; at rest at 0 before."""
     if t < 0.0:
         return 0.0, 0.0, 0.0
     w = 2.0 * math.pi / period
@@ -24,12 +24,12 @@ def sine(amplitude: float, period: float, t: float) -> Point:
 
 
 def steps(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """The value of the last waypoint passed; the first one's before it."""
+    """Value of the latest waypoint; before the first waypoint, its value."""
     return values[max(0, bisect_right(times, t) - 1)], 0.0, 0.0
 
 
 def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """From waypoint to waypoint, at rest in each: 10 s^3 - 15 s^4 + 6 s^5 of the way, s the share of time."""
+    """Minimum-jerk moves between waypoints, at rest in each: share 10 s^3 - 15 s^4 + 6 s^5 at time share s."""
     if t <= times[0] or len(times) == 1:
         return values[0], 0.0, 0.0
     if t >= times[-1]:
@@ -44,7 +44,7 @@ def minimum_jerk(times: Sequence[float], values: Sequence[float], t: float) -> P
 
 
 def quintic(times: Sequence[float], points: Sequence[Point]) -> Curve:
-    """Through every waypoint with its value, rate and acceleration, a polynomial of degree 5 between two of them."""
+    """Curve through every waypoint with its value, rate and acceleration; polynomials of degree 5 in between."""
     pieces = [
         _quintic_piece(span, start, end)
         for span, start, end in zip(_spans(times), points, points[1:], strict=False)  # one span less than points
@@ -66,9 +66,9 @@ def quintic(times: Sequence[float], points: Sequence[Point]) -> Curve:
 
 
 def _quintic_piece(span: float, start: Point, end: Point) -> tuple[float, ...]:
-    """Coefficients, lowest power first, of the polynomial that meets both ends in value, rate and acceleration."""
+    """Coefficients, lowest power first, of the polynomial with given value, rate and acceleration at both ends."""
     (x0, v0, a0), (x1, v1, a1), T = start, end, span
-    # what value, rate and acceleration still lack at the end when the start's go on alone
+    # differences at the end from extrapolating the start's value, rate and acceleration
     x = (x1 - x0 - v0 * T - a0 * T * T / 2) / T**3
     v = (v1 - v0 - a0 * T) / T**2
     a = (a1 - a0) / T
@@ -76,9 +76,9 @@ def _quintic_piece(span: float, start: Point, end: Point) -> tuple[float, ...]:
 
 
 def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: float, velocity: float) -> Curve:
-    """From waypoint to waypoint, at rest in each: a ramp, a cruise and a ramp, at this acceleration.
+    """Trapezoidal velocity profile between waypoints, at rest in each, with ramps of this acceleration.
 
-    It cruises as slowly as the time allows. ValueError says which move is too fast for the acceleration and velocity.
+    The cruise velocity is the lowest that the time allows. ValueError names a move that is too fast for the limits.
     """
     cruises = []
     for k, (span, start, end) in enumerate(zip(_spans(times), values, values[1:], strict=False), start=2):
@@ -106,7 +106,10 @@ def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: f
 
 
 def least_time(way: float, acceleration: float, velocity: float) -> float:
-    """The shortest time for a way from rest to rest at these largest rates; `velocity` may be infinite."""
+    """Shortest time, s, of a move from rest to rest within these limits; `velocity` may be infinite.
+
+    way  distance of the move
+    """
     way = abs(way)
     if way * acceleration <= velocity**2:
         return 2.0 * math.sqrt(way / acceleration)
@@ -114,15 +117,15 @@ def least_time(way: float, acceleration: float, velocity: float) -> float:
 
 
 def _cruise(way: float, span: float, acceleration: float) -> float:
-    """The velocity between the ramps: of the roots of v (T - v / a) = way the lower one."""
+    """Cruise velocity: the smaller root v of v (T - v / a) = way."""
     reach = acceleration * span
     return 2.0 * acceleration * way / (reach + math.sqrt(max(reach**2 - 4.0 * acceleration * way, 0.0)))
 
 
 def acceleration_segments(segments: Sequence[tuple[float, float]], t: float) -> Point:
-    """From rest at 0: (duration, constant acceleration) after each other; it stays at the end, at rest.
+    """Motion from rest at 0 through segments (duration, constant acceleration); at rest after the last.
 
-    Two segments of one duration, -a then +a, are the validation motion of [GoncalvesEtAl2024, sec. 6].
+    Two segments of equal duration, -a then +a, are the validation motion of [GoncalvesEtAl2024, sec. 6].
     """
     value = rate = 0.0
     if t < 0.0:

@@ -1,4 +1,4 @@
-"""Whether a trajectory keeps to what the robot can do: the limits of its joints, the speeds of its actuators."""
+"""Checks a trajectory against the robot's limits: joint positions and actuator velocities."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from nodes.planning.profiles import Curve
 from nodes.planning.via_points import UNITS, ViaPoints
 
-SAMPLES = 32  # of a curve between two via points
+SAMPLES = 32  # points checked between two via points
 MEANT = "(beyond_limits = true if this is meant)"
-SLACK = 1e-6  # rad or m, rad/s or m/s: rounding
+SLACK = 1e-6  # tolerance for rounding: rad or m, rad/s or m/s
 
 
 def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], robot: str) -> None:
-    """Raise ValueError, one line, for the first via point, or place between two, beyond a joint's lower or upper.
+    """Raise ValueError, one line, for the first via point, or point between two, beyond a joint's position limits.
 
-    `joints` are a mechanism's or a description's; a joint that has no limits, or is not theirs, is left aside.
+    joints  joints of a mechanism or of a description, with lower and upper limits; None for no limit
     """
     limits = {joint.name: (joint.lower, joint.upper) for joint in joints}
     for k, row in enumerate(via.positions if via.places else ()):
@@ -34,7 +34,7 @@ def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], 
 
 
 def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], actuators: Iterable[Any]) -> str:
-    """One line on the segment that asks most of an actuator's velocity_limit, "" where none asks for too much."""
+    """One line on the segment that exceeds an actuator's velocity_limit most, "" where none does."""
     units = {joint.name: joint.unit for joint in joints}
     limits = {a.joint: a.velocity_limit for a in actuators if a.joint and a.velocity_limit}
     worst, line = 1.0, ""
@@ -51,7 +51,7 @@ def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], act
 
 
 def undriven(via: ViaPoints, actuators: Iterable[Any], robot: str) -> str:
-    """One line on the first joint that no actuator of a robot that has some drives, "" where all are driven."""
+    """One line on the first joint without an actuator, "" where all joints have one or the robot has none at all."""
     driven = [actuator.joint for actuator in actuators if actuator.joint]
     passive = [name for name in via.joints if name not in driven]
     if not driven or not passive:

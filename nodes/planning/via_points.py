@@ -1,14 +1,14 @@
-"""Via-point files: where several joints shall be at given times, as CSV or TOML. Every error names file and line.
+"""Via-point files: positions of several joints at given times, as CSV or TOML. Every error names file and line.
 
-CSV: a header, then one row per time. A column is a joint and the unit of its numbers, `joint_deg`, `joint_rad`,
-`joint_m` or `joint_mm`; columns of velocity add `_s` (`joint_deg_s`), of acceleration `_s2`. Empty lines and those
-that begin with # are left aside.
+CSV: a header, then one row per time. A column is named by a joint and the unit of its numbers, `joint_deg`,
+`joint_rad`, `joint_m` or `joint_mm`; columns of velocity add `_s` (`joint_deg_s`), of acceleration `_s2`. Empty lines
+and lines that begin with # are ignored.
 
     time_s, lift_mm, tilt_deg, tilt_deg_s
     0.0,    10,      0,        0
     2.0,    80,      -20,      5
 
-TOML: the joints and their units once, then one table per time; velocity and acceleration may be left out.
+TOML: joints and their units once, then one table per time; velocity and acceleration are optional.
 
     joints = ["lift", "tilt"]
     units = ["mm", "deg"]
@@ -38,23 +38,23 @@ TABLE_KEYS = {"time_s", "position", "velocity", "acceleration"}
 Rows = list[list[float]]
 
 
-ROWS = 10_000  # via points, or segments, at most
-LATEST_S = 1e8  # s, of a via point; the largest number in a file too
+ROWS = 10_000  # most via points or segments
+LATEST_S = 1e8  # s, latest time of a via point; also the largest number in a file
 
 
 class ViaPointError(ValueError):
-    """A via-point file that cannot be used; the only argument is one line with file and line."""
+    """A via-point file that cannot be used. The only argument is one line with file and line."""
 
 
 @dataclass(frozen=True)
 class ViaPoints:
-    """Times (n,) in s and, per time, a number per joint in SI; rates that the file does not give are 0.
+    """Via points: times (n,) in s, and for each time one number per joint in SI units. Missing rates are 0.
 
-    units    of the file, per joint
-    named    file and line that name the joints, for a message about one of them
-    places   of each row: file and line, or the waypoint's number from 1 on; none where rows are no positions
-    whole    what all of it is called: the file, or "waypoints"
-    span     the times between which it moves, s; of every one of them after the first, a segment ends there
+    units   units in the file, one per joint
+    named   file and line that name the joints, for error messages
+    places  file and line of each row, or the number of the waypoint from 1 on; empty where rows are no positions
+    whole   name of the whole for error messages: the file, or "waypoints"
+    span    times, s, at which segments begin or end, from the first to the last
     """
 
     joints: list[str]
@@ -70,7 +70,7 @@ class ViaPoints:
 
 
 def read_via_points(path: Path) -> ViaPoints:
-    """The via points of a file, by its suffix .csv or .toml."""
+    """The via points of a .csv or .toml file."""
     readers = {".csv": _read_csv, ".toml": _read_toml}
     if path.suffix not in readers:
         raise ViaPointError(f"{path}: a via-point file is a .csv or a .toml")
@@ -111,7 +111,7 @@ def _read_csv(path: Path, text: str) -> ViaPoints:
 
 
 def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-    """Joints, their units, and the column of each (joint, "" or "_s" or "_s2")."""
+    """Joints, their units, and {(joint, "" or "_s" or "_s2"): column index}."""
     if header[0] != "time_s":
         raise ViaPointError(f"{where}: the first column is {header[0]!r}; it must be time_s")
     units: dict[str, str] = {}

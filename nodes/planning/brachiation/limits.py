@@ -1,4 +1,4 @@
-"""What may be asked of a gibbon that is planned for and driven: the rest is refused with what would be feasible."""
+"""Checks of a gibbon's planner and controller parameters; errors state the feasible range."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from robots.gibbon.feasible import NEAREST, rounded_up
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism import Mechanism
 
-ALMOST = 0.98  # of the reach: a step that leaves the arms a bend
-RK4_REACH = 2.8  # step times frequency up to which Runge-Kutta 4 stays bounded. [HairerWanner1996]
+ALMOST = 0.98  # largest share of the arms' reach for a step, which leaves the elbow bent
+RK4_REACH = 2.8  # largest product of step and frequency with bounded Runge-Kutta 4 solutions [HairerWanner1996]
 
 
 def least_torque(mechanism: Mechanism) -> float:
-    """N m that the elbow of a gibbon needs to hold its lighter arm out level."""
+    """Elbow torque, N m, needed to hold the lighter arm out horizontally."""
     planner_model = beliefs_of(mechanism)
     arms = (
         link.mass * (link.length - link.center) + link.hand_mass * (link.length - link.hand_center)
@@ -25,7 +25,10 @@ def least_torque(mechanism: Mechanism) -> float:
 
 
 def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.inf) -> None:
-    """Refuse, by a ValueError, to drive the elbow of a gibbon with less than what it needs, or more than it has."""
+    """Raise ValueError for a torque_limit below what holds the lighter arm out horizontally, or above `most`.
+
+    most  limit of the motor, N m
+    """
     least = least_torque(mechanism)
     if torque_limit < least:
         raise ValueError(
@@ -40,7 +43,7 @@ def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.in
 
 
 def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period: float) -> None:
-    """Refuse, by a ValueError, a law for the trunk's motor that is too stiff for torques held over `period`, s."""
+    """Raise ValueError for a trunk control law that is too stiff for torques held over `period`, s."""
     trunk = beliefs_of(mechanism).trunk
     if trunk is None or not limit_of(mechanism, "trunk"):
         return
@@ -57,7 +60,12 @@ def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period
 
 
 def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: float) -> None:
-    """Refuse, by a ValueError, a step that fits no arms or bars, a hand too fast to grip, a model that diverges."""
+    """Raise ValueError for a step that does not fit arms or bars, a hand too fast to grip, or a rollout that diverges.
+
+    step          distance between the hands, m
+    closing       speed of the hand toward the line, m/s
+    rollout_step  time step of the rollouts, s
+    """
     arms = sum(link.length for link in beliefs_of(mechanism).links)
     reach = ALMOST * arms
     if not NEAREST * arms <= step < reach:
@@ -80,9 +88,9 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
 
 
 def check_line(believed: Mechanism, there: Mechanism) -> None:
-    """Refuse, by a ValueError, a model with another line than the robot's; where its bars are, a robot sees.
+    """Raise ValueError for a model with another line than the robot's: cable or bars, and the bars' positions.
 
-    Of a cable, the tension and what else cannot be seen may differ.
+    Tension and other properties of a cable that cannot be seen may differ.
     """
     lines = ["a cable" if mechanism.beams else "bars" for mechanism in (believed, there)]
     if lines[0] != lines[1]:
@@ -99,7 +107,7 @@ def check_line(believed: Mechanism, there: Mechanism) -> None:
 
 
 def check_room(mechanism: Mechanism, step: float) -> None:
-    """Refuse, by a ValueError, a line that ends before the first step."""
+    """Raise ValueError for a line that ends before the first step."""
     given, end = mechanism.parameters, end_of_line(mechanism)
     front = given["start_x"] + (given["spacing"] if mechanism.start == "both" else 0.0)
     if front + step > end:
@@ -109,7 +117,7 @@ def check_room(mechanism: Mechanism, step: float) -> None:
 
 
 def end_of_line(mechanism: Mechanism) -> float:
-    """m along the line, beyond which no hand shall grip."""
+    """Position along the line, m, beyond which no hand shall grip."""
     if mechanism.beams:
         beam = mechanism.beams[0]
         return beam.origin[0] + beam.length - 0.5

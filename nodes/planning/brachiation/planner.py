@@ -1,8 +1,8 @@
-"""Plans one swing by shooting: which path of the elbow brings the free hand to its place on the line.
+"""Plans one swing by shooting: finds the elbow path that brings the free hand to its target on the line.
 
-The elbow goes from where it is to where both hands can grip as a quintic in time plus two bumps, s^3 (1-s)^3 times 1
-and 2s - 1. Final angle, duration and both bumps are found by damped least squares on rollouts of the planner's own
-model of robot and line.
+The elbow moves from its present angle to the angle at which both hands can grip, as a quintic in time plus two bumps,
+s^3 (1-s)^3 times 1 and 2s - 1. Final angle, duration and both bumps are found by damped least squares on rollouts of
+the planner's model of robot and line.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import numpy as np
 
 from nodes.planning.brachiation.rollout import N_POWERS, Arrival, Roller, over_limit
 
-# what counts as one unit of error in a residual
+# error that counts as 1 in the residual
 GAP_SCALE = 5e-3  # m
 CLOSING_SCALE, DRIFT_SCALE = 0.3, 0.5  # m/s
-TORQUE_SHARE, EFFORT_SHARE = 1 / 54, 1.0  # of the torque limit: rms of what is over it; rms of all
+TORQUE_SHARE, EFFORT_SHARE = 1 / 54, 1.0  # of the torque limit: rms of the part above it; rms of the whole
 BUMP_SCALE = 60.0  # rad
-STEPS = np.array([1e-5, 1e-5, 1e-4, 1e-4])  # of the differences: rad, s, rad, rad
+STEPS = np.array([1e-5, 1e-5, 1e-4, 1e-4])  # steps of the finite differences: rad, s, rad, rad
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a swing shall do.
+    """Goals of a swing.
 
-    target          m along the line, where the free hand shall grip
-    above           m above the line, where its path shall end: it grips as it crosses the line
-    closing         m/s at which it shall come up to the line
-    torque_limit    N m
-    step            s, of the rollouts
-    tolerance       m along the line that is as bad as 2 mm of gap
+    target        position along the line at which the free hand shall grip, m
+    above         height above the line at which the hand's path shall end, m: it grips when crossing the line
+    closing       desired speed toward the line at arrival, m/s
+    torque_limit  limit of the elbow's torque, N m
+    step          time step of the rollouts, s
+    tolerance     miss along the line, m, that costs as much as a gap of GAP_SCALE
     """
 
     target: float
@@ -44,13 +44,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Path:
-    """The elbow's path: elbow(s) = sum powers[k] s^k rad, s from 0 to 1 over `duration` s."""
+    """Path of the elbow: angle(s) = sum powers[k] s^k rad, s from 0 to 1 over `duration` s."""
 
     powers: np.ndarray
     duration: float
 
     def at(self, elapsed: float) -> tuple[float, float, float]:
-        """Angle, rate and acceleration of the elbow `elapsed` s after the start; at rest before and after."""
+        """Angle (rad), rate and acceleration of the elbow `elapsed` s after the start; at rest before and after."""
         s = min(max(elapsed / self.duration, 0.0), 1.0)
         position = rate = acceleration = 0.0
         for k in range(len(self.powers) - 1, -1, -1):
@@ -66,9 +66,13 @@ class Path:
 class Plan:
     """A planned swing.
 
-    torque   (n + 1,) N m at equal times from start to end
-    poses    (n + 1, n_q) of the planner's model, likewise
-    unknowns (4,): final angle rad, duration s, bumps rad, as the next planning may start from
+    path      path of the elbow
+    arrival   state of the second hand at the end
+    torque    (n + 1,) torque of the elbow, N m, at equal times from start to end
+    poses     (n + 1, n_q) coordinates of the planner's model at the same times
+    unknowns  (4,): final angle rad, duration s, bumps rad; a first guess for the next plan
+    cost      sum of the squared residuals
+    rollouts  number of rollouts made
     """
 
     path: Path
@@ -81,19 +85,19 @@ class Plan:
 
     @property
     def peak_torque(self) -> float:
-        """N m."""
+        """Largest absolute elbow torque, N m."""
         return float(np.max(np.abs(self.torque)))
 
 
 def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
-    """The elbow's angle, rad, with both hands on a level line d apart: pi - 2 beta for equal links."""
+    """Elbow angle, rad, with both hands on a horizontal line a distance d apart: pi - 2 beta for equal links."""
     a, b = lengths
     cosine = (a * a + b * b - d * d) / (2.0 * a * b)
     return math.pi - math.acos(min(max(cosine, -1.0), 1.0))
 
 
 def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
-    """From angle, rate and acceleration at the start to rest at the final angle, with the bumps."""
+    """Path from `start` (angle, rate, acceleration) to rest at the final angle, with the bumps."""
     final, duration, even, odd = (float(value) for value in unknowns)
     position, rate, bend = start[0], start[1] * duration, 0.5 * start[2] * duration**2
     gap = final - position - rate - bend
@@ -117,13 +121,16 @@ def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
 
 
 def remaining(path: Path, elapsed: float) -> tuple[tuple[float, float, float], np.ndarray]:
-    """The rest of a path as a start and unknowns of its own: `elbow_path` of both is that rest exactly."""
+    """The rest of a path as a start and unknowns, for which `elbow_path` returns exactly that rest.
+
+    elapsed  time since the start of the path, s
+    """
     share = min(max(elapsed / path.duration, 0.0), 0.999)
     start, left = path.at(share * path.duration), (1.0 - share) * path.duration
     rest = np.polynomial.Polynomial(path.powers)(np.polynomial.Polynomial([share, 1.0 - share]))
     powers = np.zeros(N_POWERS)
     powers[: len(rest.coef)] = rest.coef
-    # the quintic part has no s^6 and s^7: those of the bumps are 3 even - 7 odd ... solved from the top
+    # the quintic part has no s^6 and s^7, so the bumps follow from these two coefficients
     odd = -0.5 * powers[7]
     even = -(powers[6] - 7.0 * odd)
     return start, np.array([path.at(path.duration)[0], left, even, odd])
@@ -139,10 +146,12 @@ def plan_swing(
     most: int = 20,
     enough: float = 0.0,
 ) -> Plan:
-    """The plan of a swing from q, v of the roller's model, with the elbow at `start` (rad, rad/s, rad/s2).
+    """Plan of a swing from q, v of the roller's model, by damped Gauss-Newton steps.
 
-    guess  (4,): final angle, duration, bumps, to begin from; `most` steps of damped Gauss-Newton, none where the
-    cost is `enough`
+    start   angle (rad), rate and acceleration of the elbow at the start
+    guess   (4,) first guess: final angle, duration, bumps
+    most    largest number of steps
+    enough  cost below which no further step is made
     """
     unknowns, damping = np.array(guess, dtype=float), 1e-3
     residual, rollouts = _residual(roller, q, v, start, unknowns, task), 1
@@ -178,7 +187,7 @@ def plan_swing(
 def cost_of(
     roller: Roller, q: np.ndarray, v: np.ndarray, start: tuple[float, float, float], unknowns: np.ndarray, task: Task
 ) -> float:
-    """What `plan_swing` makes small, of one rollout."""
+    """Cost that `plan_swing` minimizes, from one rollout."""
     residual = _residual(roller, q, v, start, unknowns, task)
     return float(residual @ residual)
 

@@ -1,4 +1,4 @@
-"""What a planner believes of a gibbon and its line, taken from a description of them with parameters of its own."""
+"""Derives the planner's model of a gibbon and its line from a mechanism."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from sim_core.mechanism.quantities import value_of
 
 
 def beliefs_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.0) -> PlannerModel:
-    """The beliefs that a gibbon's description stands for.
+    """The planner's model of a gibbon robot, from its mechanism.
 
-    stiffness, damping  N m/rad, N m s/rad: of the law that keeps a trunk with a motor hanging
+    stiffness  N m/rad, of the control law that keeps a trunk with a motor hanging
+    damping    N m s/rad, of the same law
     """
     contacts = [constraint for constraint in mechanism.constraints if isinstance(constraint, BeamContact)]
     a_length, b_length = (-mechanism.joint(name).parent_point[2] for name in ("elbow", "wrist_b"))
@@ -27,7 +28,7 @@ def beliefs_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.
 
 
 def limit_of(mechanism: Mechanism, joint: str) -> float:
-    """N m that the motor of a joint has, 0 where there is none."""
+    """Effort limit, N m, of a joint's motor; 0 for a joint without one."""
     limits = [actuator.effort_limit for actuator in mechanism.actuators if actuator.joint == joint]
     return limits[0] or 0.0 if limits else 0.0
 
@@ -43,7 +44,11 @@ def _trunk(mechanism: Mechanism) -> Link | None:
 
 
 def _link(mechanism: Mechanism, name: str, length: float, to_elbow: float) -> Link:
-    """An arm and its hand; to_elbow is the sense of z from its hand to the elbow."""
+    """An arm with its hand, as a link.
+
+    length    distance from hand to elbow, m
+    to_elbow  sign of the direction from the hand to the elbow along the arm's z axis
+    """
     arm, hand = mechanism.body(f"arm_{name}"), mechanism.body(f"hand_{name}")
     center = to_elbow * arm.center_of_mass[2]
     return Link(

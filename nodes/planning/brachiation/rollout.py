@@ -1,6 +1,6 @@
-"""Rolls a swing out: the elbow follows a path, everything else follows from the mechanism and its kernels.
+"""Simulates a swing with a prescribed elbow path; all other motion follows from the mechanism's kernels.
 
-A trunk with a motor is kept hanging by a law that the robot has too.
+A trunk with a motor is kept hanging by the robot's own control law.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from sim_core.kernels.compiled import call_kernel, inner, loop
 from sim_core.mechanism.quantities import Tunable
 from sim_core.system import System
 
-LONGEST = 4096  # steps of one rollout
+LONGEST = 4096  # most steps of one rollout
 N_POWERS = 8
 NO_PATH = np.zeros(0)
-GIVEN = 2  # row of the elbow's given acceleration
+GIVEN = 2  # constraint row of the prescribed elbow acceleration
 
 
 @loop
 def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, torque, path):  # type: ignore[no-untyped-def]
-    """Runge-Kutta 4 over n_steps of h with the elbow's acceleration from its polynomial; q, v are moved in place.
+    """Runge-Kutta 4 over n_steps of length h with the elbow's acceleration from its polynomial; changes q, v in place.
 
-    share      how much of the path lies behind at the start, 0 .. 1; duration of all of it, s
-    powers     none where the elbow follows no path: its torque then stays as it is
-    kernel     (3,) address and pointer tables of `acceleration`
-    hanging    (4,) stiffness, damping and limit of the trunk's law, 1 where it turns against the second link
-    memory     (8, n): q, v, tau, a; q and v at the step's start, sums of the stages
-    rows       (2, n_rows): U, whose [GIVEN] is minus the elbow's acceleration where that is given, and lam
-    torque     (n_steps + 1,) gets the elbow's torque, path (n_steps + 1, n) gets q
+    share     share of the path that lies behind at the start, 0 .. 1
+    duration  duration of the whole path, s
+    powers    coefficients of the elbow's polynomial; empty for a free elbow with constant torque
+    kernel    (3,) address and pointer tables of `acceleration`
+    hanging   (4,) stiffness, damping and limit of the trunk's law; 1 where the trunk turns against the second link,
+              else 0
+    memory    (8, n): q, v, tau, a; q and v at the step's start; sums of the stages
+    rows      (2, n_rows): U, whose [GIVEN] is minus the prescribed elbow acceleration, and lam
+    torque    (n_steps + 1,) output: torque of the elbow, N m
+    path      (n_steps + 1, n) output: q
     """
     q, v, tau, a = memory[0], memory[1], memory[2], memory[3]
     n, U, lam = q.size, rows[0], rows[1]
@@ -63,7 +66,7 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
 
 @inner
 def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
-    """The trunk's torque, N m, by how far it is from hanging and how fast it turns."""
+    """Torque of the trunk's motor, N m, from the trunk's angle to the vertical and its rate."""
     leans = q[PITCH] + hanging[3] * q[ELBOW] + q[TRUNK]
     turns = v[PITCH] + hanging[3] * v[ELBOW] + v[TRUNK]
     return min(max(-hanging[0] * leans - hanging[1] * turns, -hanging[2]), hanging[2])
@@ -71,7 +74,7 @@ def _hang(hanging, q, v):  # type: ignore[no-untyped-def]
 
 @inner
 def _jet(powers, s, duration):  # type: ignore[no-untyped-def]
-    """The polynomial and its first and second derivative by time at s."""
+    """The polynomial and its first and second time derivative at s."""
     position, rate, bending = 0.0, 0.0, 0.0
     for k in range(powers.size - 1, -1, -1):
         bending = bending * s + 2.0 * rate
@@ -82,7 +85,7 @@ def _jet(powers, s, duration):  # type: ignore[no-untyped-def]
 
 @inner
 def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
-    """Add a stage's rates to the sums, and put q, v where the next stage wants them."""
+    """Add a stage's rates to the sums, and set q, v for the next stage."""
     weight = h / 6.0 if stage == 0 or stage == 3 else h / 3.0
     reach = 0.5 * h if stage < 2 else h
     for i in range(q.size):
@@ -96,7 +99,7 @@ def _stage(stage, h, q, v, a, memory):  # type: ignore[no-untyped-def]
 
 @loop
 def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
-    """Root mean squares of the first n torques: of what is over the limit, and of all."""
+    """Root mean squares over the first n torques: of the part above the limit, and of the whole torque."""
     over, all_of_it = 0.0, 0.0
     for k in range(n):
         value = abs(torque[k])
@@ -108,10 +111,12 @@ def over_limit(torque, n, limit):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Arrival:
-    """How the second hand is at the end of a rollout.
+    """State of the second hand at the end of a rollout.
 
-    gap, closing    m above the line, m/s that it nears the line from below
-    way, drift      m along the line, m/s
+    gap      height above the line, m
+    closing  velocity toward the line from below, m/s
+    way      position along the line, m
+    drift    velocity along the line, m/s
     """
 
     gap: float
@@ -121,12 +126,16 @@ class Arrival:
 
 
 class Roller:
-    """The kernels of one planning model on memory of their own; `hand` is the one that grips, "a" or "b".
+    """Kernels of one planner model with memory of their own, to simulate its motion.
 
-    q, v, tau, a  (n_q,): coordinates, rates, generalized forces of which elbow's and trunk's act, accelerations
-    torque, path  of the last rollout
-    lam           multipliers
-    accelerate    kernels that write a and lam, of SWING and BOTH
+    hand        hand that grips, "a" or "b"
+    q, v        (n_q,) coordinates and rates
+    tau         (n_q,) generalized forces, of which those of elbow and trunk act
+    a           (n_q,) accelerations
+    lam         multipliers
+    torque      torque of the elbow in the latest rollout, N m
+    path        coordinates in the latest rollout
+    accelerate  calls that write a and lam, for SWING, BOTH and DRIVEN
     """
 
     def __init__(self, planner_model: PlannerModel, hand: str) -> None:
@@ -148,7 +157,7 @@ class Roller:
         self.measure = system.bind("residual", inputs, [self.phi, self.phidot])
 
     def _bound(self, system: System, planner_model: PlannerModel) -> tuple[BoundKernel, np.ndarray]:
-        """`acceleration` of a mechanism as a call, and as `_roll` takes it."""
+        """The kernel `acceleration` of a mechanism, as a call and as the array that `_roll` takes."""
         parameters = system.default_parameters()
         if planner_model.cable is not None and isinstance(planner_model.cable.tension, Tunable):
             place = system.parameter_names.index(planner_model.cable.tension.name)
@@ -163,25 +172,31 @@ class Roller:
         return system.bind("acceleration", inputs, outputs), kernel
 
     def warm_up(self) -> None:
-        """Compile what rolling needs, so that the first plan costs what the others do."""
+        """Compile the rollout functions, so that the first plan takes no longer than later ones."""
         self._advance(1e-6, 1e-6, DRIVEN, np.zeros(N_POWERS), 1.0, 0.0)
         self.coast(1e-6, 1e-6)
         over_limit(self.torque, 1, 1.0)
 
     def slacken(self, scale: float) -> None:
-        """The line's tension is `scale` times what is believed; 1 at first."""
+        """Set the line's tension to `scale` times the model's; 1 at first."""
         for place, parameters, tension in self._tensions:
             parameters[place] = scale * tension
 
     def roll(self, powers: np.ndarray, duration: float, until: float, step: float, share: float = 0.0) -> int:
-        """Move q, v along the elbow's path from `share` of it to `until`, in steps of about `step` s; how many.
+        """Move q, v along the elbow's path from `share` of it to `until`, both 0 .. 1; returns the number of steps.
 
-        powers   (8,): elbow = sum powers[k] s^k, rad, s from 0 to 1 over `duration` s
+        powers    (8,): elbow = sum powers[k] s^k, rad, s from 0 to 1 over `duration` s
+        duration  duration of the whole path, s
+        step      approximate time step, s
         """
         return self._advance(max(until - share, 0.0) * duration, step, DRIVEN, powers, duration, share)
 
     def coast(self, seconds: float, step: float, hands: int = BOTH) -> None:
-        """Move q, v on for a time with the elbow's torque as it stands in `tau`, in steps of about `step` s."""
+        """Advance q, v by `seconds` with the constant elbow torque in `tau`.
+
+        step   approximate time step, s
+        hands  SWING or BOTH: which hands grip
+        """
         self._advance(seconds, step, hands, NO_PATH, 1.0, 0.0)
 
     def _advance(self, span: float, step: float, kind: int, powers: np.ndarray, duration: float, share: float) -> int:
@@ -192,6 +207,6 @@ class Roller:
         return n_steps
 
     def arrival(self) -> Arrival:
-        """How the second hand is at the present q and v."""
+        """State of the second hand at the present q and v."""
         self.measure()
         return Arrival(float(self.phi[2]), float(self.phidot[2]), float(self.phi[3]), float(self.phidot[3]))

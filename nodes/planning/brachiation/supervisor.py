@@ -1,7 +1,7 @@
-"""Decides when to plan and from what: follows the hands along the line, and plans each swing ahead and in flight.
+"""Decides when to plan a swing and from which state: follows the hands along the line, plans ahead and in flight.
 
-It knows what a robot can measure (`Measured`), its beliefs of robot and line, and the plans it made. No messages, no
-clock: the time is that of the last measurement.
+It uses what a robot can measure (`Measured`), the model of robot and line, and its earlier plans. It handles no
+messages and reads no clock: its time is that of the latest measurement.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from nodes.planning.brachiation.rollout import N_POWERS, Roller
 from nodes.planning.brachiation.swing_model import BOTH, DROP, ELBOW, PITCH, SLIDE, SWING, TRUNK, PlannerModel
 
 HANDS = ("a", "b")
-# where a plan without a predecessor looks: durations relative to that of the links as a pendulum, even bumps, rad
+# first guesses without an earlier plan: durations relative to the pendulum swing of the links; even bumps, rad
 FAN_DURATIONS = tuple(float(factor) for factor in np.linspace(0.65, 1.35, 8))
 FAN_BUMPS, FAN_TRIED = (-110.0, -70.0, -30.0, 10.0), 4
 REPLAN_DURATIONS, REPLAN_STEPS = (1.15, 0.85), 8
-GOOD_COST, FAIR_COST = 4.0, 25.0  # below them nothing else is tried, before a swing and in flight
-LATE, LATE_COST = 0.4, 2.0  # s before the end, from when on a plan of such a cost is carried on
+GOOD_COST, FAIR_COST = 4.0, 25.0  # a lower cost ends the search, before a swing and in flight
+LATE, LATE_COST = 0.4, 2.0  # within LATE s of the end, a plan of lower cost is kept
 START_COST, MOST_COST = (
     2.0,
     10.0,
-)  # of a plan that is waited for, and after one patience, twice that after two, and so on
-LONGEST_LEAD = 1.0  # s, of the first plan of a swing
-OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after which a swing has missed; s between plans while none is good
-STRIKE = 20.0  # N s, about what a grip does to the line
+)  # highest cost of a plan: at once; after waiting n times `patience`, n times MOST_COST
+LONGEST_LEAD = 1.0  # s, longest lead of the first plan of a swing
+OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after its end, a swing counts as missed; s between attempts while no plan is good
+STRIKE = 20.0  # N s, typical impulse of a grip on the line
 SAME_INSTANT = 1e-6  # s
-LONGEST_GAP = 0.05  # s between measurements, beyond which the line's estimate steps in parts
+LONGEST_GAP = 0.05  # s, longest prediction step of the line estimate
 
 
 @dataclass(frozen=True)
 class Hand:
-    """A hand in the world: m, m/s; x along the line, z up."""
+    """Position (m) and velocity (m/s) of a hand in the world; x along the line, z up."""
 
     x: float
     z: float
@@ -46,10 +46,14 @@ class Hand:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the robot measures: angle of link a from hanging, of the elbow, their rates (rad, rad/s), both hands.
+    """Measured state of the robot: joint angles (rad), rates (rad/s), torques (N m), both hands.
 
-    grips   the hands that grip: "", "a", "b" or "ab"; torque N m, of the elbow
-    trunk   angle against arm a, its rate and torque, where there is a trunk
+    time    simulation time, s
+    pitch   angle of link a from hanging
+    elbow   angle of the elbow
+    grips   hands that grip: "", "a", "b" or "ab"
+    torque  torque of the elbow
+    trunk   angle of the trunk against arm a, 0 without a trunk; trunk_rate and trunk_torque likewise
     """
 
     time: float
@@ -71,15 +75,21 @@ class Measured:
 
 @dataclass(frozen=True)
 class Gait:
-    """How it shall brachiate.
+    """Parameters of the brachiation.
 
-    step          m from hand to hand; end m along the line, beyond which no hand shall grip
-    closing       m/s at which a hand comes up to the line; torque_limit N m, of the plans
-    lead          s from a measurement to the start of the plan made from it; settle s that both hands grip before
-    patience      s more that it waits for the line to swing well, where no good plan is found; then a fair one will do,
-                  and a worse one the longer it waits
-    period        s between plans in flight; last s before the end of a swing in which it plans no more
-    rollout_step  s; tolerance m along the line
+    step          distance between the hands, m
+    end           position along the line beyond which no hand shall grip, m
+    torque_limit  limit of the elbow torque in plans, N m
+    closing       speed of a hand toward the line at arrival, m/s
+    lead          time from a measurement to the start of the plan made from it, s
+    settle        time for which both hands grip before a plan is made, s
+    patience      time unit of waiting, s: as long as no good plan is found the robot waits for the line to swing
+                  favourably, and accepts a higher cost the longer it waits
+    period        time between plans in flight, s
+    last          time before the end of a swing without new plans, s
+    rollout_step  time step of the rollouts, s
+    tolerance     miss along the line, m, see `Task`
+    above         height above the line at which the hand's path ends, m
     """
 
     step: float
@@ -98,7 +108,13 @@ class Gait:
 
 @dataclass(frozen=True)
 class Swing:
-    """A plan in time: the hand that grips meanwhile, the start in s, and whether the other lets go then."""
+    """A plan with its times.
+
+    hand     hand that grips during the swing
+    start    simulation time, s
+    release  whether the other hand releases at the start
+    target   position along the line of the next grip, m
+    """
 
     number: int
     hand: str
@@ -109,15 +125,16 @@ class Swing:
 
     @property
     def end(self) -> float:
-        """s."""
+        """Simulation time at the end of the swing, s."""
         return self.start + self.plan.path.duration
 
 
 class SwingSupervisor:
-    """Sees measurements in their order, and gives a plan whenever one is due.
+    """Takes measurements in order of time, and returns a plan whenever one is due.
 
-    after      whose numbers and counts go on, of one that believed or was asked for something else
-    none_good  how often no plan was good enough to swing; nearest  m by which the best of those misses its target
+    after      earlier supervisor, of another model or gait, whose plan numbers and counts continue
+    none_good  number of times that no plan was good enough to swing
+    nearest    smallest distance, m, by which the best of those plans misses its target
     """
 
     def __init__(self, planner_model: PlannerModel, gait: Gait, after: SwingSupervisor | None = None) -> None:
@@ -138,11 +155,11 @@ class SwingSupervisor:
 
     @property
     def line(self) -> LineEstimate | None:
-        """The estimate of the cable, None on bars or before the first measurement."""
+        """The estimate of the cable; None on bars or before the first measurement."""
         return self._line
 
     def see(self, measured: Measured) -> None:
-        """Take in a measurement; the line's estimate follows."""
+        """Take a measurement and update the estimate of the line."""
         before = self._seen
         if before is None or measured.grips != before.grips:
             self._regripped(before, measured)
@@ -151,14 +168,14 @@ class SwingSupervisor:
         self._seen = measured
 
     def refused(self, number: int) -> None:
-        """The plan of that number came late and is not followed; the next that begins a swing takes more time."""
+        """Drop a plan that arrived late; the next first plan of a swing gets a longer lead."""
         late = [swing for swing in self._swings if swing.number == number]
         self._swings = [swing for swing in self._swings if swing.number != number]
         if any(swing.release for swing in late):
             self._first_lead = min(2.0 * self._first_lead, LONGEST_LEAD)
 
     def plan(self) -> Swing | None:
-        """A new plan if one is due now."""
+        """A new plan if one is due now, else None."""
         measured = self._seen
         if measured is None or measured.time < self._next_plan - 1e-9 or not measured.grips:
             return None
@@ -170,13 +187,13 @@ class SwingSupervisor:
         return swing
 
     def hand_path(self, swing: Swing) -> np.ndarray:
-        """(n, 3) m: where the swinging hand is at the instants of the plan."""
+        """(n, 3) positions, m, of the swinging hand at the instants of the plan."""
         return swinging_hand(self._beliefs.seen_from(swing.hand), swing.plan.poses)
 
     # -- plans
 
     def _first(self, measured: Measured) -> Swing | None:
-        """A swing from both hands, of the one behind."""
+        """A swing from the grip of both hands, of the hand behind."""
         pending = self._swings and measured.time < self._swings[-1].start + self.gait.period
         if pending or measured.time < self._gripped_since + self.gait.settle:
             return None
@@ -197,7 +214,7 @@ class SwingSupervisor:
         return self._swing(hand, start, True, target, plan)
 
     def _in_flight(self, measured: Measured) -> Swing | None:
-        """The rest of the swing that is under way, planned anew from what is measured."""
+        """The rest of the present swing, planned anew from the measured state."""
         start = measured.time + self.gait.lead
         ours = [swing for swing in self._swings if swing.hand == measured.grips]
         begun = [swing for swing in ours if swing.start <= measured.time + SAME_INSTANT]
@@ -216,7 +233,7 @@ class SwingSupervisor:
         return self._swing(current.hand, start, False, current.target, plan)
 
     def _follow(self, roller: Roller, swings: list[Swing], since: float, until: float) -> None:
-        """Roll from s to s along the plans that are followed meanwhile: each from its start to that of the next."""
+        """Roll from time `since` to `until`, s, along the plans active in between: each until the next one starts."""
         changes = [since, *(swing.start for swing in swings[1:]), until]
         for swing, t0, t1 in zip(swings, changes[:-1], changes[1:], strict=True):
             path = swing.plan.path
@@ -224,9 +241,9 @@ class SwingSupervisor:
             roller.roll(path.powers, path.duration, end, self.gait.rollout_step, share)
 
     def _anew(self, measured: Measured) -> Swing | None:
-        """A swing from one hand, the elbow held as it is: on where the other hand is behind, back where it is ahead.
+        """A swing from one gripping hand, elbow at rest: forward where the other hand is behind, else backward.
 
-        None while no good one is found: the robot swings, and asks again.
+        None while no good plan is found: the robot swings on, and the planner tries again later.
         """
         hand, lead = measured.grips, self._first_lead
         other = HANDS[1 - HANDS.index(hand)]
@@ -248,14 +265,14 @@ class SwingSupervisor:
         return self._swing(hand, measured.time + lead, False, target, plan)
 
     def _count_without(self, best: Plan, target: float) -> None:
-        """No plan was good enough: count that, and how far from the line at the target the best one arrives."""
+        """Count an attempt without a good plan, and the distance by which its best plan misses the target."""
         self.none_good += 1
         self.nearest = min(self.nearest, math.hypot(best.arrival.gap - self.gait.above, best.arrival.way - target))
 
     def _replanned(
         self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task, enough: float
     ) -> Plan:
-        """The best plan near the rest of the last; sooner and later arrivals are tried where it is not good."""
+        """The best plan near the rest of the previous one; where it is not good, other arrival times are tried."""
         q, v = roller.q.copy(), roller.v.copy()
         best = plan_swing(roller, q, v, begin, guess, task, REPLAN_STEPS, enough)
         rollouts = best.rollouts
@@ -267,7 +284,10 @@ class SwingSupervisor:
         return replace(best, rollouts=rollouts)
 
     def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float, sense: float) -> Plan:
-        """The best plan from the most promising of many first guesses; sense 1 swings on, -1 back."""
+        """The best plan from the most promising of many first guesses.
+
+        sense  1 for a forward swing, -1 for a backward swing
+        """
         q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
         links = self._beliefs.links
         final = -sense * folded_elbow(self.gait.step, (links[0].length, links[1].length))
@@ -298,7 +318,7 @@ class SwingSupervisor:
     # -- the state as the planner's model has it
 
     def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
-        """Put the measured joints and the estimated line into a roller."""
+        """Set a roller to the measured joints and the estimated line."""
         n = self._beliefs.n_rigid
         roller.q[:n], roller.v[:n] = rigid(measured, hand, n)
         if self._line is not None:
@@ -310,7 +330,7 @@ class SwingSupervisor:
         if len(measured.grips) == 2:
             self._gripped_since = measured.time if before is not None else measured.time - self.gait.settle
             self._swings, self._next_plan = [], measured.time
-        if self._line is not None and gained:  # the arms pass the blow on to the other hand
+        if self._line is not None and gained:  # the arms transmit the impact to the other hand
             for hand in measured.grips:
                 self._line.struck(measured.hand(hand).x, STRIKE)
 
@@ -331,7 +351,7 @@ class SwingSupervisor:
         self._line.correct([self._on_line(measured.hand(hand)) for hand in measured.grips])
 
     def _pressing(self, measured: Measured, after: Measured) -> list[HandOnLine]:
-        """The hands that grip, with the force, N down, that the planner's model gives each under the later torques."""
+        """The gripping hands with their downward forces, N, from the planner's model under the torques of `after`."""
         if not measured.grips:
             return []
         hand = measured.grips[0]
@@ -356,9 +376,9 @@ class SwingSupervisor:
 
 
 def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """The first of slide, drop, pitch, elbow, trunk as seen from the hand that grips, and their rates.
+    """The first `size` of slide, drop, pitch, elbow, trunk as seen from the gripping hand, and their rates.
 
-    The trunk is within half a turn of hanging.
+    The trunk's angle is chosen within half a turn of hanging.
     """
     where = measured.hand(hand)
     q, v = np.zeros(5), np.zeros(5)
@@ -379,12 +399,12 @@ def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.
 
 
 def elbow_of_robot(hand: str, elbow: float) -> float:
-    """The elbow as the robot measures it, from that of a plan of the hand; rates and torques likewise."""
+    """Elbow angle, rate or torque as the robot measures it, from that of a plan with `hand` gripping."""
     return elbow if hand == "a" else -elbow
 
 
 def swinging_hand(planner_model: PlannerModel, poses: np.ndarray) -> np.ndarray:
-    """(n, 3) m: the second hand's place for poses (n, n_q) of the planner's model."""
+    """(n, 3) positions, m, of the second hand for coordinates (n, n_q) of the planner's model."""
     upper, lower = (link.length for link in planner_model.links)
     first, second = poses[:, PITCH], poses[:, PITCH] + poses[:, ELBOW]
     x = poses[:, SLIDE] - upper * np.sin(first) - lower * np.sin(second)

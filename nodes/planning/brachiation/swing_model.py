@@ -1,14 +1,15 @@
-"""What a brachiating robot believes of itself and of its line: two links under a gripping hand, as a mechanism.
+"""Mechanism of a planner's gibbon model: two links under a gripping hand, and the line.
 
 A trunk may hang on the elbow, passive or kept hanging by a motor between it and arm a.
 
-The hand that grips is the first, whichever it is on the robot. The elbow is at +(pi - 2 beta) when both hands grip the
-line and the first is in front, at -(pi - 2 beta) when the second is, with sin beta = d / (2 l) for links of length l
-and a step d. World x runs along the line, z up. [Lipinski2023] has the cable as a beam; the robot is ours.
+The gripping hand is the first hand of the mechanism, whichever it is on the robot. When both hands grip the line, the
+elbow is at +(pi - 2 beta) if the first hand is in front, and at -(pi - 2 beta) if the second is, where sin beta = d /
+(2 l) for links of length l and a step d. World x runs along the line, z up. The cable as a beam follows [Lipinski2023];
+the robot model does not.
 
-There are three mechanisms: for one hand that grips, for both, and for one with the elbow's acceleration given. The
-rows of the second hand are how far it is above the line, and how far along it. What is given is a row too, the last,
-whose multiplier is the torque that it takes.
+There are three mechanisms: SWING with one hand gripping, BOTH with both, and DRIVEN with one hand gripping and a
+prescribed elbow acceleration. The constraint rows of the second hand are its height above the line and its position
+along it. The prescribed acceleration is the last row, whose multiplier is the torque needed.
 """
 
 from __future__ import annotations
@@ -40,9 +41,15 @@ DOWN = (0.0, 0.0, -1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A link from a hand to the elbow: length m, mass kg, centre of mass m from its hand, inertia about it kg m2.
+    """A link from a hand to the elbow.
 
-    The hand at its end has a mass of its own, hand_center m from the grip towards the elbow.
+    length        distance from hand to elbow, m
+    mass          mass of the link without hand, kg
+    center        distance of the centre of mass from the hand, m
+    inertia       moment of inertia about the centre of mass, kg m2
+    hand_mass     mass of the hand, kg
+    hand_center   distance of the hand's centre of mass from the grip toward the elbow, m
+    hand_inertia  moment of inertia of the hand about its centre of mass, kg m2
     """
 
     length: float
@@ -56,12 +63,17 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerModel:
-    """What the planner believes. `links` are those of hand a and hand b; `cable` None means rigid bars at z = 0.
+    """The planner's model of robot and line.
 
-    grip_width     m along the cable that a hand takes hold of
-    trunk          hangs on the elbow and turns against arm a, `center` m from the elbow
-    trunk_on       the link that it turns against
-    hanging        stiffness N m/rad, damping N m s/rad and limit N m of the law by which its motor keeps it hanging
+    links          the links of hand a and hand b
+    elbow_damping  N m s/rad
+    gravity        m/s^2
+    cable          the cable as a beam; None for rigid bars at z = 0
+    grip_width     length of cable that a hand grips, m
+    trunk          link that hangs on the elbow and turns against arm a, with `center` measured from the elbow; None for
+                   none
+    trunk_on       link of the mechanism against which the trunk turns
+    hanging        stiffness N m/rad, damping N m s/rad and limit N m of the control law that keeps the trunk hanging
     """
 
     links: tuple[Link, Link]
@@ -74,33 +86,33 @@ class PlannerModel:
     hanging: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def seen_from(self, hand: str) -> PlannerModel:
-        """The same with the links in the order in which they hang under that hand, "a" or "b"."""
+        """The model with its links ordered from the gripping hand, "a" or "b"."""
         if hand == "a":
             return self
         return replace(self, links=self.links[::-1], trunk_on="upper" if self.trunk is None else "lower")
 
     @property
     def mass(self) -> float:
-        """kg, of the robot."""
+        """Mass of the robot, kg."""
         arms = sum(link.mass + link.hand_mass for link in self.links)
         return arms + (0.0 if self.trunk is None else self.trunk.mass)
 
     @property
     def n_rigid(self) -> int:
-        """Coordinates before those of the cable: slide, drop, pitch, elbow, and trunk where there is one."""
+        """Number of coordinates before those of the cable: slide, drop, pitch, elbow, and trunk if there is one."""
         return 4 if self.trunk is None else 5
 
 
 @cache
 def swing_system(planner_model: PlannerModel, kind: int) -> System:
-    """The compiled mechanism of `swing_mechanism`, one per beliefs and kind."""
+    """The compiled `swing_mechanism`, cached per model and kind."""
     return assemble(swing_mechanism(planner_model, kind))
 
 
 def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
-    """Coordinates slide, drop (m, down), pitch, elbow, trunk (rad), then the cable's modes.
+    """The mechanism for a swing: coordinates slide, drop (m, down), pitch, elbow, trunk (rad), then the cable's modes.
 
-    kind  SWING or BOTH hands grip; DRIVEN: as SWING, with a row for the elbow's rate
+    kind  SWING: one hand grips; BOTH: both hands grip; DRIVEN: like SWING, with a constraint row for the elbow's rate
     """
     bodies, joints = _parts(planner_model)
     motors = ("elbow",) if planner_model.trunk is None else ("elbow", "trunk")
@@ -122,7 +134,7 @@ def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
 
 
 def _grips(planner_model: PlannerModel) -> tuple[Constraint, ...]:
-    """What the first hand holds, and what the second would."""
+    """Grip constraints of the first hand, and those that the second would have."""
     tip = (0.0, 0.0, -planner_model.links[1].length)
 
     def on(name: str, body: str, point: tuple[float, float, float]) -> Constraint:
@@ -180,5 +192,5 @@ def _body(name: str, mass: float, inertia: float, z: float) -> Body:
 
 
 def _across(inertia: float) -> tuple[float, float, float, float, float, float]:
-    """The inertia of a rod along z."""
+    """Inertia of a rod along z: equal about x and y, zero about z."""
     return (inertia, inertia, 0.0, 0.0, 0.0, 0.0)
