@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -84,6 +84,14 @@ def encode(message: Message, topic: str = "") -> bytes:
     if len(payload) > MAX_BYTES:
         raise WireError(topic, f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")
     return payload
+
+
+@overload
+def decode(topic: str, payload: bytes, kind: type[M]) -> M: ...
+
+
+@overload
+def decode(topic: str, payload: bytes, kind: None = None) -> Message: ...
 
 
 def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Message:

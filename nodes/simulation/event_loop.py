@@ -28,6 +28,7 @@ from nodes.messages import Event, JointCommand
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.lockstep import Scheduler
 from nodes.simulation.pacer import StepPacer
+from nodes.simulation.protocol import Simulated
 from nodes.transport.bus import Context
 from nodes.transport.registry import NodeEntry
 from nodes.transport.rejections import RejectionLog, last_of
@@ -49,7 +50,7 @@ FAST_BATCH = 32  # steps between two turns of a lossless participant in fast
 class SimHost:
     """The server, its sockets and its loop. `run` returns when it was asked to shut down."""
 
-    def __init__(self, plan: Plan, server: Any) -> None:
+    def __init__(self, plan: Plan, server: Simulated) -> None:
         self._plan = plan
         self._server = server
         self._context: Context = zmq.Context.instance()
@@ -187,8 +188,7 @@ class SimHost:
             self._rest(left_s)
             return True
         self._await_until = 0.0
-        server.pace.clear()
-        server.pace.run(server.time)
+        server.restart_pace()
         return False
 
     def _commanders(self) -> set[str]:
@@ -265,8 +265,7 @@ class SimHost:
             "skipped": self._cadence.skipped,
             "refused": sum(each.count for each in self._refusals),
             "lost": self._subscriptions.lost,
-            "watchdog_trips": server.actuation.trips,
-            "commands": server.actuation.commands,
+            **server.counters(),
             **place.counters,
         }
         measured = {**server.timing(), **self._cadence.timing()}

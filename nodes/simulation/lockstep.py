@@ -14,7 +14,7 @@ from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
 from nodes.messages import JointCommand
 from nodes.messages.codec import WireError, decode
 from nodes.messages.topics import is_sampled
-from nodes.simulation.protocol import Simulated
+from nodes.simulation.protocol import Stepped
 
 
 class Port(Protocol):
@@ -94,7 +94,7 @@ class Scheduler:
     batch  lossless participants are called on each n-th step only (and hear all); 1 in lockstep
     """
 
-    def __init__(self, server: Simulated, ports: Sequence[Port], carry: Out | None = None, batch: int = 1) -> None:
+    def __init__(self, server: Stepped, ports: Sequence[Port], carry: Out | None = None, batch: int = 1) -> None:
         self.server = server
         self._carry = carry
         self._command = f"{server.robot}/command"
@@ -153,7 +153,7 @@ class Scheduler:
             except WireError as error:
                 self.server.refuse(topic, error.reason)
                 return
-            self.server.command(speaker.port.name, command)  # type: ignore[arg-type]
+            self.server.command(speaker.port.name, command)
         for seat in self._routes.get(topic) or self._route(topic):
             if seat is not speaker:
                 seat.waiting.append((topic, payload))

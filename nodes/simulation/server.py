@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -90,6 +90,17 @@ class SimServer:
         self.round_trips = RoundTrips()
         self.milestones = MilestoneWatch(plan.milestones, list(system.joint_names))
         self.pace = RealTimeFactor()
+        self._services: dict[str, Callable[..., Any]] = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "step": self._take_steps,
+            "speed": self._set_speed,
+            "reset": self._reset,
+            "snapshot": self._snapshot,
+            "restore": self._restore,
+            "describe": lambda: msgspec.to_builtins(self.description),
+            "get_parameters": lambda: self.simulation.parameters,
+        }
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
         self._measured: tuple[Any, Any] | None = None
@@ -159,6 +170,12 @@ class SimServer:
             self._rest("stopped")
         self.step_times.add(time.perf_counter_ns() - began)
 
+    def restart_pace(self) -> None:
+        """Measure the real-time factor from now on."""
+        self.pace.clear()
+        if self.runs:
+            self.pace.run(self.time)
+
     # -- commands
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
@@ -222,16 +239,16 @@ class SimServer:
             name, []
         )
         known_names(args, takes, name)
-        return getattr(self, f"_serve_{name}")(**args)
+        return self._services[name](**args)
 
-    def _serve_pause(self, last: Any = False) -> None:
+    def _pause(self, last: Any = False) -> None:
         self._pause_asked = True
         if self.state in ("running", "safe") and not last:
             self._say("event", Event(kind="pause"))
         if self.state != "stopped":
             self._rest("paused")
 
-    def _serve_resume(self, first: Any = False) -> None:
+    def _resume(self, first: Any = False) -> None:
         if first and self._pause_asked:
             return
         self._pause_asked = False
@@ -243,7 +260,7 @@ class SimServer:
             if not first:
                 self._say("event", Event(kind="resume"))
 
-    def _serve_step(self, n: Any = 1) -> None:
+    def _take_steps(self, n: Any = 1) -> None:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"step: n is {n!r}; it must be a whole number, at least 1")
         if self.state != "paused":
@@ -252,7 +269,7 @@ class SimServer:
             self.pace.run(self.time)
         self.steps_left += n
 
-    def _serve_speed(self, x: Any = None) -> None:
+    def _set_speed(self, x: Any = None) -> None:
         if isinstance(x, bool) or not isinstance(x, int | float) or not SPEED_MIN <= x <= SPEED_MAX:
             raise ValueError(f"speed: x is {x!r}; it must be a number in {SPEED_MIN:g} .. {SPEED_MAX:g}")
         if not self._realtime:
@@ -261,21 +278,19 @@ class SimServer:
             self._say("event", Event(kind="speed", old=f"{self.speed:g}", new=f"{x:g}"))
         self.speed = float(x)
         self._clock_step = self._step_s / max(self.speed, 1.0)
-        self.pace.clear()
-        if self.runs:
-            self.pace.run(self.time)
+        self.restart_pace()
 
-    def _serve_reset(self) -> None:
+    def _reset(self) -> None:
         self.simulation.reset()
         self._moved("reset")
         self.step_times.clear()
         self.round_trips.times.clear()
 
-    def _serve_snapshot(self) -> dict[str, Any]:
+    def _snapshot(self) -> dict[str, Any]:
         state = self.simulation.snapshot().to_plain()
         return {**state, "servos": self.actuation.servos.to_plain(), "robot": self.robot}
 
-    def _serve_restore(self, state: Any = None) -> None:
+    def _restore(self, state: Any = None) -> None:
         if not isinstance(state, dict):
             raise ValueError("restore: needs state, the answer of snapshot")
         if (robot := state.get("robot", self.robot)) != self.robot:
@@ -290,12 +305,6 @@ class SimServer:
             servos.from_plain(before)
             raise ValueError(f"restore: {error}") from None
         self._moved("restore", servos=state.get("servos"))
-
-    def _serve_describe(self) -> Any:
-        return msgspec.to_builtins(self.description)
-
-    def _serve_get_parameters(self) -> dict[str, float]:
-        return self.simulation.parameters
 
     def _set(self, args: dict[str, Any]) -> dict[str, float]:
         for key, value in args.items():
@@ -318,9 +327,7 @@ class SimServer:
         if self.state == "safe":
             self.state = "running"
         self.milestones.clear()
-        self.pace.clear()
-        if self.runs:
-            self.pace.run(self.time)
+        self.restart_pace()
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
         self._say("event", Event(kind=kind))
@@ -370,6 +377,10 @@ class SimServer:
             "round_trip_p99_s": self.round_trips.times.quantile_s(0.99),
             "round_trip_max_s": self.round_trips.times.largest_s,
         }
+
+    def counters(self) -> dict[str, int]:
+        """Commands taken and trips of the watchdog."""
+        return {"watchdog_trips": self.actuation.trips, "commands": self.actuation.commands}
 
     def _say(self, name: str, message: Message) -> None:
         message.timestamp = self.simulation.time

@@ -199,10 +199,6 @@ class _Recorded:
     def refuse(self, topic: str, reason: str) -> None:
         """Nor do refused ones."""
 
-    def request(self, name: str, args: dict[str, Any]) -> Any:
-        """Nobody asks."""
-        raise ValueError(f"a replay has no service {name!r}")
-
 
 class _Others:
     """Stands in for the other nodes: its turn says what they said at this tick."""
