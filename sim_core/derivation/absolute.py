@@ -1,4 +1,4 @@
-"""Absolute coordinates: every body carries its own; M and f by projecting Newton-Euler on them."""
+"""Derivation in absolute coordinates: every body has its own; M and f by projecting Newton-Euler on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sim_core.mechanism.description import COORDINATES, Body, Mechanism
 
 
 def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
-    """`body.coordinate`, bodies in order."""
+    """Names `body.coordinate` of all coordinates, bodies in order."""
     return tuple(f"{body.name}.{name}" for body in mechanism.bodies for name in body.free_coordinates)
 
 
@@ -65,7 +65,7 @@ def _reference_placement(orientation: str) -> tuple[float, ...]:
 
 
 def inertia_matrix(body: Body, symbols: Symbols) -> ca.SX:
-    """Inertia about the centre of mass, in the body's axes."""
+    """Inertia matrix about the centre of mass, in the body's axes."""
     xx, yy, zz, xy, xz, yz = (ca.SX(symbols.number(value)) for value in body.inertia)
     return ca.vertcat(ca.horzcat(xx, xy, xz), ca.horzcat(xy, yy, yz), ca.horzcat(xz, yz, zz))
 

@@ -1,9 +1,9 @@
-"""The constrained solve with accelerations and multipliers as unknowns side by side: one LDL' of the KKT matrix.
+"""Augmented solve: accelerations and multipliers as joint unknowns, by one LDL' of the KKT matrix.
 
     | M  J' | | x |   | r1 |
-    | J  -E | | y | = | r2 |        E: EPSILON of the rows' floors where rows may lose rank, its bias refined away
+    | J  -E | | y | = | r2 |        E: EPSILON times the rows' floors where rows may lose rank; its bias is refined away
 
-The rows come last in the elimination, so that no pivot is zero where M is definite.
+The rows come last in the elimination, so that no pivot is zero if M is definite.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sim_core.derivation.elimination import Entries, Factor, dense, entries_of, 
 
 @dataclass(frozen=True)
 class AugmentedFactor:
-    """Factor of the whole matrix; `penalty`, `added`, `rows` and `idle` as in ConstrainedFactor."""
+    """Factor of the whole KKT matrix; `penalty`, `added`, `rows` and `idle` as in ConstrainedFactor."""
 
     whole: Factor
     penalty: list[dict[int, ca.SX]]
@@ -28,21 +28,21 @@ class AugmentedFactor:
     idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
-        """Every number that `solve` needs, as one column."""
+        """All numbers that `solve` needs, as one column."""
         penalty = [value for row in self.penalty for value in row.values()]
         return ca.vertcat(*self.whole.parts(), *penalty, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Where the reciprocal pivots of rows that may lose rank begin and end in `parts`."""
+        """Begin and end, in `parts`, of the reciprocal pivots of rows that may lose rank."""
         end = len(self.whole.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """The row of each of these pivots."""
+        """Row index of each of these pivots."""
         return list(range(len(self.added)))
 
     def with_parts(self, parts: ca.SX) -> AugmentedFactor:
-        """The same structure around a stored column of numbers."""
+        """A factor of the same structure with numbers from a stored column."""
         numbers = ca.vertsplit(parts)
         n = len(self.whole.parts())
         rest = iter(numbers[n:])
@@ -79,7 +79,7 @@ def factorize_augmented(
 ) -> AugmentedFactor:
     """Factor for M (n_q, n_q) and J (n_r, n_q).
 
-    idle  (n_r,): 1 for rows of J that are zero now, so that the matrix is regular: their y is -r2
+    idle  (n_r,): 1 for rows of J that are switched off (zero); the matrix stays regular, and their y is -r2
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]

@@ -1,8 +1,8 @@
-"""Beams in the equations: their coordinates beside the bodies', and points that slide from element to element.
+"""Beams in the equations: their coordinates, and contact points that slide from element to element.
 
-The shapes along a beam are cubic in each element. A kernel sees the element that the point is on as numbers looked up
-in a table, so that it stays straight-line code, and everything is differentiated as if the element never changed: w
-and dw/dx pass its ends without a jump.
+The shapes along a beam are cubic in each element. A kernel gets the coefficients of the contact's element from a table
+lookup and so stays straight-line code. Derivatives are taken as if the element did not change, because w and dw/dx are
+continuous between elements.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sim_core.mechanism.quantities import Tunable, Vector3, value_of
 
 @dataclass(frozen=True)
 class Lookup:
-    """Numbers that a kernel takes from a table, by a row that it computes.
+    """Numbers that a kernel takes from a table row, whose index it computes.
 
-    row    symbols (width,) that stand for them in the kernel's equations
-    place  the row's number as an expression of q, to be rounded down and held inside the table
+    row    symbols (width,) of the row's numbers in the kernel's equations
+    place  row index as an expression of q, to be rounded down and clamped to the table
     table  (rows, width)
     """
 
@@ -33,16 +33,17 @@ class Lookup:
     table: np.ndarray
 
     def at(self, place: float) -> np.ndarray:
-        """The row that a kernel would take."""
+        """The row that a kernel takes for this index."""
         return np.asarray(self.table[int(min(max(place // 1, 0), len(self.table) - 1))])
 
 
 @dataclass(frozen=True)
 class Contact:
-    """Where a contact's point is along its beam and across it, and deflection and slope there, m and 1.
+    """Position of a contact point along and across its beam, m, with deflection, m, and slope of the beam there.
 
-    span             length of the beam, m
-    axis, direction  of the beam
+    span       length of the beam, m
+    axis       unit vector along the beam
+    direction  unit vector of positive deflection
     """
 
     along: ca.SX
@@ -55,7 +56,9 @@ class Contact:
 
 
 def with_beams(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[Symbols, Motion]:
-    """The same with the beams' coordinates after the bodies'. [Lipinski2023, eq. 18]"""
+    """The symbols and equations extended by the beams' coordinates, after those of the bodies. [Lipinski2023,
+    eq. 18]
+    """
     if not mechanism.beams:
         return symbols, motion
     n, lifted = symbols.q.numel(), symbols.lifted
@@ -93,7 +96,7 @@ def _sparse(A: np.ndarray) -> ca.SX:
 
 
 def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
-    """C and K of a beam: numbers, or expressions of what of it can be tuned."""
+    """C and K of a beam: numbers, or expressions of its tunables."""
     beam = model.beam
     if not isinstance(beam.tension, Tunable) and not isinstance(beam.damping_ratio, Tunable):
         return _sparse(model.C), _sparse(model.K)
@@ -104,7 +107,7 @@ def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
 
 
 def beam_power(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
-    """Power of the beams' own damping, W: never above zero."""
+    """Power of the beams' own damping, W; never positive."""
     power = ca.SX(0)
     for beam in mechanism.beams:
         model = beam_model(beam)
@@ -137,7 +140,7 @@ def _contact(contact: BeamContact, beam: Beam, frames: Frames, symbols: Symbols)
 
 
 def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbols) -> ca.SX:
-    """Along the beam in elements; held inside where the contact does not hold, so that only who slides may fall off."""
+    """Position along the beam in elements; clamped to the beam while the contact does not hold."""
     place, holds = along / model.element_length, symbols.holds(contact.name)
     if isinstance(holds, float):
         return place
@@ -146,13 +149,13 @@ def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbol
 
 
 def _table(model: BeamModel) -> np.ndarray:
-    """(elements, 1 + 4 n): the element's number, then its coefficients of 1, z, z^2, z^3."""
+    """(elements, 1 + 4 n): index of the element, then its coefficients of 1, z, z^2, z^3."""
     elements = model.beam.elements
     return np.column_stack([np.arange(elements, dtype=float), model.coefficients.reshape(elements, -1)])
 
 
 def weighted_linear_part(mechanism: Mechanism, symbols: Symbols, weights: ca.SX, n: int) -> ca.SX:
-    """W (n, n) = w_v D0 + w_q K0: damping and stiffness of the beams, whose coordinates are the last of n."""
+    """W (n, n) = w_v D0 + w_q K0, damping and stiffness of the beams; their coordinates are the last of the n."""
     models = [beam_model(beam) for beam in mechanism.beams]
     parts = [_linear_part(model, symbols) for model in models]
     blocks = [weights[0] * C + weights[1] * K for C, K in parts]

@@ -1,13 +1,13 @@
-"""The constrained solve as straight-line code.
+"""Constrained solve by the Schur complement, as straight-line code.
 
     M x + J' y = r1
     J x        = r2        S = J M^-1 J',   S y = J M^-1 r1 - r2
 
-Where M alone is singular (Euler parameters) w J_n' J_n of the unit-norm rows is added to it, which changes neither x
-nor y as long as r1 gets w J_n' r2 too; w is of the size of the body's inertia, so that nothing of it is lost. Where the
-rows may lose rank, every diagonal entry of S grows by EPSILON of itself, row by row: rows of light bodies are large and
-say nothing of those of heavy ones. The bias that this puts on y is taken out by proximal refinement, and what is left
-of it, with rounding, by one step on the residual J x - r2 with J itself.
+Where M alone is singular (Euler parameters), w J_n' J_n of the unit-norm rows J_n is added to it. This changes neither
+x nor y if w J_n' r2 is added to r1; w is of the size of the body's inertia, so that no digits are lost. Where rows may
+lose rank, every diagonal entry of S is increased by EPSILON of itself, per row, because rows of light bodies are much
+larger than those of heavy ones. Proximal refinement removes the bias of this on y, and one step on the residual
+J x - r2 with J itself removes the rest, together with rounding.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import casadi as ca
 
 from sim_core.derivation.elimination import Entries, Factor, dense, entries_of, factorize, sparse
 
-EPSILON = 1e-9  # of the diagonal of S, or of the row's floor where S is smaller
-REFINEMENTS = 3  # proximal; one of them by J itself where J is at hand
+EPSILON = 1e-9  # share of the diagonal of S, or of the row's floor where S is smaller
+REFINEMENTS = 3  # refinement steps: proximal, the last with J itself where J is available
 
 
 @dataclass(frozen=True)
 class Regularization:
-    """How the rows of a mechanism are kept solvable.
+    """Numbers that keep the rows of a mechanism solvable.
 
-    floors   (n_r,) sizes of the diagonal of S away from where a row vanishes; empty where rows keep their rank
-    weights  by index of a unit-norm row: w of w J_n' J_n, which is added to M
+    floors   (n_r,) typical sizes of the diagonal of S, for where a row vanishes; empty if rows keep their rank
+    weights  index of a unit-norm row J_n -> w of w J_n' J_n, which is added to M
     """
 
     floors: list[ca.SX]
@@ -38,7 +38,7 @@ NOTHING = Regularization([], {})
 
 
 def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX]) -> list[dict[int, ca.SX]]:
-    """Add w J_n' J_n to the entries of M; gives w J_n by rows, empty where a row is no unit norm."""
+    """Add w J_n' J_n to the entries of M; returns w J_n per row, empty for rows that are no unit norm."""
     weighted: list[dict[int, ca.SX]] = [{} for _ in rows]
     for row, weight in weights.items():
         weighted[row] = {i: weight * value for i, value in rows[row].items()}
@@ -49,7 +49,7 @@ def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX
 
 
 def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX, r2: ca.SX) -> list[ca.SX]:
-    """J x - r2 by rows; of idle rows what is left of -y = r2."""
+    """J x - r2 per row; for idle rows -y - r2."""
     found = []
     for row, reach in enumerate(rows):
         total = -r2[row] - idle[row] * y[row]
@@ -64,8 +64,8 @@ class ConstrainedFactor:
     """Factors of M and S, and Y = L^-1 P J' by columns.
 
     penalty  w J_n of the unit-norm rows
-    added    (n_r,) to the diagonal of S; empty where rows keep their rank
-    rows     J by rows, idle (n_r,): known where the factor was made, and empty where it was stored
+    added    (n_r,) numbers added to the diagonal of S; empty if rows keep their rank
+    rows, idle  J by rows, and (n_r,) 1 for switched-off rows; empty in a factor made from stored numbers
     """
 
     mass: Factor
@@ -78,21 +78,21 @@ class ConstrainedFactor:
     idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
-        """Every number that `solve` needs, as one column."""
+        """All numbers that `solve` needs, as one column."""
         columns = [value for column in [*self.Y, *self.penalty] for value in column.values()]
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Where the reciprocal pivots of rows that may lose rank begin and end in `parts`."""
+        """Begin and end, in `parts`, of the reciprocal pivots of rows that may lose rank."""
         end = len(self.mass.parts()) + len(self.schur.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """The row of each of these pivots."""
+        """Row index of each of these pivots."""
         return self.schur.order if self.added else []
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
-        """The same structure around a stored column of numbers."""
+        """A factor of the same structure with numbers from a stored column."""
         numbers = ca.vertsplit(parts)
         n_mass, n_schur = len(self.mass.parts()), len(self.schur.parts())
         rest = iter(numbers[n_mass + n_schur :])
@@ -139,7 +139,7 @@ class ConstrainedFactor:
         return x, multipliers
 
     def _push(self, z: dict[int, ca.SX], y: dict[int, ca.SX]) -> None:
-        """z - Y y, in place."""
+        """Subtract Y y from z, in place."""
         for row, reach in enumerate(self.Y):
             for k, value in reach.items():
                 z[k] = z[k] - value * y[row] if k in z else -value * y[row]
@@ -150,7 +150,7 @@ def factorize_constrained(
 ) -> ConstrainedFactor:
     """Factor for M (n_q, n_q) and J (n_r, n_q).
 
-    idle  (n_r,): 1 for rows of J that are zero now, so that S is regular: their y is -r2
+    idle  (n_r,): 1 for rows of J that are switched off (zero); S stays regular, and their y is -r2
     """
     n_q, n_rows = M.shape[0], J.shape[0]
     rows = [sparse(J[row, :].T) for row in range(n_rows)]
@@ -176,7 +176,7 @@ def factorize_constrained(
 
 
 def diagonal_of_S(M: ca.SX, J: ca.SX, weights: dict[int, ca.SX]) -> list[ca.SX]:
-    """The diagonal of J (M + w J_n' J_n)^-1 J'."""
+    """Diagonal entries of J (M + w J_n' J_n)^-1 J'."""
     factor = factorize_constrained(M, J, Regularization([], weights))
     inverse = factor.mass.inverse_diagonal
     return [sum((value * value * inverse[k] for k, value in reach.items()), ca.SX(0)) for reach in factor.Y]

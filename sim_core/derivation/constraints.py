@@ -1,4 +1,4 @@
-"""Constraint descriptions -> symbolic rows. A new kind of constraint is one function here."""
+"""Symbolic rows of the constraints. A new kind of constraint is one function here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sim_core.mechanism.description import (
     Z,
 )
 
-LENGTHS = (Coincidence, Slider, Distance, BeamContact, Anchored)  # whose rows are in metres
+LENGTHS = (Coincidence, Slider, Distance, BeamContact, Anchored)  # kinds whose rows are in metres
 
 
 @singledispatch
@@ -87,7 +87,7 @@ def _(constraint: Anchored, frames: Frames, symbols: Symbols) -> ca.SX:
 
 
 def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
-    """d Phi / d r (3,) of a constraint on one point r of a body."""
+    """d Phi / d r (3,) of a constraint that acts on one point r of a body."""
     if isinstance(constraint, Anchored):
         return ca.SX(ca.DM(constraint.axis))
     if isinstance(constraint, BeamContact):
@@ -97,12 +97,12 @@ def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
 
 
 def is_nonholonomic(constraint: Constraint) -> bool:
-    """Whether its rows hold velocities only."""
+    """Whether the constraint's rows contain velocities only."""
     return isinstance(constraint, SpinRelation)
 
 
 def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]:
-    """What a joint forbids in absolute coordinates; each carries the joint's name."""
+    """The constraints that a joint imposes in absolute coordinates; each has the joint's name."""
     in_plane = _is_planar(mechanism, joint)
     e1, e2 = spatial.perpendicular_axes(joint.axis)
     axis_child, e1_child = _seen_from_child(joint, joint.axis), _seen_from_child(joint, e1)
@@ -130,7 +130,7 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
             point_b=joint.child_point,
         )
 
-    # of planar bodies, no coordinate moves the rows across their plane, which are checked by value
+    # for planar bodies, no coordinate moves the out-of-plane rows; their values are checked at assembly
     square = [perpendicular(axis_child, e1), perpendicular(axis_child, e2), perpendicular(e1_child, e2)]
     if joint.kind == "fixed":
         return [coincide((X, Y)), square[2], coincide((Z,))] if in_plane else [coincide((X, Y, Z)), *square]
@@ -147,7 +147,7 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
 
 
 def _seen_from_child(joint: Joint, direction: Vector3) -> Vector3:
-    """R_PC' times a direction given in the parent, at joint position 0."""
+    """R_PC' times a direction of the parent frame, at joint position 0."""
     R = joint.rotation
     x, y, z = (sum(R[k][i] * direction[k] for k in range(3)) for i in range(3))
     return (x, y, z)
@@ -159,7 +159,7 @@ def _is_planar(mechanism: Mechanism, joint: Joint) -> bool:
 
 
 def all_constraints(mechanism: Mechanism) -> list[Constraint]:
-    """Every constraint of a mechanism: its joints' (absolute coordinates), unit norms, then its own."""
+    """Every constraint of a mechanism: those of its joints (absolute coordinates), unit norms, then its own."""
     found: list[Constraint] = []
     if mechanism.coordinates == "absolute":
         for joint in mechanism.joints:
@@ -172,23 +172,22 @@ def all_constraints(mechanism: Mechanism) -> list[Constraint]:
 
 @dataclass(frozen=True)
 class Rows:
-    """The constraint rows of one constraint mode: holonomic first, then nonholonomic."""
+    """The constraint rows: holonomic first, then nonholonomic."""
 
     Phi: ca.SX  # (n_h,)
     Phidot: ca.SX  # (n_r,): d/dt Phi, then G v + g
     J: ca.SX  # (n_r, n_q)
     gamma: ca.SX  # (n_r,): J a = gamma
-    idle: ca.SX  # (n_r,): 1 where a row is switched off, which is zero then, and its multiplier too; else 0
+    idle: ca.SX  # (n_r,): 1 for a row that is switched off (row and multiplier are 0 then), else 0
     names: tuple[str, ...]
     lengths: tuple[bool, ...]  # (n_r,): whether a row is a length, m
 
 
 def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) -> Rows:
-    """Rows, Jacobian and acceleration right-hand side by automatic differentiation.
+    """Rows, Jacobian and acceleration right-hand side gamma, by automatic differentiation.
 
-    Rows of constraints that do not hold in every constraint mode are switched by a parameter.
-    J a = gamma from differentiating Phi twice (G v + g once); rows that no coordinate moves are left out.
-    [NadaBayoumi2024, eqs. 3, 7, 32]
+    J a = gamma from differentiating Phi twice (G v + g once). Rows of constraints that do not hold in every constraint
+    mode are multiplied by a parameter; rows that no coordinate moves are left out. [NadaBayoumi2024, eqs. 3, 7, 32]
     """
     t, q, v = symbols.t, symbols.q, symbols.v
     holonomic: list[ca.SX] = []

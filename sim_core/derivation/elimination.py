@@ -1,7 +1,7 @@
-"""Sparse LDL' on symbols: what comes out is straight-line code that touches structural nonzeros only.
+"""Symbolic sparse LDL': produces straight-line code that touches structural nonzeros only.
 
-Everything the constrained solve needs is built from two factorizations, of M and of the Schur complement
-S = J M^-1 J' (+ regularization), both without pivoting: M and S are positive definite.
+The constrained solve needs two factorizations, of M and of the Schur complement S = J M^-1 J' (+ regularization), both
+without pivoting, because M and S are positive definite.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Entries = dict[tuple[int, int], ca.SX]
 
 
 def entries_of(A: ca.SX) -> Entries:
-    """The structural nonzeros of a matrix by (row, column)."""
+    """{(row, column): value} of the structural nonzeros of a matrix."""
     rows, columns = A.sparsity().get_triplet()
     values = ca.vertsplit(ca.SX(A).nz[:]) if A.nnz() else []
     return {
@@ -23,9 +23,9 @@ def entries_of(A: ca.SX) -> Entries:
 
 
 def minimum_degree(pattern: set[tuple[int, int]], n: int, last_first: bool = False) -> list[int]:
-    """An elimination order that keeps fill-in small: always the row with the fewest remaining neighbours.
+    """An elimination order with little fill-in: always the row with the fewest remaining neighbours.
 
-    Of several the first, or with `last_first` the last: in a tree that is children before parents.
+    last_first  take the last instead of the first of several; in a tree this puts children before parents
     """
     neighbours = [
         {j for i, j in pattern if i == k and j != k} | {i for i, j in pattern if j == k and i != k} for k in range(n)
@@ -44,24 +44,24 @@ def minimum_degree(pattern: set[tuple[int, int]], n: int, last_first: bool = Fal
 
 @dataclass(frozen=True)
 class Factor:
-    """A = P' L D L' P with unit L: columns of L below the diagonal, and 1 / D. Indices are in elimination order."""
+    """A = P' L D L' P with unit L: columns of L below the diagonal, and 1 / D, indexed in elimination order."""
 
     order: list[int]
     columns: list[dict[int, ca.SX]]
     inverse_diagonal: list[ca.SX]
 
     def parts(self) -> list[ca.SX]:
-        """Every number in it, in a fixed order."""
+        """All numbers of the factor, in a fixed order."""
         return [value for column in self.columns for value in column.values()] + self.inverse_diagonal
 
     def with_parts(self, parts: list[ca.SX]) -> Factor:
-        """The same structure around other numbers (the symbols of a stored factor)."""
+        """A factor of the same structure with other numbers (the symbols of a stored factor)."""
         numbers = iter(parts)
         columns = [{row: next(numbers) for row in column} for column in self.columns]
         return Factor(self.order, columns, [next(numbers) for _ in self.inverse_diagonal])
 
     def forward(self, b: dict[int, ca.SX]) -> dict[int, ca.SX]:
-        """y with L y = P b, sparse in, sparse out, in elimination order."""
+        """y with L y = P b; b and y sparse, y indexed in elimination order."""
         position = {index: k for k, index in enumerate(self.order)}
         y = {position[index]: value for index, value in b.items()}
         for k in range(len(self.order)):
@@ -72,7 +72,7 @@ class Factor:
         return y
 
     def backward(self, y: dict[int, ca.SX]) -> dict[int, ca.SX]:
-        """x with L' P x = D^-1 y, indexed as A is."""
+        """x with L' P x = D^-1 y; y indexed in elimination order, x like A."""
         x: dict[int, ca.SX] = {}
         for k in reversed(range(len(self.order))):
             terms = [value * x[row] for row, value in self.columns[k].items() if row in x]
@@ -86,7 +86,7 @@ class Factor:
 
 
 def factorize(A: Entries, n: int, last_first: bool = False, order: list[int] | None = None) -> Factor:
-    """LDL' of a symmetric matrix given by its entries: positive definite, or with an order that meets no zero pivot."""
+    """LDL' of a symmetric matrix from its entries; it must be positive definite or `order` must avoid zero pivots."""
     order = minimum_degree(set(A), n, last_first) if order is None else order
     position = {index: k for k, index in enumerate(order)}
     work = {(position[i], position[j]): value for (i, j), value in A.items() if position[i] >= position[j]}
@@ -107,10 +107,10 @@ def factorize(A: Entries, n: int, last_first: bool = False, order: list[int] | N
 
 
 def sparse(values: ca.SX) -> dict[int, ca.SX]:
-    """A column as {row: value} without its zeros."""
+    """{row: value} of a column's nonzero entries."""
     return {row: value for row, value in enumerate(ca.vertsplit(ca.densify(values))) if not value.is_zero()}
 
 
 def dense(values: dict[int, ca.SX], n: int) -> ca.SX:
-    """{row: value} as a column."""
+    """The column (n,) of {row: value}."""
     return ca.vertcat(*[values.get(row, ca.SX(0)) for row in range(n)]) if n else ca.SX(0, 1)

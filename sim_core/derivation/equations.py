@@ -1,4 +1,4 @@
-"""Mechanism -> the symbolic kernels of a system, one set for all constraint modes, and their shapes."""
+"""Derivation of the symbolic kernels of a mechanism, one set for all constraint modes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive}
 class Derivation:
     """The symbolic functions of a mechanism, by kernel name, and the facts that the compiled system keeps.
 
-    facts   plain data: coordinate names, row names per constraint mode, which joint angles wrap, ...
-    uses    names of the tables whose rows are a function's last inputs
-    tables  by name: the function of a row's number, and the numbers
-    twins   argument name -> pairs of its elements that correspond in alike branches
+    facts   plain data: coordinate names, row names, joints whose angle wraps, ...
+    uses    kernel name -> names of the tables whose rows are its last inputs
+    tables  table name -> (function of the row index, numbers)
+    twins   argument name -> pairs of its elements that correspond in corresponding branches
     """
 
     functions: dict[str, ca.Function]
@@ -43,10 +43,10 @@ class Derivation:
 
 
 def derive(mechanism: Mechanism) -> Derivation:
-    """All kernels of a mechanism. Inputs of most: t, q, v, u, p; the others are in `_kernels_of`, and dynamics below.
+    """All kernels of a mechanism. Most have the inputs t, q, v, u, p.
 
-    p says which constraints hold, where constraint modes differ; `guards` takes lam too.
-    `inverse_dynamics` takes a in the place of u, `forward_dynamics` the generalized forces tau.
+    p includes the flags of switched constraints. `guards` takes lam too, `inverse_dynamics` takes a in place of u,
+    `forward_dynamics` the generalized forces tau; `_kernels_of` has the others.
     """
     validate(mechanism)
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
@@ -112,7 +112,7 @@ def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
 
 
 def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:
-    """Pairs of corresponding elements of every argument that has some."""
+    """{argument: pairs of corresponding elements}, for arguments that have some."""
     if not motion.twins:
         return {}
     joints = {name: index for index, name in enumerate(motion.coordinate_names)}
@@ -123,11 +123,11 @@ def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, 
 
 
 def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]:
-    """Inputs and results of the kernels that solve.
+    """{kernel: (inputs, results)} of the kernels that use the constrained solve.
 
-    `acceleration` takes U too, `apply` factor, r1, r2, `least_norm` r2 too. `relaxed` takes U, an acceleration g so far
-    and weights w_v, w_q: (M + W) a + J' lam = f + W g, J a = gamma - U, W = w_v D0 + w_q K0 of the linear part. Where
-    q and v are q* + w_q g and v* + w_v g, that is an iteration with the linear part implicit.
+    Beyond t, q, v, u, p, `acceleration` takes U, `least_norm` takes r2; `apply` takes factor, r1, r2. `relaxed` takes
+    U, an acceleration g and weights w_v, w_q, and solves (M + W) a + J' lam = f + W g, J a = gamma - U with W = w_v D0
+    + w_q K0 of the linear part. With q = q* + w_q g and v = v* + w_v g, this iterates with the linear part implicit.
     """
     symbols, M, f, rows, factor = solution.symbols, solution.M, solution.f, solution.rows, solution.factor
     usual = arguments(symbols)
@@ -162,7 +162,7 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
 def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
     """The largest |J a + U - gamma| of the rows, and the largest |J| (|a| + 1) + |U| + |gamma|.
 
-    The 1, in m/s^2 or rad/s^2, is for what lies at rest: there all terms are rounding.
+    The 1, in m/s^2 or rad/s^2, is for mechanisms at rest, where all terms are rounding.
     """
     if not rows.names:
         return [ca.SX(0), ca.SX(0)]
@@ -172,7 +172,7 @@ def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
 
 
 def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
-    """Position and rate of every declared joint, and the indices of those that an arctangent wraps at pi."""
+    """Position and velocity of every declared joint, and the indices of joints whose angle is wrapped (arctangent)."""
     positions, rates, wraps = [], [], []
     for index, joint in enumerate(mechanism.moving_joints):
         if mechanism.coordinates == "joint":
@@ -224,12 +224,12 @@ def _measured_rate(motion: Motion, symbols: Symbols, joint: Joint, position: ca.
 
 
 def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX:
-    """Generalized forces of actuators, joint loads and joint damping, by virtual power through the joint rates."""
+    """Generalized forces of actuators, joint loads and joint damping, by virtual power with the joint rates."""
     return ca.jacobian(rates, symbols.v).T @ _joint_efforts(mechanism, symbols, rates)
 
 
 def _joint_efforts(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX:
-    """(n_joints,) what actuators, loads and damping apply along each joint, N m or N."""
+    """(n_joints,) effort of actuators, loads and damping along each joint, N m or N."""
     names = [joint.name for joint in mechanism.moving_joints]
     efforts: list[ca.SX] = [ca.SX(0) for _ in names]
     for index, actuator in enumerate(mechanism.actuators):
@@ -242,7 +242,7 @@ def _joint_efforts(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.S
 
 
 def _power(mechanism: Mechanism, motion: Motion, symbols: Symbols, rates: ca.SX) -> ca.SX:
-    """Power of efforts, loads and dampers, W: what changes the energy beside constraints that move."""
+    """Power of efforts, loads and dampers, W: the rate of change of the energy, moving constraints apart."""
     efforts = _joint_efforts(mechanism, symbols, rates)
     power = ca.dot(efforts, rates) if efforts.numel() else ca.SX(0)
     return power + spring_power(mechanism, motion.frames, symbols) + beam_power(mechanism, motion, symbols)
@@ -258,7 +258,7 @@ def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> ca.SX:
 
 
 def _output_wraps(mechanism: Mechanism, output_names: list[str], wraps: list[int]) -> list[tuple[int, int]]:
-    """(output, place in `wraps`) of the outputs whose joint's angle an arctangent wraps."""
+    """(index of the output, index in `wraps`) of the outputs of joints whose angle an arctangent wraps."""
     joints = [joint.name for joint in mechanism.moving_joints]
     measured = [(o.name, joints.index(o.joint)) for o in mechanism.outputs if isinstance(o, JointOutput)]
     return [(output_names.index(name), wraps.index(joint)) for name, joint in measured if joint in wraps]

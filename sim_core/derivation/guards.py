@@ -1,4 +1,4 @@
-"""When constraint modes change, as expressions: a guard's value is at least 0 where all its conditions hold."""
+"""Symbolic guard values: at least 0 when all conditions of a guard hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Crossin
 def guard_values(
     mechanism: Mechanism, frames: Frames, symbols: Symbols, row_names: tuple[str, ...], lam: ca.SX
 ) -> ca.SX:
-    """(n_guards,): what changes sign where a guard fires. lam: multipliers of the rows over the step."""
+    """Guard values (n_guards,), which change sign where a guard fires.
+
+    lam  multipliers of the rows over the step
+    """
     forces = dict(zip(row_names, ca.vertsplit(lam), strict=True)) if row_names else {}
     scene, values = _Scene(mechanism, frames, symbols, forces), []
     for guard in mechanism.guards:
@@ -29,20 +32,20 @@ def guard_values(
 
 
 def captured_numbers(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """What each constraint with a captured number would capture now, as in `Mechanism.captured_constraints`."""
+    """The number that each constraint of `Mechanism.captured_constraints` would capture now."""
     found = [_met_by(mechanism, name, frames, symbols) for name in mechanism.captured_constraints]
     return ca.vertcat(*found) if found else ca.SX(0, 1)
 
 
 def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -> ca.SX:
-    """What the captured number of a constraint must be for its row to be zero."""
+    """The captured number of a constraint for which its row is zero."""
     constraint = next(c for c in mechanism.constraints if c.name == name)
     own = symbols.number(mechanism.captured_by(name))
     return ca.substitute(rows_of(constraint, frames, symbols), own, 0)
 
 
 class _Scene:
-    """What conditions look at; forces: multipliers of the rows by constraint."""
+    """Data that conditions read; `forces` are the multipliers of the rows by constraint."""
 
     def __init__(self, mechanism: Mechanism, frames: Frames, symbols: Symbols, forces: dict[str, ca.SX]) -> None:
         self.mechanism, self.frames, self.symbols, self.forces = mechanism, frames, symbols, forces

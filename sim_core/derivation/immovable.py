@@ -1,6 +1,6 @@
-"""What no coordinate moves: constraint rows by their value, joints, guards, and coordinates without inertia.
+"""Checks for parts that no coordinate moves: constraint rows, joints, guards, and coordinates without inertia.
 
-Rows that no coordinate moves take no part in the equations, so that their values are checked when these are made.
+Rows that no coordinate moves are not part of the equations, so that their values are checked here.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from sim_core.mechanism.outputs import ForceOutput
 from sim_core.mechanism.quantities import CapturedParameter, Tunable
 from sim_core.start import ROUNDING
 
-SAMPLES = 3  # places at which a row that no coordinate moves does not change
-STILL = 1e-12  # of a row's derivatives: below, they were merely rounded
+SAMPLES = 3  # random positions at which a row's derivative is evaluated
+STILL = 1e-12  # a row's derivatives below it are rounding
 
 
 @dataclass(frozen=True)
 class StillRows:
-    """Rows that no coordinate moves, and that are zero.
+    """Constraints with rows that no coordinate moves, all of value zero.
 
     idle           constraints without any other row
-    captured_rows  (constraint, what its captured number must be): that number alone moves the row
+    captured_rows  (constraint, value its captured number must have): that number alone moves the row
     """
 
     idle: list[str]
@@ -39,9 +39,9 @@ class StillRows:
 
 
 def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> StillRows:
-    """Raise InvalidMechanism for rows, joints, guards and coordinates that nothing moves or that move nothing.
+    """Raise InvalidMechanism for rows and joints that no coordinate moves, guards that never fire, and a singular M.
 
-    rates  of the declared joints
+    rates  velocities of the declared joints
     """
     _check_inertia(mechanism, symbols, motion)
     still = _check_rows(mechanism, motion.frames, symbols)
@@ -51,7 +51,7 @@ def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates:
 
 
 def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> StillRows:
-    """Raise InvalidMechanism for rows that no coordinate moves and that are not zero."""
+    """Raise InvalidMechanism for a row that no coordinate moves and that is not zero."""
     owner = f"mechanism {mechanism.name!r}"
     constraints = [c for c in all_constraints(mechanism) if not isinstance(c, BeamContact)]
     rows = [(c, row) for c in constraints for row in ca.vertsplit(rows_of(c, frames, symbols))]
@@ -85,7 +85,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Still
 
 
 def _still(mechanism: Mechanism, rows: list[ca.SX], by_rate: Sequence[bool], symbols: Symbols) -> list[bool]:
-    """Whether each row is without a derivative by the coordinates (by their rates), in symbols or in numbers."""
+    """Whether each row has zero derivative by the coordinates (or, where `by_rate`, by their rates)."""
     found = []
     derivatives = [ca.jacobian(row, symbols.v if by else symbols.q) for row, by in zip(rows, by_rate, strict=True)]
     sizes = [_size(derivative) for derivative in derivatives]
@@ -103,7 +103,7 @@ def _size(derivative: ca.SX) -> ca.SX:
 
 
 def _sampled(mechanism: Mechanism, expression: ca.SX, symbols: Symbols) -> np.ndarray:
-    """The largest of each entry of an expression at places drawn by a fixed seed."""
+    """Largest absolute value of each entry of an expression at random positions with a fixed seed."""
     function = ca.Function("sampled", _inputs(symbols), [ca.densify(expression)])
     draw, numbers = np.random.default_rng(1), _parameters(mechanism)
     n = symbols.q.numel()
@@ -121,7 +121,7 @@ def _parameters(mechanism: Mechanism) -> list[float]:
 
 
 def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
-    """A row that is the same wherever the bodies are."""
+    """Value of a row that no coordinate moves."""
     function = ca.Function("value", _inputs(symbols), [row])
     q, v = np.zeros(symbols.q.numel()), np.zeros(symbols.v.numel())
     start = list(mechanism.reference_q or mechanism.initial_q)
@@ -131,13 +131,13 @@ def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
 
 
 def _held(mechanism: Mechanism, name: str) -> bool:
-    """Whether a constraint holds in some constraint mode."""
+    """Whether some constraint mode has this constraint."""
     lists = [constraint_mode.constraints for constraint_mode in mechanism.constraint_modes]
     return name.endswith(".norm") or any(held is None or name in held for held in lists)
 
 
 def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None:
-    """A force is that of a row."""
+    """Raise InvalidMechanism for an output or condition that uses the force of a constraint without moving rows."""
     asked = [(f"output {one.name!r}", one.constraints) for one in mechanism.outputs if isinstance(one, ForceOutput)]
     for guard in mechanism.guards:
         if isinstance(guard, Guard):
@@ -151,7 +151,7 @@ def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None
 
 
 def _check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
-    """Raise InvalidMechanism for a joint whose rate no coordinate changes, and which is to be driven or braked."""
+    """Raise InvalidMechanism for a joint that none of the free coordinates moves."""
     if not mechanism.moving_joints or mechanism.coordinates == "joint":
         return
     sizes = [_size(ca.jacobian(rate, symbols.v)) for rate in ca.vertsplit(rates)]
@@ -164,7 +164,7 @@ def _check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
 
 
 def _check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> None:
-    """Raise InvalidMechanism for a crossing of a point that no coordinate moves along its axis."""
+    """Raise InvalidMechanism for a crossing whose point no coordinate moves along the axis."""
     for guard in mechanism.guards:
         if not isinstance(guard, Crossing):
             continue
@@ -179,10 +179,10 @@ def _check_guards(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Non
 
 
 def _check_inertia(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> None:
-    """Raise InvalidMechanism where the mass matrix is singular: some coordinate moves nothing that is inert."""
+    """Raise InvalidMechanism if the mass matrix is singular, because some coordinate moves no mass and no inertia."""
     start = mechanism.reference_q or mechanism.initial_q
     if len(start) != symbols.q.numel():
-        return  # in a partitioned formulation, whose start lacks the coordinate that is eliminated
+        return  # partitioned formulation: initial_q lacks the eliminated coordinate
     inputs = [symbols.q, symbols.p]
     M = ca.Function("M", inputs, [ca.densify(symbols.lifted.written_out(motion.M))])(start, _parameters(mechanism))
     names = motion.coordinate_names

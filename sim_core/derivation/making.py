@@ -1,4 +1,4 @@
-"""Expressions -> functions with dense results; those that look numbers up get the rows of tables as further inputs."""
+"""CasADi functions of the kernels, from expressions; functions with table lookups get table rows as further inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim_core.kernels.program import LIFTED, LIFTED_VALUES
 def dense_function(
     name: str, inputs: dict[str, ca.SX], results: list[ca.SX], lifted: Lifted | None = None
 ) -> ca.Function:
-    """A function whose results are dense, as kernels write them; the lifted values it needs come last."""
+    """A function with dense results, as kernels require; the lifted values it needs are the last input and result."""
     results, names = [ca.densify(result) for result in results], [f"result_{k}" for k in range(len(results))]
     places = lifted.needed_by(results) if lifted is not None else []
     if lifted is not None and places:
@@ -29,17 +29,17 @@ def dense_function(
 
 
 def arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
-    """t, q, v, u, p by name, the inputs of most kernels; another vector may stand in the place of u."""
+    """{name: symbol} of t, q, v, u, p, the inputs of most kernels; a keyword replaces u by another vector."""
     fourth = in_place_of_u or {"u": symbols.u}
     return {"t": symbols.t, "q": symbols.q, "v": symbols.v, **fourth, "p": symbols.p}
 
 
 @dataclass
 class KernelMaker:
-    """Collects the functions of one mechanism.
+    """Collects the kernel functions of one mechanism.
 
-    seen  writes an expression in the coordinates that the formulation keeps
-    uses  which lookups' rows follow the other inputs, by function
+    seen  function that rewrites an expression in the coordinates that the formulation keeps
+    uses  function name -> lookups whose rows follow its other inputs
     """
 
     symbols: Symbols
@@ -49,11 +49,11 @@ class KernelMaker:
 
     @property
     def lookups(self) -> dict[str, Lookup]:
-        """The lookups of the mechanism's contacts by name."""
+        """{contact: lookup} of the mechanism's beam contacts."""
         return {name: lookup for name, (_, lookup) in self.symbols.contacts.items()}
 
     def add(self, name: str, inputs: dict[str, ca.SX], results: list[ca.SX]) -> None:
-        """A function of that name."""
+        """Add a function with this name."""
         results = [self.seen(result) for result in results]
         needed = tuple(x for x, lookup in self.lookups.items() if ca.depends_on(ca.veccat(*results), lookup.row))
         inputs = inputs | {f"row_{x}": self.lookups[x].row for x in needed}
@@ -62,12 +62,12 @@ class KernelMaker:
             self.uses[name] = needed
 
     def add_all(self, prefix: str, kernels: dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]) -> None:
-        """The functions of one constraint mode."""
+        """Add the functions of one constraint mode, whose name is the prefix."""
         for name, (inputs, results) in kernels.items():
             self.add(f"{prefix}.{name}", inputs, results)
 
     def tables(self) -> dict[str, tuple[ca.Function, np.ndarray]]:
-        """Place functions and tables of the lookups."""
+        """{name: (place function, table)} of the lookups."""
         inputs = arguments(self.symbols)
         return {
             name: (dense_function("place", inputs, [self.seen(lookup.place)]), lookup.table)

@@ -1,4 +1,4 @@
-"""Named outputs as expressions."""
+"""Symbolic expressions of the named outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, VelocityOutpu
 def outputs_of(
     mechanism: Mechanism, motion: Motion, symbols: Symbols, positions: ca.SX, solution: Solution
 ) -> tuple[list[str], ca.SX]:
-    """Names and values; `positions` are those of the declared joints."""
+    """Names and values of the outputs.
+
+    positions  (n_joints,) positions of the declared joints
+    """
     names, values = list[str](), list[ca.SX]()
     joints = [joint.name for joint in mechanism.moving_joints]
     beams = {beam.name: beam_model(beam) for beam in mechanism.beams}

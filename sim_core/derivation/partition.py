@@ -1,14 +1,14 @@
 """Coordinate partitioning in closed form, for one point that slides on a beam.
 
-The contact's row Phi = w - p = 0 gives one of the bodies' coordinates, d, from all others: its multiplier and its
-acceleration are eliminated, what stays are the bodies' other coordinates u and the beam's, c:
+The contact's row Phi = w - p = 0 determines one coordinate d of the bodies from all others. Its multiplier and its
+acceleration are eliminated; the bodies' other coordinates u and the beam's coordinates c remain:
 
     M11 u'' + M12 c'' = f1      M12 = b1 N           M22 = M_c + alpha N' N
     M21 u'' + M22 c'' = f2      M21 = N' b2'
 
-[Lipinski2023, eqs. 24-31] with lam from the row of d, where J_bd can be inverted (as printed it is taken from those
-of u), and with J_b = J_R: a force without friction acts across the deflected beam (as printed, eq. 23, it is vertical,
-and energy is not kept).
+[Lipinski2023, eqs. 24-31] with two differences: lam is taken from the row of d, where J_bd can be inverted (the paper
+prints the rows of u); and J_b = J_R, because a force without friction acts perpendicular to the deflected beam (printed
+in eq. 23 as vertical, with which energy is not conserved).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sim_core.mechanism.description import Mechanism
 
 @dataclass(frozen=True)
 class PartitionedFactor:
-    """Solves with the partitioned mass matrix: one banded or diagonal solve with the constant M_c, one small solve.
+    """Factor of the partitioned mass matrix: one banded or diagonal solve with the constant M_c, one small dense solve.
 
     mass   factor of M_c
     N, y   (n_c,): the contact's row, and M_c^-1 N'
-    b1, b2 (n_u,), alpha: what couples u and c
-    small  factor of what is left for u
+    b1, b2, alpha  coupling of u and c: (n_u,), (n_u,), scalar
+    small  factor of the Schur complement for u
     """
 
     mass: Factor
@@ -46,19 +46,19 @@ class PartitionedFactor:
     small: ca.SX
 
     def parts(self) -> ca.SX:
-        """Every number that `solve` needs, as one column."""
+        """All numbers that `solve` needs, as one column."""
         return ca.vertcat(self.N, self.y, self.b1, self.b2, self.alpha, ca.vec(self.small))
 
     def pivots(self) -> tuple[int, int]:
-        """There are no rows that could lose rank."""
+        """Empty range: there are no rows that could lose rank."""
         return 0, 0
 
     def pivot_rows(self) -> list[int]:
-        """There are no rows."""
+        """Empty: there are no rows."""
         return []
 
     def with_parts(self, parts: ca.SX) -> PartitionedFactor:
-        """The same structure around a stored column of numbers."""
+        """A factor of the same structure with numbers from a stored column."""
         n_c, n_u = self.N.numel(), self.b1.numel()
         ends = [n_c, 2 * n_c, 2 * n_c + n_u, 2 * n_c + 2 * n_u, 2 * n_c + 2 * n_u + 1]
         pieces = ca.vertsplit(parts[: ends[-1] + n_u * n_u], [0, *ends, ends[-1] + n_u * n_u])
@@ -66,14 +66,14 @@ class PartitionedFactor:
         return PartitionedFactor(self.mass, N, y, b1, b2, alpha, ca.reshape(small, n_u, n_u))
 
     def times(self, M11: ca.SX, M_c: ca.SX, a: ca.SX) -> ca.SX:
-        """M a without the dense M22."""
+        """M a, without forming the dense M22."""
         n_u = self.b1.numel()
         along = ca.dot(self.N, a[n_u:])
         below = M_c @ a[n_u:] + self.N * (ca.dot(self.b2, a[:n_u]) + self.alpha * along)
         return ca.vertcat(M11 @ a[:n_u] + self.b1 * along, below)
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x for a right-hand side r1 (n_u + n_c); there are no rows, so r2 and y are empty."""
+        """x for a right-hand side r1 (n_u + n_c), and an empty y: there are no rows."""
         n_u, n_c = self.b1.numel(), self.N.numel()
         g = _solve_mass(self.mass, r1[n_u:], n_c)
         t, s = ca.dot(self.N, g), ca.dot(self.N, self.y)
@@ -89,7 +89,7 @@ def _solve_mass(mass: Factor, b: ca.SX, n: int) -> ca.SX:
 
 
 def _triangles(A: ca.SX) -> ca.SX:
-    """L U = A without pivoting, L below the diagonal of what comes out (its own is 1)."""
+    """L U = A without pivoting, in one matrix: L below the diagonal (with unit diagonal), U on and above it."""
     n, work = A.shape[0], ca.densify(ca.SX(A))
     for k in range(n):
         for i in range(k + 1, n):
@@ -113,7 +113,7 @@ def _solve_small(triangles: ca.SX, b: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True)
 class Partition:
-    """The reduced equations M a = f, and `seen`, which writes any expression in the coordinates that stay."""
+    """The reduced equations M a = f, and `seen`, which rewrites an expression in the coordinates that remain."""
 
     symbols: Symbols
     coordinate_names: tuple[str, ...]
@@ -130,7 +130,10 @@ class Partition:
 def partition(
     mechanism: Mechanism, names: tuple[str, ...], symbols: Symbols, M: ca.SX, f: ca.SX, rows: Rows
 ) -> Partition:
-    """Reduce M a + J' lam = f, J a = gamma of a contact. InvalidMechanism where its row gives no such coordinate."""
+    """Reduce M a + J' lam = f, J a = gamma of a beam contact to the independent coordinates.
+
+    Raises InvalidMechanism if the contact's row cannot be solved for its `dependent` coordinate.
+    """
     contact = next(c for c in mechanism.constraints if isinstance(c, BeamContact))
     d, first = names.index(contact.dependent), len(names) - sum(beam.n_coordinates for beam in mechanism.beams)
     u, c = [i for i in range(first) if i != d], list(range(first, len(names)))
@@ -172,7 +175,12 @@ def partition(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """M, f and the row in parts: d dependent, u the bodies' other coordinates, c the beam's; b = -gamma."""
+    """M, f and the contact's row J in parts, with b = -gamma.
+
+    d  index of the dependent coordinate
+    u  indices of the bodies' other coordinates
+    c  indices of the beam's coordinates
+    """
 
     M: ca.SX
     f: ca.SX
@@ -184,7 +192,7 @@ class _Blocks:
     c: list[int]
 
     def reduced(self) -> tuple[ca.SX, ca.SX, PartitionedFactor]:
-        """M, f and a factor of the equations that are left. [Lipinski2023, eqs. 28-31, u and v exchanged]"""
+        """M, f and a factor of the reduced equations. [Lipinski2023, eqs. 28-31, u and v exchanged]"""
         M, f, d, u, c = self.M, self.f, self.d, self.u, self.c
         J_Ru, J_Rd, N = self.J[0, u], self.J[0, d], ca.densify(self.J[0, c])
         J_bu, J_bd = self.J_b[0, u], self.J_b[0, d]
@@ -204,7 +212,9 @@ class _Blocks:
         return whole, ca.vertcat(f1, f2), PartitionedFactor(mass, N.T, y, b1, b2, alpha, small)
 
     def multiplier(self, a: ca.SX) -> ca.SX:
-        """lam from the row of d, by the accelerations of the others. [Lipinski2023, eqs. 26, 27, as above]"""
+        """lam from the row of d and the accelerations a of the other coordinates. [Lipinski2023, eqs. 26, 27,
+        as above]
+        """
         n_u = len(self.u)
         others = ca.vertcat(*[a[i] for i in range(a.numel())])
         a_d = -(self.J[0, self.u] @ others[:n_u] + self.J[0, self.c] @ others[n_u:] + self.b) / self.J[0, self.d]

@@ -1,7 +1,7 @@
-"""Joint coordinates: recursive Newton-Euler for efforts and wrenches, composite bodies for M, constants folded.
+"""Derivation in joint coordinates: recursive Newton-Euler for efforts and wrenches, composite bodies for M.
 
-[Featherstone2008, ch. 5 and 6], written with 3-vectors in each link's own frame; Newton-Euler in its classical form,
-which carries accelerations of points and no linear velocities. [LuhWalkerPaul1980]
+Constants are folded. [Featherstone2008, ch. 5 and 6], written with 3-vectors in each link's own frame; Newton-Euler in
+its classical form, which propagates accelerations of points and no linear velocities. [LuhWalkerPaul1980]
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
 
 @dataclass
 class _Inertia:
-    """Mass, first moment and inertia about the frame's origin."""
+    """Mass, first moment of mass, and inertia about the frame's origin."""
 
     m: ca.SX
     h: ca.SX
     I: ca.SX
 
     def times(self, w: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Moment about the origin and force: the inertia applied to a spatial motion vector."""
+        """Moment about the origin and force: the inertia applied to a spatial motion vector (w, v)."""
         return self.I @ w + ca.cross(self.h, v), self.m * v - ca.cross(self.h, w)
 
     def seen_from(self, p: ca.SX, R: ca.SX) -> _Inertia:
-        """The same inertia in a frame from which this one has pose p, R."""
+        """The inertia expressed in a frame in which this one has pose p, R."""
         h = R @ self.h
         turned = R @ self.I
         outer = h @ p.T
@@ -57,14 +57,14 @@ class _Inertia:
         return _Inertia(self.m, h + self.m * p, moved)
 
     def moved_by(self, p: ca.SX) -> _Inertia:
-        """The same inertia in a parallel frame from which this one's origin is at p."""
+        """The inertia expressed in a parallel frame in which this one's origin is at p."""
         outer = self.h @ p.T
         shift = (2 * ca.dot(self.h, p) + self.m * ca.dot(p, p)) * ca.SX.eye(3)
         moved = self.I + shift - outer - outer.T - self.m * (p @ p.T)
         return _Inertia(self.m, self.h + self.m * p, moved)
 
     def plus(self, other: _Inertia) -> _Inertia:
-        """Both together."""
+        """Sum of two inertias in the same frame."""
         return _Inertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
 
@@ -82,9 +82,9 @@ def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
 
 
 class _Border:
-    """Passes motions up and wrenches and inertias down a joint; where alike branches begin, it lifts what passes.
+    """Passes motions up and wrenches and inertias down across a joint; lifts them where corresponding branches begin.
 
-    The constant turn of such a joint on its parent, which differs between the two, is done between two lifts.
+    Such a joint's constant rotation on its parent, which differs between the branches, lies between two lifts.
     """
 
     def __init__(self, links: list[Link], lifted: Lifted) -> None:
@@ -95,13 +95,13 @@ class _Border:
         return self._lifted.lift(value, self._places[index])
 
     def motion(self, index: int, w: ca.SX, dw: ca.SX, a: ca.SX) -> tuple[tuple[ca.SX, ca.SX, ca.SX], ca.SX]:
-        """w, dw and the acceleration of the joint's place, in its axes, and their spin matrix."""
+        """w, dw and the acceleration of the joint's point, in the joint's axes, and their spin matrix."""
         turn = self._links[index].R_PJ.T
         w, dw, a = (self._lift(index, turn @ value) for value in (w, dw, a))
         return (w, dw, a), _spin_matrix(w, dw)
 
     def wrench(self, index: int, n: ca.SX, F: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A wrench on a link, about the origin and in the axes of the link before it."""
+        """A link's wrench (n, F), about the origin and in the axes of its parent link."""
         link = self._links[index]
         if link.twin < 0:
             F = link.R @ F
@@ -112,7 +112,7 @@ class _Border:
         return self._lift(index, link.R_PJ @ n) + ca.cross(link.p_PJ, F), F
 
     def inertia(self, index: int, own: _Inertia) -> _Inertia:
-        """A link's inertia, about the origin and in the axes of the link before it."""
+        """A link's inertia, about the origin and in the axes of its parent link."""
         link = self._links[index]
         if link.twin < 0:
             return own.seen_from(link.p, link.R)
@@ -128,7 +128,7 @@ class _Border:
         return _Inertia(inertia.m, h, I)
 
     def close(self) -> None:
-        """Note which lifted values correspond: the k-th of one branch and the k-th of its twin."""
+        """Record corresponding lifted values: the k-th of one branch and the k-th of its twin."""
         for index, places in self._places.items():
             twin = self._links[index].twin
             if index < twin and len(places) == len(self._places[twin]):
@@ -145,9 +145,9 @@ def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -
 
 
 def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
-    """Moment about the link's origin and force that the link before exerts on each link, in the link's frame."""
+    """Per link, moment about its origin and force that its parent link exerts on it, in the link's frame."""
     zero, border = ca.SX(3, 1), _Border(links, symbols.lifted)
-    # angular velocity, angular acceleration, acceleration of the origin less gravity
+    # angular velocity, angular acceleration, acceleration of the origin minus gravity
     ground = (zero, zero, ca.SX(-ca.DM(mechanism.gravity)))
     motions: list[tuple[ca.SX, ca.SX, ca.SX]] = []
     spins: list[ca.SX] = []
@@ -191,7 +191,7 @@ def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:
 
 
 def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
-    """w x I w by the products of w that the spin matrix has anyway."""
+    """w x I w, from the products of w that the spin matrix contains anyway."""
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     return ca.vertcat(
@@ -202,7 +202,7 @@ def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
 
 
 def _composite_inertia(links: list[Link], symbols: Symbols) -> ca.SX:
-    """The joint-space inertia M, [Featherstone2008, table 6.2]; entries between branches stay structural zeros."""
+    """Joint-space inertia M [Featherstone2008, table 6.2]; entries between branches stay structural zeros."""
     composite, border = [_inertia_of(link, symbols) for link in links], _Border(links, symbols.lifted)
     M = ca.SX(len(links), len(links))
     for j in reversed(range(len(links))):

@@ -1,4 +1,4 @@
-"""How the equations of each constraint mode are solved: by the mechanism's formulation."""
+"""Solution of the equations, with the method that the mechanism's formulation selects."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from sim_core.solve import coordinate_scales, may_lose_rank, sampled_states
 
 
 class KktFactor(Protocol):
-    """A factored matrix [M J'; J 0]."""
+    """Interface of a factored KKT matrix [M J'; J 0]."""
 
     def parts(self) -> ca.SX:
-        """Every number that `solve` needs, as one column."""
+        """All numbers that `solve` needs, as one column."""
 
     def pivots(self) -> tuple[int, int]:
-        """Where the reciprocal pivots of rows that may lose rank begin and end in `parts`."""
+        """Begin and end, in `parts`, of the reciprocal pivots of rows that may lose rank."""
 
     def pivot_rows(self) -> list[int]:
-        """The row of each of these pivots."""
+        """Row index of each of these pivots."""
 
     def with_parts(self, parts: ca.SX) -> KktFactor:
-        """The same structure around a stored column of numbers."""
+        """A factor of the same structure with numbers from a stored column."""
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
         """x and y for right-hand sides r1 (n_q) and r2 (n_r)."""
@@ -42,13 +42,15 @@ class KktFactor(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """M a + J' lam = f, J a = gamma in the coordinates that are kept, and its factor.
+    """M a + J' lam = f, J a = gamma in the coordinates that the formulation keeps, with the factor that solves it.
 
-    symbols     those coordinates; `seen` writes any other expression in them
-    least_norm  the factor with the identity for M: least-norm solutions
-    inertial    M a - f for accelerations a and the generalized forces of all that is applied, before `seen`
-    multiplier  lam of a constraint by name, without stabilization
-    relaxed     for weights w_v, w_q: W = w_v D0 + w_q K0 of the linear part, and the factor with M + W, if it has one
+    symbols     symbols of the kept coordinates
+    seen        function that rewrites any other expression in them
+    least_norm  factor with the identity in place of M, for least-norm solutions
+    inertial    function (a, applied forces) that returns M a - f, before `seen`
+    multiplier  function of a constraint's name that returns its lam, without stabilization
+    relaxed     function of weights w_v, w_q: W = w_v D0 + w_q K0 of the linear part, and a factor with M + W; None
+                without beams
     """
 
     symbols: Symbols
@@ -65,7 +67,7 @@ class Solution:
 
 
 def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols) -> Solution:
-    """The solution for all constraint modes, whose rows are switched on and off; f holds all applied forces."""
+    """The solution for all constraint modes, whose rows are switched by parameters; f includes all applied forces."""
     constraints = all_constraints(mechanism)
     rows = rows_for(constraints, motion.frames, symbols)
     if mechanism.formulation.startswith("partitioned"):
@@ -76,7 +78,7 @@ def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols
 def _constrained(
     mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows, closed: bool
 ) -> Solution:
-    """All coordinates, multipliers beside them."""
+    """Solution in all coordinates, with multipliers."""
     regularization, least = _regularizations(mechanism, motion, symbols, rows, closed)
     factorized = factorize_augmented if mechanism.formulation == "augmented" else factorize_constrained
     factor = factorized(motion.M, rows.J, regularization, rows.idle)
@@ -103,10 +105,10 @@ def _constrained(
 def _regularizations(
     mechanism: Mechanism, motion: Motion, symbols: Symbols, rows: Rows, closed: bool
 ) -> tuple[Regularization, Regularization]:
-    """How the rows are kept solvable, with M and with the identity in its place.
+    """Regularization of the rows with M, and with the identity in its place.
 
-    Whether they may lose rank is decided here, by loops, and by the numbers of the start; how large they are, by
-    several states. What of that depends on tunables is an expression of these.
+    Whether rows may lose rank is decided here, from loops and the numbers of the start; the floors come from several
+    states. Where they depend on tunables, they are expressions of these.
     """
     if not rows.names:
         return NOTHING, NOTHING
@@ -157,7 +159,11 @@ def _regularizations(
 
 
 def _floors(diagonals: list[list[ca.SX]]) -> list[ca.SX]:
-    """By row the largest of several numbers; of expressions the first. Rows that are zero in all are as the mean."""
+    """Floor of each row: the largest of its diagonal entries of S, or the first where they are expressions.
+
+    diagonals  diagonal of S at several states
+    Rows that are zero at all of them get the mean of the others.
+    """
     found = []
     for column in zip(*diagonals, strict=True):
         values = [ca.SX(value) for value in column]
@@ -169,7 +175,7 @@ def _floors(diagonals: list[list[ca.SX]]) -> list[ca.SX]:
 
 
 def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows) -> Solution:
-    """The coordinates that a contact leaves independent, and no rows."""
+    """Solution in the coordinates that the contact leaves independent, without rows."""
     made = partition(mechanism, motion.coordinate_names, symbols, motion.M, f, rows)
     n = len(made.coordinate_names)
 
@@ -194,7 +200,7 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
 
 
 def has_loops(mechanism: Mechanism) -> bool:
-    """Whether bodies and constraints between them form a cycle: only then can rows of sound joints lose rank."""
+    """Whether bodies and constraints form a closed loop; without one, the rows of valid joints cannot lose rank."""
     if mechanism.coordinates == "joint":
         return True
     leader = {name: name for name in [GROUND, *[body.name for body in mechanism.bodies]]}

@@ -1,4 +1,4 @@
-"""Springs and dampers between two points: their energy and, by virtual work, their generalized forces."""
+"""Springs and dampers between two points: stored energy, and generalized forces by virtual work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _gap(spring: Spring, frames: Frames) -> ca.SX:
 
 
 def _stored(spring: Spring, frames: Frames, symbols: Symbols) -> ca.SX:
-    """F0 l + k (l - l0)^2 / 2, J; without F0 and l0 k l^2 / 2, which is smooth where the ends meet."""
+    """Stored energy F0 l + k (l - l0)^2 / 2, J; without F0 and l0, k l^2 / 2, which is smooth at l = 0."""
     gap, k = _gap(spring, frames), symbols.number(spring.stiffness)
     if spring.rest_length == 0.0 and spring.pretension == 0.0:
         return 0.5 * k * ca.dot(gap, gap)
@@ -22,12 +22,12 @@ def _stored(spring: Spring, frames: Frames, symbols: Symbols) -> ca.SX:
 
 
 def spring_energy(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """What all springs store, J."""
+    """Energy stored in all springs, J."""
     return sum((_stored(spring, frames, symbols) for spring in mechanism.springs), ca.SX(0))
 
 
 def spring_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Generalized forces (n_q,) by virtual work: -dV/dq of what is stored, and a damper's -(dl/dq)' c dl/dt."""
+    """Generalized forces (n_q,) of springs and dampers: -dV/dq of the stored energy V, and -(dl/dq)' c dl/dt."""
     forces = -ca.gradient(spring_energy(mechanism, frames, symbols), symbols.q)
     for spring in mechanism.springs:
         if spring.damping == 0.0:
@@ -39,7 +39,7 @@ def spring_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.
 
 
 def spring_power(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Power of the dampers, -c (dl/dt)^2, W."""
+    """Power of the springs' dampers, -c (dl/dt)^2, W."""
     power = ca.SX(0)
     for spring in mechanism.springs:
         if spring.damping == 0.0:

@@ -1,4 +1,4 @@
-"""A mechanism's rows and the values of its start, from the symbolic equations alone: nothing is compiled."""
+"""Checks of a mechanism's rows and start with symbolic equations alone, without compiling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from sim_core.start import violated_at
 
 
 def checked_rows(mechanism: Mechanism) -> list[str]:
-    """The constraints that restrain nothing. Raises InvalidMechanism for what `assemble` refuses of the equations."""
+    """Names of the constraints that restrain nothing.
+
+    Raises InvalidMechanism for the errors that `assemble` finds in the equations.
+    """
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     facts = check_movable(mechanism, symbols, motion, joint_measures(mechanism, motion, symbols)[1])
     check_captured_rows(mechanism, facts.captured_rows)
@@ -22,9 +25,9 @@ def checked_rows(mechanism: Mechanism) -> list[str]:
 
 
 def violated_at_start(mechanism: Mechanism) -> str:
-    """Which constraints its start violates, in words; empty when none."""
+    """The constraints that the start violates, in words as `violated_at` gives them; "" if none."""
     if mechanism.formulation.startswith("partitioned"):
-        return ""  # its only row is where the eliminated coordinate comes from
+        return ""  # the only row defines the eliminated coordinate
     symbols, motion = with_beams(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     active = [c for c in all_constraints(mechanism) if kept is None or c.name in kept]

@@ -1,4 +1,4 @@
-"""The symbols of a derivation and the frames of its bodies."""
+"""Symbols of a derivation, and symbolic frames of the bodies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sim_core.mechanism.quantities import CapturedParameter, Number, Tunable, Ve
 
 @dataclass
 class Lifted:
-    """Values behind symbols of their own, which keeps CasADi from folding what they are made of into what they make.
+    """Values replaced by symbols of their own, so that CasADi does not fold their expressions into those that use them.
 
-    Alike branches then keep alike code, whatever the signs where they are mounted. `twins` are the values (by their
-    place) that correspond.
+    Corresponding branches then have the same code, whatever the signs of their mounting transforms. `twins` are pairs
+    of indices of corresponding values.
     """
 
     values: list[ca.SX] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Lifted:
     twins: list[tuple[int, int]] = field(default_factory=list)
 
     def lift(self, expression: ca.SX, places: list[int]) -> ca.SX:
-        """A matrix of the same numbers, constants as they are; the places of the others are appended to `places`."""
+        """The matrix with non-constant entries replaced by new symbols, whose indices are appended to `places`."""
         result = ca.SX(expression)
         for k, value in enumerate(ca.vertsplit(expression.nz[:]) if expression.nnz() else []):
             if value.is_constant():
@@ -37,7 +37,7 @@ class Lifted:
         return result
 
     def needed_by(self, expressions: list[ca.SX]) -> list[int]:
-        """Places of all lifted values that expressions hang on, directly or through others, ascending."""
+        """Ascending indices of all lifted values that expressions depend on, directly or through others."""
         known = {symbol.name(): place for place, symbol in enumerate(self.symbols)}
         found: set[int] = set()
         while True:
@@ -49,7 +49,7 @@ class Lifted:
             expressions = [self.values[place] for place in new]
 
     def written_out(self, expression: ca.SX) -> ca.SX:
-        """An expression without lifted symbols."""
+        """An expression with all lifted symbols replaced by their values."""
         places = self.needed_by([expression])
         values: list[ca.SX] = []
         for place in places:
@@ -63,7 +63,8 @@ class Lifted:
 class Symbols:
     """t, q, v, u, p as SX; `parameter_names` gives the order of p: tunables, captured numbers, switched constraints.
 
-    beams, contacts  coordinates of each beam; contact and lookup of each point on one, as derivation/beams.py has them
+    beams     coordinates of each beam
+    contacts  (contact, lookup) of each beam contact, from derivation/beams.py
     """
 
     t: ca.SX
@@ -77,19 +78,19 @@ class Symbols:
     contacts: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def number(self, value: Number) -> float | ca.SX:
-        """A number of the description: folded in, or the symbol of its tunable."""
+        """Value of a number of the description, or the symbol of a tunable or captured one."""
         if isinstance(value, Tunable | CapturedParameter):
             return self.p[self.parameter_names.index(value.name)]
         return float(value)
 
     def holds(self, constraint: str) -> float | ca.SX:
-        """1 where a constraint holds, else 0: a symbol where constraint modes differ."""
+        """1 if a constraint always holds; otherwise the parameter that is 1 while it holds and 0 while it does not."""
         name = holding(constraint)
         return self.p[self.parameter_names.index(name)] if name in self.parameter_names else 1.0
 
 
 def symbols_for(mechanism: Mechanism, n_q: int) -> Symbols:
-    """Fresh symbols of the sizes of a mechanism with n_q coordinates."""
+    """New symbols for a mechanism with n_q coordinates."""
     names = mechanism.parameter_names
     return Symbols(
         ca.SX.sym("t"),
@@ -103,7 +104,7 @@ def symbols_for(mechanism: Mechanism, n_q: int) -> Symbols:
 
 @dataclass(frozen=True)
 class Frame:
-    """Pose and angular velocity of a body: p_WB (3), R_WB (3, 3), w_WB_B (3); `e` its Euler parameters, if any."""
+    """Pose and angular velocity of a body: p_WB (3), R_WB (3, 3), w_WB_B (3); `e`: its Euler parameters, if any."""
 
     p: ca.SX
     R: ca.SX
@@ -120,7 +121,7 @@ class Frame:
 
     @property
     def w_W(self) -> ca.SX:
-        """Angular velocity expressed in the world."""
+        """Angular velocity expressed in the world frame."""
         return self.R @ self.w
 
 
@@ -128,17 +129,17 @@ Frames = Mapping[str, Frame]
 
 
 def ground_frame() -> dict[str, Frame]:
-    """The frame that never moves."""
+    """{GROUND: frame of the ground}."""
     return {GROUND: Frame(ca.SX(3, 1), ca.SX(ca.DM.eye(3)), ca.SX(3, 1))}
 
 
 @dataclass(frozen=True)
 class Motion:
-    """What a coordinate family gives: names, frames, and the unconstrained equations M a = f (without u in f).
+    """Result of a derivation: coordinate names, frames, and the unconstrained equations M a = f (without u in f).
 
-    inertial   M a - f for an acceleration a (n_q,), in the cheapest form the family has
-    twins      pairs of coordinates that correspond in alike branches
-    potential  what the beams store, J
+    inertial   function of a (n_q,) that returns M a - f, in the coordinate family's cheapest form
+    twins      pairs of coordinates that correspond in corresponding branches
+    potential  potential energy of the beams, J
     """
 
     coordinate_names: tuple[str, ...]

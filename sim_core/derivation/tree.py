@@ -1,4 +1,4 @@
-"""A tree of joints as a list of links, one degree of freedom each, with the bodies that move with it."""
+"""Tree of joints as a list of links with one degree of freedom each, and the bodies mounted on them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Mounted:
 
 @dataclass(frozen=True)
 class Link:
-    """One degree of freedom and the bodies behind it (none for the massless links inside a planar joint).
+    """One degree of freedom and the bodies mounted on it (none for the massless links inside a planar joint).
 
-    parent       index of the link before it, -1 for the ground
-    p_PJ, R_PJ   the joint's place on the link before it, constant
-    p_JL, R_JL   the link's frame seen from there
+    parent       index of the parent link, -1 for the ground
+    p_PJ, R_PJ   constant pose of the joint in the parent link's frame
+    p_JL, R_JL   pose of the link's frame relative to the joint
     s_w, s_v     angular and linear velocity of the link's frame per unit of joint velocity, in the link's frame
-    twin         index of the link that begins an alike branch on the same link, -1 for none
-    mounted      the body of the joint, and what fixed joints hang on it
+    twin         index of the link that begins the corresponding branch on the same parent; -1 for none
+    mounted      the joint's child body, and the bodies fixed to it
     """
 
     coordinate: str
@@ -46,18 +46,18 @@ class Link:
 
     @cached_property
     def p(self) -> ca.SX:
-        """p_PL: the link's origin seen from the link before it."""
+        """p_PL: position of the link's origin in the parent link's frame."""
         return self.p_PJ + self.R_PJ @ self.p_JL
 
     @cached_property
     def R(self) -> ca.SX:
-        """R_PL: the link's axes seen from the link before it."""
+        """R_PL: axes of the link in the parent link's frame."""
         return self.R_PJ @ self.R_JL
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a body is: the index of its link (-1 for the ground) and its constant pose in that link's frame."""
+    """Mounting of a body: index of its link (-1 for the ground) and its constant pose in that link's frame."""
 
     link: int
     p: ca.DM
@@ -66,7 +66,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Tree:
-    """Links in the order of the coordinates, the place of every body, and the links that correspond as twins."""
+    """Links in the order of the coordinates, the mounting of every body, and pairs of corresponding links (twins)."""
 
     links: list[Link]
     places: dict[str, Place]
@@ -74,19 +74,19 @@ class Tree:
 
 
 def joint_coordinates(joint: Joint) -> tuple[str, ...]:
-    """The coordinates of one joint: its name, three that end in .x .y .theta for a planar one, none for a fixed one."""
+    """Names of a joint's coordinates: its own name; for a planar joint with .x .y .theta appended; none if fixed."""
     if joint.kind == "planar":
         return tuple(f"{joint.name}.{end}" for end in ("x", "y", "theta"))
     return () if joint.kind == "fixed" else (joint.name,)
 
 
 def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
-    """The coordinates of all joints, in their order."""
+    """Names of the coordinates of all joints, in order."""
     return tuple(name for joint in mechanism.joints for name in joint_coordinates(joint))
 
 
 def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
-    """The links of a mechanism in joint coordinates, whose joints form a tree in order."""
+    """The tree of links of a mechanism in joint coordinates, whose joints are in tree order."""
     links: list[Link] = []
     places = {GROUND: Place(-1, ca.DM(3, 1), ca.DM.eye(3))}
     for joint in mechanism.joints:
@@ -110,7 +110,7 @@ def _fixed_place(joint: Joint, before: Place) -> Place:
 
 
 def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list[Link]:
-    """The links of one joint whose parent body sits at `before`; the last one carries the joint's child."""
+    """The links of one joint whose parent body is mounted at `before`; the last one carries the joint's child."""
     fixed, zero, same = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3)
     names, child_point = joint_coordinates(joint), ca.DM(joint.child_point)
     parent, p_PJ, R_PJ = before.link, before.p + before.R @ ca.DM(joint.parent_point), before.R
@@ -132,7 +132,7 @@ def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list
 
 
 def with_twins(links: list[Link]) -> tuple[list[Link], list[tuple[int, int]]]:
-    """The links with `twin` set, and all corresponding links (left, right) of alike branches."""
+    """The links with `twin` set, and all pairs of corresponding links (left, right)."""
     children: dict[int, list[int]] = {}
     for index, link in enumerate(links):
         children.setdefault(link.parent, []).append(index)
@@ -160,7 +160,7 @@ def _branch(children: dict[int, list[int]], root: int) -> list[int]:
 
 
 def _kind_of_branch(links: list[Link], children: dict[int, list[int]], root: int) -> str:
-    """Axes, and which entries of transforms and inertias are zero: what decides the shape of a branch's code."""
+    """Key of a branch that determines its code: axes, and which entries of transforms and inertias are zero."""
     link = links[root]
     bodies = [
         [str(mounted.R), [value != 0.0 for value in (*mounted.p.full().ravel(), *_numbers(mounted.body))]]
@@ -176,7 +176,7 @@ def _numbers(body: Body) -> tuple[object, ...]:
 
 
 def frames_of(tree: Tree, symbols: Symbols) -> dict[str, Frame]:
-    """Pose and angular velocity of every body and of the ground."""
+    """{body: frame} of every body and of the ground."""
     ground = ground_frame()[GROUND]
     poses: list[Frame] = []
     for index, link in enumerate(tree.links):

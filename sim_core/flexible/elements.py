@@ -1,6 +1,6 @@
-"""Beam elements with cubic shape functions (Hermite): matrices, modes, static equilibrium, shapes along the beam.
+"""Beam elements with cubic (Hermite) shape functions: matrices, modes, static equilibrium, shapes along the beam.
 
-Slow and plain numpy; the derivation folds what comes out of it into kernels. Deflection w is positive along the beam's
+Plain numpy, for clarity; the derivation folds the results into kernels. Deflection w is positive along the beam's
 `direction`, the slope is dw/dx. [Lipinski2023, secs. 3, 6]
 """
 
@@ -21,7 +21,7 @@ HERMITE = np.array([[1, 0, -3, 2], [0, 1, -2, 1], [0, 0, 3, -2], [0, 0, -1, 1]],
 
 
 def element_mass(mass: float, l: float) -> np.ndarray:
-    """Consistent mass matrix (4, 4) of an element of that mass, kg, and length l, m. [Lipinski2023, eq. 33]"""
+    """Consistent mass matrix (4, 4) of an element with this mass, kg, and length l, m. [Lipinski2023, eq. 33]"""
     return (mass / 420) * np.array(
         [
             [156, 22 * l, 54, -13 * l],
@@ -33,7 +33,7 @@ def element_mass(mass: float, l: float) -> np.ndarray:
 
 
 def element_stiffness(bending: float, tension: float, l: float) -> np.ndarray:
-    """Stiffness (4, 4) by bending, EI in N m2, and by tension, N: elastic and geometric. [Lipinski2023, eq. 33]"""
+    """Elastic plus geometric stiffness (4, 4), from EI, N m2, and tension, N. [Lipinski2023, eq. 33]"""
     bent = np.array(
         [
             [12, 6 * l, -12, 6 * l],
@@ -55,13 +55,13 @@ def element_stiffness(bending: float, tension: float, l: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BeamModel:
-    """A beam in its coordinates: free displacements and slopes of the nodes, or the amplitudes of its lowest modes.
+    """Matrices of a beam in its coordinates: free displacements and slopes of the nodes, or modal amplitudes.
 
-    M, C, K      (n, n): M a + C v + K q = loads; modes have M = 1, K = diag(frequencies^2)
-    taut         (n, n): dK/dT
+    M, C, K      (n, n): M a + C v + K q = loads; for modes M = 1, K = diag(frequencies^2)
+    taut         (n, n): dK/dT, T the tension
     uniform      (n,): generalized forces of 1 N/m along the whole beam
     basis        (2 elements + 2, n): displacement and slope of every node from the coordinates
-    frequencies  rad/s of the modes, empty for nodal coordinates
+    frequencies  rad/s of the modes; empty for nodal coordinates
     """
 
     beam: Beam
@@ -80,12 +80,12 @@ class BeamModel:
 
     @property
     def element_length(self) -> float:
-        """m, all alike."""
+        """Length of each element, m."""
         return self.beam.length / self.beam.elements
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
-        """`beam.mode1`, ..., or `beam.w1`, `beam.slope1`, ... of the free nodes."""
+        """Names `beam.mode1`, ..., or `beam.w1`, `beam.slope1`, ... of the free nodes."""
         name = self.beam.name
         if self.beam.modes:
             return tuple(f"{name}.mode{k + 1}" for k in range(self.n))
@@ -94,14 +94,14 @@ class BeamModel:
 
     @cached_property
     def coefficients(self) -> np.ndarray:
-        """(elements, 4, n): in element e the shapes are sum_j coefficients[e, j] z^j, z from 0 to 1 along it."""
+        """(elements, 4, n): the shapes in element e are sum_j coefficients[e, j] z^j, z from 0 to 1 along it."""
         lever = np.array([1.0, self.element_length, 1.0, self.element_length])
         ends = np.stack([self.basis[2 * e : 2 * e + 4] for e in range(self.beam.elements)])
         found: np.ndarray = np.einsum("kj,k,ekn->ejn", HERMITE, lever, ends)
         return found
 
     def shape(self, x: float, derivative: int = 0) -> np.ndarray:
-        """N (n,) at x, or its first or second derivative by x: w = N q there. [Lipinski2023, eqs. 20, 32]"""
+        """N (n,) at x, or its first or second derivative by x; deflection w = N q. [Lipinski2023, eqs. 20, 32]"""
         l = self.element_length
         e = int(min(max(x // l, 0), self.beam.elements - 1))
         z = x / l - e
@@ -110,7 +110,7 @@ class BeamModel:
         return row
 
     def averaged(self, width: float) -> BeamModel:
-        """The same beam with shapes averaged over `width`, m, about each x; beyond the ends they are 0."""
+        """The beam with shapes averaged over `width`, m, about each x; shapes count as 0 beyond the ends."""
         if not width:
             return self
         nodes = self.element_length * np.arange(self.beam.elements + 1)
@@ -121,7 +121,7 @@ class BeamModel:
         return replace(self, basis=basis)
 
     def _integrals(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Integrals (k, n) of the shapes from 0 to each x (k,), and the shapes there."""
+        """Integrals (k, n) of the shapes from 0 to each x (k,), and the shapes (k, n) at x."""
         l, coefficients = self.element_length, self.coefficients
         weights = 1.0 / np.arange(1, 5)
         before = np.vstack([np.zeros(self.n), np.cumsum(l * np.einsum("j,ejn->en", weights, coefficients), axis=0)])
@@ -132,7 +132,7 @@ class BeamModel:
         return sums, np.einsum("kj,kjn->kn", powers[:, :4], coefficients[e])
 
     def equilibrium(self, uniform: float, forces: Sequence[tuple[float, float]] = ()) -> np.ndarray:
-        """Coordinates (n,) at rest under a uniform load, N/m, and forces (x in m, N along the direction)."""
+        """Coordinates (n,) at rest under a uniform load, N/m, and point forces (x in m, N along the direction)."""
         load = uniform * self.uniform
         for x, force in forces:
             load = load + force * self.shape(x)
@@ -141,12 +141,12 @@ class BeamModel:
 
 @cache
 def contact_model(beam: Beam, width: float) -> BeamModel:
-    """What a point that is `width` long meets of a beam."""
+    """Model of a beam for a contact of this width: shapes averaged over it."""
     return beam_model(beam).averaged(width)
 
 
 def free_entries(beam: Beam) -> list[int]:
-    """Which of the nodes' displacements and slopes the supports leave free."""
+    """Indices of the nodal displacements and slopes that the supports leave free."""
     last = 2 * beam.elements
     held = {0, 1, last, last + 1} if beam.supports == "clamped" else {0, last}
     return [i for i in range(last + 2) if i not in held]
@@ -154,7 +154,7 @@ def free_entries(beam: Beam) -> list[int]:
 
 @cache
 def beam_model(beam: Beam) -> BeamModel:
-    """The matrices of a beam, in the coordinates its description asks for. Raises nothing: `validate` has looked."""
+    """Model of a beam in the coordinates that its description selects; the description must be valid."""
     l, size = beam.length / beam.elements, 2 * beam.elements + 2
     M, bent, taut, uniform = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
     for e in range(beam.elements):
@@ -168,7 +168,7 @@ def beam_model(beam: Beam) -> BeamModel:
     M, bent, taut, uniform = *(A[np.ix_(free, free)] for A in (M, bent, taut)), uniform[free]
     tension, ratio = value_of(beam.tension), value_of(beam.damping_ratio)
     K = bent + tension * taut
-    # shapes that do not depend on what can be tuned
+    # modes that do not depend on tunable numbers
     frequencies, shapes = modes_of(M, bent if isinstance(beam.tension, Tunable) else K)
     C = beam.mass_damping * M + beam.stiffness_damping * K
     if ratio and not beam.modes:
@@ -179,7 +179,7 @@ def beam_model(beam: Beam) -> BeamModel:
     shapes, frequencies = shapes[:, : beam.modes], frequencies[: beam.modes]
     taut = shapes.T @ taut @ shapes
     if isinstance(beam.tension, Tunable):
-        taut = np.diag(np.diag(taut))  # sines of different length know nothing of each other
+        taut = np.diag(np.diag(taut))  # sines of different wavelength are orthogonal
         frequencies = np.sqrt(frequencies**2 + tension * np.diag(taut))
     rates = beam.mass_damping + beam.stiffness_damping * frequencies**2 + 2 * ratio * frequencies
     squares, one = np.diag(frequencies**2), np.eye(beam.modes)
@@ -187,10 +187,10 @@ def beam_model(beam: Beam) -> BeamModel:
 
 
 def modes_of(M: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies (n,), rad/s, rising, and shapes (n, n) by columns with shapes' M shapes = 1.
+    """Frequencies (n,), rad/s, ascending, and mode shapes (n, n) by columns, normalized to shapes' M shapes = 1.
 
-    Each shape's sign is such that it rises from the beam's start. Solved for the inverse squares, whose largest, those
-    of the lowest modes, are the exact ones.
+    The sign of each shape is such that it rises from the beam's start. Solved for the inverse squares, whose largest
+    (the lowest modes) are then the most accurate.
     """
     L = np.linalg.cholesky(K)
     half = np.linalg.solve(L, M)

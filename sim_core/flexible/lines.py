@@ -1,4 +1,4 @@
-"""The beams of a mechanism as they are deflected: points of their lines in the world, for pictures."""
+"""Deflected shapes of a mechanism's beams: points of their lines in the world, for drawing."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sim_core.flexible.elements import beam_model
 from sim_core.mechanism.beams import Beam
 from sim_core.mechanism.description import Mechanism
 
-POINTS = 100  # of a beam, at least: pieces of an element each, all equally long
+POINTS = 100  # segments of a beam, at least; every element has the same number of equal segments
 
 
 class BeamLines:
-    """The deflected lines of all beams, from the coordinates of a system.
+    """The deflected lines of all beams, computed from the coordinates of a system.
 
-    names   of the beams
-    counts  points of each
+    names   names of the beams
+    counts  number of points of each
     """
 
     def __init__(self, mechanism: Mechanism, coordinate_names: Sequence[str]) -> None:
@@ -26,13 +26,13 @@ class BeamLines:
         self.counts = [len(straight) for straight, _, _ in self._beams]
 
     def points(self, q: np.ndarray) -> np.ndarray:
-        """World coordinates (sum of counts, 3), m, beam after beam, of coordinates q (n_q,)."""
+        """World coordinates (sum of counts, 3), m, of all points, beam after beam, at coordinates q (n_q,)."""
         lines = [straight + (across @ q[place]).reshape(-1, 3) for straight, across, place in self._beams]
         return np.concatenate(lines) if lines else np.zeros((0, 3))
 
 
 def _line(beam: Beam, coordinate_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, slice]:
-    """Points (k, 3) of the straight beam, how each coordinate moves them (3 k, n), and where these are in q."""
+    """Points (k, 3) of the straight beam, displacement per coordinate (3 k, n), and slice of the coordinates in q."""
     model = beam_model(beam)
     first = list(coordinate_names).index(model.coordinate_names[0])
     pieces = -(-POINTS // beam.elements)

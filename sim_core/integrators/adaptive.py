@@ -1,7 +1,7 @@
 """Dormand-Prince 5(4) with error control between the ticks. [HairerNorsettWanner1993, ch. II.4]
 
-Every tick is reached exactly; how many steps lie between two ticks is the controller's affair, and the step it would
-take next is the stepper's memory.
+Every tick is reached exactly, with as many steps in between as the error control needs. The next step size is the
+stepper's memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 
 @inner
 def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Root mean square of the embedded error over atol + rtol |y|."""
+    """Root mean square of the embedded error estimate relative to atol + rtol |y|."""
     n, total = m.state.shape[1], 0.0
     for i in range(n):
         e_q, e_v = 0.0, 0.0
@@ -52,7 +52,7 @@ def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-de
 
 @inner
 def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Cross one tick from `start`. Gives a status; m.stepper[0] is the step the controller wants next."""
+    """Integrate over one tick from `start`. Returns a status; m.stepper[0] is the next step size."""
     done = 0.0
     wanted = m.stepper[0] if m.stepper[0] > 0.0 else tick_h
     while done < tick_h:
@@ -61,7 +61,7 @@ def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, at
         if last:
             h = left
         elif h > 0.5 * left:
-            h = 0.5 * left  # two even steps: a crumb at the tick's end would make a sampled law's gains enormous
+            h = 0.5 * left  # two equal steps: with a tiny last step, a sampled law's gains would be enormous
         cut = h < wanted
         m.scalars[TIME] = start + done
         begin_step(m, calls, law, h)
@@ -84,7 +84,7 @@ def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, at
         if law[LAW_MODE] == PROJECTING:
             project(m, calls, law)
         done = tick_h if last else done + h
-        # a step cut short by the tick says little about the next
+        # a step shortened by the tick says little about the next step size
         wanted = max(wanted, h * factor) if cut else h * factor
     m.stepper[0] = wanted
     return DONE
@@ -92,7 +92,7 @@ def adaptive_tick(m, calls, law, start, tick_h, A, b, c, error_weights, rtol, at
 
 @loop
 def advance_adaptive(n_steps, h, tick, m, calls, law, A, b, c, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Cross n_steps ticks from `tick`. Gives status, ticks crossed, guard."""
+    """Integrate over n_steps ticks from `tick`. Returns status, ticks completed, and the guard that fired or -1."""
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)

@@ -1,10 +1,10 @@
-"""Dormand-Prince 5(4) whose steps know nothing of the ticks, as ode45 takes them. [HairerNorsettWanner1993, ch. II.6]
+"""Dormand-Prince 5(4) with steps independent of the ticks, as ode45 takes them. [HairerNorsettWanner1993, ch. II.6]
 
-A step may span many ticks; q and v at the ticks within it come from its interpolant of order 4. The step that was taken
-last is the stepper's memory. It is dropped, and the integration goes on from the state at the tick, after an event and
-when an input or a parameter changes.
+A step may span many ticks; q and v at the ticks within it come from its interpolant of order 4. The last step is the
+stepper's memory. After an event or a changed input or parameter the memory is dropped, and the integration restarts
+from the state at the tick.
 
-Memory: [a step is there, its start, its length, the length wanted next, then five coefficients of the interpolant,
+Memory: [whether there is a step, its start, its length, the next length, then five coefficients of the interpolant and
 the step's end, each (q, v): 2 n].
 """
 
@@ -43,7 +43,10 @@ HAS_STEP, START, LENGTH, WANTED, COEFFICIENTS = range(5)
 
 @inner
 def keep_interpolant(state, stages, memory, h, dense):  # type: ignore[no-untyped-def]
-    """Coefficients r of y(x) = r0 + x (r1 + (1 - x) (r2 + x (r3 + (1 - x) r4))), x from 0 to 1 over the step."""
+    """Store the coefficients r of the interpolant over the step.
+
+    y(x) = r0 + x (r1 + (1 - x) (r2 + x (r3 + (1 - x) r4))), x from 0 to 1.
+    """
     n, last = state.shape[1], dense.size - 1
     for level in range(2):
         for i in range(n):
@@ -62,7 +65,7 @@ def keep_interpolant(state, stages, memory, h, dense):  # type: ignore[no-untype
 
 @inner
 def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
-    """q and v at a time within the step; at its end what the step (and a projection) came to."""
+    """Evaluate q and v at a time within the step; at its end, the step's stored (and possibly projected) result."""
     n = state.shape[1]
     x = (time - memory[START]) / memory[LENGTH]
     for level in range(2):
@@ -75,7 +78,7 @@ def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
 
 @inner
 def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """From m.state at m.scalars[TIME] one accepted step, kept in the memory. Gives a status."""
+    """Take one accepted step from m.state at m.scalars[TIME] and store it in the memory. Returns a status."""
     n, start = m.state.shape[1], m.scalars[TIME]
     h = m.stepper[WANTED] if m.stepper[WANTED] > 0.0 else tick_h
     while True:
@@ -109,10 +112,10 @@ def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol): 
 
 @inner
 def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """q and v at `time`: as many own steps as it takes, then the last one's interpolant. Gives a status."""
+    """Set q and v to those at `time`: take steps as needed, then evaluate the interpolant. Returns a status."""
     n = m.state.shape[1]
     if m.stepper[HAS_STEP] == 1.0:
-        # where the integrator itself is, ahead of the tick
+        # the integrator's own state, ahead of the tick
         for i in range(n):
             m.state[Q, i] = m.stepper[COEFFICIENTS + 10 * n + i]
             m.state[V, i] = m.stepper[COEFFICIENTS + 11 * n + i]
@@ -128,7 +131,7 @@ def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol
 
 @loop
 def advance_dense(n_steps, h, tick, m, calls, law, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
-    """Cross n_steps ticks from `tick`. Gives status, ticks crossed, guard."""
+    """Integrate over n_steps ticks from `tick`. Returns status, ticks completed, and the guard that fired or -1."""
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)

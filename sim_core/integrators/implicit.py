@@ -1,14 +1,15 @@
 """Implicit Runge-Kutta with a fixed step: one loop, methods differ by tableau. [HairerWanner1996, ch. IV.8]
 
-Unknown are the stages' accelerations K alone, since q' = v:
+The unknowns are the stage accelerations K alone, since q' = v:
 
     V_i = v + h sum_j A_ij K_j,   Q_i = q + h c_i v + h^2 sum_j (A A)_ij K_j,   K_i = a(t + c_i h, Q_i, V_i)
 
-solved group by group by Newton's method with one matrix I - h^2 (AA) x a_q - h A x a_v for all groups. a_q and a_v come
-from differences of the acceleration in the middle of a step (2 n + 1 evaluations), so that they hold what a law at
-every stage adds, and are kept until convergence is slow.
+Each group of stages is solved by Newton's method, all with one matrix I - h^2 (AA) x a_q - h A x a_v. a_q and a_v are
+differences of the acceleration in the middle of a step (2 n + 1 evaluations), so that they include the effect of a
+stabilizer at every stage; they are kept until convergence is slow.
 
-Memory: [a_q and a_v are there, their step, K is there, then K (s, n) of the last step, a_q, a_v (n, n)].
+Memory: [whether a_q and a_v are there, their step, whether K is there, then K (s, n) of the last step, a_q, a_v (n,
+n)].
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from sim_core.kernels.compiled import inner, loop
 
 HAS_TANGENT, STEP, HAS_STAGES, KEPT = range(4)
 MOST_ITERATIONS, SLOW = 12, 4
-# an iteration that stops shrinking below this has met the rounding of the acceleration
+# a correction that stops shrinking below this is due to rounding of the acceleration
 ROUNDING = 1e-8
 DIFFERENCE = 2.0**-26
 
 
-# Functions that need no kernel take the arrays they work on: each block of `m` passed on costs compile time.
+# Functions without kernel calls take single arrays instead of `m`: each block of `m` passed on costs compile time.
 
 
 @inner
 def drift(state, scalars, time, h):  # type: ignore[no-untyped-def]
-    """The step's start carried on by h with its velocity: t, q, v."""
+    """Set t, q, v to the step's start advanced by h at constant velocity."""
     scalars[TIME] = time + h
     for i in range(state.shape[1]):
         state[Q, i], state[V, i] = state[Q0, i] + h * state[V0, i], state[V0, i]
@@ -38,7 +39,7 @@ def drift(state, scalars, time, h):  # type: ignore[no-untyped-def]
 
 @inner
 def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
-    """a_q and a_v in the middle of the step by one-sided differences, into the stepper's memory."""
+    """Compute a_q and a_v in the middle of the step by one-sided differences, into the stepper's memory."""
     state, memory = m.state, m.stepper
     n = state.shape[1]
     place = memory.size - 2 * n * n
@@ -60,7 +61,7 @@ def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
 
 @inner
 def factorize_newton(memory, n, h, rows, lu, pivots, factored):  # type: ignore[no-untyped-def]
-    """LU of the Newton matrix of the last group, the block that all implicit groups have. False when singular."""
+    """LU of the Newton matrix of the last group, which all implicit groups share. False if singular."""
     s = rows.shape[1]
     size = lu.shape[0] // n
     first, place = s - size, memory.size - 2 * n * n
@@ -80,7 +81,7 @@ def factorize_newton(memory, n, h, rows, lu, pivots, factored):  # type: ignore[
 
 @inner
 def is_factored(memory, h, factored):  # type: ignore[no-untyped-def]
-    """Whether the LU at hand belongs to the tangent in memory: another state may have been put back."""
+    """Whether the LU belongs to the tangent in memory; `restore` may have replaced the memory."""
     place = memory.size - factored.size + 1
     same = factored[0] == h
     for k in range(factored.size - 1):
@@ -90,7 +91,7 @@ def is_factored(memory, h, factored):  # type: ignore[no-untyped-def]
 
 @inner
 def place_stage(state, stages, h, rows, i):  # type: ignore[no-untyped-def]
-    """q and v of stage i, from the K of all stages."""
+    """Set q and v of stage i from the K of all stages."""
     s = stages.shape[1]
     for k in range(state.shape[1]):
         q, v = 0.0, 0.0
@@ -103,7 +104,10 @@ def place_stage(state, stages, h, rows, i):  # type: ignore[no-untyped-def]
 
 @inner
 def correct(state, stages, h, first, size, right):  # type: ignore[no-untyped-def]
-    """Add Newton's correction to K; the largest h |correction| over the largest velocity or 1, -1 when not finite."""
+    """Add Newton's correction to K.
+
+    Returns the largest h |correction| relative to the largest velocity or 1; -1 if not finite.
+    """
     n, scale, change = state.shape[1], 1.0, 0.0
     for k in range(n):
         scale = max(scale, abs(state[V0, k]))
@@ -118,7 +122,7 @@ def correct(state, stages, h, first, size, right):  # type: ignore[no-untyped-de
 
 @inner
 def extrapolate(stages, memory, rows):  # type: ignore[no-untyped-def]
-    """First guess of all K: the polynomial through the last step's, carried on."""
+    """First guess of all K: extrapolation of the last step's stage polynomial."""
     s, n = stages.shape[1], stages.shape[2]
     for i in range(s):
         for k in range(n):
@@ -130,7 +134,7 @@ def extrapolate(stages, memory, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def finish(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
-    """q and v at the end of the step; K into the memory."""
+    """Set q and v at the end of the step; store K in the memory."""
     n, s = state.shape[1], stages.shape[1]
     for k in range(n):
         q, v = 0.0, 0.0
@@ -145,7 +149,7 @@ def finish(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def solve_group(m, calls, law, time, h, rows, first, size, tolerance, lu, pivots, right):  # type: ignore[no-untyped-def]
-    """K of the stages first, ..., first + size - 1 by Newton's method. Gives iterations taken, 0 for failure."""
+    """K of the stages first, ..., first + size - 1 by Newton's method. Returns the iterations taken, 0 for failure."""
     state, stages = m.state, m.stages
     n, s = state.shape[1], stages.shape[1]
     is_explicit = size == 1 and rows[first, first] == 0.0
@@ -173,7 +177,10 @@ def solve_group(m, calls, law, time, h, rows, first, size, tolerance, lu, pivots
 
 @inner
 def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
-    """q, v at time + h; DONE or NOT_CONVERGED. A failure is tried again with a new tangent, then with a plain guess."""
+    """Set q, v at time + h. Returns DONE or NOT_CONVERGED.
+
+    After a failure it retries with a new tangent, then with a constant first guess.
+    """
     state, stages, memory = m.state, m.stages, m.stepper
     n = state.shape[1]
     for i in range(n):
@@ -211,9 +218,12 @@ def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, r
 
 @loop
 def advance_implicit(n_steps, h, tick, m, calls, law, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired or -1.
+    """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired or -1.
 
-    rows (3 s + 3, s): A, A A, the extrapolation, b, b A, c; lu, pivots, right, factored are scratch.
+    rows  (3 s + 3, s): A, A A, the extrapolation matrix, b, b A, c
+    groups  numbers of stages solved together
+    tolerance  on h K in Newton's method, relative to the largest velocity or 1
+    lu, pivots, right, factored  scratch arrays
     """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h

@@ -1,4 +1,4 @@
-"""The classical Runge-Kutta step for many systems at once: the same loops whatever their number."""
+"""Classical Runge-Kutta step of many systems at once; the same code for any number of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from sim_core.kernels.compiled import call_kernel, inner, loop
 
 @loop
 def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  # type: ignore[no-untyped-def]
-    """q, v on by `steps` of h; `record` (2, k, size) takes them at the start and after every `every` steps.
+    """Advance q, v by `steps` steps of h; store q and v at the start and after every `every` steps.
 
+    record    (2, k, size): the stored q and v
     pointers  kernel (t, q, v, u, p) -> a, and its two pointer tables
-    arrays    flat, the systems of an element side by side: inner loops become vectors whatever the lanes
-    efforts   (1 or steps, size of u): held all along or one row per step
-    k_i of the four stages, y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4). [HairerNorsettWanner1993, ch. II.1]
+    t, q, v, u, a  flat arrays with the systems of an element side by side, so that inner loops vectorize
+    efforts   (1 or steps, size of u): one row held throughout, or one per step
+    y+ = y + h/6 (k1 + 2 k2 + 2 k3 + k4) from the four stages k_i. [HairerNorsettWanner1993, ch. II.1]
     """
     q0, v0, dq, dv = q.copy(), v.copy(), q.copy(), v.copy()
     for step in range(steps + 1):
@@ -40,7 +41,7 @@ def advance_lanes(pointers, t, q, v, u, a, efforts, h, steps, every, record):  #
 
 @inner
 def advance_stage(q, v, a, q0, v0, dq, dv, keep, weight, ahead):  # type: ignore[no-untyped-def]
-    """Add a stage to the sums dq, dv and go to the place of the next one."""
+    """Add a stage to the weighted sums dq, dv and set q, v for the next stage."""
     for i in range(q.size):
         dq[i] = keep * dq[i] + weight * v[i]
         q[i] = q0[i] + ahead * v[i]

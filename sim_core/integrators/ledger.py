@@ -1,8 +1,8 @@
-"""The energy ledger: E - E0 less the work done on the mechanism, and what events and changed parameters took or gave.
+"""Energy ledger: E - E0 minus the work done on the mechanism and the energy of events and changed parameters.
 
-The power of efforts, loads and dampers is integrated over each tick by Gauss' rule of two points, on the cubic through
-the states at its ends: of order 4, the same for every stepper, and nothing of the motion depends on it. Stabilizers are
-not booked: what they do to the energy is an error, as the stepper's is.
+The power of efforts, loads and dampers is integrated over each tick with the two-point Gauss rule, on the cubic Hermite
+interpolant of the states at its ends: order 4, the same for every stepper, without influence on the motion. The work of
+stabilizers is not booked: it counts as an error, like the stepper's.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from sim_core.integrators.workspace import (
 )
 from sim_core.kernels.compiled import call_kernel, inner
 
-# entries of Memory.ledger: what kernels write, then sums since the reset, J, then marks: time, departure, scale of each
+# entries of Memory.ledger: kernel outputs, then sums since the reset, J, then marks: (time, departure, scale) each
 KINETIC, POTENTIAL, POWER_NOW, TICK, START, START_POTENTIAL, WORK, BOOKED, SCALE, LARGEST, NEXT, MARKS = range(12)
 FIRST_MARK, MOST_MARKS = 12, 24
-EVERY = 16  # ticks between two weighings
-DEPARTED = 0.01  # of the scale: the first mark; each doubling is the next
-FIRST_JUDGED = 128  # tick: from rest the scale is small before, and an error of order h is h / t of it
-CLEARLY = 0.2  # of the scale: a departure that is judged before that too
-NOISE = 1e-9  # of the energies that are subtracted: a departure below it is rounding
+EVERY = 16  # ticks between two checks of the energy
+DEPARTED = 0.01  # departure, as a share of the scale, of the first mark; each doubling makes another
+FIRST_JUDGED = 128  # first tick with marks: from rest the scale is small before, and an error of order h is h / t of it
+CLEARLY = 0.2  # share of the scale: a departure above it is marked before FIRST_JUDGED too
+NOISE = 1e-9  # share of the subtracted energies: a smaller departure is rounding
 GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
 
 
 @inner
 def book_work(m, calls):  # type: ignore[no-untyped-def]
-    """The work over the tick that began with the newest row of the history and ends at the present state."""
+    """Book the work over the tick that began with the newest row of the history and ended with the present state."""
     if calls[POWER, 0] == 0:
         return
     row = int(m.ledger[TICK]) % HISTORY
@@ -57,7 +57,7 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
 
 @inner
 def weigh(m, calls):  # type: ignore[no-untyped-def]
-    """At every sixteenth tick: the departure of the energy, and a mark where it is 1 % of the scale or has doubled."""
+    """At every 16th tick, compute the energy's departure; mark it at 1 % of the scale and at each doubling."""
     if (int(m.ledger[TICK]) + 1) % EVERY != 0:
         return
     call_kernel(calls[ENERGY, 0], calls[ENERGY, 1], calls[ENERGY, 2])

@@ -1,4 +1,4 @@
-"""LU with partial pivoting, in place and without a library: what a stepping loop solves its own small systems with."""
+"""LU with partial pivoting, in place, compiled into the stepping loops for their small linear systems."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sim_core.kernels.compiled import inner
 
 @inner
 def factorize(A, pivots):  # type: ignore[no-untyped-def]
-    """P A = L U in place of A (n, n); pivots (n,) of integers. False when A is singular or not finite."""
+    """Replace A (n, n) by the factors of P A = L U; pivots (n,) of integers. False if A is singular or not finite."""
     n = A.shape[0]
     for k in range(n):
         p = k
@@ -32,7 +32,7 @@ def factorize(A, pivots):  # type: ignore[no-untyped-def]
 
 @inner
 def solve_factorized(A, pivots, x):  # type: ignore[no-untyped-def]
-    """The solution in place of the right-hand side x (n,), with what `factorize` left in A and pivots."""
+    """Replace the right-hand side x (n,) by the solution, with A and pivots as `factorize` left them."""
     n = A.shape[0]
     for k in range(n):
         p = pivots[k]

@@ -1,9 +1,10 @@
 """Adams-Bashforth-Moulton of order 4 with a fixed step. [HairerNorsettWanner1993, ch. III.1]
 
-Predict, evaluate, correct; the evaluation of the corrected state opens the next step, so that it sees what a law, an
-input or a projection did at the tick. Two evaluations per step; the first three steps, four by Runge-Kutta.
+Predict, evaluate, correct. The corrected state is evaluated at the start of the next step, so that the derivative
+includes changes of stabilizer, input or projection at the tick. Two evaluations per step; the first three steps are
+Runge-Kutta with four.
 
-Memory: [past derivatives held, their step, then (v, a) one, two and three steps ago, 2 n each].
+Memory: [number of past derivatives, their step, then (v, a) from one, two and three steps ago, 2 n each].
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ HELD, STEP, PAST = range(3)
 
 @inner
 def recall(m, age, i):  # type: ignore[no-untyped-def]
-    """(v, a) of coordinate i, `age` steps ago (1, 2 or 3)."""
+    """(v, a) of coordinate i from `age` steps ago (1, 2 or 3)."""
     n = m.state.shape[1]
     place = PAST + 2 * n * (age - 1) + i
     return m.stepper[place], m.stepper[place + n]
@@ -26,7 +27,7 @@ def recall(m, age, i):  # type: ignore[no-untyped-def]
 
 @inner
 def keep_derivatives(m, h):  # type: ignore[no-untyped-def]
-    """Age the past derivatives by a step; the newest are those of the step's first stage."""
+    """Age the stored derivatives by one step; the newest are those of this step's first stage."""
     n = m.state.shape[1]
     for place in range(PAST + 6 * n - 1, PAST + 2 * n - 1, -1):
         m.stepper[place] = m.stepper[place - 2 * n]
@@ -39,7 +40,7 @@ def keep_derivatives(m, h):  # type: ignore[no-untyped-def]
 
 @inner
 def predict_correct(m, calls, law, time, h):  # type: ignore[no-untyped-def]
-    """q, v at time + h: four-step Adams-Bashforth, one evaluation there, three-step Adams-Moulton."""
+    """q, v at time + h: four-step Adams-Bashforth predictor, one evaluation, three-step Adams-Moulton corrector."""
     n = m.state.shape[1]
     m.scalars[TIME] = time
     accelerate(m, calls, law, h)
@@ -66,7 +67,10 @@ def predict_correct(m, calls, law, time, h):  # type: ignore[no-untyped-def]
 
 @loop
 def advance_multistep(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`; A, b, c start it. Gives status, steps taken, and the guard that fired or -1."""
+    """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired or -1.
+
+    A, b, c  Runge-Kutta tableau of the first steps
+    """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h
         remember(m, tick + step)

@@ -1,11 +1,12 @@
 """Implicit methods with one unknown acceleration per step: the midpoint rule and generalized-alpha.
 
-At a stage  q = q* + w_q a,  v = v* + w_v a,  a = acceleration(t, q, v).  A system with a linear part has a kernel that
-holds it implicit, so that its stiffest vibration does not slow the iteration down; otherwise, or where a law acts at
-every stage, it is Newton's method with the tangent of implicit.py.
+At a stage  q = q* + w_q a,  v = v* + w_v a,  a = acceleration(t, q, v).  For systems with beams, the kernel RELAXED
+            treats the linear part of the forces implicitly, so that the stiffest vibration does not slow the iteration
+            down. Otherwise, or if a stabilizer acts at every stage, Newton's method is used with the tangent of
+            implicit.py.
 
-Memory: [a_q and a_v are there, their step, A is there, then A (n): the last acceleration, a_q, a_v (n, n)].
-Stage memory: q*, v*; then a. Generalized-alpha keeps its A, not a.
+Memory: [whether a_q and a_v are there, their step, whether A is there, then A (n): the last acceleration, a_q, a_v (n,
+n)]. Stage memory: q*, v*; then a. Generalized-alpha stores its auxiliary acceleration A instead of a.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ from sim_core.kernels.compiled import inner, loop
 
 @inner
 def correction(state, stages, h, right):  # type: ignore[no-untyped-def]
-    """Add `right` to the unknown; the largest h |right| over the largest velocity or 1, -1 when not finite."""
+    """Add `right` to the unknown a.
+
+    Returns the largest h |right| relative to the largest velocity or 1; -1 if not finite.
+    """
     scale, change = 1.0, 0.0
     for k in range(state.shape[1]):
         scale = max(scale, abs(state[V0, k]))
@@ -64,7 +68,10 @@ def correction(state, stages, h, right):  # type: ignore[no-untyped-def]
 
 @inner
 def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):  # type: ignore[no-untyped-def]
-    """The stage's acceleration, from what the stage memory holds on. Gives iterations taken, 0 for failure."""
+    """Iterate for the stage's acceleration, starting from the stage memory.
+
+    Returns the number of iterations, 0 for failure.
+    """
     state, stages, n, before = m.state, m.stages, m.state.shape[1], 0.0
     w_v, w_q = h * rows[0, 0], h * h * rows[1, 0]
     m.scalars[WEIGHT_V], m.scalars[WEIGHT_Q], m.scalars[TIME] = w_v, w_q, time
@@ -92,9 +99,10 @@ def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):
 
 @inner
 def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
-    """The acceleration of a stage at `time` of the step from `begin`: DONE or NOT_CONVERGED.
+    """Solve for the acceleration of the stage at `time` in the step from `begin`. Returns DONE or NOT_CONVERGED.
 
-    The first guess is the last step's; a failure is tried again with a new tangent, then from the start's acceleration.
+    The first guess is the last step's acceleration. After a failure it retries with a new tangent and the acceleration
+    at the start, then once more.
     """
     memory, stages, n = m.stepper, m.stages, m.state.shape[1]
     at_stages = law[LAW_MODE] == EVERY_STAGE or law[LAW_MODE] == CORRECTING_STAGES
@@ -107,7 +115,7 @@ def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, righ
     if calls[RELAXED, 0] != 0 and not at_stages:
         taken = iterate(m, calls, law, time, h, rows, tolerance, RELAXED, lu, pivots, right)
     if taken > 0:
-        if law[LAW_MODE] == PROJECTING:  # which wants the factor of M alone
+        if law[LAW_MODE] == PROJECTING:  # projection needs the factor of M alone
             accelerate(m, calls, law, h)
         return DONE
     if memory[STEP] != h:
@@ -130,7 +138,7 @@ def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, righ
 
 @inner
 def guess_afresh(m, calls, law, begin, h):  # type: ignore[no-untyped-def]
-    """The acceleration at the step's start as the first guess."""
+    """Set the first guess to the acceleration at the step's start."""
     drift(m.state, m.scalars, begin, 0.0)
     accelerate(m, calls, law, h)
     for k in range(m.state.shape[1]):
@@ -139,14 +147,14 @@ def guess_afresh(m, calls, law, begin, h):  # type: ignore[no-untyped-def]
 
 @inner
 def open_midpoint(state, stages, h):  # type: ignore[no-untyped-def]
-    """q*, v* of the middle of the step."""
+    """Set q*, v* of the stage in the middle of the step."""
     for k in range(state.shape[1]):
         stages[0, 0, k], stages[0, 1, k] = state[Q0, k] + h / 2 * state[V0, k], state[V0, k]
 
 
 @inner
 def close_midpoint(state, stages, memory, h):  # type: ignore[no-untyped-def]
-    """q, v at the end of the step; the acceleration into the memory."""
+    """Set q, v at the end of the step; store the acceleration in the memory."""
     for k in range(state.shape[1]):
         a = stages[1, 0, k]
         memory[KEPT + k] = a
@@ -155,9 +163,9 @@ def close_midpoint(state, stages, memory, h):  # type: ignore[no-untyped-def]
 
 @inner
 def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
-    """q*, v* of generalized-alpha's stage: what q, v there are but for the stage's acceleration.
+    """Set q*, v* of generalized-alpha's stage: q, v there without the contribution of the stage's acceleration.
 
-    A at the end is a / (1 - alpha_m) - old A; the first A is the acceleration at the start.
+    A at the end of the step is (a - alpha_m old A) / (1 - alpha_m); the first A is the acceleration at the start.
     """
     state, stages, memory = m.state, m.stages, m.stepper
     if memory[HAS_STAGES] == 0.0:
@@ -173,7 +181,7 @@ def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
-    """q, v at the end of the step, and A there into the memory."""
+    """Set q, v at the end of the step; store A there in the memory."""
     beta, gamma = rows[5, 0], rows[6, 0]
     for k in range(state.shape[1]):
         A, q, v = memory[KEPT + k], state[Q0, k], state[V0, k]
@@ -185,10 +193,12 @@ def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
 
 @loop
 def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired or -1.
+    """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired or -1.
 
-    rows (k, 1): w_v / h, w_q / h^2, place of the stage in the step; generalized-alpha has four more: shares of a and of
-    the old A in the new one, beta and gamma. lu, pivots, right, factored are scratch.
+    rows  (k, 1): w_v / h, w_q / h^2, position of the stage in the step; for generalized-alpha also the weights of a and
+          of the old A in the new A, beta, gamma
+    tolerance  on h a in the iteration, relative to the largest velocity or 1
+    lu, pivots, right, factored  scratch arrays
     """
     alpha = rows.shape[0] > 3
     for step in range(n_steps):

@@ -29,7 +29,7 @@ from sim_core.integrators.workspace import (
 )
 from sim_core.kernels.compiled import inner, loop
 
-SUBSTEPS = 20  # of a step near a change point
+SUBSTEPS = 20  # substeps of a step near a change point
 
 
 @inner
@@ -64,7 +64,7 @@ def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-d
 
 @inner
 def go_back(m, calls, law, start, h):  # type: ignore[no-untyped-def]
-    """The state, and what the law remembers, as they were when the last step of h began."""
+    """Restore the state, and the law's memory, to the start of the last step of size h."""
     for i in range(m.state.shape[1]):
         m.state[Q, i], m.state[V, i] = m.state[Q0, i], m.state[V0, i]
     m.scalars[TIME] = start
@@ -73,9 +73,9 @@ def go_back(m, calls, law, start, h):  # type: ignore[no-untyped-def]
 
 @loop
 def advance_explicit(n_steps, h, tick, m, calls, law, A, b, c):  # type: ignore[no-untyped-def]
-    """Take n_steps from `tick`. Gives status, steps taken, and the guard that fired (-1 for none).
+    """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired (-1 for none).
 
-    A step that comes near a change point with a violation of its rows is taken anew from its start, in SUBSTEPS parts.
+    A step that comes near a change point with violated constraints is repeated from its start in SUBSTEPS substeps.
     """
     for step in range(n_steps):
         m.scalars[TIME] = (tick + step) * h

@@ -1,6 +1,6 @@
-"""What every stepping loop does around its own formula: measure, stabilize, project, watch, remember.
+"""Parts that all stepping loops share: measure violations, stabilize, project, check guards, record history.
 
-All are compiled into the loops. `calls` and `law` are integer tables, laid out in workspace.py.
+They are compiled into the loops. `calls` and `law` are integer tables, laid out in workspace.py.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ from sim_core.integrators.workspace import (
 )
 from sim_core.kernels.compiled import call_kernel, call_law, inner
 
-CHECKED = 16  # one step in so many has its solve checked
+CHECKED = 16  # steps between two checks of the solve
 
 
 @inner
 def sum_violations(m, calls, law):  # type: ignore[no-untyped-def]
-    """Phi and Phidot of the present state and their 1-norms."""
+    """Compute Phi and Phidot of the present state and their 1-norms."""
     call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
     position, velocity = 0.0, 0.0
     for row in range(law[LAW_HOLONOMIC]):
@@ -88,7 +88,7 @@ def sum_violations(m, calls, law):  # type: ignore[no-untyped-def]
 
 @inner
 def measure(m, calls, law):  # type: ignore[no-untyped-def]
-    """Phi and Phidot of the present state, and the largest 1-norms so far."""
+    """Compute Phi and Phidot of the present state and update the largest 1-norms."""
     sum_violations(m, calls, law)
     m.scalars[PEAK_PHI] = max(m.scalars[PEAK_PHI], m.scalars[SUM_PHI])
     m.scalars[PEAK_PHIDOT] = max(m.scalars[PEAK_PHIDOT], m.scalars[SUM_PHIDOT])
@@ -96,9 +96,9 @@ def measure(m, calls, law):  # type: ignore[no-untyped-def]
 
 @inner
 def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Whether the step since `measure` came near a change point with a violation that is no mere rounding.
+    """Whether the step since `measure` came near a change point with a violation larger than rounding.
 
-    There the stabilizer's correction of it, over a small pivot, throws the mechanism off.
+    There the stabilizer's correction, divided by a small pivot, would give a huge acceleration.
     """
     if m.scalars[IS_WEAK] == 0.0:
         return False
@@ -110,7 +110,10 @@ def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inner
 def control(m, law, h):  # type: ignore[no-untyped-def]
-    """U from Phi and Phidot by the stabilizer's law, whose memory advances by h: the step, or 0 at its stages."""
+    """Compute U from Phi and Phidot by the stabilizer's law.
+
+    h  time by which the law's memory advances: the step size at the start of a step, 0 at a stage
+    """
     call_law(
         law[LAW],
         law[LAW_PHI],
@@ -126,7 +129,7 @@ def control(m, law, h):  # type: ignore[no-untyped-def]
 
 @inner
 def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Measure the violation; a sampled law acts here, once, and is held; a law that remembers does so here."""
+    """Measure the violation; evaluate the law if it is sampled (U is then held) or has memory (which then advances)."""
     measure(m, calls, law)
     if law[LAW_MODE] == SAMPLED or law[LAW_REMEMBERS]:
         control(m, law, h)
@@ -134,7 +137,7 @@ def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inner
 def take_back(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """Undo what a law remembered when this step began, as the step is not taken; the state is that of its beginning."""
+    """Undo the advance of the law's memory by a rejected step; the state must be that of the step's start."""
     if law[LAW_REMEMBERS]:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
         control(m, law, -h)
@@ -142,16 +145,17 @@ def take_back(m, calls, law, h):  # type: ignore[no-untyped-def]
 
 @inner
 def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
-    """dq/dt, a, lam and factor at the stage's t, q, v, which stay as they are; an unsampled law acts at every stage.
+    """Compute dq/dt, a, lam and the factor at the stage's t, q, v; an unsampled law is evaluated here.
 
-    It is counted. Where a correction stays inside the right-hand side, dq/dt and a are those of the corrected q and v.
+    t, q, v are unchanged. Each call counts as one evaluation. When a correction acts inside the right-hand side, dq/dt
+    and a are those of the corrected q and v.
     """
     evaluate(m, calls, law, h, ACCELERATION)
 
 
 @inner
 def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
-    """`accelerate` by that kernel: ACCELERATION, or RELAXED, which takes state[X] as the acceleration so far."""
+    """`accelerate` with a given kernel: ACCELERATION, or RELAXED, which reads the latest iterate of a from state[X]."""
     m.scalars[EVALUATIONS] += 1.0
     if law[LAW_MODE] == EVERY_STAGE:
         call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
@@ -173,7 +177,7 @@ def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
 
 @inner
 def check_solve(m, calls):  # type: ignore[no-untyped-def]
-    """The largest relative residual of J a = gamma - U so far, with the acceleration just found."""
+    """Update the largest relative residual of J a = gamma - U with the latest acceleration."""
     call_kernel(calls[SOLVE_RESIDUAL, 0], calls[SOLVE_RESIDUAL, 1], calls[SOLVE_RESIDUAL, 2])
     if m.scalars[WHOLE] > 0.0:
         m.scalars[PEAK_RESIDUAL] = max(m.scalars[PEAK_RESIDUAL], m.scalars[MISSING] / m.scalars[WHOLE])
@@ -182,7 +186,7 @@ def check_solve(m, calls):  # type: ignore[no-untyped-def]
 
 @inner
 def note_weakness(m):  # type: ignore[no-untyped-def]
-    """Set IS_WEAK where a pivot of the rows is below its least, or no number: the mechanism is near a change point."""
+    """Set IS_WEAK if a pivot of the rows is below its threshold or nan: the mechanism is near a change point."""
     for k in range(m.pivots.size):
         if not abs(m.pivots[k]) * m.rows[LEAST_PIVOT, k] <= 1.0:
             m.scalars[IS_WEAK] = 1.0
@@ -190,10 +194,10 @@ def note_weakness(m):  # type: ignore[no-untyped-def]
 
 @inner
 def project(m, calls, law):  # type: ignore[no-untyped-def]
-    """Put q, then v, back on the constraints, at the levels that the law names: J x = -Phi, then J x = -Phidot.
+    """Project q, then v, onto the constraints, at the levels that the law selects: J x = -Phi, then J x = -Phidot.
 
-    x is the least in the metric of M, by the step's factor or by one made here, or the least in norm. Nonholonomic rows
-    have no position: q moves along them.
+    x is least in the metric of M (with the step's factor or a new one) or least in norm. Nonholonomic rows have no Phi:
+    q moves along them.
     """
     if law[LAW_ROWS] == 0:
         return
@@ -219,7 +223,7 @@ def project(m, calls, law):  # type: ignore[no-untyped-def]
 
 @inner
 def count_turns(m, calls):  # type: ignore[no-untyped-def]
-    """Whole turns of the joints whose angle an arctangent wraps."""
+    """Update the whole turns of the joints whose angle is wrapped by an arctangent."""
     if m.angles.shape[1] == 0:
         return
     for i in range(m.angles.shape[1]):
@@ -237,7 +241,8 @@ def count_turns(m, calls):  # type: ignore[no-untyped-def]
 def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
     """Index of the first guard that fires at the end of this step, or -1.
 
-    Where one does, the values at the step's start stay beside those at its end: all that fire follow from them.
+    If one fires, the values at the step's start are kept beside those at its end, because the order of all events
+    follows from both.
     """
     if m.guards.shape[1] == 0:
         return -1
@@ -258,7 +263,7 @@ def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
 
 @inner
 def remember(m, step):  # type: ignore[no-untyped-def]
-    """Keep t, q, v of the step in a ring; the first solve of every CHECKED-th step is checked."""
+    """Record t, q, v at the start of the step in the history ring; request a solve check every CHECKED steps."""
     m.ledger[TICK] = step
     if step % CHECKED == 0 and m.rows.shape[1] > 0:
         m.scalars[TO_CHECK] = 1.0
@@ -272,7 +277,7 @@ def remember(m, step):  # type: ignore[no-untyped-def]
 
 @inner
 def is_finite(m):  # type: ignore[no-untyped-def]
-    """Whether q and v are numbers still."""
+    """Whether all of q and v are finite."""
     total = 0.0
     for i in range(m.state.shape[1]):
         total += m.state[Q, i] * 0.0 + m.state[V, i] * 0.0
@@ -281,9 +286,9 @@ def is_finite(m):  # type: ignore[no-untyped-def]
 
 @inner
 def end_step(m, calls, law):  # type: ignore[no-untyped-def]
-    """What follows a step: the ledger, projection, turns, guards.
+    """Finish a step: energy ledger, projection, turns, guards.
 
-    Gives a status (DONE, DIVERGED, EVENT) and the first guard that fires or -1.
+    Returns a status (DONE, DIVERGED, EVENT) and the index of the first guard that fires, or -1.
     """
     book_work(m, calls)
     if law[LAW_MODE] == PROJECTING:

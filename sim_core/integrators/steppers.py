@@ -1,4 +1,4 @@
-"""The steppers by name: data, and the loop each of them uses."""
+"""Steppers by name: their data, and the compiled loop that each of them uses."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ from sim_core.typed import typed
 
 @dataclass(frozen=True)
 class Stepper:
-    """How a state is carried over one tick.
+    """An integration method: carries the state over one tick.
 
-    order         of the local formula; halving h divides the error by 2^order
-    stages        rows of stage memory that its loop wants
-    evaluations   of the acceleration per step, 0 where it depends on the motion
-    loop          "module:function" of sim_core.integrators
-    tableau       of the method, or of the one that starts it
-    amplification what a step makes of e, e' and memory when e'' = -kp e - kd e', where no tableau says so
-    companion     multistep methods: growth per step of y' = lambda y as a function of z = h lambda
-    hold_coefficient  how far a U held over a step moves the position: -held_lever h^2 U (1/2 for one-step methods)
-    pole          where the sampled law puts its poles under this stepper
-    memory        numbers that it keeps between steps: so many, so many per coordinate, and per pair of coordinates
-    adaptive      error control chooses the steps, so that they are stable whatever the tick
-    integrates_past_tick  integrates past the tick: a changed input or parameter makes it start anew there
+    order         order of convergence: halving h divides the error by 2^order
+    stages        rows of stage memory that the loop needs
+    evaluations   evaluations of the acceleration per step; 0 if their number varies
+    loop_name     "module:function" in sim_core.integrators
+    tableau       tableau of the method, or of the method that starts it
+    companion     for multistep methods: matrix of one step of y' = lambda y as a function of z = h lambda
+    hold_coefficient  c_h: a U held over a step moves the position by -c_h h^2 U (1/2 for one-step methods)
+    pole          where the sampled stabilizer puts its poles under this stepper
+    memory        numbers kept between steps: constant, per coordinate, and per pair of coordinates
+    adaptive      whether error control chooses the steps, so that they are stable at any tick
+    integrates_past_tick  whether it integrates past the tick, so that changed inputs or parameters restart it there
+    options       further constant arguments of the loop
+    extras        function of n_q that returns the loop's arguments, instead of tableau and options
+    amplification function (kp, kd, h) that returns the matrix of one step of e'' = -kp e - kd e' on e, e' and memory,
+    for methods without tableau
     """
 
     name: str
@@ -61,26 +64,26 @@ class Stepper:
 
     @property
     def is_explicit(self) -> bool:
-        """Whether it solves for nothing: what it makes of a fast mode is its error, and not meant."""
+        """Whether the method is explicit, so that its damping of fast modes is an error, not intended."""
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
 
     def loop(self) -> Any:
-        """The stepping loop, compiled when it is first called."""
+        """The stepping loop; it is compiled when first called."""
         module, _, function = self.loop_name.partition(":")
         return getattr(import_module(f"sim_core.integrators.{module}"), function)
 
     def loading(self) -> AbstractContextManager[None]:
-        """Around the first call of the loop in a process: says so where it is compiled then, which takes seconds."""
+        """Context for the first call of the loop in a process: logs that it is being compiled, unless it is cached."""
         from sim_core.kernels.compiled import is_kept
 
         return nullcontext() if is_kept(self.loop()) else compiling(f"the loop of {self.name!r}")
 
     def memory_size(self, n_q: int) -> int:
-        """Numbers that it keeps between steps of a system with n_q coordinates."""
+        """Count of numbers that the stepper keeps between steps, for n_q coordinates."""
         return sum(count * n_q**power for power, count in enumerate(self.memory))
 
     def arguments(self, n_q: int) -> tuple[Any, ...]:
-        """The numbers that its loop takes after (n_steps, h, tick, m, calls, law), for n_q coordinates."""
+        """The loop's arguments after (n_steps, h, tick, m, calls, law), for n_q coordinates."""
         if self.extras is not None:
             return self.extras(n_q)
         if self.tableau is None:
@@ -90,7 +93,7 @@ class Stepper:
         return (*self.tableau.arrays(), *error, *dense, *self.options)
 
     def growth(self, kp: float, kd: float, h: float) -> float:
-        """Largest growth per step of e'' = -kp e - kd e' when U acts at every stage: at most 1 where it is stable."""
+        """Largest growth per step of e'' = -kp e - kd e' when U acts at every stage; stable if at most 1."""
         if self.adaptive:
             return 0.0
         if self.amplification is not None:
@@ -108,7 +111,10 @@ def _spectral_radius(step: np.ndarray) -> float:
 
 
 def adams_companion(z: complex) -> np.ndarray:
-    """(4, 4): one predicted and corrected step of y' = lambda y on (y, z y_1, z y_2, z y_3), y_k k steps ago."""
+    """Matrix (4, 4) of one predictor-corrector step of y' = lambda y on (y, z y_1, z y_2, z y_3).
+
+    y_k is the value k steps ago, z = h lambda.
+    """
     predicted = np.array([1 + 55 / 24 * z, -59 / 24, 37 / 24, -9 / 24])
     corrected = 9 / 24 * z * predicted + np.array([1 + 19 / 24 * z, -5 / 24, 1 / 24, 0])
     return np.array([corrected, [z, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
@@ -121,7 +127,7 @@ def _require_tolerances(owner: str, **tolerances: float) -> None:
 
 
 def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Stepper:
-    """An implicit Runge-Kutta method; `tolerance` on h K of Newton's method, over the largest velocity or 1."""
+    """An implicit Runge-Kutta method; `tolerance` on h K in Newton's method, relative to the largest velocity or 1."""
     _require_tolerances(name, tolerance=tolerance)
     s, size = len(tableau.b), tableau.groups[-1]
 
@@ -136,7 +142,11 @@ def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Step
 
 
 def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any) -> Stepper:
-    """A method with one unknown acceleration per step; constants as the loop has them."""
+    """A method with one unknown acceleration per step.
+
+    constants  the `rows` of `advance_one_stage`
+    tolerance  on h a in the iteration, relative to the largest velocity or 1
+    """
     _require_tolerances(name, tolerance=tolerance)
     rows = np.array(constants)[:, None]
 
@@ -149,18 +159,18 @@ def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any)
 
 
 def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
-    """The implicit midpoint rule: order 2, no step makes an oscillation grow or fade. [HairerWanner1996, ch. IV.8]
+    """Implicit midpoint rule: order 2; oscillations neither grow nor decay at any step. [HairerWanner1996, ch. IV.8]
 
-    tolerance  on h a of its iteration, over the largest velocity or 1
+    tolerance  on h a in the iteration, relative to the largest velocity or 1
     """
     return _one_stage("implicit_midpoint", [1 / 2, 1 / 4, 1 / 2], tolerance)
 
 
 def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
-    """Generalized-alpha, order 2: the fastest vibrations shrink by rho per step. [ChungHulbert1993]
+    """Generalized-alpha, order 2: the fastest vibrations shrink by the factor rho per step. [ChungHulbert1993]
 
-    a is that of q and v between the ends of the step, not a mean of the ends' [ArnoldBruls2007]: with rho = 1 it is the
-    implicit midpoint rule, and the energy of fast turning arms departs a seventh as far.
+    a is evaluated at intermediate q and v, instead of averaging the accelerations at the ends [ArnoldBruls2007]. With
+    rho = 1 this is the implicit midpoint rule, and the energy of fast-turning arms departs a seventh as far.
     """
     if not 0.0 <= rho <= 1.0:
         raise InvalidRequest(f"generalized_alpha: rho is {rho}; it must lie in [0, 1]")
@@ -170,7 +180,7 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
     place, share, old = 1 - alpha_f, 1 / (1 - alpha_m), alpha_m / (1 - alpha_m)
 
     def amplification(kp: float, kd: float, h: float) -> np.ndarray:
-        """(3, 3): what a step makes of e, e' and A when e'' = -kp e - kd e'."""
+        """Matrix (3, 3) of one step of e'' = -kp e - kd e' on e, e' and the auxiliary acceleration A."""
         e, v, A = np.eye(3)
         e_star = e + place * h * (v + h * (1 / 2 - beta - beta * old) * A)
         v_star = v + place * h * (1 - gamma - gamma * old) * A
@@ -185,12 +195,12 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
 
 
 def tr_bdf2(tolerance: float = 1e-12) -> Stepper:
-    """Trapezoidal rule, then BDF2, L-stable. [HoseaShampine1996]"""
+    """TR-BDF2: trapezoidal rule, then BDF2; order 2, L-stable, fixed step. [HoseaShampine1996]"""
     return _implicit("tr_bdf2", 2, TR_BDF2, tolerance)
 
 
 def radau5(tolerance: float = 1e-12) -> Stepper:
-    """Radau IIA of order 5, L-stable, with a fixed step. [HairerWanner1996, ch. IV.8]"""
+    """Radau IIA of order 5, L-stable, fixed step. [HairerWanner1996, ch. IV.8]"""
     return _implicit("radau5", 5, RADAU_IIA_5, tolerance)
 
 
@@ -202,26 +212,26 @@ def _controlled(name: str, loop_name: str, tableau: Tableau | None, rtol: float,
 
 
 def dopri5_adaptive(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
-    """Dormand-Prince 5(4) with error control between ticks: tolerances relative and absolute, on q and v alike."""
+    """Dormand-Prince 5(4) with error control between ticks; relative and absolute tolerances on both q and v."""
     return _controlled("dopri5_adaptive", "adaptive:advance_adaptive", DORMAND_PRINCE, rtol, atol, memory=(1,))
 
 
 def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
-    """Dormand-Prince 5(4) with error control and steps that know no ticks, as ode45 takes them; ticks by interpolation.
+    """Dormand-Prince 5(4) with error control and steps independent of the ticks, as ode45; ticks are interpolated.
 
-    A sampled law is held over the integrator's own steps.
+    A sampled stabilizer is held over the integrator's own steps.
     """
     more: dict[str, Any] = {"memory": (4, 12), "integrates_past_tick": True}
     return _controlled("dopri5_dense", "dense:advance_dense", DORMAND_PRINCE_DENSE, rtol, atol, **more)
 
 
 def adams_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
-    """Adams methods of order 1 to 12 by scipy's VODE. One call of `step` or `advance` is one integration."""
+    """Adams methods of order 1 to 12, by scipy's VODE. Each call of `step` or `advance` is a separate integration."""
     return _controlled("adams_variable", "variable_order:advance_adams", None, rtol, atol)
 
 
 def radau_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
-    """Radau IIA 5 with error control, by scipy. One call of `step` or `advance` is one integration."""
+    """Radau IIA 5 with error control, by scipy. Each call of `step` or `advance` is a separate integration."""
     return _controlled("radau_variable", "variable_order:advance_radau", None, rtol, atol)
 
 
@@ -244,7 +254,7 @@ STEPPERS: dict[str, Stepper] = {
 }
 
 
-# Those that take options, by name.
+# Steppers that take options, by name.
 ADJUSTABLE: dict[str, Callable[..., Stepper]] = {
     maker.__name__: maker
     for maker in (
@@ -261,7 +271,7 @@ ADJUSTABLE: dict[str, Callable[..., Stepper]] = {
 
 
 def stepper_named(name: str, **options: Any) -> Stepper:
-    """The stepper of that name; unknown names and options, and values of a wrong type, are refused in one line."""
+    """The stepper with this name; unknown names and options and values of a wrong type raise InvalidRequest."""
     if name not in STEPPERS:
         raise UnknownName("sim_core", "stepper", name, STEPPERS)
     if not options:

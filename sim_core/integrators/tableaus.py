@@ -12,10 +12,11 @@ import numpy as np
 class Tableau:
     """Butcher tableau of a Runge-Kutta method.
 
-    A       rows, each as long as it has to be
-    error   weights of the embedded error, empty without one
-    dense   weights of the interpolant's last coefficient, empty without one
-    groups  implicit methods: how many stages are solved together, in order; empty for explicit ones
+    A       rows; trailing zeros may be left out
+    b       weights of the stages
+    error   weights of the embedded error estimate; empty if there is none
+    dense   weights of the interpolant's last coefficient; empty if there is none
+    groups  for implicit methods, the numbers of stages solved together, in order; empty for explicit methods
     """
 
     A: tuple[tuple[float, ...], ...]
@@ -38,7 +39,7 @@ class Tableau:
         return float(abs(1 + z * (b @ np.linalg.solve(np.eye(len(b)) - z * A, np.ones(len(b))))))
 
     def ahead(self) -> np.ndarray:
-        """E (s, s): the polynomial through the last step's stage values, read at this step's stages. c must differ."""
+        """E (s, s): extrapolates the last step's stage values to this step's stages. All c must differ."""
         c = self.arrays()[2]
         others = [[c[k] for k in range(len(c)) if k != j] for j in range(len(c))]
         return np.array(
@@ -73,13 +74,13 @@ DORMAND_PRINCE_DENSE = replace(
         69997945 / 29380423,
     ),
 )
-# Without its embedded error the last stage of Dormand-Prince has no use.
+# The last stage of Dormand-Prince serves only the embedded error.
 DORMAND_PRINCE_FIXED = Tableau(A=DORMAND_PRINCE.A[:6], b=DORMAND_PRINCE.b[:6])
 
-# One stage in the middle of the step: Gauss of order 2, which neither damps nor drives an oscillation.
+# One stage in the middle of the step: Gauss of order 2, which neither damps nor amplifies an oscillation.
 MIDPOINT = Tableau(A=((1 / 2,),), b=(1.0,), groups=(1,))
 
-# Trapezoidal rule to t + (2 - sqrt2) h, BDF2 over the rest: one diagonal for both. [HoseaShampine1996, table 1]
+# Trapezoidal rule to t + (2 - sqrt2) h, BDF2 over the rest, with equal diagonals. [HoseaShampine1996, table 1]
 _D, _W = 1 - math.sqrt(2) / 2, math.sqrt(2) / 4
 TR_BDF2 = Tableau(A=((), (_D, _D), (_W, _W, _D)), b=(_W, _W, _D), groups=(1, 1, 1))
 

@@ -1,8 +1,8 @@
 """Integrators of variable order and step by scipy, behind the signature of the compiled loops.
 
-One call is one integration: it runs on over the ticks of the call, and q and v at the ticks come from the method's own
-interpolant. Where U or the state itself jumps at ticks (a sampled law, a projection) the integration starts anew at
-every tick. The same call from the same state gives the same bytes; two calls are two integrations.
+One call is one integration over all its ticks; q and v at the ticks come from the method's interpolant. If U or the
+state jumps at ticks (sampled law, projection), the integration restarts at every tick. The same call from the same
+state gives the same bytes; splitting a call in two changes them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sim_core.integrators.workspace import (
 )
 from sim_core.kernels.compiled import loop
 
-# right-hand sides that one tick may take before its steps are taken to have gone to zero
+# right-hand sides per tick above which the step size is considered to have gone to zero
 MOST_EVALUATIONS = 100_000
 
 
@@ -50,7 +50,7 @@ def right_hand_side(m, calls, law, h, time, y, dydt):  # type: ignore[no-untyped
 
 @loop
 def open_tick(m, calls, law, h, tick):  # type: ignore[no-untyped-def]
-    """What precedes a tick's step."""
+    """Start a tick: record the history, begin the step."""
     m.scalars[TIME] = tick * h
     remember(m, tick)
     begin_step(m, calls, law, h)
@@ -58,7 +58,7 @@ def open_tick(m, calls, law, h, tick):  # type: ignore[no-untyped-def]
 
 @loop
 def close_tick(m, calls, law, h, tick, y):  # type: ignore[no-untyped-def]
-    """Put y at a tick into the state, then what follows a step. Gives a status and the guard or -1."""
+    """Set the state to y at a tick and end the step. Returns a status and the guard that fired or -1."""
     n = m.state.shape[1]
     for i in range(n):
         m.state[Q, i], m.state[V, i] = y[i], y[n + i]
@@ -68,12 +68,12 @@ def close_tick(m, calls, law, h, tick, y):  # type: ignore[no-untyped-def]
 
 @loop
 def close_call(m, calls, law):  # type: ignore[no-untyped-def]
-    """What follows the last step of a call."""
+    """Measure the violation after the last tick of a call."""
     measure(m, calls, law)
 
 
-class OutOfEvaluations(Exception):  # noqa: N818 - an end, not an error
-    """Raised through scipy when a tick takes too many right-hand sides."""
+class OutOfEvaluations(Exception):  # noqa: N818 - ends an integration, not an error
+    """Raised through scipy when a tick needs more than MOST_EVALUATIONS right-hand sides."""
 
 
 class AdamsIntegration:
@@ -86,9 +86,9 @@ class AdamsIntegration:
         self._ode.set_initial_value(y, t)
 
     def reach(self, t: float) -> np.ndarray | None:
-        """y at a later time, None when it cannot be reached."""
+        """y at time t, or None if the integration fails."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # VODE words its failure as one
+            warnings.simplefilter("ignore", UserWarning)  # VODE reports its failure as a UserWarning
             y = self._ode.integrate(t)
         return y if self._ode.successful() else None
 
@@ -102,7 +102,7 @@ class RadauIntegration:
         self._solver = Radau(f, t, y, end, rtol=rtol, atol=atol)
 
     def reach(self, t: float) -> np.ndarray | None:
-        """y at a later time, None when it cannot be reached."""
+        """y at time t, or None if the integration fails."""
         while self._solver.status == "running" and self._solver.t < t:
             self._solver.step()
         if self._solver.status == "failed":
@@ -111,7 +111,7 @@ class RadauIntegration:
 
 
 def _advance(kind: Any, n_steps, h, tick, m, calls, law, rtol, atol):  # type: ignore[no-untyped-def]
-    """Cross n_steps ticks from `tick`. Gives status, ticks crossed, guard."""
+    """Integrate over n_steps ticks from `tick`. Returns status, ticks completed, and the guard that fired or -1."""
     jumps = law[LAW_MODE] == PROJECTING or (law[LAW_MODE] == SAMPLED and law[LAW_ROWS] > 0)
     integration, left, dydt = None, MOST_EVALUATIONS, np.zeros(m.state[:2].size)
 

@@ -1,4 +1,4 @@
-"""The memory that stepping loops work in: one set of arrays per simulation, at fixed addresses."""
+"""Working memory of the stepping loops: one set of arrays per simulation, at fixed addresses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from sim_core.system import System
 
 HISTORY = 100
-NEGLIGIBLE = 2e-12  # |Phi|_1 and h |Phidot|_1, at the start and the end of a step together, in characteristic lengths
+NEGLIGIBLE = (
+    2e-12  # characteristic lengths: |Phi|_1, h |Phidot|_1 (sums of a step's start and end) below it are rounding
+)
 
 # rows of `calls`
 ACCELERATION, RESIDUAL, APPLY, WRAPPING, GUARDS, LEAST_NORM, RELAXED, ENERGY, POWER, SOLVE_RESIDUAL = range(10)
 # entries of `law`
 LAW, LAW_PHI, LAW_PHIDOT, LAW_GAINS, LAW_MEMORY, LAW_U, LAW_HOLONOMIC, LAW_ROWS, LAW_MODE = range(9)
 LAW_REMEMBERS, LAW_LEVELS, LAW_SOLVE = range(9, 12)
-# values of law[LAW_MODE]: U acts at every stage, or held; or q and v are corrected, after the step or inside a stage
+# values of law[LAW_MODE]: U acts at every stage, or is held; or q and v are corrected, after the step or inside a stage
 UNSTABILIZED, EVERY_STAGE, SAMPLED, PROJECTING, CORRECTING_STAGES = range(5)
-# law[LAW_LEVELS] adds up the levels that a correction acts on; law[LAW_SOLVE] says how it is solved for
+# law[LAW_LEVELS]: sum of the levels that a correction acts on; law[LAW_SOLVE]: how it is solved for
 POSITION_LEVEL, VELOCITY_LEVEL = 1, 2
 STEP_FACTOR, FRESH_FACTOR, PSEUDO_INVERSE = range(3)
 LEDGER_SIZE = 12 + 3 * 24
@@ -37,11 +39,11 @@ IS_WEAK, SUBSTEPPED, SUM_PHI, SUM_PHIDOT, SMALL = range(6, 11)
 TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL = range(11, 15)
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
-NOT_WATCHED, CONDITIONS = 2, 3  # as a guard's direction: it does not fire; it fires where its value is not negative
+NOT_WATCHED, CONDITIONS = 2, 3  # special directions of a guard: inactive; fires when its value is not negative
 
 
 class Memory(NamedTuple):
-    """What a loop touches itself, in few blocks (each array argument costs compile time)."""
+    """Arrays that the compiled loops access, in few blocks, because each array argument costs compile time."""
 
     state: np.ndarray  # (10, n_q)
     rows: np.ndarray  # (7, max_rows)
@@ -51,12 +53,12 @@ class Memory(NamedTuple):
     guards: np.ndarray  # (3, n_guards): values at the end and at the start of the step, direction
     stepper: np.ndarray  # the stepper's memory
     history: np.ndarray  # (HISTORY, 1 + 2 n_q)
-    pivots: np.ndarray  # (n_r,) reciprocal pivots of rows that may lose rank, of the last acceleration; else empty
+    pivots: np.ndarray  # (n_r,) reciprocal pivots from the last acceleration, of rows that may lose rank; else empty
     ledger: np.ndarray  # (LEDGER_SIZE,): see ledger.py
 
 
 class Workspace:
-    """The arrays of one simulation by name: views into `memory`, and those that only kernels and laws see."""
+    """Named arrays of one simulation: views into `memory`, and arrays that only kernels and laws access."""
 
     def __init__(self, system: System, stages: int, gains: np.ndarray, memory: int, stepper_memory: int) -> None:
         self.factor = np.zeros(system.max_factor)
@@ -89,9 +91,9 @@ class Workspace:
 
 
 class Calls:
-    """The kernels that a loop calls, bound to a workspace: `table` (10, 3) holds address, inputs, outputs.
+    """The kernels that a loop calls, bound to a workspace: each row of `table` (10, 3) is address, inputs, outputs.
 
-    An address is 0 where the system does not have the kernel.
+    The address is 0 for a kernel that the system does not have.
     """
 
     def __init__(self, system: System, w: Workspace) -> None:

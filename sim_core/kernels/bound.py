@@ -1,7 +1,7 @@
-"""Kernels as Python callables without arguments: what they read and write is set once.
+"""Kernels as Python callables without arguments, bound to fixed input and output arrays.
 
-Python's foreign calls spend most of their time on arguments, so a bound kernel has none: it is one of a row of small
-native functions, each of which calls the kernel that its slot of a table names, on the pointers that stand there.
+A foreign call from Python spends most of its time on arguments, so a bound kernel has none: it is one of a set of small
+native functions ("slots"), each of which calls the kernel, with the pointer tables, that its entry of a table holds.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from sim_core.kernels import native
 
-ROW = 64  # slots that are made at a time
+ROW = 64  # slots created at a time
 
-# no arguments, no result, and other threads wait: a kernel takes a microsecond, letting them in would take more
+# no arguments, no result, GIL held: a kernel takes a microsecond, less than releasing the GIL
 _WithoutArguments: Any = ctypes.PYFUNCTYPE(None)
 
 
 def pointer_table(arrays: list[np.ndarray]) -> np.ndarray:
-    """Addresses of the arrays' first elements, as the calling convention wants them."""
+    """Addresses of the arrays' first elements, as the kernels' calling convention requires."""
     return np.array([array.ctypes.data for array in arrays] or [0], dtype=np.int64)
 
 
@@ -30,10 +30,10 @@ _free: list[tuple[int, np.ndarray]] = []
 
 
 class BoundKernel(_WithoutArguments):  # type: ignore[misc]
-    """A kernel called from Python on arrays that the caller owns: `kernel()` reads and writes them where they are.
+    """A kernel bound to arrays that the caller owns: `kernel()` reads the inputs and writes the outputs in place.
 
     inputs, outputs  C-contiguous (or, for matrices, Fortran-ordered) float64 arrays, kept alive here
-    code             what the address lies in, kept alive too
+    code             object that owns the machine code, kept alive too
     """
 
     _flags_, _restype_, _argtypes_ = _WithoutArguments._flags_, None, ()
@@ -44,7 +44,7 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
     def __new__(
         cls, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None
     ) -> BoundKernel:
-        """Take a free slot and point it at the kernel and the arrays."""
+        """Take a free slot and set it to the kernel and the arrays."""
         for array in [*inputs, *outputs]:
             if array.dtype != np.float64 or not (array.flags.c_contiguous or array.flags.f_contiguous):
                 raise ValueError("a kernel works on contiguous float64 arrays")
@@ -53,7 +53,7 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
 
     @classmethod
     def in_turn(cls, kernels: Sequence[BoundKernel]) -> BoundKernel:
-        """Several bound kernels as one: a call calls them in this order."""
+        """One bound kernel that calls several bound kernels in this order."""
         count = np.array([len(kernels)], dtype=np.int64)
         calls = np.array([kernel._calls for kernel in kernels], dtype=np.int64)
         if not _free:
@@ -63,7 +63,7 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
 
     @classmethod
     def _of(cls, calls: tuple[int, int, int], keep: object) -> BoundKernel:
-        """A free slot that calls this kernel with these tables of inputs and outputs."""
+        """Take a free slot for (address of the kernel, inputs table, outputs table); `keep` is kept alive with it."""
         if not _free:
             _add_row()
         slot = _free.pop()
@@ -73,10 +73,10 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
         return bound
 
     def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None) -> None:
-        """All is done by then."""
+        """Does nothing: `__new__` does all the work."""
 
     def __del__(self) -> None:
-        # when the interpreter ends, the names of the module may have gone before the kernels
+        # at interpreter exit, the module's names may be deleted before the kernels
         if self._slot is not None and _free is not None:
             _free.append(self._slot)
 
@@ -85,7 +85,7 @@ _rows: list[native.Library] = []
 
 
 def _add_row() -> None:
-    """Another row of slots, from the cache after the first time on this machine."""
+    """Add another set of slots; compiled once per machine, then loaded from the cache."""
     symbols = ["slots", "in_turn", *[f"slot_{k}" for k in range(ROW)]]
     key = f"slots/{native.short_hash(native.source_hash(), native.machine_key())}"
     library = native.load(key) or native.compile_module(_module(), {"key": key, "symbols": symbols}, key)
@@ -94,7 +94,7 @@ def _add_row() -> None:
     _free.extend((library.addresses[f"slot_{k}"], table[3 * k : 3 * k + 3]) for k in reversed(range(ROW)))
 
 
-# in_turn(count, calls): count has one number, calls kernel, inputs and outputs of each
+# in_turn(count, calls): count holds one number; calls holds (kernel, inputs, outputs) of each
 IN_TURN = """
 define void @in_turn(ptr %count, ptr %calls) nounwind {
 start:

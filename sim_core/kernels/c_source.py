@@ -1,4 +1,4 @@
-"""Programs -> C99, one statement per value: for the compiler of a computer that has no LLVM and no Python."""
+"""Translation of programs to C99, one statement per value, for target computers without LLVM and Python."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ RENAMED = {
 
 @dataclass(frozen=True)
 class Signature:
-    """A C function around a kernel: the kernel's arguments and results by their place, and the names they get in C.
+    """Signature of a C function around a kernel: arguments and results by index, with their names in C.
 
-    Arguments and results that are not named here are neither read nor written.
+    Arguments and results that are not listed are neither read nor written.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Signature:
 
 
 def c_function(program: Program, signature: Signature) -> str:
-    """The definition. Every input is read before any output is written, so an output may be one of the inputs."""
+    """The definition of the C function. All inputs are read before any output is written, so they may share memory."""
     nodes = program.nodes
     values: dict[int, str] = {}
     loads, lines = [], []
@@ -64,7 +64,7 @@ def c_function(program: Program, signature: Signature) -> str:
 
 
 def number(value: float) -> str:
-    """A number that C reads back to the last bit."""
+    """A C literal that has exactly this value."""
     text = repr(value)
     return f"({text})" if value < 0 else text
 

@@ -1,7 +1,7 @@
-"""numba with a cache that notices every edit, and the call of a kernel by its address.
+"""numba compilation with a cache that detects every edit, and calls of kernels by address.
 
-numba's own cache watches only the file of the function it stores; ours lives in a folder named by the hash of all
-sim_core sources, so that an edited callee is seen too.
+numba's own cache watches only the file of the cached function. Here the cache folder is named by the hash of all
+sim_core sources, so that edited callees are detected too.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def _own_cache() -> Any:
 
 
 def loop(function: Callable[..., Any]) -> Any:
-    """Compile a stepping loop, kept on disk. Arguments are arrays and numbers; no exceptions come out."""
+    """Compile a stepping loop, cached on disk. Arguments are arrays and numbers; it raises no exceptions."""
     with _own_cache():
         return numba.njit(cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
 
 
 def is_kept(compiled: Any) -> bool:
-    """Whether a loop was compiled before, so that its first call only loads it; one in plain Python needs nothing."""
+    """Whether a loop is in the cache, so that its first call only loads it; True for plain Python functions."""
     function = getattr(compiled, "py_func", None)
     if function is None:
         return True
@@ -52,22 +52,22 @@ def is_kept(compiled: Any) -> bool:
 
 
 def entry(compiled: Any, *arguments: Any) -> Any:
-    """The machine code of a loop for arguments of these types, once it was called with them; it looks at no types.
+    """The machine code of a compiled loop for these argument types, called without type dispatch.
 
-    A loop in plain Python is given back as it is.
+    The loop must have been called with these types. A plain Python function is returned unchanged.
     """
     if not hasattr(compiled, "get_overload"):
         return compiled
     return compiled.get_overload(tuple(numba.typeof(argument) for argument in arguments))
 
 
-# a function that loops call, compiled into them; nothing else calls it, so it needs no entry from Python or C
+# decorator of functions that only compiled loops call, so that no entry points from Python or C are generated
 inner = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @dataclass(frozen=True)
 class NativeFunction:
-    """A function with a C address. It is compiled, or loaded from disk, when the address is first asked for."""
+    """A compiled function with a C address; compiled, or loaded from the cache, when the address is first read."""
 
     function: Callable[..., Any]
     signature: Signature
@@ -79,18 +79,18 @@ class NativeFunction:
 
     @property
     def address(self) -> int:
-        """Where its machine code begins."""
+        """Address of the machine code."""
         return int(self._compiled.address)
 
 
 def native_function(signature: Signature) -> Callable[[Callable[..., Any]], NativeFunction]:
-    """Make a function of that C signature a native one."""
+    """Decorator that makes a function a NativeFunction with this C signature."""
     return lambda function: NativeFunction(function, signature)
 
 
 @intrinsic
 def call_kernel(typing_context: Any, address: Any, inputs: Any, outputs: Any) -> Any:
-    """kernel(inputs, outputs) by addresses: the kernel's, and those of its two pointer tables."""
+    """Call kernel(inputs, outputs), given the addresses of the kernel and of its two pointer tables."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
@@ -115,7 +115,7 @@ def call_law(
     n_holonomic: Any,
     n_rows: Any,
 ) -> Any:
-    """law(phi, phidot, gains, memory, U, h, n_holonomic, n_rows) by the law's address; the five arrays by theirs."""
+    """Call law(phi, phidot, gains, memory, U, h, n_holonomic, n_rows); law and arrays are given by address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer, double, integer = ir.IntType(8).as_pointer(), ir.DoubleType(), ir.IntType(64)

@@ -1,12 +1,12 @@
-"""Programs -> LLVM IR text.
+"""Translation of programs to LLVM IR text.
 
 The calling convention of every kernel is
 
     void kernel(const double *const *inputs, double *const *outputs)
 
-with one pointer per argument and per result, dense columns (matrices column by column). All inputs are read before any
-output is written, so an output may be one of the inputs. A batch kernel of `lanes` systems has the same convention with
-`lanes` numbers, one per system, in the place of each number.
+with one pointer per argument and per result; arrays are dense, matrices column by column. All inputs are read before
+any output is written, so an output may be one of the inputs. A batch kernel of `lanes` systems has the same convention
+with `lanes` numbers, one per system, in place of each number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sim_core.kernels.sincos import double
 FLAGS = "contract nsz"
 COMPARISONS = set(COMPARISON.values())
 TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
-LARGE = 12_000  # lines: a larger kernel that no step calls is compiled quickly, not well (LLVM's time grows faster)
+LARGE = 12_000  # lines above which a kernel outside the step is compiled unoptimized, because LLVM's time grows faster
 STEPPED = tuple(f"{name}{end}" for name in ("acceleration", "relaxed", "apply", "residual") for end in ("", "_inner"))
 WIDEST = 8  # angles per call of the vector sine and cosine
 
@@ -33,9 +33,9 @@ WIDEST = 8  # angles per call of the vector sine and cosine
 def module_of(
     functions: dict[str, ca.Function], twins: Mapping[str, Twins] | None = None, lanes: int = 1, linkage: str = ""
 ) -> str:
-    """One LLVM module with a kernel per function; named by native.symbol_name.
+    """One LLVM module with a kernel per function, named by native.symbol_name.
 
-    twins  argument name -> pairs of elements that belong to alike branches, whose values may share vectors
+    twins  argument name -> pairs of elements in corresponding branches, whose values may share vectors
     lanes  systems per call
     linkage  "internal " for kernels that only their own module calls
     """
@@ -66,7 +66,7 @@ def _declarations(lanes: int) -> list[str]:
 
 
 class Kernel:
-    """Writes one kernel. A node's value is text: a name or a constant."""
+    """Writes one kernel as LLVM IR. The value of a node is text: a name or a constant."""
 
     def __init__(self, program: Program, symbol: str, pairs: list[tuple[int, int]], lanes: int) -> None:
         self.program, self.symbol, self.lanes = program, symbol, lanes
@@ -83,7 +83,7 @@ class Kernel:
         self._pending: list[tuple[tuple[int, int], int]] = []
 
     def text(self, linkage: str = "") -> str:
-        """The function's definition."""
+        """LLVM IR of the function's definition."""
         self._pointers()
         wanted: dict[int, list[tuple[int, int]]] = {}
         for place, index in self.program.results.items():
@@ -127,14 +127,14 @@ class Kernel:
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, index: int) -> str:
-        """A node's value by itself; taken out of its vector when it is first asked for."""
+        """Scalar value of a node; extracted from its vector at the first request."""
         if index not in self._values:
             vector, lane, width = self._lane[index]
             self._values[index] = self._do(f"extractelement <{width} x double> {vector}, i32 {lane}")
         return self._values[index]
 
     def _pack(self, a: int, b: int) -> str:
-        """Two nodes' values side by side."""
+        """Vector of two nodes' values."""
         nodes, kind = self.program.nodes, "<2 x double>"
         if (a, b) in self._packs:
             return self._packs[a, b]
@@ -155,7 +155,7 @@ class Kernel:
         return made
 
     def _signed(self, a: int, b: int) -> str:
-        """Two values of which one or both are the negative of another one."""
+        """Vector of two nodes' values of which at least one is the negative of another value."""
         nodes, signs, bare = self.program.nodes, [], []
         for index in (a, b):
             negative = nodes[index].op == "fneg"
@@ -244,7 +244,7 @@ class Kernel:
     # -- angles -------------------------------------------------------------------------------------------------------
 
     def _angles(self, unit: Unit) -> None:
-        """All sines and cosines of one group: one branch decides between the vector code and the library."""
+        """Write all sines and cosines of one group: one branch chooses between the vector code and the library."""
         nodes = self.program.nodes
         angles = list(dict.fromkeys(nodes[index].args[0] for index in unit))
         twin = dict(self._pairs) | {b: a for a, b in self._pairs}
@@ -277,7 +277,7 @@ class Kernel:
                 self._take_out(unit, name, vector, width, members)
 
     def _chunks(self, angles: list[int]) -> list[tuple[str, int, list[int]]]:
-        """Vectors of angles: (vector, width, nodes); a batch's angle is a vector already."""
+        """Vectors of angles: (vector, width, nodes); in a batch every angle is already a vector."""
         if self.lanes > 1:
             return [(self._value(angle), self.lanes, [angle]) for angle in angles]
         chunks = []

@@ -1,4 +1,4 @@
-"""LLVM IR -> machine code -> callable addresses, with the object file kept for the next start."""
+"""Compilation of LLVM IR to callable machine code, with a cache of object files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("armswing.compile")
 
 @cache
 def source_hash() -> str:
-    """A hash of every source file of sim_core: an edited line anywhere makes every cache entry stale."""
+    """Hash of all source files of sim_core: any edit invalidates every cache entry."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -30,18 +30,18 @@ def source_hash() -> str:
 
 
 def symbol_name(*parts: str) -> str:
-    """The symbol of a kernel in its object: constraint mode and kernel name."""
+    """Symbol of a kernel in its object file, from constraint mode and kernel name."""
     return "_".join(part.replace("-", "_") for part in parts)
 
 
 def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/armswing, by default ~/.cache/armswing."""
+    """Folder of the cache: $XDG_CACHE_HOME/armswing, by default ~/.cache/armswing."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "armswing"
 
 
 def _new_target() -> Any:
-    """A target machine of its own for each use: an engine takes its machine over and frees it with itself."""
+    """A new target machine for each use, because an engine takes ownership of its machine and frees it."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -54,7 +54,7 @@ def _new_target() -> Any:
 
 
 def cross_target(triple: str, cpu: str, features: str) -> Any:
-    """A target machine for objects that run elsewhere, at any address."""
+    """A target machine for position-independent objects of another computer."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
@@ -64,12 +64,12 @@ def cross_target(triple: str, cpu: str, features: str) -> Any:
 
 
 def short_hash(*parts: str) -> str:
-    """A name for what follows from these texts."""
+    """A hash of these texts, 32 hex digits."""
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
 
 
 def machine_key() -> str:
-    """What the object code depends on beside the equations: CPU, LLVM."""
+    """Everything besides the equations that determines the object code: CPU, its features, llvmlite version."""
     import llvmlite
     import llvmlite.binding as llvm
 
@@ -78,7 +78,7 @@ def machine_key() -> str:
 
 @dataclass
 class Library:
-    """Loaded kernels: symbol -> address, and the manifest that was stored beside the object."""
+    """Loaded kernels: {symbol: address}, and the manifest stored beside the object file."""
 
     manifest: dict[str, Any]
     addresses: dict[str, int]
@@ -87,7 +87,7 @@ class Library:
 
 
 def load(key: str) -> Library | None:
-    """The library stored under `key`, None when there is none or it cannot be read."""
+    """The library cached under `key`, or None if there is none or it cannot be read."""
     stem = cache_folder() / "kernels" / key
     try:
         manifest = json.loads(stem.with_suffix(".json").read_text())
@@ -100,7 +100,10 @@ def load(key: str) -> Library | None:
 
 
 def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
-    """Compile IR, store object and manifest under `key` (atomically; a full disk costs only the cache), and load it."""
+    """Compile LLVM IR, cache object file and manifest under `key`, and load the library.
+
+    Files are written atomically; if they cannot be written, only the caching is lost.
+    """
     data = object_code(ir, _new_target())
     manifest = {**manifest, "object_hash": hashlib.sha256(data).hexdigest()}
     stem = cache_folder() / "kernels" / key
@@ -114,7 +117,7 @@ def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
 
 
 def object_code(ir: str, machine: Any) -> bytes:
-    """The object file of an LLVM module for a target machine."""
+    """Object file of an LLVM module for a target machine."""
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(ir)
@@ -128,13 +131,13 @@ def object_code(ir: str, machine: Any) -> bytes:
 
 
 def linked(ir: str, symbols: list[str]) -> Library:
-    """Compiled and loaded, and not stored."""
+    """Compile LLVM IR and load the library, without caching."""
     return _link(object_code(ir, _new_target()), {"symbols": symbols}, from_cache=False)
 
 
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Say on the log "armswing.compile" that this is compiled, as it takes seconds, and how long it took."""
+    """Log to "armswing.compile" that `what` is being compiled, which takes seconds, and how long it took."""
     log.info("compiling %s, a few seconds, once: %s keeps it", what, cache_folder())
     began = time.perf_counter()
     yield
@@ -143,9 +146,9 @@ def compiling(what: str) -> Iterator[None]:
 
 @contextmanager
 def sole_compiler(key: str) -> Iterator[None]:
-    """Held by one process at a time per key: nodes that start together need not all compile the same kernels.
+    """Lock that one process per key can hold, so that processes started together compile the kernels only once.
 
-    The lock ends with its process, however that ends. Where the cache cannot be written nobody waits.
+    The operating system releases it when the process ends. If the cache folder cannot be written, there is no lock.
     """
     path = cache_folder() / "kernels" / f"{key}.lock"
     try:

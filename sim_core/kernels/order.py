@@ -1,7 +1,7 @@
-"""The order in which a program's values are made: one by one, two by two where they are twins, angles by groups.
+"""Evaluation order of a program's values: single nodes, pairs of corresponding nodes, groups of angles.
 
-A unit is a tuple of node indices that one piece of code makes: one node, the two of a pair, or all sines and cosines
-whose angles hang on no other sines and cosines than earlier groups give.
+A unit is a tuple of node indices that one piece of code computes: one node, the two nodes of a pair, or all sines and
+cosines whose angles depend on no sines and cosines but those of earlier groups.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TRIGONOMETRIC = ("sin", "cos")
 
 
 def angle_groups(program: Program) -> list[Unit]:
-    """All sines and cosines by depth: how many layers of them lie below."""
+    """All sines and cosines, grouped by depth: the number of layers of sines and cosines below them."""
     depth = [0] * len(program.nodes)
     groups: dict[int, list[int]] = {}
     for index, node in enumerate(program.nodes):
@@ -25,7 +25,7 @@ def angle_groups(program: Program) -> list[Unit]:
 
 
 def units_of(program: Program, pairs: list[tuple[int, int]]) -> list[Unit]:
-    """Units, each after those it needs. A pair that would have to wait for itself is made one by one."""
+    """Units, each after those it depends on. Pairs with a circular dependency are split into single nodes."""
     groups = angle_groups(program)
     member: dict[int, Unit] = {index: group for group in groups for index in group}
     for pair in pairs:
@@ -53,7 +53,7 @@ def _visit(program: Program, root: int, member: dict[int, Unit], done: set[int],
             done.update(unit)
             units.append(unit)
         elif unit in waiting and any(member.get(arg, (arg,)) in waiting for arg in needs):
-            for arg in needs:  # a circle: the pairs on it fall apart
+            for arg in needs:  # a circular dependency: its pairs are split
                 for index in member.get(arg, ()) if len(member.get(arg, ())) == 2 else ():
                     waiting.discard(member.pop(index, ()))
             waiting.discard(unit)

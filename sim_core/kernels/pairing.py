@@ -1,8 +1,8 @@
-"""Alike branches of a mechanism, the left and the right arm say, two by two in one vector of two lanes.
+"""Pairing of operations in corresponding branches (such as left and right arm) for vectors of two lanes.
 
-Which inputs correspond is known; from there every operation on the left finds the one on the right that does the same
-to corresponding arguments. What a pair needs from elsewhere must be the same for both, so that pairs never wait for
-each other in a circle. Sums that take from both branches first add up within each branch.
+The corresponding inputs are given. From there, each operation on the left is matched with the one on the right that
+does the same to corresponding arguments. All other arguments of a pair must be equal on both sides, so that pairs never
+depend on each other in a circle. Sums over both branches are regrouped to add up within each branch first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Key = tuple[object, ...]
 
 
 def paired(program: Program, twins: Mapping[str, Twins]) -> tuple[Program, list[tuple[int, int]]]:
-    """The program, sums regrouped and arguments of pairs aligned, and its pairs (left node, right node)."""
+    """The program with sums regrouped and arguments of pairs aligned, and its pairs (left node, right node).
+
+    twins  argument name -> pairs of corresponding elements
+    """
     if not any(twins.get(name) for name in program.input_names):
         return program, []
     program = _regrouped(program, twins)
@@ -34,14 +37,14 @@ def paired(program: Program, twins: Mapping[str, Twins]) -> tuple[Program, list[
 
 
 def _place_of(program: Program, node: Node) -> tuple[str, int] | None:
-    """Argument name and element of an input or a lifted value."""
+    """(argument name, element) of an input or a lifted value; None for other nodes."""
     if node.op == "input":
         return program.input_names[node.place[0]], node.place[1]
     return (LIFTED, node.place[0]) if node.op == "lift" else None
 
 
 def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
-    """Right node -> left node of corresponding inputs and lifted values."""
+    """{right node: left node} of corresponding inputs and lifted values."""
     at = {place: index for index, node in enumerate(program.nodes) if (place := _place_of(program, node))}
     return {
         at[name, right]: at[name, left]
@@ -52,7 +55,7 @@ def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
 
 
 def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
-    """Of which branch each node is: by its arguments that are of one; "" for none, BOTH for a mixture of the two."""
+    """Branch of each node, from its arguments: LEFT, RIGHT, BOTH for a mixture, "" for neither."""
     side_of = {(name, left): LEFT for name, elements in twins.items() for left, _ in elements}
     side_of |= {(name, right): RIGHT for name, elements in twins.items() for _, right in elements}
     sides: list[str] = []
@@ -68,7 +71,7 @@ def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
 
 
 def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
-    """Right node -> the left node that does the same; first by equal constants, then by any."""
+    """{right node: left node that does the same}, preferring equal constants."""
     nodes = program.nodes
     left_values = set(seeds.values())
     lefts: dict[Key, list[int]] = {}
@@ -92,7 +95,7 @@ def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
 
 
 def _key(nodes: list[Node], node: Node, partner: dict[int, int], exact: bool) -> Key:
-    """What a node does, with arguments on the right named by their partners on the left."""
+    """Operation and arguments of a node, with right arguments replaced by their left partners, for matching."""
     keys = [_argument_key(nodes, arg, partner, exact) for arg in node.args]
     return (node.op, exact, *(sorted(keys) if node.op in COMMUTATIVE else keys))
 
@@ -104,7 +107,7 @@ def _argument_key(nodes: list[Node], arg: int, partner: dict[int, int], exact: b
 
 
 def _aligned(nodes: list[Node], partner: dict[int, int], left: int, right: int) -> tuple[int, ...]:
-    """The right node's arguments in the order of the left one's."""
+    """The right node's arguments, reordered like the left node's."""
     args = nodes[right].args
     if len(args) != 2 or nodes[right].op not in COMMUTATIVE:
         return args
@@ -119,7 +122,7 @@ def _aligned(nodes: list[Node], partner: dict[int, int], left: int, right: int) 
 
 
 def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
-    """Sums with terms of both branches as rest + (left + right)."""
+    """The program with every sum over both branches as rest + (left + right)."""
     nodes, sides = program.nodes, _sides(program, twins)
     uses = Counter(arg for node in nodes for arg in node.args) + Counter(program.results.values())
     inside = {arg for node in nodes if node.op in SUMS for arg in node.args if nodes[arg].op in SUMS and uses[arg] == 1}
@@ -143,7 +146,7 @@ def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
 
 
 def _terms(nodes: list[Node], inside: set[int], root: int) -> tuple[list[tuple[int, int]], set[int]]:
-    """(sign, node) of a sum's terms, in order, and the sums inside it."""
+    """(sign, node) of a sum's terms, in order, and the set of partial sums inside it."""
     terms, within, stack = [], set[int](), [(1, root)]
     while stack:
         sign, index = stack.pop()
@@ -167,7 +170,7 @@ def _sum(builder: Builder, terms: list[tuple[int, int, str]]) -> int:
 
 
 def _group(builder: Builder, terms: list[tuple[int, int]]) -> tuple[int, int]:
-    """(sign, node) of a sum; its sign is negative where all its terms are."""
+    """(sign, node) of the sum of these terms; the sign is negative if all terms are."""
     first = next((k for k, (sign, _) in enumerate(terms) if sign > 0), 0)
     whole = terms[first][0]
     value = terms[first][1]

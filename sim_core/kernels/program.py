@@ -1,8 +1,8 @@
-"""A CasADi function as a graph of few operations, cleaned: what the emitter writes from.
+"""Program: a CasADi function as a graph of few operations, simplified, from which kernels are written.
 
-Equal operations become one node; several divisions by one number become one reciprocal and products (CasADi folds
-x * (1 / y) into x / y, and a division costs as much as ten products). The argument `lifted` holds values that the
-symbolic layer was kept from looking into: what element k of it is, element k of the result `lifted_values` says.
+Equal operations become one node. Several divisions by one number become one reciprocal and products: CasADi folds x *
+(1 / y) into x / y, and a division costs as much as ten products. The argument `lifted` holds values that are hidden
+from CasADi's simplification; element k of the result `lifted_values` is the expression of element k.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ CALLS = {
 OTHERS = {ca.OP_NEG: "fneg", ca.OP_SIGN: "sign", ca.OP_IF_ELSE_ZERO: "if"}
 NAMES = BINARY | COMPARISON | CALLS | OTHERS
 COMMUTATIVE = {"fadd", "fmul", "llvm.minnum", "llvm.maxnum", "oeq", "une"}
-# operations on one vector: the same instruction for every lane
+# operations that apply one instruction to all lanes of a vector
 LANEWISE = {*BINARY.values(), "fneg"}
 
 
 class Node(NamedTuple):
-    """One value: an operation on earlier nodes; `input` and `const` have none, `lift` passes one on.
+    """One value: an operation on earlier nodes. `input` and `const` have no arguments; `lift` passes its argument on.
 
-    value   of a constant
+    value   number of a constant
     place   (argument, element) of an input; (element,) of a lift
     """
 
@@ -59,7 +59,7 @@ class Node(NamedTuple):
 
 @dataclass
 class Program:
-    """Nodes in an order in which each follows its arguments, and the node of every (result, element)."""
+    """Nodes, each after its arguments, and the node index of every (result, element)."""
 
     name: str
     input_names: tuple[str, ...]
@@ -69,14 +69,14 @@ class Program:
 
 
 class Builder:
-    """Collects nodes, each once."""
+    """Collects nodes without duplicates."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._known: dict[object, int] = {}
 
     def add(self, node: Node) -> int:
-        """The index of a node, an old one where it is the same."""
+        """Index of the node, which is added unless an equal one exists."""
         op, args = node.op, node.args
         key: object = (op, node.value.hex()) if op == "const" else (op, args, node.place)
         if op in COMMUTATIVE and args[0] > args[1]:
@@ -87,16 +87,16 @@ class Builder:
         return index
 
     def const(self, value: float) -> int:
-        """The index of a constant."""
+        """Index of the node of a constant."""
         return self.add(Node("const", value=float(value)))
 
     def of(self, op: str, *args: int) -> int:
-        """The index of an operation."""
+        """Index of the node of an operation on nodes."""
         return self.add(Node(op, args))
 
 
 def program_of(function: ca.Function) -> Program:
-    """The cleaned graph of a CasADi function with dense results; ValueError for an operation without a form here."""
+    """The simplified graph of a CasADi function with dense results; ValueError for an unsupported operation."""
     builder, work = Builder(), dict[int, int]()
     inputs, outputs = function.name_in(), function.name_out()
     results: dict[tuple[int, int], int] = {}
@@ -154,7 +154,7 @@ def _operation(builder: Builder, operation: int, args: list[int]) -> int:
 
 
 def rebuilt(program: Program) -> Program:
-    """The same with nodes in the order in which the results need them, and none that they do not."""
+    """The program with its nodes in the order in which the results need them, unneeded nodes removed."""
     builder, new = Builder(), dict[int, int]()
     for root in program.results.values():
         for old in _needed(program.nodes, root, new):
@@ -166,7 +166,7 @@ def rebuilt(program: Program) -> Program:
 
 
 def _needed(nodes: list[Node], root: int, done: dict[int, int]) -> Iterable[int]:
-    """Nodes that `root` needs and that are not in `done`, arguments first; the caller enters each into `done`."""
+    """Nodes that `root` needs and that are not in `done`, arguments first; the caller adds each to `done`."""
     stack = [root]
     open_nodes: set[int] = set()
     while stack:

@@ -1,4 +1,4 @@
-"""Quaternions of many rotation matrices, compiled; `spatial.quaternions_from_rotations` is the readable form."""
+"""Compiled conversion of rotation matrices to quaternions; readable form: `spatial.quaternions_from_rotations`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from sim_core.kernels.compiled import native_function
 
 @native_function(types.void(*2 * [types.CPointer(types.CPointer(types.float64))]))
 def quaternions(given, found):  # type: ignore[no-untyped-def]
-    """Unit quaternions, w x y z with the largest entry positive; given: [n], R (9n,) by rows; found: (4n,)."""
+    """Unit quaternions, w x y z with the largest entry positive.
+
+    given  [n], R (9n,) row by row
+    found  (4n,) quaternions
+    """
     for n in range(int(given[0][0])):
         r, q = 9 * n, 4 * n
         R, Q = given[1], found[0]

@@ -1,7 +1,7 @@
 """Sine and cosine of a vector of angles at once, as LLVM IR text.
 
-Reduction by pi/2 in pieces of 33 bits [CodyWaite1980] and the polynomials of [Fdlibm] on [-pi/4, pi/4]: error below 1
-ulp for |x| <= LARGEST. Where any lane is larger, the library's sin and cos give all lanes.
+Argument reduction by pi/2 in pieces of 33 bits [CodyWaite1980] and the polynomials of [Fdlibm] on [-pi/4, pi/4]: error
+below 1 ulp for |x| <= LARGEST. If any lane is larger, the library's sin and cos compute all lanes.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ COSINE = (
 
 
 def double(value: float) -> str:
-    """A number as LLVM writes it exactly."""
+    """LLVM literal that has exactly this value."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 def splat(lanes: int, value: float) -> str:
-    """A vector of equal numbers."""
+    """LLVM literal of a vector of equal numbers."""
     return "<" + ", ".join([f"double {double(value)}"] * lanes) + ">"
 
 
 def definitions(lanes: int) -> str:
-    """`@sincos_N(x) -> {sin, cos}` for |x| <= LARGEST, `@sincos_any_N` for any x, `@is_large_N(x) -> i1`."""
+    """LLVM IR of `@sincos_N(x) -> {sin, cos}` for |x| <= LARGEST, `@sincos_any_N` for any x, `@is_large_N(x) -> i1`."""
     return "\n\n".join([_is_large(lanes), _fast(lanes), _library(lanes)])
 
 

@@ -1,4 +1,4 @@
-"""Kernels that look numbers up in tables: a wrapper finds the rows and hands them to the kernel as further inputs."""
+"""Kernels that look up table rows: a wrapper finds the rows and passes them to the kernel as further inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sim_core.kernels.sincos import double
 
 
 def table_ir(symbol: str, table: np.ndarray) -> str:
-    """A constant table, row by row, then a row of NaN, and its address, by which code reaches it wherever it is."""
+    """LLVM IR of a constant table, row by row, then a row of NaN, and of a pointer to it for relocatable code."""
     beyond = np.full((1, table.shape[1]), np.nan)
     numbers = [f"double {double(x)}" for x in np.vstack([table, beyond]).ravel().tolist()]
     values = f"@{symbol}_values = private constant [{len(numbers)} x double] [{', '.join(numbers)}], align 64"
@@ -23,10 +23,12 @@ def table_ir(symbol: str, table: np.ndarray) -> str:
 
 
 def wrapper_ir(symbol: str, inner: str, n_inputs: int, lookups: Sequence[tuple[str, str, tuple[int, int]]]) -> str:
-    """`symbol`(in, out) calls `inner` with its n_inputs and a row of each table: (place kernel, table, its shape).
+    """LLVM IR of `symbol`(in, out), which calls `inner` with its n_inputs inputs and one table row per lookup.
 
-    A place kernel gives the row's number from the same inputs, to be rounded down; outside the table it is the row of
-    NaN, so that whoever leaves a beam does not go on along a shape that is not there.
+    lookups  (place kernel, table, shape of the table); the place kernel computes the row index, to be rounded down,
+             from the same inputs
+    Outside the table the row of NaN is passed, so that a point that leaves its beam gives NaN instead of an
+    extrapolation.
     """
     count = n_inputs + len(lookups)
     lines = [
@@ -69,10 +71,11 @@ def module_with_tables(
     uses: dict[str, tuple[str, ...]],
     tables: dict[str, tuple[ca.Function, np.ndarray]],
 ) -> str:
-    """One LLVM module: a kernel per function, those that `uses` names with rows of tables as their last inputs.
+    """One LLVM module: a kernel per function; those in `uses` get rows of tables as their last inputs.
 
-    twins   argument name -> pairs of elements that belong to alike branches
-    tables  by name: the place kernel, which takes a kernel's first inputs, and the numbers
+    twins   argument name -> pairs of elements that belong to corresponding branches
+    uses    kernel name -> names of its tables
+    tables  table name -> (place kernel, which takes the kernels' common inputs; numbers)
     """
     number = {name: index for index, name in enumerate(tables)}
     plain = {f"{name}.inner" if name in uses else name: function for name, function in functions.items()}
