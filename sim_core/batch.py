@@ -1,11 +1,11 @@
-"""Many copies of one system at once: a vector's lanes are systems, for parameter studies and learning.
+"""Batch evaluation: kernels that compute several copies of one system per call, one per vector lane.
 
     batch = system.batch(lanes=8)
     batch.inverse_dynamics(q, v, a)                     # rows of any number of systems
     batch.rollout(q0, v0, u, step_s=1e-3, steps=1000)   # RK4, every system from its own start
 
-The kernels hold what the scalar ones do, one number per system in the place of each number. They are compiled when a
-batch is first made and kept like the others.
+A batch kernel computes what the scalar kernel of that name computes, with one number per system in place of each
+number. Batch kernels are compiled when a Batch is first created, and cached like the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Rollout:
-    """What a rollout recorded: times (k,) in s, q and v (n_systems, k, n_q); the first is the start."""
+    """Result of a rollout: times (k,) in s, q and v (n_systems, k, n_q); the first entry is the start."""
 
     times: Array
     q: Array
@@ -37,9 +37,9 @@ class Rollout:
 
 
 class Batch:
-    """The kernels of a system for `lanes` copies of it at once. Holds no state.
+    """The kernels of a system for `lanes` copies at once. Holds no state.
 
-    Constraints act at the acceleration level, without stabilization, as those of the first constraint mode.
+    Constraints act at the acceleration level, without stabilization, as in the first constraint mode.
     """
 
     def __init__(self, system: System, lanes: int) -> None:
@@ -63,7 +63,7 @@ class Batch:
         self._library = library
 
     def bind(self, name: str, inputs: list[Array], outputs: list[Array]) -> BoundKernel:
-        """A kernel on arrays the caller owns, each (size, lanes): element i of system k at [i, k].
+        """A kernel bound to arrays that the caller owns, each (size, lanes): element i of system k at [i, k].
 
         inverse_dynamics  t, q, v, a, p -> tau
         forward_dynamics  t, q, v, tau, p -> a, lam
@@ -75,11 +75,11 @@ class Batch:
         return BoundKernel(self._library.addresses[name], inputs, outputs, self._library)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any, p: Any = None) -> Array:
-        """`sim_core.inverse_dynamics` of every row: tau (n, n_q) of q, v, a (n, n_q)."""
+        """tau (n, n_q) of each row of q, v, a (n, n_q), as `sim_core.inverse_dynamics` gives it."""
         return self._each("inverse_dynamics", q, v, a, p)
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, p: Any = None) -> Array:
-        """`sim_core.forward_dynamics` of every row: a (n, n_q) of q, v, tau (n, n_q)."""
+        """a (n, n_q) of each row of q, v, tau (n, n_q), as `sim_core.forward_dynamics` gives it."""
         return self._each("forward_dynamics", q, v, tau, p)
 
     def _each(self, name: str, q: Any, v: Any, third: Any, p: Any) -> Array:
@@ -102,13 +102,13 @@ class Batch:
     def rollout(
         self, q0: Any, v0: Any, u: Any = None, *, step_s: float, steps: int, every: int = 1, p: Any = None
     ) -> Rollout:
-        """RK4 with a fixed step from q0, v0 (n, n_q), a state recorded at the start and after every `every` steps.
+        """Integrate n systems by RK4 with a fixed step from q0, v0 (n, n_q); returns every `every`-th state.
 
-        u  actuator efforts: None for zero, (n, n_u) held all along, or (n, steps, n_u), one row held over each step
-        p  tunables (n, n_p), by default the mechanism's values
-        Efforts are taken as they are, without the actuators' limits. A system that diverges is not finite from there on
-        and leaves the others alone. InvalidRequest for sizes that do not fit and for mechanisms with guards: their
-        events need a Simulation each.
+        u  actuator efforts: None for zero, (n, n_u) constant, or (n, steps, n_u) with one row per step
+        p  parameters (n, n_p), by default the mechanism's values
+        Efforts are not limited. A system that diverges has non-finite entries from there on and does not affect the
+        others. Raises InvalidRequest for sizes that do not fit and for mechanisms with guards, whose events need a
+        Simulation.
         """
         from sim_core.integrators.lanes import advance_lanes
 
@@ -159,7 +159,7 @@ class Batch:
         return self._rows("p", values, count, len(self.system.parameter_names))
 
     def _efforts(self, u: Any, count: int, steps: int) -> Array:
-        """(count, 1 or steps, n_u)."""
+        """Actuator efforts as an array (count, 1 or steps, n_u)."""
         n_u = self.system.n_u
         if u is None:
             return np.zeros((count, 1, n_u))
@@ -175,6 +175,6 @@ class Batch:
 
 
 def _lanes_of(rows: Array, begin: int, lanes: int) -> Array:
-    """Rows begin .. begin + lanes with the lanes last; where rows run out the last one fills up."""
+    """Rows begin .. begin + lanes with the lanes as last axis; the last row is repeated if rows run out."""
     index = np.minimum(np.arange(begin, begin + lanes), len(rows) - 1)
     return np.moveaxis(rows[index], 0, -1)

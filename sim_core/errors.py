@@ -1,4 +1,4 @@
-"""The errors of sim_core. Each says what was asked, what was found, and what would be right."""
+"""Errors and warnings of sim_core. Each message says what was asked, what was found, and what would be right."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class SimulationError(RuntimeError):
 
 
 class InvalidRequest(ValueError):  # noqa: N818 - reads as what it is at the call site
-    """The caller asked for something that does not exist or cannot be."""
+    """A request that is invalid or names something that does not exist."""
 
 
 class UnknownName(InvalidRequest):
-    """A name that is not in its table: `name`, `kind` and `available` tell which; `more` ends the line."""
+    """A name that is not in its table, with the `name`, its `kind` and the `available` names; `more` is appended."""
 
     def __init__(self, owner: str, kind: str, name: str, available: Iterable[str], more: str = "") -> None:
         self.kind, self.name, self.available = kind, name, tuple(available)
@@ -30,9 +30,9 @@ class UnknownName(InvalidRequest):
 
 
 class UnknownKey(UnknownName, KeyError):  # noqa: N818 - as above
-    """A name asked of a mapping that does not have it."""
+    """A key that a mapping does not have."""
 
-    __str__ = Exception.__str__  # a KeyError's own would quote the line
+    __str__ = Exception.__str__  # KeyError.__str__ would put the line in quotes
 
 
 class InvalidMechanism(InvalidRequest):
@@ -40,13 +40,13 @@ class InvalidMechanism(InvalidRequest):
 
 
 class SimulationDiverged(SimulationError):  # noqa: N818 - as above
-    """The state left the finite numbers, the stepper could not go on, or guards fire again and again in one step.
+    """A run that ended because the state is not finite, the stepper failed, or guards fire repeatedly within one step.
 
-    time     seconds, the last finite state
-    line     what happened, without the file
-    reason   "not finite", "step went to zero", "solver did not converge" or "guards repeat"
+    line     message without the name of the file
+    time     simulation time of the last finite state, s
     history  (n, 1 + 2 n_q): t, q, v of the last steps, oldest first
-    file     where the history was written
+    file     path of the file that holds the history
+    reason   "not finite", "step went to zero", "solver did not converge" or "guards repeat"
     """
 
     def __init__(self, line: str, time: float, history: Any, file: Path, reason: str = "not finite") -> None:
@@ -56,36 +56,36 @@ class SimulationDiverged(SimulationError):  # noqa: N818 - as above
 
 
 class SimulationWarning(UserWarning):
-    """What is simulated as asked, though it is hardly meant so; one line."""
+    """Base class of warnings about a simulation that runs as requested but probably not as intended; one line each."""
 
 
 class StabilityWarning(SimulationWarning):
-    """A stabilizer whose gains cannot be stable at the step asked for."""
+    """A stabilizer whose gains cannot be stable at the requested step."""
 
 
 class StepTooLargeWarning(StabilityWarning):
-    """A step too large for the fastest mode of the mechanism, at the start or as it goes."""
+    """A step too large for the fastest mode of the mechanism, at the start or later in the run."""
 
 
 class ParameterWarning(SimulationWarning):
-    """A number far from the one that ships, as in another unit."""
+    """A parameter far from its default, as if given in another unit."""
 
 
 class DescriptionWarning(SimulationWarning):
-    """A part of a description that no real one is like, or that does nothing."""
+    """A description that is valid but physically implausible, or that has a part without effect."""
 
 
 class ResidualWarning(SimulationWarning):
-    """Accelerations that do not keep the constraints: the rows contradict each other, or are too ill-conditioned."""
+    """Accelerations that do not satisfy J a = gamma - U: the rows contradict each other or are too ill-conditioned."""
 
 
 class StartWarning(SimulationWarning):
-    """A start that violates the constraints."""
+    """A start that violates the constraints, is near singular angles, or is beyond the level of a guard."""
 
 
 def require_finite(owner: str, name: str, values: Sequence[float]) -> None:
-    """Raise InvalidRequest when one of `values` is not a finite number."""
-    if math.isfinite(sum(values)):  # one that is not makes the sum so; summing costs less than asking each
+    """Raise InvalidRequest if one of `values` is not a finite number."""
+    if math.isfinite(sum(values)):  # a non-finite entry makes the sum non-finite; one sum costs less than n tests
         return
     for index, value in enumerate(values):
         if not abs(value) < float("inf"):
@@ -93,7 +93,7 @@ def require_finite(owner: str, name: str, values: Sequence[float]) -> None:
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """ "; did you mean 'mass'?", or nothing where no known word is near, or has the word in it."""
+    """ "; did you mean 'mass'?" with the known names nearest to `word` or containing it; "" if there are none."""
     asked, names = str(word), [str(other) for other in known]
     within = [name for name in names if asked in name.split("_")]
     near = difflib.get_close_matches(asked, names, n=1) or within[:3]

@@ -1,6 +1,6 @@
-"""Dynamics and kinematics of a system as functions of plain arrays: inverse, forward, mass matrix, poses.
+"""Dynamics and kinematics of a system as functions of arrays: inverse, forward, mass matrix, poses.
 
-Each call copies its arguments. For loops in Python there are `System.bind_*`, which work on the caller's arrays.
+Each call copies its arguments. For loops in Python use `System.bind_*`, which work on the caller's arrays.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def _column(system: System, name: str, value: Any) -> np.ndarray:
 
 
 def inverse_dynamics(system: System, q: Any, v: Any, a: Any) -> np.ndarray:
-    """Generalized forces tau (n_q,) that give accelerations a (n_q,) at q, v: M a - f, where f holds no actuators.
+    """Generalized forces tau (n_q,) that give accelerations a (n_q,) at q, v: M a - f, where f excludes the actuators.
 
     N or N m, along the coordinates. Springs, joint loads and damping act; constraints do not: in a mechanism with
-    loops tau + J' lam is what actuators and joints must give together. ValueError for arrays of another size,
+    loops, tau + J' lam is the sum of actuator and joint forces required. Raises ValueError for arrays of another size,
     InvalidRequest for entries that are not finite.
     """
     q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
@@ -51,10 +51,10 @@ def forward_dynamics(system: System, q: Any, v: Any, tau: Any, constraint_mode: 
 
 
 def mass_matrix(system: System, q: Any) -> np.ndarray:
-    """The mass matrix M (n_q, n_q) at q, of M a + J' lam = f: symmetric, with kinetic energy v' M v / 2 in J.
+    """Mass matrix M (n_q, n_q) at q, of M a + J' lam = f: symmetric, with kinetic energy v' M v / 2 in J.
 
-    Entry i, j is the force along coordinate i per acceleration of coordinate j: kg, kg m or kg m2. Constraints are not
-    in it. ValueError for q of another size, InvalidRequest for entries that are not finite.
+    Entry i, j is the force along coordinate i per acceleration of coordinate j: kg, kg m or kg m2. Constraints do not
+    contribute. Raises ValueError for q of another size, InvalidRequest for entries that are not finite.
     [Featherstone2008, ch. 6]
     """
     rest = np.zeros(system.n_q)
@@ -62,7 +62,7 @@ def mass_matrix(system: System, q: Any) -> np.ndarray:
 
 
 class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
-    """{body: (p_WB (3,), R_WB (3, 3))}; a name that no body has raises UnknownKey, which names the nearest."""
+    """{body: (p_WB (3,), R_WB (3, 3))}; an unknown body raises UnknownKey, which names the nearest."""
 
     def __init__(self, robot: str, poses: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
         self._robot = robot
@@ -73,9 +73,9 @@ class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):
 
 
 def forward_kinematics(system: System, q: Any) -> Poses:
-    """{body: (p_WB (3,), R_WB (3, 3))} at q: origin in m and axes of every body, seen from the world.
+    """{body: (p_WB (3,), R_WB (3, 3))} at q: origin, m, and axes of every body in the world frame.
 
-    UnknownKey, a KeyError, where it is asked for another name; InvalidRequest for entries of q that are not finite.
+    An unknown body name raises UnknownKey, a KeyError; entries of q that are not finite raise InvalidRequest.
     """
     n = len(system.mechanism.bodies)
     positions, rotations = np.zeros((n, 3)), np.zeros((n, 3, 3))

@@ -1,10 +1,11 @@
-"""Recursive kinematics and Newton-Euler, body by body: what the predecessors of each body exert on it.
+"""Recursive Newton-Euler, body by body: the force and torque at every joint.
 
-Steps 4 to 6 of the seven steps [GoncalvesEtAl2024, eqs. 15 to 34], for any tree of joints, as readable as the paper and
-as slow; `sim_core.inverse_dynamics` is the fast way to joint efforts alone. Written once for numbers and for symbols.
+Steps 4 to 6 of the seven steps [GoncalvesEtAl2024, eqs. 15 to 34], for any tree of joints, written to read like the
+paper and therefore slow; `sim_core.inverse_dynamics` is the fast way to joint efforts alone. Written once for numbers
+and for symbols.
 
-A is the point of the joint before a body, where its parent holds it; B a joint point towards a successor, C the centre
-of mass, O the origin. r_AC: from A to C. Without a subscript of their own, vectors are in the body's own axes.
+A is the joint's point on the parent side of a body, B the point of a joint towards a successor, C the centre of mass, O
+the body's origin. r_AC points from A to C. Without their own subscript, vectors are in the body's own axes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ AT_REST = np.zeros(3)
 
 @dataclass(frozen=True)
 class Posture:
-    """Where a body is: p_WO, R_WB; of its joint R_PB, the slide along it (parent's axes, m; None without) and p_WA."""
+    """Pose of a body and of its joint.
+
+    p_WO, R_WB  pose of the body in the world
+    R_PB   rotation from body to parent
+    slide  displacement along the joint, m, in the parent's axes; None without one
+    p_WA   world position of the joint's point on the parent
+    """
 
     joint: Joint
     body: Body
@@ -38,19 +45,22 @@ class Posture:
 
     @property
     def r_AO(self) -> Array:
-        """From the joint's point on the parent to the body's origin, in the body's axes. [eq. 1, d along the axis]"""
+        """Vector from the joint's point on the parent to the body's origin, in the body's axes.
+
+        [eq. 1, d along the axis]
+        """
         back = -np.array(self.joint.child_point)
         return back if self.slide is None else self.R_PB.T @ self.slide + back
 
     @property
     def r_AC(self) -> Array:
-        """From the joint's point on the parent to the centre of mass, in the body's axes."""
+        """Vector from the joint's point on the parent to the centre of mass, in the body's axes."""
         return self.r_AO + np.array(self.body.center_of_mass)
 
 
 @dataclass(frozen=True)
 class BodyMotion:
-    """How a body moves, in its own axes: w_WB, its derivative, and the accelerations of O and C less gravity."""
+    """Motion of a body in its own axes: w_WB, its derivative, and the accelerations of O and C minus gravity."""
 
     posture: Posture
     w: Array
@@ -61,7 +71,7 @@ class BodyMotion:
 
 @dataclass(frozen=True)
 class Acting:
-    """A force (N) at a point of a body (from O, m), and a torque (N m), all in the body's axes."""
+    """A force (N) at a point (m, from O) of a body, and a torque (N m), all in the body's axes."""
 
     point: Array
     force: Array
@@ -70,16 +80,17 @@ class Acting:
 
 @dataclass(frozen=True)
 class JointLoad:
-    """What the predecessor exerts on a body at A: force (N) and torque (N m), in the body's axes."""
+    """Force (N) and torque (N m) that the predecessor exerts on a body at A, in the body's axes."""
 
     force: Array
     torque: Array
 
 
 def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
-    """Every body's posture at joint positions q (n_q,), base to end-effectors. [eqs. 15 to 19]
+    """{body: posture} at joint positions q (n_q,), computed from base to end-effectors. [eqs. 15 to 19]
 
-    In eq. 19 the body moves by B of its predecessor less its own A. InvalidMechanism for absolute coordinates.
+    In eq. 19 the body's origin is at the predecessor's B minus its own A. Raises InvalidMechanism for absolute
+    coordinates.
     """
     if mechanism.coordinates != "joint":
         raise InvalidMechanism(f"mechanism {mechanism.name!r} is in absolute coordinates; joint loads need a tree")
@@ -98,9 +109,12 @@ def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
 
 
 def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array) -> dict[str, BodyMotion]:
-    """The forward iterations: every body's motion for joint velocities v and accelerations a (n_q,). [eqs. 28 to 32]
+    """Forward iterations: {body: motion} for joint velocities v and accelerations a (n_q,). [eqs. 28 to 32]
 
-    Gravity is an acceleration of the ground. The last term of eq. 30 is rate * w x z; the printed w is its derivative.
+    at  postures of the bodies
+
+    Gravity enters as an acceleration of the ground. The last term of eq. 30 is rate * w x z; the paper prints the
+    derivative of w there.
     """
     ground = (AT_REST, AT_REST, -np.array(mechanism.gravity))
     moving: dict[str, tuple[Array, Array, Array]] = {GROUND: ground}
@@ -125,7 +139,10 @@ def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array)
 
 
 def required(motion: BodyMotion, acting: Iterable[Acting]) -> tuple[Array, Array]:
-    """Force, and moment about C, that all predecessors must give a body together while `acting` act. [eqs. 33, 34]"""
+    """Force, and moment about C, that all predecessors together must exert on a body. [eqs. 33, 34]
+
+    acting  other forces and torques on the body
+    """
     body = motion.posture.body
     inertia, C = inertia_of(body), np.array(body.center_of_mass)
     force = number(body.mass) * motion.a_C
@@ -137,7 +154,7 @@ def required(motion: BodyMotion, acting: Iterable[Acting]) -> tuple[Array, Array
 
 
 def reaction(motion: BodyMotion, load: JointLoad) -> Acting:
-    """What a body gives back to its parent at their joint, in the parent's axes."""
+    """Reaction of a body on its parent at their joint, in the parent's axes."""
     R, joint = motion.posture.R_PB, motion.posture.joint
     return Acting(np.array(joint.parent_point), -(R @ load.force), -(R @ load.torque))
 
@@ -148,10 +165,10 @@ def joint_loads(
     acting: Mapping[str, Iterable[Acting]] | None = None,
     only: Collection[str] | None = None,
 ) -> dict[str, JointLoad]:
-    """The backward iterations: what the joint before each body exerts on it, end-effectors to base. [eqs. 33, 34]
+    """Backward iterations: {body: load of the joint before it}, computed from end-effectors to base. [eqs. 33, 34]
 
-    acting  what else acts on bodies (springs, contacts), by body
-    only    the bodies to work out, all without it; what the others exert on these must then be in `acting`
+    acting  other loads on bodies (springs, contacts), by body
+    only    bodies to compute, by default all; `acting` must then contain the reactions of the omitted bodies on them
     """
     known = {name: list(ones) for name, ones in (acting or {}).items()}
     found: dict[str, JointLoad] = {}
@@ -166,7 +183,7 @@ def joint_loads(
 
 
 def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) -> list[Array]:
-    """The components of the loads along the joints' free directions, in the order of the coordinates."""
+    """Components of the loads along the joints' free directions, in the order of the coordinates."""
     found: list[Array] = []
     for body, motion in moving.items():
         joint = motion.posture.joint
@@ -182,12 +199,12 @@ def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) ->
 
 
 def number(value: Number) -> float:
-    """A number of the description, a tunable at its value."""
+    """Value of a number of the description; of a tunable its start value."""
     return value_of(value)
 
 
 def inertia_of(body: Body) -> np.ndarray:
-    """The inertia about the centre of mass (3, 3), kg m2."""
+    """Inertia matrix about the centre of mass (3, 3), kg m2."""
     xx, yy, zz, xy, xz, yz = (number(value) for value in body.inertia)
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
@@ -197,7 +214,7 @@ def _slides_of(joint: Joint) -> tuple[tuple[float, float, float], ...]:
 
 
 def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Array | None, Array | None]]:
-    """(joint, its part along its slides as a vector in the parent's axes, its part about its axis); None: none."""
+    """(joint, part along its slides as a vector in the parent's axes, part about its axis); None for a missing part."""
     at = 0
     for joint in mechanism.joints:
         along = about = None
@@ -210,13 +227,13 @@ def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Arr
 
 
 def _turned(joint: Joint, angle: Array | None) -> Array:
-    """R_PB of a joint at an angle. [eqs. 17, 18, as a turn about the axis]"""
+    """R_PB of a joint at an angle. [eqs. 17, 18, as a rotation about the axis]"""
     fixed = np.array(joint.rotation)
     return fixed if angle is None else rotation_about(joint.axis, angle) @ fixed
 
 
 def _turning(w: Array, dw: Array, r: Array) -> Array:
-    """dw x r + w x (w x r): what turning adds to the acceleration at r."""
+    """dw x r + w x (w x r): acceleration at r due to rotation."""
     return cross(dw, r) + cross(w, cross(w, r))
 
 

@@ -1,6 +1,6 @@
-"""The equations of a mechanism in slow numpy, sharing nothing with the symbolic derivation: the oracle of the tests.
+"""Slow numpy form of a mechanism's equations, independent of the symbolic derivation: the reference for tests.
 
-Kinematics are carried as jets, value and first two derivatives along a line q + s v in the coordinates. A jet along a
+Kinematics are carried as jets: value and first two derivatives along a line q + s v in the coordinates. A jet along a
 coordinate axis gives a column of a Jacobian, a jet along v the velocity-dependent parts of accelerations, both exactly.
 """
 
@@ -34,7 +34,7 @@ from sim_core.mechanism.quantities import value_of
 
 @dataclass(frozen=True)
 class Jet:
-    """x(s), x'(s), x''(s) at s = 0; scalars, vectors or matrices."""
+    """Value and derivatives x(s), x'(s), x''(s) at s = 0 of a scalar, vector or matrix."""
 
     x: Any
     d: Any
@@ -51,18 +51,18 @@ class Jet:
         return Jet(self.x @ other.x, self.d @ other.x + self.x @ other.d, dd)
 
     def scaled(self, factor: float) -> Jet:
-        """A constant times the jet."""
+        """The jet times a constant."""
         return Jet(factor * self.x, factor * self.d, factor * self.dd)
 
 
 def constant(x: Any) -> Jet:
-    """A jet that does not move."""
+    """A jet with zero derivatives."""
     x = np.asarray(x, dtype=float)
     return Jet(x, np.zeros_like(x), np.zeros_like(x))
 
 
 def turn(axis: tuple[float, float, float], angle: Jet) -> Jet:
-    """Rotation by exp(angle K), K the cross-product matrix of a unit axis: 1 + sin K + (1 - cos) K^2."""
+    """Rotation matrix exp(angle K) = 1 + sin K + (1 - cos) K^2, K the cross-product matrix of a unit axis."""
     K = cross_matrix(np.array(axis))
     s, c = np.sin(angle.x), np.cos(angle.x)
     first, second = c * K + s * K @ K, -s * K + c * K @ K
@@ -70,18 +70,18 @@ def turn(axis: tuple[float, float, float], angle: Jet) -> Jet:
 
 
 def cross_matrix(a: np.ndarray) -> np.ndarray:
-    """[a]x with [a]x b = a x b."""
+    """The cross-product matrix [a]x, with [a]x b = a x b."""
     return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
 
 
 def axial(K: np.ndarray) -> np.ndarray:
-    """The vector of the skew part of a matrix."""
+    """Axial vector of the skew-symmetric part of a matrix."""
     return np.asarray(np.array([K[2, 1] - K[1, 2], K[0, 2] - K[2, 0], K[1, 0] - K[0, 1]]) / 2)
 
 
 @dataclass(frozen=True)
 class MovingFrame:
-    """Pose of a body along the line, and its Euler parameters if it has them."""
+    """Pose of a body along the line, with its Euler parameters e if it has them."""
 
     p: Jet
     R: Jet
@@ -91,7 +91,7 @@ class MovingFrame:
         return self.p + self.R @ constant(point)
 
     def angular_velocity(self) -> np.ndarray:
-        """w_WB_B = axial(R' dR/ds), or from the Euler parameters, whose norm may be off."""
+        """w_WB_B = axial(R' dR/ds); from the Euler parameters if there are any, whose norm may differ from 1."""
         if self.e is None:
             return axial(np.asarray(self.R.x.T @ self.R.d))
         return _quaternion_rate(self.e.x, self.e.d)
@@ -104,12 +104,12 @@ class MovingFrame:
 
 
 def _quaternion_rate(e: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """2 times the vector part of conj(e) rate."""
+    """Twice the vector part of conj(e) rate."""
     return np.asarray(2 * (e[0] * rate[1:] - rate[0] * e[1:] - np.cross(e[1:], rate[1:])))
 
 
 def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> dict[str, MovingFrame]:
-    """The frames of all bodies at q, moving along `direction`; under a beam's name its coordinates as a position."""
+    """{body: frame} at q, moving along `direction`; a beam's name gives its coordinates as the frame's position."""
     line = [Jet(x, d, 0.0) for x, d in zip(q, direction, strict=True)]
     build = _absolute_frames if mechanism.coordinates == "absolute" else _joint_frames
     first = len(line) - sum(beam.n_coordinates for beam in mechanism.beams)
@@ -123,7 +123,7 @@ def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> 
 
 
 def _add_dependent(mechanism: Mechanism, line: list[Jet], beams: dict[str, MovingFrame]) -> None:
-    """Put the coordinate that the contact's row gives into the line: w - p = 0 solved for it."""
+    """Insert the coordinate that the beam contact eliminates, from w - p = 0, into the line."""
     contact = next(c for c in mechanism.constraints if isinstance(c, BeamContact))
     place = [joint.name for joint in mechanism.moving_joints].index(contact.dependent)
     line.insert(place, constant(0.0))
@@ -134,7 +134,7 @@ def _add_dependent(mechanism: Mechanism, line: list[Jet], beams: dict[str, Movin
 
 
 def _contact_rows(mechanism: Mechanism, contact: BeamContact, frames: dict[str, MovingFrame]) -> list[Jet]:
-    """w - p of a contact."""
+    """The row w - p of a beam contact."""
     beam = next(beam for beam in mechanism.beams if beam.name == contact.beam)
     offset = frames[contact.body].point(contact.point) - constant(beam.origin)
     x, p, q = constant(beam.axis) @ offset, constant(beam.direction) @ offset, frames[beam.name].p
@@ -169,7 +169,7 @@ def _oriented(body: Body, p: Jet, angles: list[Jet]) -> MovingFrame:
 
 
 def _quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The symmetric bilinear form whose diagonal is the rotation of Euler parameters."""
+    """Symmetric bilinear form whose diagonal is the rotation matrix of Euler parameters."""
     A, B = cross_matrix(a[1:]), cross_matrix(b[1:])
     dot = a[0] * b[0] - a[1:] @ b[1:]
     return np.asarray(dot * np.eye(3) + np.outer(a[1:], b[1:]) + np.outer(b[1:], a[1:]) + a[0] * B + b[0] * A)
@@ -200,13 +200,13 @@ def _stack(jets: list[Jet]) -> Jet:
 
 
 def rows_along(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> Jet:
-    """Phi, d/ds Phi, d2/ds2 Phi of every row the description names, rows that cannot move included."""
+    """Phi, dPhi/ds, d2Phi/ds2 of every row of the description, including rows that no coordinate moves."""
     jets = [jet for _, jet in _named_rows(mechanism, frames)]
     return _stack(jets) if jets else constant(np.zeros(0))
 
 
 def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tuple[str, Jet]]:
-    """Every row with the name of its joint or constraint."""
+    """(name of the joint or constraint, row) of every row."""
     named: list[tuple[str, Jet]] = []
     if mechanism.coordinates == "absolute":
         for joint in mechanism.joints:
@@ -252,7 +252,7 @@ def _rows(c: Any, frames: dict[str, MovingFrame]) -> list[Jet]:
 
 
 def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFrame]) -> list[Jet]:
-    """The definition of the joints, word by word: points meet, axes agree."""
+    """Rows of a joint directly from its definition: points coincide, axes are aligned."""
     from sim_core.spatial import perpendicular_axes
 
     parent, child = frames[joint.parent], frames[joint.child]
@@ -286,7 +286,7 @@ def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFram
 def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
     """M, f (without actuators), J, gamma, and Phi of the holonomic rows, at q, v with every tunable at its value.
 
-    Rows that no coordinate moves are left out, as the derivation does; rows of constraints that do not hold in the
+    Rows that no coordinate moves are left out, as in the derivation. Rows of constraints that do not hold in the
     start's constraint mode are zero.
     """
     axes = [frames_along(mechanism, q, e) for e in np.eye(len(q))]
@@ -343,7 +343,7 @@ def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:
 
 
 def _spring_force(spring: Spring, axes: list[dict[str, MovingFrame]], along: dict[str, MovingFrame]) -> np.ndarray:
-    """The pull at both ends, along the line between them, times what each coordinate moves the ends apart."""
+    """Generalized force of a spring: its pull along the line between its ends times d(length)/dq."""
     apart = _gap(spring, along)
     length = np.linalg.norm(apart.x)
     line = apart.x / length

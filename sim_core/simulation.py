@@ -478,10 +478,9 @@ class Simulation:
         return int(self._w.evaluations[0])
 
     def solve_residual(self) -> float:
-        """Relative residual of J a = gamma - U now: the largest |J a + U - gamma| over the largest |J| |a| + |U| +
-        |gamma|.
+        """Relative residual of J a = gamma - U now; rounding leaves about 1e-9, more means that the solve failed.
 
-        Rounding leaves about 1e-9; a larger value means that the solve failed.
+        The largest |J a + U - gamma| of any row over the largest |J| (|a| + 1) + |U| + |gamma|.
         """
         w = self._w
         a = self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[0]

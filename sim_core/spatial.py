@@ -1,7 +1,7 @@
 """Rotations and frames, written once for numbers and for symbols.
 
-Every function takes its `cos`, `sin` and arrays from the argument's own library: numpy arrays stay numpy, CasADi SX
-stays SX. Rotations are R_AB: columns are the axes of B expressed in A, so v_A = R_AB @ v_B.
+Every function takes its `cos`, `sin` and arrays from the argument's library: numpy arrays stay numpy, CasADi SX stays
+SX. Rotations are R_AB: columns are the axes of B expressed in A, so v_A = R_AB @ v_B.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Triple = tuple[float, float, float]
 
 
 def library_of(*values: Array) -> Any:
-    """numpy, or casadi when one of the values is symbolic (casadi is imported only by those who make symbols)."""
+    """The numpy module, or casadi if one of the values is symbolic; casadi is not imported otherwise."""
     for value in values:
         module = type(value).__module__
         if module.startswith("casadi"):
@@ -26,7 +26,7 @@ def library_of(*values: Array) -> Any:
 
 
 def matrix(rows: list[list[Array]]) -> Array:
-    """A matrix from rows of scalars, symbolic when one entry is."""
+    """A matrix from rows of scalars; a casadi SX if an entry is symbolic."""
     library = library_of(*[entry for row in rows for entry in row])
     if library is np:
         return np.array(rows, dtype=float)
@@ -34,18 +34,18 @@ def matrix(rows: list[list[Array]]) -> Array:
 
 
 def vector(*entries: Array) -> Array:
-    """A vector from scalars, symbolic when one entry is."""
+    """A vector from scalars; a casadi SX if an entry is symbolic."""
     library = library_of(*entries)
     return np.array(entries, dtype=float) if library is np else library.vertcat(*entries)
 
 
 def cross(a: Array, b: Array) -> Array:
-    """a x b of two 3-vectors."""
+    """Cross product a x b of two 3-vectors."""
     return vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
 def rotation_about(axis: tuple[float, float, float], angle: Array) -> Array:
-    """R of a right-handed turn by `angle` (rad) about a unit `axis` (Rodrigues)."""
+    """Rotation matrix of a right-handed turn by `angle` (rad) about a unit `axis` (Rodrigues)."""
     library = library_of(angle)
     c, s = library.cos(angle), library.sin(angle)
     x, y, z = axis
@@ -66,14 +66,17 @@ def rotation_about(axis: tuple[float, float, float], angle: Array) -> Array:
 
 
 def rotation_zxz(phi: Array, theta: Array, psi: Array) -> Array:
-    """R of intrinsic ZXZ Euler angles: precession phi, nutation theta, spin psi (rad). [NadaBayoumi2024, eq. 23]"""
+    """Rotation matrix of intrinsic ZXZ Euler angles, rad: precession phi, nutation theta, spin psi.
+
+    [NadaBayoumi2024, eq. 23]
+    """
     turn = rotation_about((0.0, 0.0, 1.0), phi), rotation_about((1.0, 0.0, 0.0), theta)
     spin = rotation_about((0.0, 0.0, 1.0), psi)
     return turn[0] @ turn[1] @ spin
 
 
 def angular_velocity_zxz(theta: Array, psi: Array, rates: Array) -> Array:
-    """w_WB_B of ZXZ Euler angles from their rates (phi', theta', psi'); its z part is cos(theta) phi' + psi'."""
+    """w_WB_B from ZXZ Euler angles and their rates (phi', theta', psi'); its z component is cos(theta) phi' + psi'."""
     library = library_of(theta, psi, rates)
     s, c = library.sin(psi), library.cos(psi)
     s_theta = library.sin(theta)
@@ -85,7 +88,7 @@ def angular_velocity_zxz(theta: Array, psi: Array, rates: Array) -> Array:
 
 
 def rotation_from_quaternion(e: Array) -> Array:
-    """R of Euler parameters (e0, e1, e2, e3), scalar first; homogeneous of degree two, no normalization."""
+    """Rotation matrix of Euler parameters (e0, e1, e2, e3), scalar first; quadratic in e, not normalized."""
     w, x, y, z = e[0], e[1], e[2], e[3]
     return matrix(
         [
@@ -97,7 +100,7 @@ def rotation_from_quaternion(e: Array) -> Array:
 
 
 def angular_velocity_quaternion(e: Array, rates: Array) -> Array:
-    """w_WB_B = 2 E(e) e' of Euler parameters; its z part is -2 e3 e0' + 2 e2 e1' - 2 e1 e2' + 2 e0 e3'."""
+    """w_WB_B = 2 E(e) e' from Euler parameters; its z component is -2 e3 e0' + 2 e2 e1' - 2 e1 e2' + 2 e0 e3'."""
     w, x, y, z = e[0], e[1], e[2], e[3]
     a, b, c, d = rates[0], rates[1], rates[2], rates[3]
     return vector(
@@ -125,7 +128,7 @@ def quaternions_from_rotations(R: np.ndarray) -> np.ndarray:
 
 
 def perpendicular_axes(axis: Triple) -> tuple[Triple, Triple]:
-    """Two unit vectors e1, e2 with e1 x e2 = axis; the coordinate axes in turn for z, x and y."""
+    """Two unit vectors e1, e2 with e1 x e2 = axis; for axis z, x or y they are the next two coordinate axes."""
     table = {
         (0.0, 0.0, 1.0): ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
         (1.0, 0.0, 0.0): ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),

@@ -1,4 +1,4 @@
-"""Whether a start satisfies the constraints, in words: one that does not is simulated as it is, but not in silence."""
+"""Measures how far a start violates the constraints, and words the warning."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sim_core.mechanism.description import Coincidence, Distance, Mechanism, Sli
 if TYPE_CHECKING:
     from sim_core.system import System
 
-ROUNDING = 1e-9  # of the characteristic length, or of its multiple per second: below, numbers were merely rounded
-FAR = 1e-2  # a start that is off by more than this share was hardly rounded
-FAR_GIVEN = 0.25  # a state given to `reset` may be off by more: a warning says so
-NAMED = 4  # constraints that are named, the most violated first
+ROUNDING = 1e-9  # characteristic lengths (per second for velocities): a smaller violation is rounding
+FAR = 1e-2  # share of the characteristic length: a larger violation is not explained by rounded numbers
+FAR_GIVEN = 0.25  # the same for a state given to `reset`: a violation up to it gives a warning
+NAMED = 4  # number of constraints named in a message, the most violated first
 
 
 def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float], phidot: Iterable[float]) -> str:
-    """Which constraints a state violates and by how much: "'wrist' by 0.02 m, 'rail' by 0.1 m/s"; empty when none.
+    """The constraints that a state violates and by how much, as "'wrist' by 0.02 m, 'rail' by 0.1 m/s"; "" if none.
 
-    names        of the rows, holonomic first; rows of one name are added up
-    phi, phidot  of the holonomic rows, of all rows
+    names        names of the rows, holonomic first; rows with the same name are added up
+    phi, phidot  Phi of the holonomic rows, Phidot of all rows
     """
     allowed = ROUNDING * max(1.0, mechanism.characteristic_length)
     found = []
@@ -39,10 +39,12 @@ def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float]
 def too_far(
     system: System, phi: Iterable[float], phidot: Iterable[float], rates: Iterable[float], share: float = FAR
 ) -> bool:
-    """Whether a start violates its constraints by more than numbers of a file are rounded.
+    """Whether a start violates its constraints by more than the rounding of numbers in files explains.
 
-    More than a share of the characteristic length, or of 1 where the row is no length; in velocity more than that share
-    of the magnitudes that cancel in the row, `rates`, and of that length per 10 s.
+    phi, phidot  Phi of the holonomic rows, Phidot of all rows
+    rates  |J| |v| (n_r,): magnitude of the terms that cancel in each Phidot
+    share  bound on Phi: a share of the characteristic length (of 1 for rows that are not lengths); on Phidot: that
+           share of `rates`, or of a tenth of that length per second if larger
     """
     length = system.mechanism.characteristic_length
     sizes = [length if each else 1.0 for each in system.lengths]
@@ -53,12 +55,18 @@ def too_far(
 
 
 def start_line(mechanism: Mechanism, violated: str) -> str:
-    """The whole sentence."""
+    """The warning about a start that violates constraints.
+
+    violated  list of constraints as `violated_at` returns it
+    """
     return f"the start of {mechanism.name!r} violates {violated}; constraint rows should be zero, rates too"
 
 
 def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> str:
-    """The sentence on guards whose point starts beyond its level and moves on from there: (name, distance in m)."""
+    """The warning about guards whose point starts beyond the level and moves away from it.
+
+    missed  (name of the guard, distance beyond the level in m)
+    """
     named = ", ".join(f"guard {name!r} by {distance:.3g} m" for name, distance in missed[:NAMED])
     more = f" and {len(missed) - NAMED} more" if len(missed) > NAMED else ""
     return (
@@ -68,7 +76,7 @@ def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> st
 
 
 def _unit(mechanism: Mechanism, name: str, per_second: str) -> str:
-    """Metres where all rows of that name are lengths; otherwise a rate is per second and a position is bare."""
+    """ " m" or " m/s" if every row of that name is a length; otherwise "" for positions and " per s" for velocities."""
     owners = [item for item in (*mechanism.joints, *mechanism.constraints) if item.name == name]
     planar = all(body.orientation == "planar" for body in mechanism.bodies)
     lengths = [

@@ -1,4 +1,4 @@
-"""What a simulation is at an instant, and how it changed at an event."""
+"""State of a simulation at an instant, notices about a run, and changes of constraint mode."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from sim_core.errors import InvalidRequest
 
 @dataclass(frozen=True)
 class State:
-    """All there is: a run restarted from it goes on to the same bytes. Time is tick * step.
+    """The complete state of a simulation: a run restarted from it produces the same bytes. Time is tick * step.
 
-    p              tunables, captured numbers, then 1 or 0 for each switched constraint: whether it holds
-    constraint_mode  index of the named constraint mode, -1 where the set of constraints that hold has no name
+    p              tunables, captured numbers, then 1 or 0 for each switched constraint (holds or not)
+    U              stabilization of the last step, 1/s^2 times the unit of Phi
+    constraint_mode  index of the constraint mode; -1 if the set of constraints that hold has no name
     turns          whole turns of the joints whose angle wraps
     peaks          largest |Phi|_1 and |Phidot|_1 since the reset
-    guards         values of the guards from which the next step's crossings are found; empty: those of the state
-    ledger         of the energy since the reset, see integrators/ledger.py; empty: it begins here
+    guards         guard values at the start of the next step, for finding crossings; empty: computed from the state
+    ledger         energy ledger since the reset, see integrators/ledger.py; empty: it starts here
     """
 
     tick: int
@@ -38,7 +39,7 @@ class State:
     ledger: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def to_plain(self) -> dict[str, Any]:
-        """Numbers and lists only."""
+        """The state as a dict of numbers and lists."""
         return {
             item.name: value.tolist() if isinstance(value := getattr(self, item.name), np.ndarray) else value
             for item in fields(self)
@@ -46,7 +47,7 @@ class State:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> State:
-        """The state that `to_plain` wrote; InvalidRequest names what is missing."""
+        """The state that `to_plain` wrote; InvalidRequest names missing fields."""
         missing = [item.name for item in fields(State) if item.name not in (*plain, "guards", "ledger")]
         if missing:
             raise InvalidRequest(f"a state needs {', '.join(missing)}; found {', '.join(plain)}")
@@ -61,7 +62,7 @@ class State:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something about the run that its reader has to know: "step_too_large", ... and one line for a person."""
+    """A problem found during a run: its kind ("step_too_large", ...), simulation time (s), and a one-line message."""
 
     kind: str
     time: float
@@ -70,12 +71,13 @@ class Notice:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of constraint mode: (q, v) before and after, and the energy it took away, J.
+    """A change of constraint mode: (q, v) before and after it, and the energy lost in it, J.
 
-    part            of the robot that it is about
-    source, target  constraint modes before and after: their names, or those of the switched constraints that hold
-    Events of one impact have the same states before and after, each its own modes and energy: the work of the
-    constraints that it switched on, less than zero where they pull. Together they took what the impact took.
+    part            part of the robot that it concerns
+    source, target  names of the constraint modes before and after; if they have none, the switched constraints that
+                    hold
+    When one impact causes several events, they share the states before and after. Each has its own modes and energy:
+    the work of the constraints that it switched on, negative if they pull. The energies add up to the impact's loss.
     """
 
     kind: str

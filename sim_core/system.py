@@ -213,7 +213,7 @@ class System:
     ) -> float:
         """Relative residual of J a = gamma - U at an acceleration a.
 
-        The largest |J a + U - gamma| of any row over the largest |J| |a| + |U| + |gamma|.
+        The largest |J a + U - gamma| of any row over the largest |J| (|a| + 1) + |U| + |gamma|.
         """
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         inputs = [*self._inputs(t, q, v, None, p, constraint_mode), U, np.array(a, dtype=float)]

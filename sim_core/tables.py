@@ -1,6 +1,6 @@
-"""Why a table, as TOML and JSON know them, does not hold what it should, in a person's words.
+"""Readable error messages for tables (as TOML and JSON hold them) that do not fit their msgspec type.
 
-msgspec converts and checks; this says what it found wrong: the key, what stands there, what would be right.
+msgspec converts and checks; this module names the wrong key, its value, and what would be right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from sim_core.errors import did_you_mean
 
-WHOLE = "the table"  # what has no key
+WHOLE = "the table"  # name of the top level, which has no key
 BOUNDS = {"gt": "above", "ge": "of at least", "lt": "below", "le": "of at most"}
 WITHIN = {
     "gt": lambda number, bound: number > bound,
@@ -26,7 +26,7 @@ WITHIN = {
 
 @dataclass(frozen=True)
 class Range:
-    """The range of a number, ends included, and its unit: `Annotated[float, Range(0.001, 1000.0, "ms")]`."""
+    """Inclusive range of a number, and its unit: `Annotated[float, Range(0.001, 1000.0, "ms")]`."""
 
     low: float
     high: float
@@ -38,7 +38,7 @@ class Range:
 
 
 def ranges_of(kind: Any) -> Iterator[Range]:
-    """The ranges of the numbers that a type allows, also of one that may be None; not of those inside a list."""
+    """The ranges that a type allows for a number, optional types included; not those of list entries."""
     if get_origin(kind) is Annotated:
         yield from (note for note in get_args(kind)[1:] if isinstance(note, Range))
     elif get_origin(kind) not in (list, tuple, dict):
@@ -47,7 +47,7 @@ def ranges_of(kind: Any) -> Iterator[Range]:
 
 
 def out_of_range(value: object, kind: Any) -> str:
-    """ "1e-09 is not in 0.001 .. 1000 ms" where a number is in no range of its type; "" otherwise."""
+    """ "1e-09 is not in 0.001 .. 1000 ms" for a number that is in no range of its type; "" otherwise."""
     ranges = list(ranges_of(kind))
     if isinstance(value, bool) or not isinstance(value, int | float) or not ranges:
         return ""
@@ -61,9 +61,9 @@ def out_of_range(value: object, kind: Any) -> str:
 
 
 def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None) -> str:
-    """The first thing wrong with `data` as a `kind`, in one line that begins with its dotted key; "" for none.
+    """The first error in `data` as a `kind`, in one line that begins with its dotted key; "" if there is none.
 
-    first  {dotted key of a list: the number of its first entry}; where none is given, entries are written as key[0]
+    first  {dotted key of a list: number of its first entry}; entries of other lists are written as key[0]
     """
     return _wrong(data, inspect.type_info(kind), "", first or {})
 
@@ -144,7 +144,7 @@ def _told(at: str, data: object, kind: inspect.Type) -> str:
 
 
 def article(kind: inspect.Type) -> str:
-    """What a value of this type is: "a number above 0", "a list of 3 numbers", "one of x, y, z"."""
+    """Words for the values of a type: "a number above 0", "a list of 3 numbers", "one of x, y, z"."""
     if isinstance(kind, inspect.FloatType | inspect.IntType):
         limits = [f"{word} {getattr(kind, name):g}" for name, word in BOUNDS.items() if getattr(kind, name) is not None]
         number = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
@@ -181,14 +181,14 @@ def _count(least: int, most: float) -> str:
 
 
 def words_of(kind: inspect.LiteralType | inspect.EnumType) -> Sequence[Any]:
-    """The values that a type of choices allows."""
+    """The values allowed by a Literal or enum type."""
     if isinstance(kind, inspect.LiteralType):
         return list(kind.values)
     return [member.value for member in kind.cls]
 
 
 def _shown(data: object) -> str:
-    """The data as its file has it, shortened."""
+    """A value as its file would show it, shortened to 60 characters."""
     if isinstance(data, Mapping):
         return "a table"
     if isinstance(data, list | tuple):

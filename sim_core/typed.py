@@ -1,4 +1,4 @@
-"""Plain values, as launch files hold them, for the parameters of a function: of their types, or refused in one line."""
+"""Conversion of plain values, as launch files hold them, to the annotated parameter types of a function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from sim_core.errors import InvalidRequest, UnknownName
 
 
 def typed(owner: str, function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as the annotations of `function` want them; UnknownName or InvalidRequest names the first wrong."""
+    """The values converted to the annotated types of the function's parameters.
+
+    owner  label that begins the error message
+    Raises UnknownName or InvalidRequest for the first unknown, missing or mistyped parameter.
+    """
     known = inspect.signature(function).parameters
     hints = get_type_hints(getattr(function, "func", function))
     found = {}
@@ -28,7 +32,7 @@ def typed(owner: str, function: Callable[..., Any], values: Mapping[str, Any]) -
 
 
 def choices_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """{parameter: its default}, made where a dataclass makes it; `inspect.Parameter.empty` for none."""
+    """{parameter: default} of a function or dataclass; `inspect.Parameter.empty` for a parameter without default."""
     made = {
         field.name: field.default_factory()
         for field in (dataclasses.fields(function) if dataclasses.is_dataclass(function) else ())

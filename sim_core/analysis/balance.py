@@ -1,4 +1,4 @@
-"""Energy less what constant joint loads put in: what a driven mechanism without losses keeps."""
+"""Energy balance of a mechanism driven by constant joint loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def energy_balance(sim: Simulation) -> float:
-    """Kinetic plus potential energy less the sum of load times joint position, J. Actuators are not counted."""
+    """Kinetic plus potential energy minus the sum of load times joint position, J.
+
+    Constant for a mechanism without losses and actuators.
+    """
     system, positions = sim.system, sim.joints()[0]
     tuned = sim.parameters
     loads = [joint.load for joint in system.mechanism.moving_joints]

@@ -1,4 +1,4 @@
-"""One system under every stabilizer: a call, a row for each, and a table of them.
+"""Comparison of stabilizers on one system: one run and one table row per stabilizer.
 
 rows = compare(assemble(build("triple_pendulum")), seconds=10.0, step_s=1e-3)
 rich.print(table(rows))
@@ -35,26 +35,29 @@ from sim_core.stabilization.stabilizers import (
 )
 from sim_core.system import System
 
-SAMPLE_S = 0.01  # the energy is looked at this often, and whether the mechanism is still in one piece
+SAMPLE_S = 0.01  # s between checks of the energy and the violation
 
 CASE_2, AT_REST = "man, case 2", "the start is at rest"
-Choice = str | Mapping[str, Any] | Stabilizer  # a table is as in a launch file: its name and parameters
+Choice = str | Mapping[str, Any] | Stabilizer  # a mapping holds name and parameters, as in a launch file
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a run under one stabilizer came to.
+    """Result of a run under one stabilizer.
 
-    stabilizer         its label
-    peak_phi           largest |Phi|_1 of every step, in the rows' own scaling; peak_phidot of |Phidot|_1
-    energy_drift       largest departure of the energy from its start, J: what drives or brakes the mechanism counts too
-    seconds_per_step   time on the clock, the only figure that differs from run to run; nan: lost before it was measured
-    evaluations        right-hand sides
-    diverged_at        s: the first step that leaves |Phi|_1 above the characteristic length, or the last that could be
-                       taken; None: never
-    stability_limit    the largest step that stabilizer and a beam's fastest mode can bear, s; inf: any; 0: none
-    reason             of a lost run: "violation", "not finite", "step went to zero" or "solver did not converge"; of a
-                       method that is not for this start, and was not run: AT_REST. Its figures are nan
+    stabilizer         label of the stabilizer
+    peak_phi           largest |Phi|_1 at any step, in the rows' own scaling
+    peak_phidot        largest |Phidot|_1 at any step
+    energy_drift       largest change of the energy since the start, J; work of actuators and dampers counts too
+    seconds_per_step   wall-clock time per step, the only figure that differs between identical runs; nan: the run was
+                       lost before it was measured
+    evaluations        number of right-hand sides evaluated
+    diverged_at        simulation time, s, of the first step with |Phi|_1 above the characteristic length, or of the
+                       last step that could be taken; None: the run was not lost
+    stability_limit    largest stable step, s, of the stabilizer and of a beam's fastest mode; inf: any; 0: none
+    reason             of a lost run: "violation", "not finite", "step went to zero" or "solver did not converge";
+                       AT_REST for a method that does not apply to this start and was not run (its figures are nan);
+                       else ""
     """
 
     stabilizer: str
@@ -75,16 +78,17 @@ def compare(
     stabilizers: Mapping[str, Choice] | Sequence[Choice] | None = None,
     stepper: str | Stepper = "rk4",
 ) -> list[Comparison]:
-    """A row for each stabilizer, from the mechanism's start; a run that diverges ends there and is a row as well.
+    """One Comparison per stabilizer, each of a run from the mechanism's start; a diverging run ends where it is lost.
 
-    stabilizers  {label: choice}, or a sequence of choices; None: `every_stabilizer`. A choice is a stabilizer, its
-                 name, or a table as in a launch file: {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
-    Warns (StartWarning) when the start violates the constraints; what a stabilizer cannot bear is in its row.
+    stabilizers  {label: choice}, or a sequence of choices; None: `every_stabilizer`. A choice is a Stabilizer, its
+                 name, or a mapping as in a launch file: {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
+    Warns (StartWarning) when the start violates the constraints. Stability warnings are suppressed: the rows have the
+    limits.
     """
     steps = seconds / step_s if step_s > 0.0 else math.nan
     if not 0.5 <= steps < math.inf or abs(steps - round(steps)) > 1e-3:
         raise InvalidRequest(f"{seconds} s is not a whole number of steps of {step_s} s")
-    Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")  # says what is wrong with the start, once
+    Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")  # warns about the start, once
     all_of_them = stabilizers is None
     if stabilizers is None:
         stabilizers = every_stabilizer(system, step_s, stepper)
@@ -101,10 +105,10 @@ def compare(
 
 
 def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk4") -> dict[str, Stabilizer]:
-    """Every method of the papers and ours, by label, with the gains they use. [NadaBayoumi2024, sec. 4] [Man2025]
+    """{label: stabilizer} of all methods of the papers and of this project, with the gains they use.
 
-    Man's case 2 takes the violation that the first step leaves, and is there for a start in motion only; `compare`
-    has a row without figures where it is not.
+    Man's case 2 is scaled by the violation after the first step and is included only for a start in motion; otherwise
+    `compare` adds a row without figures for it. [NadaBayoumi2024, sec. 4] [Man2025]
     """
     found: dict[str, Stabilizer] = {
         "none": Stabilizer(),
@@ -128,7 +132,7 @@ def every_stabilizer(system: System, step_s: float, stepper: str | Stepper = "rk
 
 
 def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4") -> tuple[float, float, float]:
-    """|Phi|_1 and |Phidot|_1 after one step without stabilization, and |v|_2 at the start: Man's scaling of case 2."""
+    """|Phi|_1 and |Phidot|_1 after one unstabilized step, and |v|_2 at the start: the scaling of Man's case 2."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)
         sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer="none")
@@ -137,7 +141,10 @@ def first_violation(system: System, step_s: float, stepper: str | Stepper = "rk4
 
 
 def stabilizer_of(choice: Choice) -> str | Stabilizer:
-    """The stabilizer that a table describes; InvalidRequest for one without a name, and for what the name refuses."""
+    """The stabilizer of a choice; names and Stabilizer objects are returned unchanged.
+
+    A mapping without name, or with invalid parameters, raises InvalidRequest.
+    """
     if not isinstance(choice, Mapping):
         return choice
     if "name" not in choice:
@@ -146,7 +153,7 @@ def stabilizer_of(choice: Choice) -> str | Stabilizer:
 
 
 def label_of(choice: str | Stabilizer) -> str:
-    """Its name, and what differs from the defaults: direct_correction(weight='mass')."""
+    """Label of a stabilizer: name, and parameters that differ from the defaults: direct_correction(weight='mass')."""
     if isinstance(choice, str):
         return choice
     try:
@@ -162,9 +169,9 @@ def _run(
     system: System, steps: int, step_s: float, label: str, choice: str | Stabilizer, stepper: str | Stepper
 ) -> Comparison:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SimulationWarning)  # the row says the limit, the call what the start is
+        warnings.simplefilter("ignore", SimulationWarning)  # the row has the limit; `compare` warned about the start
         sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer=choice)
-    sim.step()  # whatever is compiled at first use is compiled here
+    sim.step()  # compiles, so that the timing does not include it
     sim.reset()
     start, drift, spent, timed = sim.energy(), 0.0, 0.0, 0
     reason = ""
@@ -188,7 +195,7 @@ def _run(
 
 
 def table(rows: Sequence[Comparison], title: str = "") -> Any:
-    """The rows as a table that rich prints, 80 columns wide; a dash where a run was lost before there was a figure."""
+    """The rows as a `rich` table, 80 columns wide; a dash where a run was lost before there was a figure."""
     from rich import box
     from rich.table import Table
 
@@ -210,7 +217,7 @@ def table(rows: Sequence[Comparison], title: str = "") -> Any:
 
 
 def limit_text(limit: float) -> str:
-    """A stability limit (s) in ms, or in a word: "any" step is stable, "none" is, "-" where there is no limit."""
+    """A stability limit (s) in ms; "any" if every step is stable, "none" if no step is, "-" if the limit is nan."""
     if math.isnan(limit):
         return "-"
     return "any" if math.isinf(limit) else "none" if limit == 0.0 else f"{limit * 1e3:.3g}"

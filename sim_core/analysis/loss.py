@@ -1,17 +1,17 @@
-"""When a run is lost: the first step that leaves |Phi|_1 above one characteristic length, or that cannot be taken."""
+"""Detects a lost run: a step that leaves |Phi|_1 above one characteristic length, or that cannot be taken."""
 
 from __future__ import annotations
 
 from sim_core.errors import SimulationDiverged
 from sim_core.simulation import Simulation
 
-VIOLATION = "violation"  # the other reasons are those of SimulationDiverged
+VIOLATION = "violation"  # all other reasons come from SimulationDiverged
 
 
 def advance_or_lose(sim: Simulation, steps: int) -> str:
-    """Take steps up to the first that is lost; the reason, empty when none is.
+    """Take up to `steps` steps, ending at the first lost one; the reason of the loss, or "".
 
-    Where the stepper could not go on, the state is that before the step.
+    If the stepper failed, the simulation is left at the state before that step.
     """
     before = sim.snapshot()
     reason = _advance(sim, steps)
@@ -25,7 +25,7 @@ def advance_or_lose(sim: Simulation, steps: int) -> str:
             if found != VIOLATION:
                 sim.restore(before)
             return found
-    return reason  # of a stepper whose calls of one step are not its calls of many
+    return reason  # for steppers whose result depends on the number of steps per call
 
 
 def _advance(sim: Simulation, steps: int) -> str:

@@ -1,8 +1,9 @@
-"""The events at the end of a step: which guards fire, in which order, and what each does to the state.
+"""Events at the end of a step: which guards fire, in which order, and how each changes the state.
 
-The loop stops after a step in which a guard fires. All that fired are applied then, one by one, in the order of their
-crossings within the step: with g0 and g1 a guard's values at the step's ends, at the part g0 / (g0 - g1) of it. After
-each event the others are asked again. An event takes effect at the tick's end: its place in the step is only an order.
+The loop stops after a step in which a guard fires. All guards that fired are then applied one by one, in the order of
+their crossings within the step: a guard with values g0 and g1 at the step's ends crosses at the fraction g0 / (g0 -
+g1). After each event the other guards are evaluated again. Every event takes effect at the end of the tick; its time
+within the step only determines the order.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from sim_core.events.transitions import capture, impact
 from sim_core.integrators.workspace import Workspace
 from sim_core.state import Transition
 
-SAME_INSTANT = 1e-9  # of a step: impacts nearer than that are one
-SLOW = 1e-9  # of the speed of approach: a return slower than that is rounding
-CLEARLY = 1e-9  # below zero: conditions that were less false than that did not become true in a step
+SAME_INSTANT = 1e-9  # share of a step: impacts closer than that are simultaneous
+SLOW = 1e-9  # share of the speed of approach: a slower return is rounding
+CLEARLY = 1e-9  # conditions that were closer to zero than this did not become true within the step
 
 
 class GuardsRepeat(Exception):  # noqa: N818 - reads as what it is at the call site
@@ -32,7 +33,7 @@ class GuardsRepeat(Exception):  # noqa: N818 - reads as what it is at the call s
 class StepEvents:
     """Finds and applies the events at the end of a step, in the workspace of a simulation.
 
-    energy  gives the energy now, J
+    energy  function that returns the present energy, J
     """
 
     def __init__(self, switching: Switching, w: Workspace, step_s: float, energy: Callable[[], float]) -> None:
@@ -48,7 +49,7 @@ class StepEvents:
         self._begin()
 
     def _begin(self) -> None:
-        """Keep the guards' values of the step: what follows depends on them and on the state."""
+        """Record the guard values of the step; the events follow from them and from the state."""
         self._before, self._after = self._w.guards_before.copy(), self._w.guards.copy()
         self._place = self._places()
         self._fired: list[int] = []
@@ -58,10 +59,10 @@ class StepEvents:
         self._watched = self._switching.watched()
 
     def apply(self, time: float) -> list[Transition]:
-        """Apply the guards that fire at the end of the step that the loop stopped after.
+        """Apply the guards that fired in the step after which the loop stopped; returns their transitions in order.
 
-        Ties are broken by the order of the description; inelastic impacts at the same instant are solved for together.
-        A point beyond its level that an impact has sent back fires no earlier than it turns again. Raises GuardsRepeat.
+        Ties are broken by the order of the description; simultaneous inelastic impacts are solved together. A point
+        that is beyond its level but moves back after an impact does not fire until it turns again. Raises GuardsRepeat.
         """
         self._begin()
         held, found = self._switching.holds, []
@@ -77,7 +78,7 @@ class StepEvents:
     # -- which guards fire --------------------------------------------------------------------------------------------
 
     def _places(self) -> np.ndarray:
-        """Where in the step guards became true, 0 to 1; 0 for those that were before, or became so by an event."""
+        """Fraction of the step, 0 to 1, at which each guard became true; 0 for guards that did not change sign."""
         before, after = self._before, self._after
         changed = ((before < 0.0) & (after >= 0.0)) | (self._is_crossing & (before > 0.0) & (after <= 0.0))
         place = np.zeros(len(before))
@@ -85,7 +86,7 @@ class StepEvents:
         return place
 
     def _crossed(self) -> np.ndarray:
-        """(n_guards,) crossings that changed sign over the step in their direction, watched or not."""
+        """(n_guards,) crossings that changed sign over the step in their direction, active or not."""
         before, after, direction = self._before, self._after, self._switching.directions
         rising = (before < 0.0) & (after >= 0.0) & (direction >= 0)
         falling = (before > 0.0) & (after <= 0.0) & (direction <= 0)
@@ -93,7 +94,7 @@ class StepEvents:
         return found
 
     def _due(self) -> np.ndarray:
-        """The guards that fire now, ascending."""
+        """Indices of the guards that fire now, ascending."""
         watched, crossed = self._switching.watched(), self._crossed()
         watched[[guard for guard in self._fired if not self._switching.changes_something[guard]]] = False
         asked = watched & crossed & (self._struck | (np.abs(self._before) <= AT_LEVEL))
@@ -103,9 +104,10 @@ class StepEvents:
         return np.flatnonzero(due)
 
     def _past(self) -> np.ndarray:
-        """(n_guards,) crossings that fired in this step, and those of the same point and level watched only since.
+        """(n_guards,) crossings that must not fire again in this step.
 
-        A point crosses a level once in a step: what its crossing did may be undone, and is not done again.
+        These are the crossings that fired, and those of the same point and level that became active only afterwards. A
+        point crosses a level at most once per step, even if another event undoes the effect.
         """
         fired = self._fired
         of_fired = {self._switching.levels[guard] for guard in fired if self._is_crossing[guard]}
@@ -117,8 +119,9 @@ class StepEvents:
     def _conditions_hold(self) -> np.ndarray:
         """(n_guards,) guards with conditions that hold now.
 
-        Those that would undo what conditions did in this step wait for the next one, unless it was in this step that
-        they became true: what a force has torn off is not caught again at once because it is still there.
+        A guard that would undo what other conditions did in this step waits for the next step, unless its conditions
+        became true within this step: a contact that a force has torn off is not captured again at once just because it
+        is still close.
         """
         became = (self._before < -CLEARLY) & (self._after >= 0.0)
         undoes = self._switching.would_undo(self._changed, self._left)
@@ -126,14 +129,14 @@ class StepEvents:
         return found
 
     def _receding(self) -> np.ndarray:
-        """(n_guards,) points that move back to the side from which they crossed their level, by the velocities now."""
+        """(n_guards,) points whose present velocity points back to the side from which they crossed their level."""
         change = self._after - self._before
         slow = SLOW * np.abs(change) / self._step_s
         receding: np.ndarray = self._rates() * np.sign(change) < -slow
         return receding
 
     def _rates(self) -> np.ndarray:
-        """(n_guards,) of crossings: the velocity of the point, along its axis by central differences, 0 if rounding."""
+        """(n_guards,) velocity of each crossing's point along its axis, by central differences; 0 within rounding."""
         w, h, rates = self._w, self._step_s, np.zeros(len(self._guards))
         for sign in (1.0, -1.0):
             self._near_t[0], self._near_q[:] = w.t[0] + sign * h, w.q + sign * h * w.v
@@ -144,7 +147,10 @@ class StepEvents:
         return known
 
     def missed(self) -> list[tuple[str, float]]:
-        """Crossings that engage something, whose point is beyond its level and does not come back: (name, how far)."""
+        """(name, distance in m) of active crossings that start beyond their level and move on from it.
+
+        Only crossings that engage a constraint are included.
+        """
         switching, values = self._switching, self._w.guards
         if not self._guards:
             return []
@@ -158,10 +164,10 @@ class StepEvents:
         if again:
             raise GuardsRepeat(tuple(self._guards[guard].name for guard in self._fired[again[0] :]))
 
-    # -- what they do -------------------------------------------------------------------------------------------------
+    # -- effects ------------------------------------------------------------------------------------------------------
 
     def _change(self, guard: int, time: float) -> Transition:
-        """A change that leaves the velocities as they are."""
+        """Apply a guard without impact: the velocities do not change."""
         w, source, energy = self._w, self._switching.name, self._energy()
         before = np.concatenate([w.q, w.v])
         self._switch(guard)
@@ -169,7 +175,7 @@ class StepEvents:
         return self._transition(guard, time, (before, after), lost, (source, self._switching.name))
 
     def _collide(self, first: int, time: float) -> list[Transition]:
-        """The impact of a guard and of all that are at the same instant; one event for each, with its own energy."""
+        """Apply the impact of a guard and all simultaneous ones; one transition for each, with its own energy."""
         w, names, energy = self._w, [self._switching.name], self._energy()
         before, held, group = np.concatenate([w.q, w.v]), self._switching.holds, []
         guard: int | None = first
@@ -190,10 +196,10 @@ class StepEvents:
         ]
 
     def _next_at(self, place: float) -> int | None:
-        """The next guard that makes an impact at that place of the step, with the velocities before the impact."""
+        """The next guard with an impact at that fraction of the step, at the velocities before it; None if none."""
         due = self._due()
         due = due[self._switching.inelastic[due] & (np.abs(self._place[due] - place) <= SAME_INSTANT)]
-        # conditions that an event made true wait for the velocities and forces after it
+        # conditions that became true by an event must be evaluated with the velocities and forces after it
         due = due[self._is_crossing[due] | ((self._before[due] < 0.0) & (self._after[due] >= 0.0))]
         return next((int(guard) for guard in due if guard not in self._fired), None)
 
@@ -207,7 +213,7 @@ class StepEvents:
         self._fired.append(guard)
 
     def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
-        """What each event of one impact took of the energy lost: the work of the rows that it switched on."""
+        """Energy lost to each guard of one impact, J: the work of the rows that the guard switched on."""
         shares, row_names = [], self._system.constraint_modes[0].row_names
         for guard in group:
             engaged = self._switching.named(self._switching.engages[guard] & ~held)
@@ -227,7 +233,7 @@ class StepEvents:
         return Transition(guard.kind or guard.name, time, *states, energy, guard.part, *constraint_modes)
 
     def _start_anew(self) -> None:
-        """After an event: stepper and stabilizer forget what was; forces and guards are those of what holds now."""
+        """After an event: clear stepper and stabilizer memory; recompute forces and guard values."""
         w = self._w
         for array in (w.stepper_memory, w.stabilizer_memory, w.U):
             array[:] = 0.0
@@ -235,9 +241,11 @@ class StepEvents:
         self._read_guards()
 
     def _next_values(self, held: np.ndarray) -> np.ndarray:
-        """The guards' values at the start of the next step. held: the constraints that held before the events.
+        """Guard values at the start of the next step.
 
-        A crossing that waits keeps its side. A point that was let go at its level has to leave it before it crosses it.
+        held  (n_switched,) constraints that held before the events
+
+        A crossing that waits keeps its sign. A point released at its level must leave the level before it can cross it.
         """
         values = self._w.guards.copy()
         waits = self._switching.watched() & self._crossed() & ~self._past()

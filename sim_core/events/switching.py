@@ -1,4 +1,4 @@
-"""Which switched constraints hold, what that is called, and which guards are watched."""
+"""Switched constraints of a simulation: which ones hold, the name of that set, and which guards are active."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from sim_core.mechanism.guards import Crossing
 from sim_core.start import ROUNDING
 from sim_core.system import System
 
-UNNAMED = -1  # as the index of a constraint mode: a set of constraints without a name
-NOTHING = "none"  # what such a set is called where no constraint of it holds
-AT_LEVEL = 1e-300  # value of a crossing that starts at its level, or waits there: the sign says on which side
+UNNAMED = -1  # index of the constraint mode when the set of constraints that hold has no name
+NOTHING = "none"  # name of that set if no switched constraint holds
+AT_LEVEL = 1e-300  # magnitude of the guard value of a crossing at its level; the sign gives the side
 
 
 class Switching:
-    """The switched constraints of a simulation, as its p says, and the guards that it watches.
+    """The switched constraints of a simulation, as given by its p, and its guards.
 
-    constraint_mode     index of the named constraint mode, or UNNAMED
-    engages, releases   (n_guards, n_switched): what each guard switches on and off
-    is_crossing, inelastic, changes_something  (n_guards,)
+    constraint_mode     index of the constraint mode, or UNNAMED
+    engages, releases   (n_guards, n_switched) constraints that each guard switches on, and off
+    is_crossing         (n_guards,) whether the guard is a Crossing
+    inelastic           (n_guards,) whether the guard has an inelastic impact
+    changes_something   (n_guards,) whether firing can change the constraint mode
     """
 
     def __init__(self, system: System, w: Workspace) -> None:
@@ -65,36 +67,36 @@ class Switching:
 
     @property
     def holds(self) -> np.ndarray:
-        """(n_switched,) which of the switched constraints hold now: a copy."""
+        """(n_switched,) whether each switched constraint holds now; a copy."""
         return self._flags > 0.0
 
     @property
     def holding(self) -> tuple[str, ...]:
-        """The switched constraints that hold now, in the order of the description."""
+        """Names of the switched constraints that hold now, in the order of the description."""
         return self.named(self.holds)
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """The switched constraints that do not hold now."""
+        """Names of the switched constraints that do not hold now."""
         return self.named(~self.holds)
 
     def named(self, which: np.ndarray) -> tuple[str, ...]:
-        """The names of some of the switched constraints."""
+        """Names of the switched constraints selected by a mask (n_switched,)."""
         return tuple(name for name, one in zip(self._switched, which, strict=True) if one)
 
     @property
     def name(self) -> str:
-        """The constraint mode's name, or the names of the switched constraints that hold."""
+        """Name of the constraint mode; if it has none, the names of the switched constraints that hold."""
         return self._names[self.constraint_mode] if self.constraint_mode != UNNAMED else self.name_of(self.holds)
 
     def name_of(self, which: np.ndarray) -> str:
-        """What a set of switched constraints without a name of its own is called."""
+        """Name of an unnamed set of switched constraints: its constraints joined by " + ", or "none"."""
         return " + ".join(self.named(which)) or NOTHING
 
     def check(self, constraint_mode: int, p: np.ndarray) -> None:
-        """Raise InvalidRequest for an unknown constraint mode, or one whose constraints p does not switch on.
+        """Raise InvalidRequest for an unknown constraint mode, or if the flags in p contradict it.
 
-        Constraints of a set without a name are either on or off.
+        The flags of an unnamed set must be 0 or 1.
         """
         flags, count = p[self._first :], len(self._names)
         if not UNNAMED <= constraint_mode < count or (constraint_mode == UNNAMED and not self._switched):
@@ -112,13 +114,13 @@ class Switching:
                 )
 
     def enter(self, constraint_mode: int) -> None:
-        """Make a named constraint mode hold; where it is UNNAMED, p says already which constraints hold."""
+        """Enter the constraint mode with this index; for UNNAMED, p already holds the flags."""
         self.constraint_mode = constraint_mode
         if constraint_mode != UNNAMED:
             self._flags[:] = self._sets[constraint_mode]
 
     def switch(self, guard: int) -> None:
-        """Make hold what a guard leads to."""
+        """Apply the change of constraints of a guard."""
         if self._by_name[guard]:
             self.enter(int(self._target[guard]))
             return
@@ -128,10 +130,13 @@ class Switching:
         if self.constraint_mode not in alike:
             self.constraint_mode = int(alike[0]) if len(alike) else UNNAMED
 
-    # -- which guards are watched -------------------------------------------------------------------------------------
+    # -- which guards are active --------------------------------------------------------------------------------------
 
     def watched(self) -> np.ndarray:
-        """(n_guards,) those whose constraint mode holds, or that would switch something and have what they require."""
+        """(n_guards,) active guards.
+
+        A guard is active if its source mode holds, or if it would switch something and its requirements are met.
+        """
         holds = self.holds
         would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
         allowed = ~(self._requires & ~holds).any(axis=1) & ~(self._excludes & holds).any(axis=1)
@@ -140,9 +145,11 @@ class Switching:
         return found
 
     def would_undo(self, changed: np.ndarray, left: list[int]) -> np.ndarray:
-        """(n_guards,) those that would switch a constraint again, or lead back to a constraint mode by its name.
+        """(n_guards,) guards that would undo earlier events of this step.
 
-        changed  (n_switched,) constraints that were switched; left: constraint modes that were left
+        They would switch a changed constraint again, or return to a constraint mode that was left.
+        changed  (n_switched,) constraints that were switched
+        left     indices of constraint modes that were left
         """
         holds = self.holds
         back = self._by_name & np.isin(self._target, left) & (self._target != self.constraint_mode)
@@ -151,11 +158,14 @@ class Switching:
         return found
 
     def watch(self) -> None:
-        """Have the loop watch the guards that are due to be; their values are in the workspace."""
+        """Activate the guards that `watched` returns in the loop; their values must be in the workspace."""
         self._w.guard_directions[:] = np.where(self.watched(), self.directions, NOT_WATCHED)
 
     def watch_anew(self) -> None:
-        """The same from the state alone: a crossing that starts at its level has yet to cross it."""
+        """Compute the guard values from the state alone and activate the guards.
+
+        A crossing that starts at its level counts as not yet crossed.
+        """
         w = self._w
         w.lam[:] = 0.0
         self._read_guards()
@@ -165,7 +175,7 @@ class Switching:
         self.watch()
 
     def at_level(self, values: np.ndarray) -> np.ndarray:
-        """(n_guards,) crossings whose value is zero but for rounding."""
+        """(n_guards,) crossings whose value is zero up to rounding."""
         rounding = ROUNDING * max(1.0, self.system.mechanism.characteristic_length)
         found: np.ndarray = self.is_crossing & (np.abs(values) <= rounding)
         return found

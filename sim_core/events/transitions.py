@@ -1,4 +1,4 @@
-"""What happens to p and v when a guard fires."""
+"""Changes of p and v when a guard fires: captured numbers and impacts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim_core.system import System
 
 
 def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
-    """Put what the guard captures into p: the numbers that meet its constraints as the motion is."""
+    """Set the guard's captured numbers in p so that their constraints are satisfied at the present motion."""
     if not guard.captures:
         return
     names = system.mechanism.captured_constraints
@@ -24,11 +24,11 @@ def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
 
 
 def impact(system: System, w: Workspace, engaged: Collection[str] = ()) -> np.ndarray:
-    """Velocities onto the constraints that were engaged, by impulses y: M x + J' y = 0, J x = -Phidot, v gets x.
+    """Project the velocities onto the engaged constraints by impulses y: M x + J' y = 0, J x = -Phidot, v += x.
 
-    All that has mass takes part. Rows that held before keep their rate, J x = 0: what the stabilizer is putting right
-    elsewhere is no part of the impact. Where none was engaged, all are projected.
-    Gives the kinetic energy lost by row, J: y Phidot / 2 of the rows that were engaged.
+    engaged  names of the constraints that were engaged; empty: all rows are projected
+    Rows that held before keep their Phidot (J x = 0), because violations that the stabilizer is correcting are no part
+    of the impact. All bodies take part. Returns the kinetic energy lost per row, J: y Phidot / 2 on the engaged rows.
     """
     state, row_names = [w.t, w.q, w.v, w.u, w.p], system.constraint_modes[0].row_names
     w.U[:] = 0.0

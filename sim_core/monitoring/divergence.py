@@ -1,4 +1,4 @@
-"""A run that diverged: what its last states say of why, and these states in a file; those of a few runs are kept."""
+"""Errors of diverged runs: an explanation, and a file with the last states (the files of the latest runs are kept)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sim_core.system import System
 
 PREFIX, SUFFIX = "armswing-diverged-", ".npz"
 KEPT = 5
-GROWS = 1e-3  # per step: a mode that grows by less is not what made a run diverge
-WHAT_ENDED = {  # the reason, and the same in words
+GROWS = 1e-3  # growth per step: a mode that grows by less did not cause the divergence
+WHAT_ENDED = {  # status: (reason, explanation for the message)
     DIVERGED: ("not finite", "a state is no longer finite"),
     STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
     NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge, a shorter step may do"),
 }
-LEAP = 0.05  # of a beam's length: more in a step is no motion but divergence
+LEAP = 0.05  # share of a beam's length: a larger displacement in one step is divergence, not motion
 
 
 def divergence(
@@ -42,10 +42,12 @@ def divergence(
     law: str,
     lately: str = "",
 ) -> SimulationDiverged:
-    """The error of a run whose loop ended with that status; its history, rows t, q, v, is written.
+    """The SimulationDiverged error of a run whose loop ended with this status; writes the history to a file.
 
-    idle    constraints that do not hold now
-    lately  what was changed shortly before, or ""
+    history  (n, 1 + 2 n_q): t, q, v of the last steps
+    idle    names of the constraints that do not hold now
+    law     name of the stabilizer
+    lately  recently changed parameters, or ""
     """
     how = f"{stepper.name} and {law} at {step_s * 1e3:.4g} ms"
     reason, words = WHAT_ENDED[status]
@@ -57,7 +59,7 @@ def divergence(
 
 
 def repetition(names: Sequence[str], time: float, history: np.ndarray, system: System) -> SimulationDiverged:
-    """The error of a run whose guards undo each other at the end of a step; its history is written."""
+    """The SimulationDiverged error of a run whose guards undo each other within one step; writes the history."""
     file = write_history(history, system.coordinate_names)
     called = " and ".join(map(repr, names))
     fire = f"guards {called} undo each other, and would fire" if len(names) > 1 else f"guard {called} would fire"
@@ -69,7 +71,7 @@ def repetition(names: Sequence[str], time: float, history: np.ndarray, system: S
 
 
 def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
-    """Write the rows t, q, v as `t_q_v` beside the names of the coordinates; older files go, but for the last few."""
+    """Write the rows t, q, v as `t_q_v`, with the coordinate names, to a new file; delete old history files."""
     with tempfile.NamedTemporaryFile(prefix=PREFIX, suffix=SUFFIX, delete=False) as stream:
         np.savez(stream, t_q_v=history, coordinates=np.array(coordinates))
     written = Path(stream.name)
@@ -78,7 +80,7 @@ def write_history(history: np.ndarray, coordinates: Sequence[str]) -> Path:
 
 
 def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
-    """That a beam's fastest mode, taken alone, grows under the stepper at that step (s); "" otherwise."""
+    """A line if a beam's fastest mode, on its own, is unstable with this stepper and step (s); "" otherwise."""
     found = [(_fastest(beam_model(beam)), beam.name) for beam in beams]
     if not found or max(found)[0] == 0.0 or _growth(stepper, max(found)[0], step_s) <= 1.0:
         return ""
@@ -91,7 +93,7 @@ def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
 
 
 def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
-    """The step, s, above which a beam's fastest mode, taken alone, grows under the stepper; inf without a limit."""
+    """The step, s, above which a beam's fastest mode, on its own, is unstable with this stepper; inf if none is."""
     omega = max((_fastest(beam_model(beam)) for beam in beams), default=0.0)
     if stepper.adaptive or omega == 0.0:
         return float("inf")
@@ -99,43 +101,43 @@ def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
 
 
 def _growth(stepper: Stepper, omega: float, step: float) -> float:
-    """How much a mode grows per step, over what is allowed."""
+    """Growth of a mode (rad/s) per step, divided by the permitted growth."""
     return stepper.growth(omega**2, 0.0, step) / (1.0 + GROWS)
 
 
 def _fastest(model: BeamModel) -> float:
-    """The highest frequency of a beam, rad/s."""
+    """Highest natural frequency of a beam, rad/s."""
     squares = np.linalg.eigvals(np.linalg.solve(model.M, model.K)).real
     return float(np.sqrt(max(squares.max(initial=0.0), 0.0)))
 
 
 def explained(system: System, idle: Collection[str], history: np.ndarray) -> str:
-    """What became of the run, if its last states (n, 1 + 2 n_q: t, q, v) show it; "" otherwise."""
+    """The cause of the divergence if the last states (n, 1 + 2 n_q: t, q, v) show it; "" otherwise."""
     found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, idle)]
     found.append(_at_singular_angles(system, history[-20:]))
     return "; ".join(filter(None, found))
 
 
 def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
-    """The contacts with beams that hold."""
+    """The beam contacts that hold."""
     contacts = [c for c in system.mechanism.constraints if isinstance(c, BeamContact)]
     return [c for c in contacts if c.name not in idle]
 
 
 def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
-    """That a point left its beam, where there is no shape to slide on: within a step or two of an end."""
+    """A line if a contact point left its beam: in the last states it was within two steps of an end; "" otherwise."""
     beam = next(beam for beam in system.mechanism.beams if beam.name == contact.beam)
     found = []
     for row in states:
         q, v = np.split(row[1:], 2)
         p_WB, R_WB = (poses[_place(system, contact.body)] for poses in system.poses(row[0], q, v))
         found.append((row[0], np.dot(beam.axis, p_WB + R_WB @ np.array(contact.point) - np.array(beam.origin))))
-    known = [(float(t), float(x)) for t, x in found if np.isfinite(x)]  # beyond the end there may be none
+    known = [(float(t), float(x)) for t, x in found if np.isfinite(x)]  # beyond the end x may not be finite
     if len(known) < 2:
         return ""
     (t, before), (time, now) = known[-2:]
     if not abs(now - before) <= LEAP * beam.length or 0.0 <= now + 2.0 * (now - before) <= beam.length:
-        return ""  # far off in one step: whatever it was, it was no sliding
+        return ""  # a leap is not sliding, and a point well inside has not left
     return (
         f"contact {contact.name!r} slid off the end of beam {beam.name!r}, which is {beam.length:g} m long: at "
         f"t = {time:.6g} s it was at x = {now:.4g} m, at {(now - before) / (time - t):.3g} m/s"
@@ -143,7 +145,7 @@ def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
 
 
 def _at_singular_angles(system: System, states: np.ndarray) -> str:
-    """That a body's ZXZ angles came near their singularity, where phi and psi have no rates."""
+    """A line if a body's ZXZ angles came near their singularity, where their rates are unbounded; "" otherwise."""
     nearest: dict[str, tuple[float, float]] = {}
     for row in states:
         q = row[1 : 1 + system.n_q]
@@ -164,7 +166,7 @@ def _place(system: System, body: str) -> int:
 
 
 def _prune(newest: Path) -> None:
-    """Another process may prune at the same time, and other users' files are theirs."""
+    """Delete this user's older history files but the last few; another process may be doing the same."""
     found = []
     for file in newest.parent.glob(f"{PREFIX}*{SUFFIX}"):
         with contextlib.suppress(OSError):

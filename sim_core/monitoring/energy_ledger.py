@@ -1,4 +1,4 @@
-"""What the energy ledger of a simulation says: departures of the energy from what work and events explain."""
+"""Energy ledger of a simulation: departure of the energy from what work and events explain."""
 
 from __future__ import annotations
 
@@ -23,53 +23,53 @@ from sim_core.system import System
 
 
 class EnergyLedger:
-    """Reads and begins the ledger in a workspace. All energies in J."""
+    """Energy bookkeeping since the reset, in the arrays that the stepping loop updates. All energies in J."""
 
     def __init__(self, system: System, w: Workspace) -> None:
         self._ledger = w.ledger
         self._weigh = system.bind("energy", [w.t, w.q, w.v, w.u, w.p], [w.ledger[:2]])
 
     def begin(self) -> None:
-        """Take the energy now as the start."""
+        """Start the ledger with the present energy."""
         ledger = self._ledger
         self._weigh()
         ledger[START], ledger[START_POTENTIAL] = ledger[KINETIC] + ledger[POTENTIAL], ledger[POTENTIAL]
         ledger[SCALE], ledger[NEXT] = ledger[KINETIC], DEPARTED
 
     def book(self, energy: float) -> None:
-        """Book energy that an event or a changed parameter gave, less than zero where it took some."""
+        """Book energy that an event or a changed parameter added; negative if it removed some."""
         self._ledger[BOOKED] += energy
 
     @property
     def work(self) -> float:
-        """Work of efforts, loads and dampers since the reset."""
+        """Work of efforts, joint loads and dampers since the reset, J."""
         return float(self._ledger[WORK])
 
     @property
     def booked(self) -> float:
-        """What events and changed parameters gave since the reset."""
+        """Energy that events and changed parameters added since the reset, J."""
         return float(self._ledger[BOOKED])
 
     @property
     def departure(self) -> float:
-        """Energy now, less the energy at the reset, the work and what was booked."""
+        """Unexplained energy, J: the present energy minus the energy at the reset, the work and the booked energy."""
         ledger = self._ledger
         self._weigh()
         return float(ledger[KINETIC] + ledger[POTENTIAL] - ledger[START] - ledger[WORK] - ledger[BOOKED])
 
     @property
     def largest(self) -> float:
-        """The largest departure so far, as a part of the energies of the run at its time."""
+        """The largest departure since the reset, relative to the run's energy scale at that time."""
         return float(self._ledger[LARGEST])
 
     @property
     def departed(self) -> str:
-        """One line on the last mark, "" without one."""
+        """One line about the last marked departure; "" if there was none."""
         marks = int(self._ledger[MARKS])
         return next((line for _, line in self.lines(marks - 1, marks)), "") if marks else ""
 
     def lines(self, first: int, last: int) -> Iterator[tuple[float, str]]:
-        """(time, line) of marks, in their order."""
+        """(simulation time, line) of the marked departures `first` to `last` - 1, in order."""
         for k in range(first, last):
             place = FIRST_MARK + 3 * k
             time, off, scale = self._ledger[place : place + 3].tolist()

@@ -1,7 +1,7 @@
-"""The fastest mode of an assembled mechanism, and whether a step is too large for it.
+"""Checks whether the step is too large for the fastest mode of an assembled mechanism.
 
-The mode is that of the motion linearized about the present state: the derivatives of the acceleration with respect to
-q and v, by central differences of the kernel, in directions that the constraints leave free.
+The modes are those of the motion linearized about the present state: derivatives of the acceleration with respect to q
+and v, by central differences of the kernel, in the directions that the constraints leave free.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from sim_core.mechanism.quantities import CapturedParameter, Tunable
 from sim_core.stabilization.stabilizers import largest_step
 from sim_core.system import System
 
-GROWS = 1e-3  # per step: a mode that grows by less is not what makes a run diverge
-FADES = 1e-3  # of its amplitude per period: an undamped mode that loses more by the stepper is not resolved
-OF_DAMPING = 0.3  # of the mode's own damping: what the stepper changes of it by less does not matter
-RESOLVED = 0.1  # step times |lambda|: below it every stepper is exact enough
-SLOW = 1e-4  # step times |lambda|: below it there is nothing but rounding
-LEAST_STEP = 1e-9  # s: a mode that needs less is no mode of a mechanism
-GROWING = 0.1  # of |lambda|: a mode whose real part is more grows by itself, and does not fade
-ON_SLOPE = 1e-6  # step of the differences
-ON_CURVE = 1e-4  # step of second differences
-RANK = 1e-8  # of the largest singular value of J: rows below it restrain nothing
-DENSE_TICKS = 65536  # the mode is looked at when the tick is a power of four up to here, then at each multiple
+GROWS = 1e-3  # growth per step: a mode that grows by less does not make a run diverge
+FADES = 1e-3  # share of the amplitude per period: an undamped mode that the stepper damps by more is not resolved
+OF_DAMPING = 0.3  # permitted change of a mode's damping by the stepper, as a share of that damping
+RESOLVED = 0.1  # step times |lambda|: below it every stepper is accurate enough
+SLOW = 1e-4  # step times |lambda|: below it the growth per step is rounding
+LEAST_STEP = 1e-9  # s: a required step below it means that the state has diverged
+GROWING = 0.1  # share of |lambda|: a mode with a larger real part is physically unstable
+ON_SLOPE = 1e-6  # increment of first differences
+ON_CURVE = 1e-4  # increment of second differences
+RANK = 1e-8  # share of the largest singular value of J: rows below it restrain nothing
+DENSE_TICKS = 65536  # modes are checked at ticks that are powers of four up to here, then at each multiple
 
 
 @dataclass(frozen=True)
 class StepTooLarge:
-    """A step too large for the fastest mode.
+    """Result of the check: the step is too large for the fastest mode.
 
     rate     |lambda| of the mode, 1/s
-    element  what the mode hangs on most, e.g. "spring 'cable'"
-    step_s   a step that would do, s
-    line     one line for a person
+    element  element with the largest share in the mode, e.g. "spring 'cable'"
+    step_s   largest step that would be small enough, rounded down to two digits, s
+    line     the message
     """
 
     rate: float
@@ -50,14 +50,14 @@ class StepTooLarge:
 
 
 def next_look(tick: int) -> int:
-    """The first tick after `tick` at which the mode is looked at again."""
+    """The first tick after `tick` at which the modes are checked again."""
     if tick >= DENSE_TICKS:
         return (tick // DENSE_TICKS + 1) * DENSE_TICKS
     return int(4 ** ((tick.bit_length() + 1) // 2))
 
 
 class FastestMode:
-    """Looks at the fastest mode of a running simulation; the workspace stays as it is."""
+    """Finds the fastest mode of a running simulation and checks the step against it; the workspace is not changed."""
 
     def __init__(self, system: System, w: Workspace, stepper: Stepper, step_s: float) -> None:
         self._system, self._w, self._stepper, self._step_s = system, w, stepper, step_s
@@ -77,7 +77,7 @@ class FastestMode:
         self._weigh = system.bind("energy", state, [self._energy])
 
     def look(self) -> StepTooLarge | None:
-        """What is wrong with the step in the present state, or None."""
+        """The finding that the step is too large in the present state, or None."""
         if self._stepper.adaptive or self._system.n_q == 0:
             return None
         free, A = self._linearized()
@@ -89,14 +89,14 @@ class FastestMode:
             pole, shape = complex(values[k]), free @ vectors[: free.shape[1], k]
             if (found := departure(self._stepper, pole, self._step_s)) > 1.0:
                 element = self._element(pole, shape)
-                # the highest modes of a beam are of its elements, not of the beam: that they fade does no harm
+                # a beam's highest modes come from its discretization: numerical damping of them does no harm
                 if found == math.inf or not element.startswith("beam "):
                     report = self._report(pole, element, found)
                     return report if report.step_s > LEAST_STEP else None  # the state has diverged already
         return None
 
     def _linearized(self) -> tuple[np.ndarray, np.ndarray]:
-        """Free directions (n_q, f), and (2 f, 2 f): d/dt of the motion along them and of its velocity."""
+        """Free directions (n_q, f), and the matrix (2 f, 2 f) of the linearized motion along them."""
         w, n = self._w, self._system.n_q
         self._q[:], self._v[:] = w.q, w.v
         self._terms()
@@ -116,7 +116,7 @@ class FastestMode:
             moved[:] = at
         return free, A
 
-    # -- what a mode hangs on -----------------------------------------------------------------------------------------
+    # -- elements that determine a mode -------------------------------------------------------------------------------
 
     def _report(self, pole: complex, element: str, found: float) -> StepTooLarge:
         stepper, step, name = self._stepper, self._step_s, self._system.mechanism.name
@@ -132,14 +132,14 @@ class FastestMode:
         return StepTooLarge(rate, element, most, line)
 
     def _element(self, pole: complex, shape: np.ndarray) -> str:
-        """The element with the largest share in the mode: of stiffness over inertia, or of damping over inertia."""
+        """Name of the element with the largest share in the mode: stiffness over inertia, or damping over inertia."""
         x = np.real(shape * np.exp(-1j * np.angle(shape[np.argmax(np.abs(shape))])))
         x /= float(np.abs(x).max()) or 1.0
         shares = dict(self._shares(x, abs(pole)))
         return max(shares, key=lambda name: shares[name]) if shares else "its inertia"
 
     def _shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
-        """(element, what it adds to |lambda|^2 x'M x) of a mode with that shape x (n_q,)."""
+        """(element, its contribution to |lambda|^2 x'M x) for a mode with shape x (n_q,) and |lambda| = rate."""
         mechanism, w = self._system.mechanism, self._w
         curve = ON_CURVE
         ends = {sign: self._ends(w.q + sign * curve * x) for sign in (-1.0, 0.0, 1.0)}
@@ -170,11 +170,14 @@ class FastestMode:
         weight = (potentials[0] - 2.0 * potentials[1] + potentials[2]) / curve**2 - stored
         yield from self._loads(x)
         yield f"gravity on {self._mover(x)}", abs(weight)
-        # what is left is of the motion itself: centrifugal and gyroscopic
+        # the remainder comes from the motion itself: centrifugal and gyroscopic terms
         yield f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2
 
     def _loads(self, x: np.ndarray) -> Iterator[tuple[str, float]]:
-        """Loads and efforts do work along a joint whose rate turns with the motion."""
+        """(element, contribution) of joint loads and efforts.
+
+        They act as a stiffness where the joint's rate, for the mode's velocities, varies with q.
+        """
         mechanism, w, moved = self._system.mechanism, self._w, {}
         for sign in (-1.0, 1.0):
             self._q[:], self._v[:] = w.q + sign * ON_CURVE * x, x
@@ -190,7 +193,7 @@ class FastestMode:
                 yield f"actuator {actuator.name!r}", abs(float(u)) * float(slopes[names.index(actuator.joint)])
 
     def _ends(self, q: np.ndarray) -> tuple[float, list[float]]:
-        """Potential energy, J, and the lengths of the springs, m, at q."""
+        """Potential energy, J, and lengths of the springs, m, at q."""
         self._q[:], self._v[:] = q, 0.0
         self._weigh()
         self._place()
@@ -217,11 +220,11 @@ class FastestMode:
         return float(x @ self._M @ x)
 
     def _speed(self, x: np.ndarray) -> float:
-        """The fastest rate of the coordinates that the mode moves, 1/s, where they are angles."""
+        """The largest |v x|, 1/s: the speed of the fastest coordinate that the mode moves, meant for angles."""
         return float(np.abs(self._w.v * x).max(initial=0.0))
 
     def _mover(self, x: np.ndarray) -> str:
-        """The joint, or the body, that moves most in x."""
+        """Label of the joint (joint coordinates) or body (absolute) that moves most in x."""
         coordinate = self._system.coordinate_names[int(np.argmax(np.abs(x)))]
         if self._system.mechanism.coordinates == "joint":
             return f"joint {coordinate.partition('.')[0]!r}"
@@ -234,9 +237,9 @@ class FastestMode:
 
 
 def departure(stepper: Stepper, pole: complex, step: float) -> float:
-    """How wrong a step (s) is for a mode exp(pole t): above 1 where it is too large, inf where the mode grows.
+    """Error of a mode exp(pole t) at a step (s), relative to the permitted error: above 1 the step is too large.
 
-    A mode that grows by itself is taken as a vibration as fast as it.
+    inf if the stepper makes the mode grow. A mode that grows by itself is judged as a vibration of the same frequency.
     """
     size, damping = abs(pole), max(-pole.real, 0.0)
     if stepper.adaptive or size * step < SLOW:
@@ -254,7 +257,7 @@ def departure(stepper: Stepper, pole: complex, step: float) -> float:
 
 
 def _free_directions(J: np.ndarray) -> np.ndarray:
-    """(n, f) orthonormal directions that the rows of J leave free."""
+    """Orthonormal directions (n, f) that the rows of J leave free."""
     n = J.shape[1]
     if J.shape[0] == 0:
         return np.eye(n)
@@ -265,7 +268,7 @@ def _free_directions(J: np.ndarray) -> np.ndarray:
 
 
 def _rounded_down(step: float) -> float:
-    """Two digits of the step, not more than it."""
+    """The step rounded down to two digits."""
     if not 0.0 < step < math.inf:
         return step
     unit = 10.0 ** (math.floor(math.log10(step)) - 1)

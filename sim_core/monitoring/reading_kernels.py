@@ -1,4 +1,4 @@
-"""The compiled part of what a simulation tells: whole turns put back, efforts by joint, sums over the rows."""
+"""Compiled parts of the readings: unwrapping of angles, effort per joint, sums over the rows."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 @native_function(SIGNATURE)
 def unwrap(given, buffer):  # type: ignore[no-untyped-def]
-    """Whole turns put back: given [n], place of each angle, place of its turns, turns; told: the angles."""
+    """Add the counted whole turns to wrapped angles.
+
+    given   [n], index of each angle in the buffer, index of its count in `turns`, turns
+    buffer  angles, changed in place
+    """
     for k in range(int(given[0][0])):
         buffer[0][int(given[1][k])] += TURN * given[3][int(given[2][k])]
 
 
 @native_function(SIGNATURE)
 def summed_up(given, buffer):  # type: ignore[no-untyped-def]
-    """Efforts by joint, violation and energy.
+    """Sum the effort per joint, the violations and the energy.
 
-    given  [joints, rows of phi, of phidot], where each joint's actuators begin (and the last ends), actuators, u, phi,
-           phidot, kinetic and potential energy
+    given  [number of joints, rows of phi, rows of phidot], index of each joint's first actuator (and the end),
+           actuators, u, phi, phidot, kinetic and potential energy
     buffer  effort of each joint, then [|Phi|_1, |Phidot|_1, energy]
     """
     first, actuator, u = given[1], given[2], given[3]
     for joint in range(int(given[0][0])):
         begin, end = int(first[joint]), int(first[joint + 1])
-        # a sum from zero would lose the sign of -0.0
+        # starting the sum from zero would lose the sign of -0.0
         effort = u[int(actuator[begin])] if end > begin else 0.0
         for k in range(begin + 1, end):
             effort += u[int(actuator[k])]

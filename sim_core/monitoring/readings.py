@@ -1,4 +1,4 @@
-"""What a running simulation tells of itself: joints, energy, outputs, violation of the rows."""
+"""Readings of a running simulation: joint states, energy, outputs and constraint violations in one buffer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from sim_core.system import System
 
 
 class Readings:
-    """Reads a workspace; its kernels write into one array, so that everything is read by one call.
+    """Reads a simulation's workspace; the kernels write into one array, so that a single call reads everything.
 
-    Angles are relative to the parent and unwrapped. `n_holonomic` and `n_rows` count the rows that are told.
+    Angles are relative to the parent and unwrapped. `n_holonomic` and `n_rows` are the numbers of rows summed into the
+    violations.
 
-    buffer       position, velocity and effort of the joints in their declared order, `sums`, outputs: one after another
-    joint_motion  the positions and velocities in it, (n_joints,) each
-    sums         the violations |Phi|_1 and |Phidot|_1 in it, and the energy
-    read         kernel that fills all of `buffer`; `read_joints` fills `joint_motion` only
+    buffer       position, velocity and effort of the joints in declared order, then `sums`, then the outputs
+    joint_motion  views of the positions and velocities in the buffer, (n_joints,) each
+    sums         view of |Phi|_1, |Phidot|_1 and the energy in the buffer
+    read         kernel that fills the whole buffer; `read_joints` fills `joint_motion` only
     """
 
     def __init__(self, system: System, w: Workspace, n_holonomic: int, n_rows: int) -> None:
@@ -48,12 +49,12 @@ class Readings:
         return position.copy(), velocity.copy()
 
     def position(self, joint: int) -> float:
-        """Position of one joint, by its place in the order."""
+        """Position of one joint, rad or m, by its index in the declared order."""
         self.read_joints()
         return float(self.joint_motion[0].item(joint))
 
     def effort(self) -> np.ndarray:
-        """What the actuators apply to each joint (n_joints,), N m or N."""
+        """Total effort of the actuators at each joint (n_joints,), N m or N."""
         self._sum_up()
         return self._effort.copy()
 
@@ -77,14 +78,17 @@ class Readings:
 
 
 def _unwrapping(wraps: object, turns: np.ndarray, angles: np.ndarray) -> BoundKernel:
-    """Puts the whole turns back to these angles; `wraps` has pairs of places, of an angle and of its turns."""
+    """Kernel that adds the whole turns back to wrapped angles.
+
+    wraps  pairs (index of an angle in `angles`, index of its count in `turns`)
+    """
     pairs = np.array(wraps, dtype=float).reshape(-1, 2)
     given = [np.array([len(pairs)], dtype=float), pairs[:, 0].copy(), pairs[:, 1].copy(), turns]
     return BoundKernel(unwrap.address, given, [angles])
 
 
 def _drivers(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """The actuators of each joint: where those of each begin (and the last ends), and all of them."""
+    """Actuators grouped by joint: index of each joint's first actuator (and the end), and the list of all actuators."""
     drivers: list[list[int]] = [[] for _ in system.joint_names]
     for index, actuator in enumerate(system.mechanism.actuators):
         if actuator.joint:

@@ -1,6 +1,6 @@
-"""The compiled part of the actuators' loops: commands, efforts of one step, what loads and excursions are told from.
+"""Compiled part of the actuator servos: commands, efforts of one step, load statistics, ranges.
 
-Compiled because a server that wakes every millisecond finds its caches cold, and pays for every line of Python twice.
+Compiled because a server that wakes every millisecond finds cold caches, which makes Python code twice as slow.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 @native_function(SIGNATURE)
 def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
-    """Efforts of the step that begins now; moves the targets on by one step. `Servos` says what it computes.
+    """Compute the efforts of the step that begins now, as defined in `Servos`; advances the targets by one step.
 
-    given  [n, h], joint of each actuator, position, velocity, then stiffness, damping, effort limit, velocity limit,
-           lower, upper, slack of each
-    buffer  mode, value, target of each, all three kept; effort of each
+    given  [n, h], joint index of each actuator, joint positions, joint velocities, then per actuator stiffness,
+           damping, effort limit, velocity limit, lower and upper position limit, slack (effort limit / stiffness)
+    buffer  mode, value and target of each actuator (kept between steps); effort of each
     """
     n, h = int(given[0][0]), given[0][1]
     for k in range(n):
@@ -31,7 +31,7 @@ def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
         x, v = given[2][joint], given[3][joint]
         limit, reach, slack = given[6][k], given[7][k] * h, given[10][k]
         way = value * h if mode == VELOCITY else min(max(value - before, -reach), reach)
-        # beyond a limit it may stay or come back
+        # a target beyond a limit may stay or come back
         target = min(max(before + way, min(given[8][k], before)), max(given[9][k], before))
         rate = (target - before) / h if mode == VELOCITY else 0.0
         target = min(max(target, x - slack), x + slack)
@@ -42,9 +42,10 @@ def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def add_loads(given, sums):  # type: ignore[no-untyped-def]
-    """So many more steps with an effort, and then another one: given [n, steps], the effort that follows.
+    """Add a number of steps with the present effort to the load statistics, then set the next effort.
 
-    sums  largest square, sum of squares of each, effort until now, which becomes the one that follows
+    given  [n, steps], next effort of each actuator
+    sums   largest square, sum of squares, present effort of each actuator
     """
     steps = given[0][1]
     for k in range(int(given[0][0])):
@@ -57,14 +58,22 @@ def add_loads(given, sums):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def take_commands(given, buffer):  # type: ignore[no-untyped-def]
-    """Commanded values into the row of all actuators: given [n], place, lower, upper, value of each; told: the row."""
+    """Write commanded values, clipped to their limits, into the array of all actuators.
+
+    given   [n], index, lower limit, upper limit and value of each command
+    buffer  values of all actuators
+    """
     for k in range(int(given[0][0])):
         buffer[0][int(given[1][k])] = min(max(given[4][k], given[2][k]), given[3][k])
 
 
 @native_function(SIGNATURE)
 def widen(given, buffer):  # type: ignore[no-untyped-def]
-    """Ranges that hold these numbers too: given [n], numbers; told: lowest, highest of each."""
+    """Widen ranges to include given numbers.
+
+    given   [n], numbers
+    buffer  lowest, highest of each
+    """
     for k in range(int(given[0][0])):
         buffer[0][k] = min(buffer[0][k], given[1][k])
         buffer[1][k] = max(buffer[1][k], given[1][k])

@@ -1,4 +1,4 @@
-"""The actuators' own loops: commands of effort, velocity or position in, efforts out, once per step.
+"""Actuator servos: turn effort, velocity and position commands into efforts, once per step.
 
 servos = Servos(mechanism, step_s)
 position, velocity, _ = simulation.joints()
@@ -23,32 +23,32 @@ from sim_core.servos.kernels import EFFORT, POSITION, servo_efforts, take_comman
 
 MODES = ("effort", "velocity", "position")
 KEYS = ("mode", "value", "target")
-MOST_KNOWN = 64  # lists of names whose places are remembered
+MOST_KNOWN = 64  # lists of names whose lookup is cached
 ROUNDING = 1e-6  # rad or m
 
 
 class Known(NamedTuple):
-    """Actuators that are named together: their places, between what their commands lie, and how values are taken."""
+    """Lookup result for a list of actuators: indices, command limits, and the functions that take their values."""
 
     places: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    fill: Callable[..., None]  # with the values, as separate arguments, what `take` cuts to the limits and takes
+    fill: Callable[..., None]  # called with the values as separate arguments, which `take` then clips and stores
     take: BoundKernel
 
 
 class Servos:
-    """What the actuators of a mechanism were told last, in the order of its actuators.
+    """Latest command of every actuator, and the servo loops that turn it into efforts.
 
-    In the modes "velocity" and "position" each has a target x*, which moves at the commanded velocity, or goes to the
-    commanded position at velocity_limit at most. It begins at x + u/k, in "position" at x + (u + d v)/k, so that the
-    effort u goes on as it was; then
+    In the modes "velocity" and "position" an actuator has a target x*, which moves at the commanded velocity, or
+    towards the commanded position at velocity_limit at most. On a change from effort mode the target starts at x + u/k
+    ("velocity") or x + (u + d v)/k ("position"), so that the effort u is continuous; then
 
         u = k (x* - x) + d (v* - v)        v* = dx*/dt in "velocity", 0 in "position"
 
-    with the gains of the actuator's Servo, within +-effort_limit. x* goes no further than the joint's limits, and stays
-    within effort_limit / k of x: an error that saturates the actuator does not grow. Held over a step h, the loop is
-    stable while h d and h^2 k stay well below the inertia it moves.
+    with the gains of the actuator's Servo, limited to +-effort_limit. x* stays within the joint's limits, and within
+    effort_limit / k of x, so that the error does not wind up while the actuator saturates. Held over a step h, the loop
+    is stable while h d and h^2 k stay well below the inertia that the actuator moves.
     """
 
     def __init__(self, mechanism: Mechanism, step_s: float) -> None:
@@ -83,7 +83,7 @@ class Servos:
         self.busy = False
 
     def objection(self, mode: str, names: Any) -> str:
-        """Why these actuators do not take commands of this mode, in one line; "" when they do."""
+        """The reason why these actuators do not accept commands of this mode, in one line; "" if they do."""
         if mode not in MODES:
             return f"mode {mode!r}: modes are {', '.join(MODES)}"
         for name in names:
@@ -96,10 +96,12 @@ class Servos:
     def command(
         self, mode: str, names: Sequence[str], values: Sequence[float], position: Any, velocity: Any = None
     ) -> Known:
-        """Take commands, held until the next: N m or N, rad/s or m/s, rad or m, cut to the limits.
+        """Set commands, held until the next, in N m or N, rad/s or m/s, rad or m; clipped to the limits.
 
-        `position` (n_joints,) is where the joints are, `velocity` how they move, None for at rest. InvalidRequest for a
-        mode or name that is not, or a number that is not finite; then nothing changes. The result serves `again`.
+        position  (n_joints,) joint positions
+        velocity  (n_joints,) joint velocities; None: at rest
+        Raises InvalidRequest, changing nothing, for an unknown mode or name or a number that is not finite. The result
+        can be passed to `again`.
         """
         known = self._known.get((mode, *names)) or self._recognized(mode, names)
         index = known.places
@@ -116,16 +118,16 @@ class Servos:
         return known
 
     def again(self, mode: str, known: Known, values: Sequence[float]) -> None:
-        """New values for actuators whose last command was of this mode too: what `command` does, for less."""
+        """Set new values for actuators whose last command had the same mode; cheaper than `command`."""
         if len(values) != len(known.places) or not isfinite(sum(values)):
             self._check(mode, len(known.places), values)
         known.fill(*values)
         known.take()
 
     def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
-        """Which position is cut to its joint's limits, in one line, "" where none is; rad or m.
+        """One line about the first commanded position outside its joint's limits, rad or m; "" if there is none.
 
-        `known` is what `command` gave back for these names.
+        known  result of `command` for these names
         """
         lower, upper = known.lower, known.upper
         wanted = np.array(values, dtype=float)
@@ -143,14 +145,14 @@ class Servos:
         require_finite(self._robot, mode, values)
 
     def _recognized(self, mode: str, names: Sequence[str]) -> Known:
-        """Where the actuators are, and between what their commands lie; a controller names the same again and again."""
+        """Indices and limits of the named actuators, cached because controllers repeat the same names."""
         if reason := self.objection(mode, names):
             raise InvalidRequest(reason)
         index = np.array([self.names.index(name) for name in names], dtype=int)
         lower, upper = (np.array(limit[index]) for limit in self._ranges[MODES.index(mode)])
         value, given = np.zeros(len(index)), np.array([len(index)], dtype=float)
         take = BoundKernel(take_commands.address, [given, index.astype(float), lower, upper, value], [self._value])
-        # an assignment to the array would look for the shape and the kind of the values first
+        # struct packing is faster than an array assignment, which inspects shape and type of the values
         fill = partial(struct.Struct(f"{len(index)}d").pack_into, value.data, 0)
         found = Known(index, lower, upper, fill, take)
         if len(self._known) < MOST_KNOWN:
@@ -158,9 +160,9 @@ class Servos:
         return found
 
     def rest(self, names: Any, position: Any = None) -> None:
-        """Make these actuators safe: no effort; or, given where the joints are, their servos hold them about there.
+        """Make these actuators safe: zero effort; or, if the joint positions are given, hold them with their servos.
 
-        An actuator without a servo then goes on with the effort it has. A switch stays as it is.
+        When holding, an actuator without a servo keeps its effort. A switch keeps its command.
         """
         for name in names:
             index = self.names.index(name)
@@ -175,7 +177,7 @@ class Servos:
         self.busy = bool(self._mode.any())
 
     def _begin(self, index: np.ndarray, position: np.ndarray, velocity: np.ndarray | None = None) -> None:
-        """Targets of actuators that gave an effort until now, such that they go on with it."""
+        """Set the targets of actuators in effort mode so that their effort continues unchanged."""
         joint, effort = self._joint[index], self._value[index]
         if velocity is not None:
             effort = effort + self._damping[index] * velocity[joint]
@@ -193,26 +195,30 @@ class Servos:
         return self._effort.copy()
 
     def bind(self, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray) -> BoundKernel:
-        """`efforts` as a kernel: from these positions and velocities of the joints, into this array (n_u,)."""
+        """A kernel that does what `efforts` does, on the caller's arrays.
+
+        position, velocity  (n_joints,) read by the kernel
+        effort  (n_u,) written by the kernel
+        """
         given, buffer = [*self._given[:2], position, velocity, *self._given[4:]], [*self._buffer[:3], effort]
         return BoundKernel(servo_efforts.address, given, buffer)
 
     def commanded(self) -> np.ndarray:
-        """The same while no servo is busy: efforts (n_u,) as they were commanded, wherever the joints are."""
+        """Efforts (n_u,) while no servo is active: the commanded ones, independent of the joints."""
         return self._value.copy()
 
     def reset(self, effort: np.ndarray | None = None) -> None:
-        """Every actuator gives this effort (n_u,), by default that of the start."""
+        """Set every actuator to effort mode with this effort (n_u,), by default the one of the start."""
         self._mode[:] = EFFORT
         self._value[:] = self._start if effort is None else effort
         self.busy = False
 
     def to_plain(self) -> dict[str, list[Any]]:
-        """What was told last, as numbers and lists: part of a snapshot."""
+        """The present commands as numbers and lists, for a snapshot."""
         return {"mode": self._mode.astype(int).tolist(), "value": self._value.tolist(), "target": self._target.tolist()}
 
     def from_plain(self, plain: Mapping[str, Any]) -> None:
-        """Put back what `to_plain` gave; InvalidRequest for anything else, and then nothing changes."""
+        """Restore the commands that `to_plain` returned; InvalidRequest, changing nothing, if the data is invalid."""
         n = len(self.names)
         try:
             values = {key: np.array(plain[key], dtype=float) for key in KEYS}
@@ -234,7 +240,7 @@ class Servos:
 
 
 def _clip(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """As np.clip, at a third of its price for a handful of numbers."""
+    """np.clip at a third of its cost for small arrays."""
     return np.asarray(np.minimum(np.maximum(values, lower), upper))
 
 

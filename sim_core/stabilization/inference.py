@@ -1,7 +1,7 @@
-"""The control surface of the 25 rules, compiled: what rules.py defines by scikit-fuzzy's memberships, in nanoseconds.
+"""Compiled fuzzy inference: the control surface that rules.py defines with scikit-fuzzy, evaluated in nanoseconds.
 
-Two neighbouring triangles or trapezoids add up to 1 and all others are 0, so that four rules fire. All Gaussians fire
-always; a common factor cancels in their product, which leaves one exponential per input.
+Two neighbouring triangles or trapezoids add up to 1 and all others are 0, so that four rules fire. All Gaussians are
+nonzero everywhere; a common factor cancels in their quotient, which leaves one exponential per input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _rule(i, j):  # type: ignore[no-untyped-def]
 
 @inner
 def _between(x, kind, width):  # type: ignore[no-untyped-def]
-    """Index of the set below x and the membership of the one above; that of the one below is the rest to 1."""
+    """Index of the set below x, and the membership of the set above it; the set below has 1 minus that."""
     i = min(1, math.floor(2.0 * x))
     above = 2.0 * x - i
     if kind == 1.0:
@@ -33,7 +33,7 @@ def _between(x, kind, width):  # type: ignore[no-untyped-def]
 
 @inner
 def _piecewise_output(x, y, kind, conjunction, width):  # type: ignore[no-untyped-def]
-    """Triangles and trapezoids: the four rules around (x, y)."""
+    """Output for triangles and trapezoids: the four rules around (x, y)."""
     i, a = _between(x, kind, width)
     j, b = _between(y, kind, width)
     z00, z01, z10, z11 = _rule(i, j), _rule(i, j + 1), _rule(i + 1, j), _rule(i + 1, j + 1)
@@ -45,7 +45,10 @@ def _piecewise_output(x, y, kind, conjunction, width):  # type: ignore[no-untype
 
 @inner
 def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
-    """Memberships of x in the five Gaussians over exp(-x^2 / (2 sigma^2)): neighbour^(i^2) exp(x / (2 sigma^2))^i."""
+    """Memberships of x in the outer four Gaussians, divided by that of the middle one, exp(-x^2 / (2 sigma^2)).
+
+    The value for set i = -2, -1, 1, 2 is neighbour^(i^2) exp(x / (2 sigma^2))^i.
+    """
     up = math.exp(x / (2.0 * width * width))
     down = 1.0 / up
     far = neighbour * neighbour * neighbour * neighbour
@@ -54,7 +57,7 @@ def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
-    """sum a_i b_j (i + j) / 2 in closed form, less what the rules at the corners clip off."""
+    """sum a_i b_j (i + j) / 2 in closed form, minus the parts that the rules clip at the corners, normalized."""
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
     a, b = a0 + a1 + 1.0 + a3 + a4, b0 + b1 + 1.0 + b3 + b4
@@ -66,7 +69,7 @@ def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def _gaussian_minimum(x, y, width, neighbour):  # type: ignore[no-untyped-def]
-    """All 25 rules, those of equal output together; all memberships over the middle one of x."""
+    """Output of all 25 rules with the minimum, rules of equal output grouped; memberships divided by x's middle one."""
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
     a2, b2 = 1.0, math.exp((x - y) * (x + y) / (2.0 * width * width))
@@ -81,9 +84,10 @@ def _gaussian_minimum(x, y, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def fuzzy_output(x, y, kind, conjunction, width, neighbour):  # type: ignore[no-untyped-def]
-    """Sugeno output of the 25 rules, inputs clamped to the universe. [NadaBayoumi2024, eqs. 17, 18]
+    """Sugeno output of the 25 rules, inputs clamped to [-1, 1]. [NadaBayoumi2024, eqs. 17, 18]
 
-    kind         0 triangle, 1 trapezoid, 2 Gaussian; conjunction 0 product, 1 minimum
+    kind         0 triangle, 1 trapezoid, 2 Gaussian
+    conjunction  0 product, 1 minimum
     width        plateau of a trapezoid, sigma of a Gaussian
     neighbour    membership of a Gaussian at its neighbour's centre
     """
@@ -97,7 +101,7 @@ def fuzzy_output(x, y, kind, conjunction, width, neighbour):  # type: ignore[no-
 
 @inner
 def fuzzy_output_of_rate(y, kind, width, neighbour):  # type: ignore[no-untyped-def]
-    """Output of the five rules of a single input, the third row of the table. [NadaBayoumi2024, sec. 5]"""
+    """Output of the five rules of a single input y, the third row of the rule table. [NadaBayoumi2024, sec. 5]"""
     y = _clamped(y)
     if kind != 2.0:
         j, b = _between(y, kind, width)
@@ -108,8 +112,8 @@ def fuzzy_output_of_rate(y, kind, width, neighbour):  # type: ignore[no-untyped-
 
 @inner
 def triangle_output(x, y):  # type: ignore[no-untyped-def]
-    """`fuzzy_output` for triangles and product: bilinear between the rules, in closed form."""
+    """`fuzzy_output` for triangles with product, in closed form: bilinear between the rule centres."""
     x, y = _clamped(x), _clamped(y)
     if abs(x) + abs(y) <= 0.5:
-        return x + y  # all four rules around lie on the plane
+        return x + y  # here the surrounding rules lie on the plane z = x + y
     return _piecewise_output(x, y, 0.0, 0.0, 0.0)

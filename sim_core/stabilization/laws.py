@@ -1,7 +1,7 @@
-"""The compiled laws: (phi, phidot, gains, memory, U, h, n_holonomic, n_rows) -> U, each a native function.
+"""Compiled stabilizer laws: native functions (phi, phidot, gains, memory, U, h, n_holonomic, n_rows) that write U.
 
-Rows past n_holonomic are nonholonomic: they have no position, so only Phidot acts on them. `h` is the step at its begin
-and 0 at its stages; a law with memory lets it advance by h.
+Rows from n_holonomic on are nonholonomic: they have no Phi, so only Phidot acts on them. `h` is the step size when
+called at the start of a step and 0 at its stages; a law with memory advances it by h.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pid(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[
 
 @native_function(SIGNATURE)
 def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """U = Ku FLC(Kp Phi, Kd Phidot); nonholonomic rows have the five rules of Kd Phidot alone.
+    """U = Ku FLC(Kp Phi, Kd Phidot); for nonholonomic rows, FLC is the five rules of the single input Kd Phidot.
 
     gains: Kp, Kd, Ku, kind, conjunction, width, neighbour. [NadaBayoumi2024, figs. 6, 28]
     """
@@ -51,7 +51,7 @@ def fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignor
 
 @inner
 def _scalings(gains, h):  # type: ignore[no-untyped-def]
-    """Kp, Kd, Ku of the sampled law for a step of h."""
+    """Kp, Kd, Ku of the sampled law for a step size h."""
     eps, rho = gains[0], gains[1]
     k1 = (1.0 - rho) * (1.0 - rho)
     k2 = 2.0 * (1.0 - rho) - gains[2] * k1
@@ -60,9 +60,9 @@ def _scalings(gains, h):  # type: ignore[no-untyped-def]
 
 @native_function(SIGNATURE)
 def sampled_fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # type: ignore[no-untyped-def]
-    """U held over a step of h, both poles of the sampled double integrator at rho in the unsaturated range.
+    """U held over a step of size h; in the unsaturated range both poles of the sampled double integrator are at rho.
 
-    gains: eps (saturation), rho, held lever c, largest slope g, kind, conjunction, width, neighbour.
+    gains: eps (saturation), rho, hold coefficient c, largest slope g, kind, conjunction, width, neighbour.
     k1 = (1 - rho)^2, k2 = 2 (1 - rho) - c k1; Kp = 1 / eps, Kd = (k2 / k1) h / eps, Ku = k1 eps / (g h^2).
     """
     kp, kd, ku = _scalings(gains, h)

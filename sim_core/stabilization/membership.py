@@ -1,4 +1,4 @@
-"""The fuzzy sets of the inputs, by scikit-fuzzy's membership functions. [NadaBayoumi2024, figs. 7-9]"""
+"""Fuzzy sets of the two inputs, with scikit-fuzzy's membership functions. [NadaBayoumi2024, figs. 7-9]"""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ SMALLEST_SIGMA = 0.05
 
 @dataclass(frozen=True)
 class FuzzySets:
-    """Five sets on [-1, 1] and how two memberships are joined.
+    """Five fuzzy sets on [-1, 1], and the conjunction that combines two memberships.
 
     kind   "triangle" (set I), "trapezoid" (set II), "gaussian" (set III)
-    width  plateau of a trapezoid (0 to 1/2), sigma of a Gaussian (0.05 to 1/2: below, hardly a rule fires between two
-           centres); the paper states neither, 0.2123 makes neighbours meet at one half
+    conjunction  "product" or "minimum"
+    width  plateau of a trapezoid (0 to 1/2), or sigma of a Gaussian (0.05 to 1/2; with less, hardly any rule fires
+           between two centres). The paper states neither; at 0.2123 neighbouring Gaussians meet at 1/2
     """
 
     kind: Literal["triangle", "trapezoid", "gaussian"] = "triangle"
@@ -57,7 +58,7 @@ class FuzzySets:
         return np.stack(columns, axis=1)
 
     def code(self) -> tuple[float, float, float, float]:
-        """Kind, conjunction and width as numbers, and a Gaussian's value at the next centre, for the compiled law."""
+        """Numbers for the compiled law: kind, conjunction, width, and a Gaussian's value at the neighbouring centre."""
         kind, conjunction = KINDS.index(self.kind), CONJUNCTIONS.index(self.conjunction)
         neighbour = math.exp(-0.125 / self.width**2) if self.kind == "gaussian" else 0.0
         return float(kind), float(conjunction), self.width, neighbour

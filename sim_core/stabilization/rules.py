@@ -1,7 +1,7 @@
-"""The 25 rules and their control surface. [NadaBayoumi2024, table 1] [Man2025, table 1]
+"""The 25 fuzzy rules and their control surface. [NadaBayoumi2024, table 1] [Man2025, table 1]
 
-Both inputs are split into five sets centred at -1, -1/2, 0, 1/2, 1 (negative big ... positive big); rule (i, j) puts
-the output at clip(i + j, -2, 2) / 2. Zero-order Sugeno: U = sum w z / sum w.
+Each input has five sets centred at -1, -1/2, 0, 1/2, 1 (negative big ... positive big); rule (i, j) has the output
+clip(i + j, -2, 2) / 2. Zero-order Sugeno inference: U = sum w z / sum w.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RULES = np.array([[max(-2, min(2, i + j)) / 2 for j in range(-2, 3)] for i in ra
 
 
 def surface(sets: FuzzySets, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """U at every pair of x (n,) and y (m,), shape (n, m), inputs clipped to [-1, 1]; by scikit-fuzzy's memberships."""
+    """Control surface U (n, m) at every pair of x (n,) and y (m,), inputs clipped to [-1, 1]; from scikit-fuzzy."""
     A, B = sets.degrees(np.clip(x, -1, 1)), sets.degrees(np.clip(y, -1, 1))
     if sets.conjunction == "product":
         w = A[:, None, :, None] * B[None, :, None, :]
@@ -33,7 +33,7 @@ def curve(sets: FuzzySets, y: np.ndarray) -> np.ndarray:
 
 @cache
 def largest_slope(sets: FuzzySets) -> float:
-    """The steepest slope of the surface along x or y: g of the sampled law. 1 for triangles with product."""
+    """Steepest slope of the surface along x or y, the g of the sampled law; 1 for triangles with product."""
     if sets.kind == "triangle" and sets.conjunction == "product":
         return 1.0
     grid = np.linspace(-1, 1, 401)
@@ -43,9 +43,10 @@ def largest_slope(sets: FuzzySets) -> float:
 
 @cache
 def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
-    """The largest U(x) / x along one input, the other 0 (or absent): the gain that decides whether a loop diverges.
+    """Largest U(x) / x along one input with the other at 0 (or absent): the gain that decides whether a loop diverges.
 
-    A violation that grows sweeps the surface, so that chords count and not the slope of one spot: 1 for triangles.
+    A growing violation sweeps the whole surface, so that the steepest chord from the origin counts, not the slope at
+    one point. 1 for triangles.
     """
     x = np.linspace(0.005, 1, 200)
     U = surface(sets, x, np.zeros(1))[:, 0] if inputs == 2 else curve(sets, x)
@@ -53,7 +54,7 @@ def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
 
 
 def slope_at_zero(sets: FuzzySets) -> float:
-    """Slope of the surface along x at the origin: what the law is for small violations."""
+    """Slope of the surface along x at the origin: the gain for small violations."""
     step = 1e-4
     U = surface(sets, np.array([-step, step]), np.zeros(1))
     return float((U[1, 0] - U[0, 0]) / (2 * step))

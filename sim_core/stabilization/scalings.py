@@ -1,6 +1,7 @@
-"""The fuzzy controllers of the two papers by their own names: sets, and the scalings of each case.
+"""The fuzzy controllers of two papers by name: fuzzy sets and scalings of each case.
 
-All are on the universe [-1, 1]; Man's is [-2, 2] on both sides of the rules, so inputs are halved, outputs doubled.
+All use the universe [-1, 1]. Man's universe is [-2, 2] for inputs and outputs, so inputs are halved and outputs
+doubled.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sim_core.stabilization.membership import FuzzySets
 from sim_core.stabilization.stabilizers import FuzzyPaper
 
 SETS: dict[str, Literal["triangle", "trapezoid", "gaussian"]] = {"I": "triangle", "II": "trapezoid", "III": "gaussian"}
-UNIVERSE = 2.0  # upper end of Man's
+UNIVERSE = 2.0  # upper end of Man's universe
 
 
 def nada(
@@ -23,11 +24,12 @@ def nada(
     width: float = 0.2123,
     permitted: tuple[float, float] | None = None,
 ) -> FuzzyPaper:
-    """Nada's controller with set I (triangles), II (trapezoids) or III (Gaussians). [NadaBayoumi2024, secs. 3.3, 4]
+    """Nada's fuzzy controller with set I (triangles), II (trapezoids) or III (Gaussians).
 
-    permitted  None: the scaling of the examples, 1e2, 1e-2, 1e4. Or the |Phi|_1 and |Phidot|_1 that are permitted, or
-               that the first steps leave: Kp = 1 / |Phi|, Kd = 1 / |Phidot|, Ku = 100 Kp (the outline, step 4)
-    Neither AND nor width are stated in the paper.
+    permitted  None: the scaling of the paper's examples, Kp = 1e2, Kd = 1e-2, Ku = 1e4. Or (|Phi|_1, |Phidot|_1), the
+               violation that is permitted or that the first steps leave: Kp = 1 / |Phi|, Kd = 1 / |Phidot|, Ku = 100 Kp
+               (the paper's outline, step 4)
+    The paper states neither conjunction nor width. [NadaBayoumi2024, secs. 3.3, 4]
     """
     if sets not in SETS:
         raise InvalidRequest(f"nada has no sets {sets!r}; they are one of {', '.join(SETS)}")
@@ -46,12 +48,13 @@ def man(
     conjunction: Literal["product", "minimum"] = "product",
     sigma: float = 0.2123,
 ) -> FuzzyPaper:
-    """Man's controller, Gaussian sets; sigma is for [-1, 1], half of that on its own universe. [Man2025, sec. 4.4]
+    """Man's fuzzy controller with Gaussian sets. [Man2025, sec. 4.4]
 
-    case 1  starts at rest: U = 100 FLC(Phi, Phidot)
-    case 2  starts in motion: U = ku FLC(n kp Phi, n kd Phidot), kp = 1 / |Phi|, kd = 1 / |Phidot| of the first step,
-            n = 2, ku = kp |v|: `phi`, `phidot` (1-norms) and `speed` (2-norm of the initial v) must be given, e.g. by
-            sim_core.analysis.comparison.first_violation
+    case    1, for a start at rest: U = 100 FLC(Phi, Phidot). 2, for a start in motion: U = ku FLC(n kp Phi, n kd
+            Phidot) with kp = 1 / |Phi|, kd = 1 / |Phidot| of the first step, n = 2, ku = kp |v|
+    phi, phidot, speed  case 2 only: 1-norms of Phi and Phidot after the first step, 2-norm of the initial v, e.g. from
+                        sim_core.analysis.comparison.first_violation
+    sigma   width of the Gaussian sets on [-1, 1]; the paper's universe is twice as wide
     """
     sets = FuzzySets("gaussian", conjunction, sigma)
     if case == 1:
@@ -73,7 +76,7 @@ def _require_positive(owner: str, **values: float) -> None:
 
 
 def man_case_1(conjunction: Literal["product", "minimum"] = "product", sigma: float = 0.2123) -> FuzzyPaper:
-    """`man` for starts at rest. [Man2025, sec. 4.4]"""
+    """`man` with case 1, for starts at rest. [Man2025, sec. 4.4]"""
     return man(1, conjunction=conjunction, sigma=sigma)
 
 
@@ -84,11 +87,11 @@ def man_case_2(
     conjunction: Literal["product", "minimum"] = "product",
     sigma: float = 0.2123,
 ) -> FuzzyPaper:
-    """`man` for starts in motion, from what the first step leaves. [Man2025, sec. 4.4]"""
+    """`man` with case 2, for starts in motion, scaled by the violation after the first step. [Man2025, sec. 4.4]"""
     return man(2, phi, phidot, speed, conjunction, sigma)
 
 
-# The papers' controllers by the names that launch files and comparisons know.
+# The papers' controllers by the names used in launch files and comparisons.
 PAPERS: dict[str, Callable[..., FuzzyPaper]] = {
     "nada_set_1": partial(nada, "I"),
     "nada_set_2": partial(nada, "II"),

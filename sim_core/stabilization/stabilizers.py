@@ -1,6 +1,7 @@
-"""The stabilizers by name: gains as data, the compiled law each of them uses, and what step they can bear.
+"""Stabilizers by name: their gains, their compiled laws, and the largest step at which each is stable.
 
-A stabilizer turns (Phi, Phidot, h) into U of J a = gamma - U. `sampled` ones are evaluated once per step and held.
+A stabilizer computes U of J a = gamma - U from (Phi, Phidot, h). A `sampled` stabilizer is evaluated once per step and
+U is held.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ from sim_core.typed import typed
 
 
 def largest_step(growth: Callable[[float], float]) -> float:
-    """The largest step (s) over which nothing grows, by growth(step) of the loop; inf when nothing ever does."""
+    """The largest step (s) at which the growth per step does not exceed 1; inf if it never does.
+
+    growth  function of the step (s) that returns the loop's growth per step
+    """
 
     def stable(step: float) -> bool:
         return growth(step) <= 1 + 1e-9
@@ -48,17 +52,18 @@ def largest_step(growth: Callable[[float], float]) -> float:
 
 
 def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
-    """The largest step (s) at which e'' = -kp e - kd e' does not grow when U acts at every stage; inf when always."""
+    """The largest step (s) at which e'' = -kp e - kd e' does not grow when U acts at every stage; inf without limit."""
     return largest_step(lambda step: stepper.growth(kp, kd, step))
 
 
 @dataclass(frozen=True)
 class Stabilizer:
-    """No stabilization, and the contract of the others.
+    """The stabilizer "none", and base class of the others.
 
-    sampled    U is computed at the start of a step and held over its stages
+    sampled    whether U is computed once at the start of a step and held over its stages
     memory     numbers per row that the law keeps from step to step
-    requested_name  the name that `stabilizer_named` was given, which for a paper's controller says more; "" otherwise
+    requested_name  name given to `stabilizer_named`, such as "nada_set_1" for a paper's controller; "" if there was
+                    none
     """
 
     name: ClassVar[str] = "none"
@@ -68,29 +73,29 @@ class Stabilizer:
 
     @property
     def called(self) -> str:
-        """What messages call it: as the user did."""
+        """Name in messages: the requested name if there is one, else the kind's name."""
         return self.requested_name or self.name
 
     def law_address(self) -> int:
-        """Address of the compiled law, 0 for none."""
+        """Address of the compiled law; 0 if there is none."""
         return 0
 
     def correction_mode(self) -> tuple[int, int, int, int]:
-        """How a loop uses it, as in integrators/workspace.py: mode, whether its law remembers, levels, solve."""
+        """Mode, whether the law has memory, corrected levels, and solve: codes of integrators/workspace.py."""
         if not self.law_address():
             return UNSTABILIZED, 0, 0, 0
         return SAMPLED if self.sampled else EVERY_STAGE, int(self.memory > 0), 0, 0
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
-        """The law's numbers for a step h and a mechanism of a characteristic length."""
+        """The gains array of the law, for a step size h and a mechanism's characteristic length."""
         return np.zeros(1)
 
     def linear_gains(self, h: float) -> tuple[float, float] | None:
-        """kp, kd of U = kp Phi + kd Phidot, at most, when U acts at every stage; None otherwise."""
+        """Upper bounds kp, kd of U = kp Phi + kd Phidot for a law that acts at every stage; None for other laws."""
         return None
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """The largest step (s) at which the violation does not grow, with the gains for `h`; inf when always stable."""
+        """The largest step (s) at which the violation does not grow, with the gains for step `h`; inf without limit."""
         gains = self.linear_gains(h)
         return math.inf if gains is None else largest_stable_step(stepper, *gains)
 
@@ -99,7 +104,7 @@ class Stabilizer:
 class Baumgarte(Stabilizer):
     """U = 2 alpha Phidot + beta^2 Phi at every stage; by default alpha = 1/h, beta = sqrt2/h. [Baumgarte1972]
 
-    One gain alone gives the other its value, which damps critically.
+    If one gain is given, the other takes the same value, which is critical damping.
     """
 
     name: ClassVar[str] = "baumgarte"
@@ -131,11 +136,11 @@ class Baumgarte(Stabilizer):
 
 @dataclass(frozen=True)
 class PID(Stabilizer):
-    """U = Kp Phi + Ki integral(Phi dt) + Kd Phidot at every stage; the integral grows once per step. [LinChen2011]
+    """U = Kp Phi + Ki integral(Phi dt) + Kd Phidot at every stage; the integral advances once per step. [LinChen2011]
 
-    Without gains the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 are put at -1 / (10 h). With Kp given,
-    Ki is 0 and Kd damps critically, 2 sqrt(Kp), unless they are given too.
-    The integral is the law's memory: a snapshot holds it. Nonholonomic rows have Kd alone.
+    Without gains the three poles of e'' + Kd e' + Kp e + Ki integral(e dt) = 0 are at -1 / (10 h). If Kp is given, Ki
+    defaults to 0 and Kd to critical damping, 2 sqrt(Kp). The integral is the law's memory and part of a snapshot. Only
+    Kd acts on nonholonomic rows.
     """
 
     name: ClassVar[str] = "pid"
@@ -165,7 +170,10 @@ class PID(Stabilizer):
         return np.array(self._all(h))
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """By one step of (e, e', integral) as it is taken: the integral grows by h e, then the stages see it held."""
+        """The largest stable step (s), from one step of (e, e', integral).
+
+        The integral grows by h e at the start of the step and is then held over the stages.
+        """
         if stepper.adaptive:
             return math.inf
         kp, ki, kd = self._all(h)
@@ -180,7 +188,7 @@ class PID(Stabilizer):
 
 
 def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
-    """What a step makes of y' = Z y / h; without a tableau velocities first, then positions with the new ones."""
+    """Matrix of one step of y' = Z y / h; without a tableau, semi-implicit Euler: velocities first, then positions."""
     identity = np.eye(len(Z))
     if stepper.tableau is None:
         return (identity + np.diag([1, 0, 0]) @ Z) @ (identity + np.diag([0, 1, 0]) @ Z)
@@ -192,11 +200,11 @@ def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FuzzyPaper(Stabilizer):
-    """The papers' controller at every stage: U = Ku FLC(Kp Phi, Kd Phidot), 25 rules, inputs clamped.
+    """The papers' fuzzy controller at every stage: U = Ku FLC(Kp Phi, Kd Phidot), 25 rules, inputs clamped.
 
-    Nonholonomic rows have the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku.
-    [NadaBayoumi2024, secs. 4, 5] The defaults are set III (Gaussian), product, and that paper's scaling; scalings.py
-    makes those of both papers by name.
+    Nonholonomic rows use the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku.
+    [NadaBayoumi2024, secs. 4, 5] The defaults are set III (Gaussian), product, and the scaling of that paper;
+    scalings.py has the controllers of both papers by name.
     """
 
     name: ClassVar[str] = "fuzzy_paper"
@@ -223,7 +231,7 @@ class FuzzyPaper(Stabilizer):
         return gain * self.Kp, gain * self.Kd
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """By the steepest chord of the surface, and of the five rules of a single input."""
+        """The largest stable step (s), from the steepest chords of the surface and of the five single-input rules."""
         from sim_core.stabilization.rules import largest_chord
 
         rate = largest_chord(self.sets, inputs=1) * self.Ku * self.Kd
@@ -232,12 +240,12 @@ class FuzzyPaper(Stabilizer):
 
 @dataclass(frozen=True)
 class SampledFuzzy(Stabilizer):
-    """The default: fuzzy control held over the step, gains from the step size so that both sampled poles sit at `pole`.
+    """The default stabilizer: fuzzy control held over the step, gains chosen so that both sampled poles are at `pole`.
 
-    saturation  violation at which the control saturates, in the rows' unit; None: 1 % of the characteristic length, at
-                least 2 g h^2 / k1 so that gravity-sized disturbances never saturate it
-    pole        None: what the stepper says
-    The gains follow h, so every step size is stable.
+    saturation  violation at which the control saturates, in the rows' unit; None: 1 % of the characteristic length, but
+                at least 2 g h^2 / k1, so that disturbances of the size of gravity never saturate it
+    pole        position of both poles, in [0, 1); None: the stepper's own
+    The gains follow h, so that every step size is stable.
     """
 
     name: ClassVar[str] = "sampled_fuzzy"
@@ -270,7 +278,7 @@ class SampledFuzzy(Stabilizer):
 
 @dataclass(frozen=True)
 class Projection(Stabilizer):
-    """After each step M x + J' y = 0, J x = -Phi for q, then -Phidot for v, solved in the factor of the step."""
+    """After each step dq, then dv, from M x + J' y = 0 with J x = -Phi, then J x = -Phidot, in the step's factor."""
 
     name: ClassVar[str] = "projection"
 
@@ -280,14 +288,15 @@ class Projection(Stabilizer):
 
 @dataclass(frozen=True)
 class DirectCorrection(Stabilizer):
-    """After each step dq = -J^+ Phi for q, then dv = -J^+ Phidot for v, each with J where it acts. [YoonEtAl1994]
+    """After each step dq = -J^+ Phi, then dv = -J^+ Phidot, each with J at the state it acts on. [YoonEtAl1994]
 
-    weight      "pseudo_inverse": J^+ of Moore and Penrose [NadaBayoumi2024, eqs. 8, 12]; "mass": the correction that is
-                least in the metric of M, by the constrained solve
-    level       which of the two: "both", "position" (velocities are left to drift: no step is stable), "velocity"
-    inside_rhs  the correction stays inside the right-hand side: every stage's derivative is that of corrected q and v,
-                but what is integrated is never corrected. So the papers' violations grow; no step makes it stable.
-    Nonholonomic rows count in both: q moves along them, v is put on them (the paper's dq leaves them out).
+    weight      "pseudo_inverse": J^+ of Moore and Penrose [NadaBayoumi2024, eqs. 8, 12]; "mass": the least correction
+                in the metric of M, from the constrained solve
+    level       corrected level: "both", "position" (velocities drift: no step is stable) or "velocity"
+    inside_rhs  apply the correction inside the right-hand side only: every stage's derivative is evaluated at corrected
+                q and v, but the integrated q and v are never corrected. Violations grow, as in the papers; no step is
+                stable
+    Nonholonomic rows count at both levels: dq moves along them, dv satisfies them (the paper's dq leaves them out).
     """
 
     name: ClassVar[str] = "direct_correction"
@@ -304,7 +313,7 @@ class DirectCorrection(Stabilizer):
         return CORRECTING_STAGES if self.inside_rhs else PROJECTING, 0, LEVELS[self.level], WEIGHTS[self.weight]
 
     def stability_limit(self, stepper: Stepper, h: float) -> float:
-        """0 where nothing pulls back what is integrated, or its velocities while positions are moved."""
+        """0 if nothing corrects the integrated state, or only its positions; else inf."""
         return 0.0 if self.inside_rhs or self.level == "position" else math.inf
 
 
@@ -316,7 +325,7 @@ STABILIZERS: dict[str, Callable[..., Stabilizer]] = {
 
 
 def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
-    """What is wrong with a step (s) that is larger than the stabilizer can bear; empty when it is not."""
+    """One line if a step (s) is larger than the stabilizer's stability limit; "" otherwise."""
     limit = stabilizer.stability_limit(stepper, step_s)
     if limit >= step_s * (1 - 1e-9):
         return ""
@@ -327,24 +336,24 @@ def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
 
 
 def stabilizers_by_name() -> dict[str, Callable[..., Stabilizer]]:
-    """Every name that a stabilizer can be asked for by: the kinds, then the papers' controllers."""
+    """All stabilizers by name: the kinds, then the papers' controllers."""
     from sim_core.stabilization.scalings import PAPERS
 
     return STABILIZERS | PAPERS
 
 
 def stabilizer_named(name: str, **parameters: Any) -> Stabilizer:
-    """The stabilizer of that name; unknown names and parameters, and wrong values, are refused in one line."""
+    """The stabilizer with this name; unknown names and parameters and invalid values raise InvalidRequest."""
     known = stabilizers_by_name()
     if name not in known:
         raise UnknownName("sim_core", "stabilizer", name, known)
     made = known[name](**typed(f"stabilizer {name!r}", known[name], parameters))
-    object.__setattr__(made, "requested_name", name)  # frozen, and of no meaning to what it does
+    object.__setattr__(made, "requested_name", name)  # the class is frozen; the name is for messages only
     return made
 
 
 def _require(owner: str, lowest: float, strict: bool = False, **gains: float | None) -> None:
-    """Refuse gains that are no finite numbers from `lowest` (0) on; None is left to its default."""
+    """Raise InvalidRequest for gains that are not finite or lie below `lowest`; None, meaning the default, passes."""
     for name, value in gains.items():
         if value is not None and not (lowest <= value < math.inf and not (strict and value == lowest)):
             words = "positive" if strict else "zero or positive"
