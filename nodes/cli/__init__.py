@@ -1,10 +1,10 @@
-"""The command line, `armswing`. Light: each command imports what it needs when it runs."""
+"""The command line `armswing`. Starts fast: each command imports its dependencies only when it runs."""
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Entry point of the console script; ends the process with the command's exit code."""
     import sys
 
     from nodes.cli.application import run

@@ -1,4 +1,4 @@
-"""`python -P -m nodes.cli`: the command line where no console script is installed."""
+"""`python -P -m nodes.cli`: the command line for installations without the console script."""
 
 from nodes.cli import main
 

@@ -1,4 +1,4 @@
-"""The table of commands, and how every error becomes one line and an exit code."""
+"""Registers all commands, and turns every error into one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from nodes.cli.commands.setup import controller, doctor, keys
 from nodes.cli.terminal import InputError, UnavailableError, warn
 from nodes.recording.integrity.warning import RecordingWarning
 
-# Errors that carry one clear line, by name: a module that was never loaded has raised nothing.
+# Exit codes of errors whose message is one clear line. By name, so that their modules need not be imported here: an
+# error of a module that was never loaded cannot occur.
 ONE_LINE_ERRORS = {
     ("nodes.plan.launch_plan", "PlanError"): 2,
     ("nodes.launching.joining", "NodeFailedError"): 1,
@@ -38,7 +39,7 @@ ONE_LINE_ERRORS = {
     ("sim_core.errors", "SimulationError"): 1,
 }
 
-# Of a disk that takes no more, whatever command writes to it.
+# Errors of a disk that is full or not writable, in any command.
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 
 app = typer.Typer(
@@ -80,14 +81,15 @@ doctor.add_to(app)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code. Errors a person made or can mend are one line on stderr."""
+    """Run one command line and return its exit code. Errors that the user caused or can correct print one line to
+    stderr."""
     try:
         with _warnings_in_one_line():
             code = app(args=list(arguments), prog_name="armswing", standalone_mode=False)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # `armswing topic echo ... | head`: the reader has what it wanted.
+        # `armswing topic echo ... | head`: the reader closed the pipe, which is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -101,7 +103,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Show warnings that carry one clear line as that line."""
+    """Context in which recording warnings print as one line on stderr."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
@@ -117,7 +119,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def _exit_code_of(error: Exception) -> int | None:
-    """The exit code of an error that explains itself in one line, None for a fault of ours."""
+    """Exit code of an error that explains itself in one line; None for a defect of the program."""
     if isinstance(error, InputError):
         return 2
     if isinstance(error, UnavailableError):
@@ -144,7 +146,7 @@ def _line_of(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "armswing"
     message = " ".join(str(error.format_message()).split())
-    if type(error).__name__ == "NoArgsIsHelpError":  # its help was printed
+    if type(error).__name__ == "NoArgsIsHelpError":  # the library printed the help already
         known = getattr(getattr(context, "command", None), "commands", {})
         message = f"name a command: {', '.join(known)}"
     return f"{message.rstrip('.')}; see '{command} --help'"

@@ -1,4 +1,4 @@
-"""What `armswing topic hz`, `bw` and `delay` measure of a stream of messages."""
+"""Measures of a message stream for `armswing topic hz`, `bw` and `delay`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ WINDOW = 10_000
 
 
 class Rate:
-    """Messages per second over the last messages, from their arrival times."""
+    """Messages per second over the last WINDOW messages, from their arrival times."""
 
     def __init__(self) -> None:
         self._arrivals: deque[float] = deque(maxlen=WINDOW)
 
     def take(self, message: Message) -> None:
-        """Note a message's arrival."""
+        """Record the arrival time of a message."""
         self._arrivals.append(time.perf_counter())
 
     def figures(self) -> dict[str, float | int | None]:
-        """rate_hz and the periods' smallest, largest and standard deviation, seconds."""
+        """Number of messages, rate_hz, and the smallest, largest and standard deviation of the periods, s."""
         periods = np.diff(np.array(self._arrivals))
         if not len(periods):
             return {"messages": len(self._arrivals), "rate_hz": None}
@@ -43,7 +43,7 @@ class Rate:
         }
 
     def text(self) -> str:
-        """One line."""
+        """The figures as one line."""
         found = self.figures()
         if found["rate_hz"] is None:
             return f"{found['messages']} message, no rate yet"
@@ -53,28 +53,28 @@ class Rate:
 
 
 class Bandwidth:
-    """Payload bytes per second over the last messages."""
+    """Encoded bytes per second over the last WINDOW messages."""
 
     def __init__(self) -> None:
         self._sizes: deque[tuple[float, int]] = deque(maxlen=WINDOW)
 
     def take(self, message: Message) -> None:
-        """Note a message's size on the wire."""
+        """Record the arrival time and encoded size of a message."""
         self._sizes.append((time.perf_counter(), len(encode(message))))
 
     def figures(self) -> dict[str, float | int | None]:
-        """bytes_per_s and the mean size, bytes."""
+        """Number of messages, bytes_per_s and their mean size, bytes."""
         sizes = [size for _, size in self._sizes]
         elapsed = self._sizes[-1][0] - self._sizes[0][0] if sizes else 0.0
         return {
             "messages": len(sizes),
             "mean_bytes": float(np.mean(sizes)) if sizes else None,
-            # The first message opens the interval, it does not fill it.
+            # The first message starts the interval, so its bytes are not counted.
             "bytes_per_s": sum(sizes[1:]) / elapsed if elapsed > 0.0 else None,
         }
 
     def text(self) -> str:
-        """One line."""
+        """The figures as one line."""
         found = self.figures()
         if found["bytes_per_s"] is None:
             return f"{found['messages']} message, no bandwidth yet"
@@ -82,9 +82,9 @@ class Bandwidth:
 
 
 class FarClock:
-    """The clock of a node on another host, from round trips over its service `clock`, a minute of them at 2 Hz.
+    """Clock of a node on another host, estimated from round trips of its service `clock` over the last minute.
 
-    host  the host's name in the plan
+    host  name of the host in the plan
     """
 
     def __init__(self, host: str) -> None:
@@ -92,7 +92,7 @@ class FarClock:
         self._track = ClockTrack()
 
     def look(self, ask: Callable[[], Mapping[str, int]]) -> None:
-        """One more round trip; one that fails tells nothing."""
+        """Make one more round trip by calling `ask`; a failed call is ignored."""
         asked = time.time_ns()
         try:
             there = ask()
@@ -103,28 +103,28 @@ class FarClock:
         self._track.add(reading)
 
     def offset_at(self, ours_s: float) -> float:
-        """Their clock less ours at a time of ours, s; NaN before three round trips came back."""
+        """Remote clock minus local clock at a local time, s; NaN before three round trips have succeeded."""
         theirs = self._track.theirs(ours_s)
         return math.nan if theirs is None else theirs - ours_s
 
     @property
     def offset_s(self) -> float:
-        """Their clock less ours at the latest round trip, s; NaN before three came back."""
+        """Remote clock minus local clock at the latest round trip, s; NaN before three round trips have succeeded."""
         return self._track.latest_offset
 
     @property
     def uncertainty_s(self) -> float:
-        """Standard deviation of that, whatever the two ways were."""
+        """Standard deviation of `offset_s`, s, however the delay divides between the two directions."""
         return self._track.latest_uncertainty
 
     def figures(self) -> dict[str, Any]:
-        """host, offset_s and uncertainty_s, both None where nothing is known."""
+        """host, offset_s and uncertainty_s; the last two are None while unknown."""
         known = math.isfinite(self.offset_s)
         offset_s, uncertainty_s = (self.offset_s, self.uncertainty_s) if known else (None, None)
         return {"host": self.host, "offset_s": offset_s, "uncertainty_s": uncertainty_s}
 
     def text(self) -> str:
-        """What became of it in the figures."""
+        """Sentence that states the clock's offset and whether the delays are corrected for it."""
         if not math.isfinite(self.offset_s):
             return f"the clock of host {self.host!r} is not known, and what it is off by is in these figures"
         ahead, known = seconds_text(abs(self.offset_s)), seconds_text(self.uncertainty_s)
@@ -133,18 +133,18 @@ class FarClock:
 
 
 class Delay:
-    """Time from the sender's stamp to here, over the last messages.
+    """Time from the sender's stamp to reception, over the last WINDOW messages.
 
-    far  the clock of a sender on another host, which is taken out of the stamps
+    far  clock of a sender on another host, by which the delays are corrected; None for a sender on this host
     """
 
     def __init__(self, far: FarClock | None = None) -> None:
         self._far = far
-        self._delays: deque[tuple[float, float]] = deque(maxlen=WINDOW)  # s: when it was heard, and by the stamp
+        self._delays: deque[tuple[float, float]] = deque(maxlen=WINDOW)  # (time of reception, delay by the stamp), s
         self._unstamped = 0
 
     def take(self, message: Message) -> None:
-        """Note a message's age; one without a wall-clock stamp (lockstep) has none."""
+        """Record a message's delay; messages without a wall-clock stamp, as in lockstep, are only counted."""
         if message.sent_ns:
             now_ns = time.time_ns()
             self._delays.append((1e-9 * now_ns, 1e-9 * (now_ns - message.sent_ns)))
@@ -152,7 +152,7 @@ class Delay:
             self._unstamped += 1
 
     def figures(self) -> dict[str, Any]:
-        """Median, 99th percentile and largest, seconds, and the clock of a sender on another host."""
+        """Median, 99th percentile and largest delay, s, and the clock of a sender on another host."""
         if not self._delays:
             return {"messages": 0, "unstamped": self._unstamped, "p50_s": None}
         ahead = [0.0 if self._far is None else self._far.offset_at(heard) for heard, _ in self._delays]
@@ -167,7 +167,7 @@ class Delay:
         }
 
     def text(self) -> str:
-        """One line."""
+        """The figures as one line."""
         found = self.figures()
         if found["p50_s"] is None:
             return f"{found['unstamped']} messages carry no wall-clock stamp (lockstep has none)"

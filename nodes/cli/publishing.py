@@ -1,4 +1,4 @@
-"""What `armswing topic pub` runs: a node that says one message again and again."""
+"""`armswing topic pub`: publishes one message repeatedly, as a node of the live launch."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ TAKEN_S = 1.0
 def publish(
     topic: str, text: str, *, rate_hz: float, count: int, domain: int | None, greet: Callable[[str], None]
 ) -> int:
-    """Say the JSON message `text` on `topic`, `count` times (0: until Ctrl-C); how often it was said.
+    """Publish the JSON message `text` on `topic`, `count` times (0: until Ctrl-C); returns how often it was published.
 
-    greet  called with a line that says what is said, how often and who listens, before the first word
-    Raises UnavailableError when the launch goes meanwhile, and when the simulation refuses the message.
+    rate_hz  messages per second
+    greet    function called before the first message, with a line that names the message, its rate and the subscribers
+
+    Raises UnavailableError when the launch ends meanwhile, and when the simulation rejects the message.
     """
     if lookup(topic) is None:
         _refuse(topic, domain)
@@ -81,7 +83,7 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
         entry.far = {"data": publisher.far} if far else {}
         link.keep(entry)
         with suppress(KeyboardInterrupt):
-            wait(0.5)  # listeners come before the first word
+            wait(0.5)  # lets subscribers connect before the first message
             while not count or said < count:
                 if not stamped:
                     message.timestamp = ear.time
@@ -98,10 +100,10 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
 
 
 class Ear:
-    """Hears the simulation beside what is said: its time, and why it refused what we said.
+    """Subscription to the simulation's state and events while publishing.
 
-    time     seconds, of the latest state, as a node's messages have it; 0 before any
-    refusal  of a command of ours, "" for none
+    time     time of the latest state, s, used as the timestamp of messages; 0 before any state
+    refusal  reason why the simulation rejected a command of this publisher; "" without one
     """
 
     def __init__(self, client: Client, topic: str, name: str) -> None:
@@ -116,7 +118,7 @@ class Ear:
                     self._subscriber.connect(entry.name, entry.endpoints["data"])
 
     def hear(self) -> None:
-        """Take what was said since."""
+        """Process all messages received since the last call."""
         while (heard := self._subscriber.receive(0.0)) is not None:
             message = heard[2]
             if isinstance(message, RobotState):
@@ -125,12 +127,13 @@ class Ear:
                 self.refusal = message.detail
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the subscription."""
         self._subscriber.close()
 
 
 def _check_commandable(client: Client, topic: str) -> None:
-    """Refuse a command that no simulation of the domain will ever hear."""
+    """Refuse a command topic that no simulation of the domain subscribes to, and any command to a lockstep
+    simulation."""
     subscribes = [name for entry in client.nodes() if entry.name == "sim" for name in entry.subscribes]
     if topic not in subscribes:
         raise InputError(f"no simulation subscribes to {topic!r}{nearest(topic, subscribes)}")
@@ -139,7 +142,8 @@ def _check_commandable(client: Client, topic: str) -> None:
 
 
 def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) -> None:
-    """Wait until the simulation has answered for our commands; what it refused is an error with its reason."""
+    """Wait until the simulation has accepted or rejected all commands; raise UnavailableError with the reason of a
+    rejection."""
     deadline = time.monotonic() + TAKEN_S
     while True:
         status = client.sim_status()
@@ -155,7 +159,8 @@ def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) ->
 
 
 def _refuse(topic: str, domain: int | None) -> NoReturn:
-    """Name the topics there are, and the nearest: of the live ones where a launch is live."""
+    """Raise InputError that lists the topics and suggests the nearest name, from the live topics where a launch is
+    live."""
     known = [*(f"<robot>/{name}" for name in ROBOT_TOPICS), *GLOBAL_TOPICS]
     robot, slash, leaf = topic.rpartition("/")
     near = [f"{robot}/{name}" for name in difflib.get_close_matches(leaf, ROBOT_TOPICS, n=1)] if slash else []
@@ -166,7 +171,7 @@ def _refuse(topic: str, domain: int | None) -> NoReturn:
 
 
 def parse_message(topic: str, text: str) -> Message:
-    """The message of a topic of ours from JSON; unknown and wrongly typed fields are refused by name."""
+    """Message of a standard topic from JSON; raises InputError for an unknown or wrongly typed field, naming it."""
     kind = (GLOBAL_TOPICS | ROBOT_TOPICS)[topic.rpartition("/")[2]].message
     fields = kind.__struct_fields__
     try:
@@ -189,20 +194,20 @@ def parse_message(topic: str, text: str) -> Message:
 
 
 def example(kind: type[Message]) -> str:
-    """JSON of a message of this type: its first fields of its own, those that take numbers and words."""
+    """Example of a message of this type as JSON, with the first three of its own fields that hold numbers or text."""
     own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
     usual = kind()
     samples = {field.name: _sample(field.type, getattr(usual, field.name)) for field in own}
     if "points" in samples:
-        samples["points"] = 3 * samples["points"]  # x, y, z of one
+        samples["points"] = 3 * samples["points"]  # x, y, z of one point
     if kind is BodyPoses:
-        samples |= {"p": [0.0, 0.0, 0.5], "quaternion": [1.0, 0.0, 0.0, 0.0]}  # of one body
+        samples |= {"p": [0.0, 0.0, 0.5], "quaternion": [1.0, 0.0, 0.0, 0.0]}  # pose of one body
     told = {name: sample for name, sample in samples.items() if sample is not None}
     return json.dumps(dict(list(told.items())[:3]))
 
 
 def _sample(kind: Any, usual: Any) -> Any:
-    """A value of a field's type, as long as it usually is, None for one that takes more than a line."""
+    """Example value of a field, a list as long as its default; None for a type too large for an example."""
     if words := choices(kind):
         return words[0]
     is_list = get_origin(kind) is list
@@ -211,7 +216,7 @@ def _sample(kind: Any, usual: Any) -> Any:
 
 
 def _in_words(message: Message) -> str:
-    """'Twist {"linear": [0.0, 0.2, 0.0]}', what is as usual left out."""
+    """Message type and fields that differ from the defaults, such as 'Twist {"linear": [0.0, 0.2, 0.0]}'."""
     usual = type(message)()
     said = {
         name: getattr(message, name)

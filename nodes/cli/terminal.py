@@ -1,4 +1,4 @@
-"""What all commands share: how they speak, how they refuse, and the options that mean the same everywhere."""
+"""Shared by all commands: printing, input errors, and the options that many commands have."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import typer
 
 
 class InputError(Exception):
-    """What was asked cannot be done as asked: one clear line, exit code 2."""
+    """The request cannot be carried out as given: one clear line, exit code 2."""
 
 
 class UnavailableError(Exception):
-    """The request was right, the world was not (no launch is live, ...): one clear line, exit code 1."""
+    """The request was valid but cannot be met now, for example because no launch is live: one clear line, exit code
+    1."""
 
 
 Domain = Annotated[
@@ -29,13 +30,13 @@ Domain = Annotated[
         help="Which of several launches on this computer.",
     ),
 ]
-# For commands that take a number as an argument: "-45" is one, and no option.
+# For commands with a number as an argument: "-45" is a number, not an option.
 NEGATIVE = {"ignore_unknown_options": True}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 def say(text: str = "") -> None:
-    """Print a line; nothing is interpreted as markup."""
+    """Print a line to standard output; nothing is interpreted as markup."""
     print(text, flush=True)
 
 
@@ -46,7 +47,8 @@ def warn(text: str) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show on a terminal that something takes a while, and take it away again; elsewhere nothing."""
+    """Context that shows a line on a terminal while something takes a while, and removes it; elsewhere it shows
+    nothing."""
     if not sys.stderr.isatty():
         yield
         return
@@ -65,7 +67,7 @@ def say_json(data: Any, *, indent: int | None = 2) -> None:
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns under a header, nothing without a row; the last column is as long as it needs to be."""
+    """Print aligned columns under a header; nothing for a table without rows. The last column is not padded."""
     table = [list(header), *[list(row) for row in rows]]
     if len(table) == 1:
         return
@@ -75,7 +77,7 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def parse_assignments(texts: Sequence[str], option: str, example: str = "gain=2.5") -> dict[str, Any]:
-    """{"key": value} of ["key=value", ...]; values as TOML, a bare word as a string."""
+    """{"key": value} of ["key=value", ...]; values as in TOML, an unquoted word as a string."""
     assignments: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -86,7 +88,7 @@ def parse_assignments(texts: Sequence[str], option: str, example: str = "gain=2.
 
 
 def parse_value(text: str) -> Any:
-    """A value as TOML spells it ("2.5", "true", "[1, 2]"); a bare word is a string."""
+    """Value written as in TOML ("2.5", "true", "[1, 2]"); an unquoted word is a string."""
     import tomllib
 
     try:
@@ -96,7 +98,7 @@ def parse_value(text: str) -> Any:
 
 
 def require_recording(file: Path) -> None:
-    """Refuse a recording that is not there; with the nearest of those in its folder."""
+    """Raise InputError for a recording that does not exist, with the nearest file name of its folder."""
     if not file.is_file():
         there = {str(other): other for other in file.parent.glob("*.mcap")}
         folder = " is a folder" if file.is_dir() else ""
@@ -104,7 +106,7 @@ def require_recording(file: Path) -> None:
 
 
 def nearest(asked: str, known: Iterable[str]) -> str:
-    """Text for an error: "; did you mean 'x'?", or nothing when no known name is near."""
+    """Text for an error: "; did you mean 'x'?", or "" when no known name is similar."""
     import difflib
 
     match = difflib.get_close_matches(asked, list(known), n=1)

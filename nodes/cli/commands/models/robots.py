@@ -1,4 +1,4 @@
-"""`armswing robot`: what can be simulated."""
+"""`armswing robot`: lists, shows and exports robots."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def list_robots(as_json: AsJson = False) -> None:
 
 
 def _row(name: str) -> tuple[str, str, str, str, str]:
-    """A robot in the list; one of another package that cannot be built says why."""
+    """Row of one robot in the list; for a robot that cannot be built, with the error instead of the description."""
     from robots.registry import build, builder
 
     try:
@@ -82,7 +82,7 @@ def show_robot(
 
 @dataclasses.dataclass(frozen=True)
 class _Start:
-    """What a simulation makes of a start: warnings, why it refuses it, and q and v that satisfy the constraints."""
+    """Result of checking a start state: warnings, reason of a refusal, and a q and v that satisfy the constraints."""
 
     warnings: list[str] = dataclasses.field(default_factory=list)
     refused: str = ""
@@ -90,7 +90,7 @@ class _Start:
 
 
 def _examined(mechanism: Any) -> _Start:
-    """What becomes of a start that violates constraints."""
+    """Check how a simulation treats a start state that violates constraints."""
     import warnings
 
     import numpy as np
@@ -105,7 +105,7 @@ def _examined(mechanism: Any) -> _Start:
     with working(f"assembling {mechanism.name!r}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         system = assemble(mechanism)
-        caught.clear()  # the description's doubts, which are known
+        caught.clear()  # these repeat the doubts about the description, printed already
         try:
             checked_start(system, q, v, system.default_parameters(), False, FAR, stacklevel=1)
         except InvalidRequest as error:
@@ -180,7 +180,7 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
 
 
 def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
-    """The mechanism, and what its builder takes."""
+    """The robot's mechanism, and the parameters of its builder with their defaults."""
     from nodes.launching.process import say_warnings_plainly
     from robots.files import is_reference
     from robots.registry import OWN_FILE, build, builder, names
@@ -317,7 +317,7 @@ def _print(robot: dict[str, Any]) -> None:
 
 
 def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
-    """A parameter in a row: its default in words where None or an empty word stands for something."""
+    """Row of one builder parameter; a default of None or "" is explained in words."""
     default = takes["default"]
     stands_for = takes["none"] if default in (None, "") else str(default)
     one_of = f"{', '.join(map(str, takes['choices']))}: " if takes["choices"] else ""
@@ -325,7 +325,7 @@ def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _bare(value: Any) -> Any:
-    """A word or a number; a tunable's value."""
+    """Value of a tunable, or the value itself if it is no tunable."""
     return getattr(value, "value", value)
 
 
@@ -355,7 +355,7 @@ def _print_beams(robot: dict[str, Any]) -> None:
 
 
 def _number(value: Any) -> float:
-    """A number of the description; a tunable's value."""
+    """Number of a description; of a tunable, its value."""
     return float(getattr(value, "value", value))
 
 
@@ -364,7 +364,7 @@ def _numbers(values: list[float]) -> str:
 
 
 def _axis(axis: list[float]) -> str:
-    """x, y or z, or the components, in the parent's frame."""
+    """Joint axis as x, y or z with a sign, else its components in the parent's frame."""
     signed = {1.0: "", -1.0: "-"}
     for letter, component in zip("xyz", axis, strict=True):
         if component in signed:

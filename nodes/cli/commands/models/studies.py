@@ -1,4 +1,4 @@
-"""`armswing reproduce`: runs a paper's simulations again, and writes a page of what it claims and what came out."""
+"""`armswing reproduce`: repeats a paper's simulations and writes a page that compares its claims with the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIBRARIES = ("matplotlib", "jinja2")
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `reproduce`."""
     app.command(epilog="Example: armswing reproduce nada --output nada_page")(reproduce)
 
 
@@ -57,7 +57,7 @@ def reproduce(
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT or SIGTERM: `signal` is its number."""
+    """SIGINT or SIGTERM was received; `signal` is its number."""
 
     def __init__(self, number: int) -> None:
         self.signal = number
@@ -66,10 +66,10 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """The first SIGINT or SIGTERM is noted, and raised as Interrupted by the function that this gives.
+    """Context that yields a function which raises Interrupted once SIGINT or SIGTERM has been received.
 
-    The handler itself raises nothing: an exception in the midst of a lock's acquisition leaves it locked, and one in
-    a finalizer is lost. Signals that follow change nothing about how it ends.
+    The signal handler itself raises nothing: an exception while a lock is being acquired would leave it locked, and one
+    in a finalizer would be lost. Later signals do not change how the command ends.
     """
     asked: list[int] = []
 
@@ -84,7 +84,7 @@ def interruptible() -> Iterator[Callable[[], None]]:
     try:
         yield go_on
     except BaseException:
-        if asked:  # it is ending: those that follow are too late
+        if asked:  # the command is ending: ignore further signals
             before = dict.fromkeys(before, signal.SIG_IGN)
         raise
     finally:
@@ -122,7 +122,7 @@ def _carry_out(
 
 @contextmanager
 def _folder(folder: Path) -> Iterator[None]:
-    """A folder that can be written, made before anything is computed; taken away again when it stays empty."""
+    """Context for an output folder: creates it, checks that it is writable, and removes it if it stays empty."""
     there = os.path.isdir(folder)
     try:
         folder.mkdir(exist_ok=True)
@@ -168,12 +168,12 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
     say(f"wrote {folder / 'index.html'}")
 
 
-SAID_EVERY_S = 20.0  # where there is no terminal
+SAID_EVERY_S = 20.0  # period of progress lines without a terminal
 COUNTED = {"simulating": "runs", "drawing": "plots", "compiling": "kernels and loops"}
 
 
 class Bar:
-    """A progress bar on a terminal; elsewhere a line for each new kind of work, and how much is done now and then."""
+    """Progress display: a bar on a terminal; elsewhere a line per new kind of work and one every SAID_EVERY_S."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
@@ -198,7 +198,7 @@ class Bar:
             self._progress.stop()
 
     def show(self, what: str, done: int, of: int) -> None:
-        """How much of a kind of work is done; nothing of a kind that a study does not have."""
+        """Show that `done` of `of` pieces of one kind of work are done; a kind with no pieces is not shown."""
         if of == 0:
             return
         if self._progress is None:

@@ -1,4 +1,4 @@
-"""`armswing node`: who is there and how they are."""
+"""`armswing node`: lists the live nodes and shows their state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def node_info(
         info = _describe(client, client.node(name))
         info["status"] = client.call(name, "status")
         info["parameters"] = {}
-        with contextlib.suppress(ServiceError):  # a program that is not ours may have none
+        with contextlib.suppress(ServiceError):  # a node of another program may have no parameters
             info["parameters"] = client.call(name, "get_parameters")
     if as_json:
         say_json(info)
@@ -71,7 +71,7 @@ def node_info(
 
 
 def _told(rows: dict[str, Any]) -> dict[str, Any]:
-    """The rows that say something: zero does, an empty text, list or table does not."""
+    """The rows with a value; zero is a value, an empty text, list or table is not."""
     return {key: value for key, value in rows.items() if value not in (None, "", [], {})}
 
 
@@ -82,13 +82,13 @@ def _text(value: Any) -> str:
 
 
 def _describe(client: Any, entry: Any) -> dict[str, Any]:
-    """The registry's entry, its state and losses from the node itself where it answers."""
+    """Registry entry of a node, with state and losses from the node itself where it replies."""
     import contextlib
 
     from nodes.client import lost_messages
 
     status: dict[str, Any] | None = None
-    with contextlib.suppress(Exception):  # a stopped or dying node is listed too, with the registry's word
+    with contextlib.suppress(Exception):  # a stopped or ending node is listed too, with the state that the registry has
         status = client.call(entry.name, "status", timeout_s=1.0)
     return {
         "name": entry.name,

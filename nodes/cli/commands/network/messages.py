@@ -1,4 +1,4 @@
-"""`armswing message`: what is said on the topics, field by field."""
+"""`armswing message`: lists the message types of the topics and shows their fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing 
 
 
 def _messages() -> dict[str, Any]:
-    """{name: type} of every message that the topics carry, and of what these hold."""
+    """{name: type} of every message type that the topics carry, and of the structs inside them."""
     from nodes.messages import structs as messages
     from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 

@@ -1,4 +1,4 @@
-"""`armswing topic`: listen to, measure and speak on live topics."""
+"""`armswing topic`: lists live topics, prints and measures their messages, and publishes on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TopicName = Annotated[str, typer.Argument(help="One of `armswing topic list`.", 
 Seconds = Annotated[float, typer.Option("--duration", min=0.0, help="Seconds to measure; 0 for until Ctrl-C.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a message.")]
 PERIOD_S = 1.0
-ROUND_TRIPS = 16  # for the clock of another host
+ROUND_TRIPS = 16  # measurements of another host's clock before the first delay is printed
 ROUND_TRIP_S = 1.0
 ROUND_TRIP_EVERY_S = 0.5
 
@@ -129,7 +129,7 @@ def pub(
 
 @contextlib.contextmanager
 def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
-    """The clock of the topic's sender where that is on another host, followed meanwhile; None for one on this host."""
+    """Context that yields the clock of the topic's publisher on another host, measured meanwhile; None on this host."""
     from nodes.cli.measures import FarClock
     from nodes.client import Client
     from nodes.transport.host_config import read_host_config
@@ -186,7 +186,7 @@ def _check_topic(topic: str, live: list[str]) -> None:
 
 
 def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
-    """At once: nobody speaks there, and who does where."""
+    """Warn at once when nobody publishes the topic but another robot's topic of the same name is published."""
     leaf = topic.rpartition("/")[2]
     others = [name for name in spoken if name.rpartition("/")[2] == leaf and name != topic]
     if topic not in spoken and others:
@@ -195,7 +195,7 @@ def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
 
 
 def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool) -> None:
-    """Feed a measure and print it each second, or, as JSON, once at the end."""
+    """Feed messages to a measure and print it each second; as JSON, once at the end."""
     begin: float | None = None
     shown = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""`armswing compare`: two recordings beside each other."""
+"""`armswing compare`: compares two recordings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Second = Annotated[Path, typer.Argument(help="Another one.", show_default=False)
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `compare`."""
     app.command(epilog="Example: armswing compare before.mcap after.mcap")(compare)
 
 
@@ -46,7 +46,7 @@ def compare(
 
 
 def is_same(found: dict[str, Any]) -> bool:
-    """Whether the same plan gave the same states: equal bytes, or nothing that differs."""
+    """Whether two recordings have the same plan and the same states: equal bytes, or no difference found."""
     differs = found["plan"] or found["only_first"] or found["only_second"] or found["joints_of_one"]
     return found["same_bytes"] or not (differs or any(row["largest"] for row in found["joints"]))
 

@@ -1,4 +1,4 @@
-"""`armswing record`, `play`, `info`, `export`: recordings."""
+"""`armswing record`, `play`, `info` and `export`: writes, replays, describes and converts recordings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nodes.cli.terminal import (
 )
 
 PLAYING_PERIOD_S = 0.2
-MOST_EVENTS = 20  # of a kind that are listed
+MOST_EVENTS = 20  # most events of one kind that are listed
 
 File = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
 RunNumber = Annotated[
@@ -34,7 +34,7 @@ RunNumber = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the commands `record`, `play`, `info` and `export`."""
     app.command(epilog="Example: armswing record -o run.mcap")(record)
     app.command(epilog="Example: armswing play demo.mcap --speed 2")(play)
     app.command(epilog="Example: armswing info demo.mcap")(info)
@@ -141,12 +141,12 @@ def export(
             say(f"wrote {path}")
         if recording.run is None and len(recording.runs) > 1:
             say(f"{len(recording.runs)} runs one below the other, time goes back between them; --run N writes one")
-    if inner(recording.holes):  # the warning names them
+    if inner(recording.holes):  # the reader's warning lists them
         raise typer.Exit(1)
 
 
 def _robot_of(file: Path) -> str:
-    """The robot a recording is of, from its first robot topic."""
+    """Name of the robot in a recording, from its first robot topic."""
     from nodes.recording.reader import RecordingFile
 
     for recorded in RecordingFile(file):
@@ -171,7 +171,7 @@ def _refuse_two_speakers(robot: str, domain: int | None) -> None:
 
 
 def _watch_playing(client: Any, name: str) -> None:
-    """Show how far it is, on a terminal, and end the player when all was said."""
+    """Show the playback position on a terminal, and shut the player down when the recording has been published."""
     while True:
         playback = client.call(name, "playback")
         if sys.stderr.isatty():
@@ -228,7 +228,8 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _plan_lines(text: str) -> list[str]:
-    """A plan in a few lines, its nodes with the parameters that they were given; --json has all of it."""
+    """Summary of a recorded plan: a line for the simulation and one per node with its parameters; --json prints all
+    of it."""
     try:
         plan = json.loads(text)
         sim = plan["sim"]
@@ -236,13 +237,13 @@ def _plan_lines(text: str) -> list[str]:
         for node in plan["nodes"]:
             given = ", ".join(f"{key} = {json.dumps(value)}" for key, value in node.get("params", {}).items())
             lines.append(f"  {node['name']}  {node['run']}{f'  {given}' if given else ''}")
-    except (ValueError, KeyError, TypeError):  # of another version, or another program's
+    except (ValueError, KeyError, TypeError):  # a plan of another version or program
         return [f"plan: {text}"]
     return lines
 
 
 def _print_events(events: list[dict[str, Any]], several: bool) -> None:
-    """A line for each, of a kind that comes often the first few."""
+    """Print a line per event, at most MOST_EVENTS of each kind, then the number of the rest."""
     shown: dict[str, int] = {}
     for event in events:
         kind = event["kind"]
@@ -251,7 +252,7 @@ def _print_events(events: list[dict[str, Any]], several: bool) -> None:
             continue
         whose = f"{event['node']}.{event['key']} " if kind == "set" else ""
         change = f"{whose}{event.get('old', '-')} -> {event['new']}" if kind in ("set", "speed") else ""
-        part = event.get("part", "")  # of the robot: which hand grips
+        part = event.get("part", "")  # part of the robot, such as the hand that grips
         at = f"run {event['run']}, " if several else ""
         say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or part}".rstrip())
     for kind, count in shown.items():

@@ -1,4 +1,4 @@
-"""`armswing hil`: the real robot, or one that stands in for it, beside the model."""
+"""`armswing hil`: compares recordings of a robot, or of its emulation, with the model's prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`armswing replay`: a recorded run fed to one node, and what it says set beside what was recorded."""
+"""`armswing replay`: feeds a recorded run to one node and compares its messages with the recorded ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from nodes.node import Node
 
 EPILOG = "Example: armswing replay demo.mcap --node nodes/controllers/swing_up.py:SwingUp --tolerance value=1e-9"
-SHOWN = 8  # fields of the first difference
+SHOWN = 8  # most fields listed of the first message that differs
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `replay`."""
     app.command(epilog=EPILOG)(replay)
 
 
@@ -85,7 +85,7 @@ def _tolerances(texts: list[str]) -> Any:
 
 
 def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
-    """Refuse a tolerance of what no message of the node has."""
+    """Refuse a tolerance for a field that none of the node's messages has."""
     from nodes.simulation.replay.comparison import NOT_COMPARED
 
     said = {field for message in cls.publishes.values() for field in message.__struct_fields__} - NOT_COMPARED

@@ -1,4 +1,4 @@
-"""`armswing view`: the viewer, live or on a recording."""
+"""`armswing view`: opens the viewer on a live domain or a recording."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nodes.cli.terminal import Domain, InputError, require_recording, say, warn
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `view`."""
     app.command(epilog="Example: armswing view demo.mcap --png demo.png")(view)
 
 
@@ -47,7 +47,7 @@ def view(
     if png is not None and file is None:
         from nodes.client import Client
 
-        Client(domain).close()  # a window may wait for a launch to come, a picture may not
+        Client(domain).close()  # raises NotLiveError: a window may wait for a launch, a picture may not
     try:
         from viewer import app  # here: PyQt5 and pyqtgraph load when a picture is wanted
 

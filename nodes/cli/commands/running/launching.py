@@ -1,4 +1,4 @@
-"""`armswing launch` and `armswing run`: start a whole plan, or one node beside a live one."""
+"""`armswing launch` and `armswing run`: start a whole launch file, or one node beside a live launch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the commands `launch` and `run`."""
     app.command(epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20")(launch)
     app.command(epilog="Example: armswing run launch/examples/my_controller.py:HoldArm --param angle_deg=60")(run)
 
 
 def _print_keys(asked: bool) -> None:
-    """List every key of a launch file, and end."""
+    """Print every key of a launch file, and end the program."""
     if not asked:
         return
     from nodes.plan.keys import TABLES, keys, parameters
@@ -92,7 +92,7 @@ def launch(
 
 
 def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> NoReturn:
-    """The part of a plan that a further host runs; ends with its exit code."""
+    """Start the nodes of one further host of a plan; ends the program with their exit code."""
     from nodes.launching.host_launch import launch_host
 
     if view or json_file is not None:

@@ -1,4 +1,4 @@
-"""`armswing param`: the parameters of live nodes."""
+"""`armswing param`: lists, reads and sets the parameters of live nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ app = typer.Typer(
 
 
 def _apart(context: typer.Context, node: str, value: str = "") -> None:
-    """Refuse node.key in one word, as --set of a launch has it, and say how to write it here."""
+    """Refuse a node written as NODE.KEY, which is the form of `launch --set`, and show the form with a space."""
     name, dot, key = node.partition(".")
     if dot:
         line = f"param {context.info_name} {name} {key} {value}".rstrip()
@@ -70,7 +70,7 @@ def list_parameters(
 
 
 def _list_all(domain: int | None, as_json: bool) -> None:
-    """`NODE KEY = VALUE` of every live node, as `param set` takes them."""
+    """Print `NODE KEY = VALUE` for every parameter of every live node."""
     import contextlib
 
     from nodes.client import Client
@@ -79,7 +79,7 @@ def _list_all(domain: int | None, as_json: bool) -> None:
     found: dict[str, dict[str, Any]] = {}
     with Client(domain) as client:
         for entry in client.nodes():
-            with contextlib.suppress(ServiceError):  # a program that is not ours may have none
+            with contextlib.suppress(ServiceError):  # a node of another program may have no parameters
                 found[entry.name] = client.call(entry.name, "get_parameters")
     if as_json:
         say_json(found)

@@ -1,4 +1,4 @@
-"""`armswing sim`: steer the live simulation server."""
+"""`armswing sim`: controls the live simulation server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _call(domain: int | None, service: str, **arguments: Any) -> Any:
 
 
 def _report(domain: int | None, as_json: bool) -> None:
-    """Print where the simulation is now."""
+    """Print the simulation's state, time and step."""
     status = _call(domain, "status")
     if as_json:
         say_json(status)
@@ -152,7 +152,7 @@ def restore(
 
 
 def _await_tick(client: Any, target: int) -> None:
-    """Wait for a step; the server answers at once and steps at its own pace."""
+    """Wait until the simulation has reached a step; the server replies at once and steps at its own pace."""
     import time
 
     tick, progress_at = -1, time.monotonic()
@@ -160,13 +160,13 @@ def _await_tick(client: Any, target: int) -> None:
         now = client.sim_status()["tick"]
         if now != tick:
             tick, progress_at = now, time.monotonic()
-        elif time.monotonic() - progress_at > STUCK_S:  # somebody paused or reset it meanwhile
+        elif time.monotonic() - progress_at > STUCK_S:  # another client paused or reset it meanwhile
             raise UnavailableError(f"the simulation stands at step {tick}, before step {target}")
         time.sleep(STEPPING_PERIOD_S)
 
 
 def _lines(key: str, value: Any) -> list[str]:
-    """A value of the status in words, one line for each actuator, each node refused and the like."""
+    """A status value as text, one line per actuator, refused node and the like."""
     from nodes.launching.summary import Load, seconds_text
 
     if key == "loads":

@@ -1,4 +1,4 @@
-"""`armswing new`: a first file of your own that runs as it is."""
+"""`armswing new`: writes a first controller and its launch file, which run unchanged."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ joints = [
 ]
 """
 RESERVED = ("sim", "rest", "recorder")
-SHARE = 0.1  # of a servo's damping, which bears commands that come late
+SHARE = 0.1  # default damping as a fraction of the servo's, small enough to stay stable with delayed commands
 
 
 @app.callback()
@@ -128,7 +128,8 @@ def new_controller(
 
 
 def _about(robot: str, joint: str) -> dict[str, Any]:
-    """What the files say of the robot: the joint and its damping with unit, and a node that holds the others."""
+    """Values for the templates: the joint, its damping and unit, its effort limit, and a node that holds the other
+    joints."""
     from robots.files import is_reference
     from robots.registry import BUILTIN, OWN_FILE, build, names
 

@@ -1,4 +1,4 @@
-"""`armswing doctor`: is this computer fit to run a simulation in real time, what can it hold, and what is missing."""
+"""`armswing doctor`: checks whether this computer can run simulations in real time, and what is missing on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nodes.cli.terminal import AsJson, InputError, say, say_json
 
 LIBRARIES = ("numpy", "pyzmq", "msgspec", "msgpack", "mcap", "casadi", "llvmlite", "numba", "scipy", "rich")
 VIEWER_LIBRARIES = ("PyQt5", "pyqtgraph")
-# Shared object -> Debian package, of what PyQt5 needs from the system.
+# Shared libraries that PyQt5 needs from the system, with the Debian package of each.
 QT_LIBRARIES = {
     "libGL.so.1": "libgl1",
     "libglib-2.0.so.0": "libglib2.0-0",
@@ -28,15 +28,15 @@ QT_LIBRARIES = {
 }
 SECONDS = 10.0
 SHORTEST_S, LONGEST_S = 0.1, 3600.0
-BUSY = 0.7  # of the cores, by others, above which punctuality suffers
-STOLEN = 0.01
+BUSY = 0.7  # fraction of the cores used by other processes above which wake-ups are late
+STOLEN = 0.01  # fraction of the time taken by a virtual machine's host that is worth a note
 LONGEST_FOLDER = 80  # a Unix socket path holds 107 characters, file name included
 
 
 class Finding(NamedTuple):
-    """One thing looked at. level: "ok", "note" (works, could be better) or "fault" (must be mended).
+    """One result of a check. level: "ok", "note" (works, could be better) or "fault" (has to be repaired).
 
-    figures  what was measured, for scripts
+    figures  measured values, for scripts
     """
 
     level: str
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `doctor`."""
     app.command(epilog="Example: armswing doctor --seconds 60")(doctor)
 
 
@@ -80,7 +80,7 @@ def _show(finding: Finding) -> None:
 
 
 def _bar(as_json: bool) -> Callable[[float], None] | None:
-    """Shows how far the measurement is, to a person who waits for it."""
+    """Function that shows the progress of the measurement on a terminal; None without one."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -102,7 +102,7 @@ def _bar(as_json: bool) -> Callable[[float], None] | None:
 
 
 def _punctuality(seconds: float, show: Callable[[float], None] | None) -> list[Finding]:
-    """What a loop holds as it is, and with SCHED_FIFO."""
+    """Rates that a loop can hold as programs usually run, and with SCHED_FIFO."""
     from nodes.hosting.jitter import Jitter, measure_jitter
 
     def part(number: int) -> Callable[[float], None] | None:

@@ -1,4 +1,4 @@
-"""`armswing keys`: this user's key, and whose keys may come in over the network."""
+"""`armswing keys`: manages this user's CURVE key and the keys allowed to connect over the network."""
 
 from __future__ import annotations
 
