@@ -1,4 +1,4 @@
-"""What a person sees while a launch runs: one line per node and, when the end is known, a progress bar."""
+"""Progress display of a launch: one line per node and, when the duration is known, a progress bar."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from nodes.node import WAITS_FOR
 
 REFRESH_S = 0.25
 PLAIN_PERIOD_S = 5.0
-UNCHANGED_PERIOD_S = 60.0  # of a line that says what the last one said
+UNCHANGED_PERIOD_S = 60.0  # period of plain lines while no state changes
 STYLES = {"running": "green", "ready": "green", "paused": "yellow", "safe": "yellow", "waiting": "yellow"}
 TROUBLE = "red"
 
 
 class NodeLine(NamedTuple):
-    """One node as shown. lost: messages, None when unknown."""
+    """One node as displayed. lost: number of messages lost, None when unknown."""
 
     name: str
     pid: int
@@ -34,9 +34,9 @@ class NodeLine(NamedTuple):
 
 
 class Display:
-    """Context manager around a run. On a terminal it redraws in place; elsewhere it prints now and then.
+    """Context manager that displays a run: redrawn in place on a terminal, elsewhere as lines printed at intervals.
 
-    duration_s  of simulation time, None when the run ends by Ctrl-C
+    duration_s  planned simulation time, s; None when the run ends by Ctrl-C
     """
 
     def __init__(self, duration_s: float | None) -> None:
@@ -48,7 +48,7 @@ class Display:
         self._next_plain = time.monotonic() + PLAIN_PERIOD_S
         self._next_picture = 0.0
         self._last_states: tuple[tuple[str, str], ...] = ()
-        self._last_plain = ("", 0.0)  # the line, and when it was said
+        self._last_plain = ("", 0.0)  # the last line printed, and when
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
@@ -72,14 +72,14 @@ class Display:
             self._live = None
 
     def say(self, text: str, name: str = "launch") -> None:
-        """A line that stays, with who says it."""
+        """Print a permanent line, prefixed with the name of its source."""
         if self._live is not None:
             self._console.print(Text(f"[{name}] {text}"))
         else:
             print(f"[{name}] {text}", file=sys.stderr, flush=True)
 
     def update(self, time_s: float, nodes: Sequence[NodeLine]) -> None:
-        """Show how it stands at simulation time `time_s`."""
+        """Display the nodes' states at simulation time `time_s`."""
         if self._live is not None:
             now = time.monotonic()
             if now >= self._next_picture:
@@ -117,7 +117,7 @@ class Display:
 
 
 def _state(line: NodeLine) -> str:
-    """Its state, or what it waits for."""
+    """State of a node, or the detail line that names what it waits for."""
     return (
         line.detail
         if line.detail.startswith(WAITS_FOR) and line.state in ("starting", "ready", "running")

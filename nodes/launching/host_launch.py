@@ -1,4 +1,4 @@
-"""A launch on a further host: its nodes of a plan, joined to the server and the registry of another computer."""
+"""A launch on a further host: starts that host's nodes of a plan and joins the registry on the server's computer."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TICK_S = 0.05
 
 
 def launch_host(plan: Plan, host: str) -> int:
-    """Run a host's nodes until the launch at the server ends, Ctrl-C or a failure; the exit code.
+    """Run the nodes of one host until the launch at the server ends, Ctrl-C or a failure; returns the exit code.
 
-    PlanError for a host that is not in the plan or not this computer, KeysError without keys, RegistryError when the
-    domain is live already. Call from the main thread.
+    Raises PlanError for a host that is not in the plan or whose address is not this computer's, KeysError without keys,
+    and RegistryError when the domain is live already. Call from the main thread.
     """
     if not plan.hosts:
         raise PlanError(f"--host {host}: plan {plan.name!r} has no table [hosts], so all of it runs on one computer")
@@ -55,14 +55,14 @@ def launch_host(plan: Plan, host: str) -> int:
         stack.callback(observer.close)
         launch = HostLaunch(plan, host, observer, display)
         stack.enter_context(on_signals(launch.asked))
-        if waiting.signal:  # it came between the two
+        if waiting.signal:  # a signal came after the wait and before the launch
             launch.asked(waiting.signal, None)
         launch.run()
     return launch.exit_code
 
 
 class HostLaunch:
-    """One host's part of a launch, in a domain that this process holds; `run` it once, in the main thread."""
+    """One host's part of a launch, in a domain that this process holds; call `run` once, in the main thread."""
 
     def __init__(self, plan: Plan, host: str, observer: Observer, display: Display) -> None:
         self.exit_code = 0
@@ -72,8 +72,8 @@ class HostLaunch:
         self._display = display
         self._signal = 0
         self._was_heard = True
-        self._joined = ""  # the registry whose plan was looked at
-        self._refusal = ""  # why the launch at the server is another one
+        self._joined = ""  # instance of the registry whose plan was compared
+        self._refusal = ""  # how the server's plan differs from this one; "" if it does not
         self._supervisor = Supervisor(
             folder=observer.folder / "logs",
             is_ready=observer.is_ready,
@@ -83,12 +83,13 @@ class HostLaunch:
         )
 
     def asked(self, number: int, _frame: FrameType | None) -> None:
-        """A signal came: end in order; a second one kills what is left."""
+        """Signal handler: the first signal ends the launch in order, a second one kills the remaining processes."""
         self._supervisor.in_a_hurry = bool(self._signal)
         self._signal = self._signal or number
 
     def run(self) -> None:
-        """Wait for the registry, start, watch until the end, stop. No child is left, whatever happens."""
+        """Wait for the registry, start the nodes, watch them until the end, stop them. No child survives, even on an
+        exception."""
         failure = None
         try:
             if self._found() and self._is_the_same_launch():
@@ -103,7 +104,7 @@ class HostLaunch:
         self._finish(failure)
 
     def _found(self) -> bool:
-        """Hear the registry, which is there; False when a signal came first."""
+        """Wait until the registry is heard; False when a signal came first."""
         server = self._plan.sim.host
         while not self._observer.registry_instance:
             if self._signal:
@@ -113,7 +114,7 @@ class HostLaunch:
         return True
 
     def _watch(self) -> Failure | None:
-        """Look after everything until the launch ends; the failure that ended it, if one did."""
+        """Supervise the nodes until the launch ends; returns the failure that ended it, if any."""
         while not self._signal and not self._observer.ending and self._is_the_same_launch():
             failure = self._supervisor.poll()
             if failure is not None:
@@ -128,7 +129,7 @@ class HostLaunch:
         return None
 
     def _tell_of_the_link(self) -> None:
-        """Say when the registry falls silent, and when it is back."""
+        """Print a line when the connection to the registry is lost and when it is restored."""
         heard = self._observer.hears_registry
         if heard != self._was_heard:
             self._was_heard = heard
@@ -136,7 +137,7 @@ class HostLaunch:
             self._display.say(f"host {server!r} is heard again" if heard else f"nothing is heard of host {server!r}")
 
     def _is_the_same_launch(self) -> bool:
-        """Whether the server's plan is this one: nodes of another would do what its recording does not say."""
+        """Whether the server's plan equals this one; nodes of another plan would contradict the run's recording."""
         if (instance := self._observer.registry_instance) != self._joined:
             self._joined = instance
             self._refusal = difference(self._plan, self._observer.far_plan)

@@ -1,4 +1,4 @@
-"""Runs one node in this process, beside a live launch or, where that makes sense, alone in its domain."""
+"""Runs one node in this process, beside a live launch or, if allowed, alone in its domain."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from nodes.transport.sockets import AddressError
 
 DESCRIPTION_WAIT_S = 2.0
 BESIDE_PERIOD_S = 0.05
-SILENT_S = 0.5  # of waiting for a launch, before that is said
+SILENT_S = 0.5  # waiting time for a launch before a line says so
 
 
 class NodeFailedError(RuntimeError):
-    """A node ended in an exception of its own, which was shown; the only argument is one line."""
+    """A node raised an exception, which was printed; the only argument is one line."""
 
 
 def run_node(
@@ -48,18 +48,20 @@ def run_node(
     ended: Callable[[Node], None] | None = None,
     greet: Callable[[str], None] | None = None,
 ) -> int:
-    """Run the node "path/to/file.py:Class" until it is asked to stop; the exit code.
+    """Run the node "path/to/file.py:Class" until it is asked to stop; returns the exit code.
 
-    name   in the registry; from the class when not given ("MyLogger" -> "my_logger")
-    robot  whose topics it speaks and hears; the live simulation's when not given. One that is not live where another
-           is, is refused (UnknownNameError), unless the node may be alone
-    alone  True: where no launch is live, open the domain for as long as the node runs
-    beside called with (client, name) on a thread of its own once the node is there, to watch or to end it
-    ended  called with the node when it has ended
-    greet  called with a line when it waits for a launch, when the node has joined a simulation, and again after that
-           was started anew
+    name    name in the registry; by default from the class ("MyLogger" -> "my_logger")
+    robot   robot whose topics it publishes and subscribes to; by default that of the live simulation. A robot that is
+    not
+            live while another is raises UnknownNameError, unless `alone`
+    alone   True: where no launch is live, open the domain for as long as the node runs
+    beside  function called with (client, name) in its own thread once the node is registered, to watch or end it
+    ended   function called with the node when it has ended
+    greet   function called with a line when the node waits for a launch, when it has joined a simulation, and again
+    when
+            that simulation was restarted
 
-    An exception of the node is shown as a launch shows it, and raised as NodeFailedError.
+    An exception of the node is printed as in a launch, and raised as NodeFailedError.
     """
     domain = default_domain() if domain is None else domain
     path, class_name = locate(run, Path.cwd())
@@ -74,7 +76,7 @@ def run_node(
             sim = _live_simulation(domain, robot, alone)
         if sim is None:
             if not alone:
-                Client(domain).close()  # says in its own words that no launch is live
+                Client(domain).close()  # raises NotLiveError where no launch is live
                 raise NotLiveError(f"no simulation is live in domain {domain}; name the robot with --robot")
             stack.enter_context(Registry(domain))
             sim = SimPlan(robot=robot or "")
@@ -88,7 +90,7 @@ def run_node(
 
 @contextlib.contextmanager
 def _said_when_slow(say: Callable[[str], None] | None, line: str) -> Iterator[None]:
-    """Say the line where what is done takes longer than a person expects."""
+    """Context that calls `say` with the line where its body takes longer than SILENT_S."""
     if say is None:
         yield
         return
@@ -107,7 +109,7 @@ def _run(
     beside: Callable[[Client, str], None] | None,
     greet: Callable[[str], None] | None,
 ) -> Node:
-    """Run the plan's only node to its end; an exception of its own code is shown."""
+    """Run the plan's only node to its end; an exception in the node's own code is printed."""
     from nodes.hosting.runner import Runner
     from nodes.launching.process import told
 
@@ -129,13 +131,13 @@ def _run(
 
 
 class Greeting:
-    """Says where a node has joined a simulation; a server that was started anew is joined again."""
+    """Callback for registry changes that reports when a node has joined a simulation, and each restarted one."""
 
     def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
         self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot_name, say
         hears, says = (", ".join(table) or "nothing" for table in (cls.subscribes, cls.publishes))
         self._line = f"domain {plan.domain}, robot {plan.sim.robot_name}, hears {hears}, says {says}; Ctrl-C ends"
-        self._sim: int | None = None  # the process that was joined
+        self._sim: int | None = None  # process id of the simulation joined
 
     def __call__(self, nodes: Sequence[NodeEntry]) -> None:
         pids = {entry.name: entry.pid for entry in nodes}
@@ -148,7 +150,7 @@ class Greeting:
 
 
 def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str) -> None:
-    """Call `beside` when the node is at the registry; that the node or its domain ends meanwhile is no error."""
+    """Call `beside` once the node is registered; it is no error that the node or its domain ends meanwhile."""
     over = (ServiceError, RegistryError, NotLiveError, UnknownNameError, zmq.ZMQError)
     with contextlib.suppress(*over), Client(domain) as client:
         while all((entry.name, entry.pid) != (name, os.getpid()) for entry in client.nodes()):
@@ -157,7 +159,8 @@ def _stand_beside(beside: Callable[[Client, str], None], domain: int, name: str)
 
 
 def _live_plan(domain: int) -> Plan | None:
-    """The plan of the launch that is live in the domain; a file without a live server is one that ended."""
+    """Plan of the launch that is live in the domain; None without a live server, whose plan file may remain after
+    its end."""
     with contextlib.suppress(NotLiveError, PlanError), Client(domain) as client:
         if any(entry.name == "sim" for entry in client.nodes()):
             return read_plan(domain_folder(domain) / PLAN_FILE)
@@ -165,7 +168,7 @@ def _live_plan(domain: int) -> Plan | None:
 
 
 def _live_simulation(domain: int, robot: str | None, alone: bool) -> SimPlan | None:
-    """What a node needs to know of the live simulation; None where nothing is live or nobody describes."""
+    """Robot and step of the live simulation; None where nothing is live or no description arrives."""
     with contextlib.suppress(NotLiveError), Client(domain) as client:
         described = [t.name for t in client.topics() if t.name.endswith("/description") and t.publishes]
         wanted = described if robot is None else [name for name in described if name == f"{robot}/description"]

@@ -1,4 +1,4 @@
-"""A launch: the registry, the processes of a plan, the run from resume to its end, and the summary."""
+"""A launch at the server's host: registry, processes of the plan, the run from resume to its end, and the summary."""
 
 from __future__ import annotations
 
@@ -37,25 +37,27 @@ VIEWER = (
     "import sys; from nodes.launching.process import die_with_parent; die_with_parent(int(sys.argv[1]));"
     "from nodes.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
 )
-GATHER_S = 0.7  # of the 5 s in which a launch ends
+GATHER_S = 0.7  # time to collect statuses, out of the 5 s in which a launch ends
 ANSWER_S = 0.5
 MILESTONE_MISSED = ALL_REFUSED = VERDICT_FAILED = 1
 VERDICT_NOT_CERTAIN = 3
 
 
 def process_began() -> float:
-    """When this process was started, on the clock of `time.monotonic`; interpreter and imports included."""
+    """Start time of this process on the clock of `time.monotonic`, before the interpreter and imports were loaded."""
     started_ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
     return time.monotonic() - age_s
 
 
 def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -> Summary:
-    """Run a plan to its end, Ctrl-C or a failure, show it meanwhile, print and return the summary.
+    """Run a plan until its end, Ctrl-C or a failure, displaying it; print and return the summary, which has the exit
+    code.
 
-    The exit code is in the summary. RegistryError when the domain is live already, PlanError where this computer is not
-    the server's host. Call from the main thread.
-    `began` (time.monotonic) is what the time to the first state counts from, by default now.
+    began  start (time.monotonic) of the time to the first state; by default now
+
+    Raises RegistryError when the domain is live already, PlanError where this computer is not the server's host. Call
+    from the main thread.
     """
     began = time.monotonic() if began is None else began
     check_own_address(plan, plan.sim.host)
@@ -72,7 +74,7 @@ def launch_plan(plan: Plan, *, view: bool = False, began: float | None = None) -
 
 
 class Launch:
-    """One launch in a domain whose registry is up; `run` it once, in the main thread."""
+    """One launch in a domain whose registry is running; call `run` once, in the main thread."""
 
     def __init__(self, plan: Plan, observer: Observer, display: Display, began: float, registry: Registry) -> None:
         self.plan = plan
@@ -95,7 +97,7 @@ class Launch:
         self._speakers = {name for name, cls in classes.items() if cls.publishes}
         self._commanders = {name for name, cls in classes.items() if "command" in cls.publishes}
         self._taken: dict[str, int] = {}
-        self._is_measured = False  # whether the server answered at the end
+        self._is_measured = False  # whether the server replied at the end
         files = (_file_of(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
         self._files = {file: _identity(file) for file in files if file is not None}
         self._names = ["sim", *(node.name for node in plan.nodes)]
@@ -109,7 +111,8 @@ class Launch:
         )
 
     def signals(self) -> contextlib.AbstractContextManager[None]:
-        """Ctrl-C, SIGTERM and SIGHUP end the run in order; a second one kills what is left."""
+        """Context in which Ctrl-C, SIGTERM and SIGHUP end the run in order; a second signal kills the remaining
+        processes."""
         return on_signals(self._asked)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
@@ -117,7 +120,8 @@ class Launch:
         self._signal = self._signal or number
 
     def run(self, *, view: bool = False) -> None:
-        """Start, resume, watch until the end, stop, sum up. No child is left, whatever happens."""
+        """Start the processes, resume, watch until the end, stop, summarize. No child survives, even on an
+        exception."""
         try:
             self._supervisor.start(self._programs(view))
             if self._watch(lambda: self._supervisor.ready and self._far.ready, STARTING_TICK_S):
@@ -125,10 +129,10 @@ class Launch:
                 self._watch(self._is_over, RUNNING_TICK_S)
             self._gather()
         finally:
-            self._registry.ending = True  # the other hosts end what is theirs
+            self._registry.ending = True  # the other hosts end their nodes
             self._supervisor.stop()
             self._far.wait_until_gone()
-            sweep(self._folder)  # those that were killed could not
+            sweep(self._folder)  # sockets of processes that were killed
             self._show_output()
         self._take_last_statuses()
         self._finish()
@@ -144,7 +148,7 @@ class Launch:
         return programs
 
     def _watch(self, done: Callable[[], bool], tick_s: float) -> bool:
-        """Look after everything until `done()`; False when a failure or a signal came first."""
+        """Supervise the nodes until `done()`; False when a failure or a signal came first."""
         while not done():
             if self._signal:
                 return False
@@ -160,23 +164,23 @@ class Launch:
     def _resume(self) -> None:
         self._observer.expect_state(resolve("state", self.plan.sim.robot_name))
         self._resumed_at = time.monotonic()
-        self._observer.ask("sim", "resume", args={"first": True})  # who paused it already wants it so
+        self._observer.ask("sim", "resume", args={"first": True})  # a client that paused it before keeps it paused
 
     def _is_over(self) -> bool:
-        """Whether the simulation came to its end, or ended itself."""
+        """Whether the simulation has reached its end or ended itself."""
         if self._supervisor.children["sim"].exit_code == 0:
             return True
         status = self._observer.status.get("sim")
         return status is not None and status.state == "stopped"
 
     def _gather(self) -> None:
-        """Pause, then ask everybody who is left how it went."""
+        """Pause the simulation, then collect the status of every remaining node for the summary."""
         summary = self.summary
         if self._resumed_at:
             summary.wall_s = time.monotonic() - self._resumed_at
         if self._observer.first_state_at is not None:
             summary.first_state_s = self._observer.first_state_at - self._began
-        # What was last said on the stream stands in for those who answer no more.
+        # The last published status is used for nodes that no longer reply.
         summary.time = self._observer.time
         summary.tick = round(summary.time / self.plan.sim.step_s)
         for name in self._names:
@@ -187,7 +191,7 @@ class Launch:
         deadline = time.monotonic() + GATHER_S
         for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
             left = deadline - time.monotonic()
-            if left <= 0.0:  # a stopped node may not keep the others from ending
+            if left <= 0.0:  # a node that does not reply must not delay the end of the others
                 return
             with contextlib.suppress(ServiceError):
                 args = {"last": True} if service == "pause" else {}
@@ -205,7 +209,8 @@ class Launch:
                     self._note_work(name, answer["figures"], msgspec.convert(answer["verdict"], Verdict | None))
 
     def _take_last_statuses(self) -> None:
-        """Verdicts that nodes reached while they stopped, as of a recording whose last messages the disk refused."""
+        """Take verdicts that nodes reached while stopping, such as on a recording whose last messages could not be
+        written."""
         self._observer.hear(0.0)
         for name, status in self._observer.status.items():
             if name in self._names and status.state == "stopped":
@@ -219,14 +224,14 @@ class Launch:
             self.summary.verdicts[name] = verdict
 
     def _take_refused(self, answer: Mapping[str, Any]) -> None:
-        """Note the nodes of the plan of whose commands none was taken."""
+        """Record the nodes of the plan none of whose commands was accepted."""
         taken = self._taken = answer["commands_taken"]
         for name, refused in answer["commands_refused"].items():
             if name in self._names and not taken.get(name):
                 self.summary.refused_commands[name] = refused["reason"]
 
     def _note_unsaid(self, name: str, refusal: str) -> None:
-        """Note a node that never said a command, because what it made was none."""
+        """Record a node that never published a command because all its commands were invalid."""
         topic, _, reason = refusal.partition(": ")
         if name in self._commanders and not self._taken.get(name) and topic == f"'{self.plan.sim.robot_name}/command'":
             self.summary.refused_commands.setdefault(name, reason)
@@ -249,12 +254,12 @@ class Launch:
         )
 
     def _finish(self) -> None:
-        """The exit code, and the files that are complete only now that their writers have ended."""
+        """Set the exit code, and list the files that are complete only after their writers have ended."""
         summary = self.summary
         required = [milestone.name for milestone in self.plan.milestones if milestone.required]
         summary.missed = [name for name in required if summary.milestones.get(name) is None]
         for file, before in self._files.items():
-            if _identity(file) != before:  # what stood there untouched is of another run
+            if _identity(file) != before:  # a file that did not change belongs to an earlier run
                 kept = before_path(file.resolve() if file.is_symlink() else file)
                 summary.take_file(file, kept if before and _identity(kept) == before else None)
         self._check_recordings()
@@ -284,7 +289,8 @@ class Launch:
             summary.ended = "; ".join(f"{name} is not certain: {reason}" for name, reason in open_verdicts.items())
 
     def _check_recordings(self) -> None:
-        """A verdict on each recorder whose file is not whole although it did not say so: it was killed, say."""
+        """Add a verdict on each recorder whose file is incomplete without its own verdict, for example because it
+        was killed."""
         for node in self.plan.nodes_on(self.plan.sim.host):
             file = _file_of(node, self.plan.folder)
             if file is None or "recording" not in load_class(node.run, self.plan.folder).services:
@@ -301,7 +307,8 @@ class Launch:
                 self.summary.verdicts[node.name] = Verdict("failed", reason)
 
     def _note_holes(self) -> None:
-        """Name what is missing because of nodes that failed while the run went on, and how far a crashed run came."""
+        """Record what is missing because nodes failed while the run continued, and the time that a crashed run
+        reached."""
         summary = self.summary
         for name, code in self._supervisor.failed.items():
             ended = Verdict("failed", f"ended with exit code {code}, the run went on without it")
@@ -310,12 +317,12 @@ class Launch:
             return
         topic = resolve("state", self.plan.sim.robot_name)
         for file in self._files:
-            if _identity(file) != self._files[file]:  # the last state the launch heard may be an old one
+            if _identity(file) != self._files[file]:  # the last state received here may be older
                 summary.time = max(summary.time, last_time(file, topic))
         summary.tick = round(summary.time / self.plan.sim.step_s)
 
     def show_failure(self) -> None:
-        """Say what failed, with its last lines."""
+        """Print the failed node with its last lines of output."""
         failure = self._failure
         if failure is None:
             return
@@ -347,24 +354,24 @@ class Launch:
             if name != failed:
                 self._display.say(line, name)
             elif line.strip():
-                self._unshown.append(line)  # they come at the end, and no line comes twice
+                self._unshown.append(line)  # printed once, at the end
 
 
 def program(
     name: str, plan_file: Path, restart: Restart = "never", max_restarts: int = 3, required: bool = True
 ) -> Program:
-    """The process of one node of a saved plan; "sim" is the server."""
-    # Its own pid, because a launch that was killed before a child could look is nobody's parent any more.
+    """Process of one node of a saved plan; "sim" is the server."""
+    # The parent's pid is passed: a launch killed before the child starts cannot be found through getppid().
     command = [sys.executable, "-P", "-m", "nodes.launching.process", "--parent", str(os.getpid())]
     return Program(name, [*command, "--plan", str(plan_file), "--node", name], restart, max_restarts, required=required)
 
 
 def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> list[Program]:
-    """The processes of a host's nodes."""
+    """Processes of one host's nodes."""
     programs = []
     stay: list[str] = []
     for node in plan.nodes_on(host):
-        # A restarted node has forgotten the run, so what came after would be no run of this plan.
+        # A restarted node has lost its state, so a lockstep run would no longer be reproducible.
         restart: Restart = "never" if plan.sim.mode == "lockstep" else node.restart
         if restart != node.restart:
             stay.append(node.name)
@@ -377,7 +384,7 @@ def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> l
 
 @contextlib.contextmanager
 def on_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP call `asked` while entered."""
+    """Context in which Ctrl-C, SIGTERM and SIGHUP call `asked`."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [(number, signal.signal(number, asked)) for number in numbers]
     try:
@@ -388,13 +395,13 @@ def on_signals(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]
 
 
 def why(failure: Failure) -> str:
-    """The reason that a failed program gave in its last line, as ": ..."; nothing where it said none."""
+    """Last line of output of a failed program, as ": LINE"; empty without output."""
     last = next((line.strip() for line in reversed(failure.last_lines) if line.strip()), "")
     return f": {last.removeprefix('error: ')}" if last else ""
 
 
 def _detail(status: Status | None) -> str:
-    """What a node says of itself; where it says nothing, what it counted."""
+    """Detail line of a node's status; without one, its counters."""
     if status is None:
         return ""
     counted = (f"{name} {count}" for name, count in status.counters.items() if count and name != "lost")
@@ -402,14 +409,14 @@ def _detail(status: Status | None) -> str:
 
 
 def _file_of(node: NodePlan, folder: str) -> Path | None:
-    """The file a recorder writes: a node that hears everything and has a parameter `file`."""
+    """File that a recorder writes: a node that subscribes to all topics and has a parameter `file`."""
     file = node.params.get("file")
     hears_all = "*" in load_class(node.run, folder).subscribes
     return Path(file) if hears_all and isinstance(file, str) else None
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
-    """What changes when a file is written or replaced; None where there is none."""
+    """Inode and modification time of a file, which change when it is written or replaced; None without a file."""
     try:
         found = file.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a child process wrote: a file it appends to, and the reader that follows it."""
+"""Output of a child process: the file it appends to, and the reader that follows the file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LARGEST_READ_BYTES = 256 * 1024
 
 
 class Log:
-    """The output of one process: open `descriptor()` for the child, read `new_lines()` as they come.
+    """Output of one process: open `descriptor()` for the child, read `new_lines()` as they arrive.
 
-    The file is emptied when it has grown past 4 MiB and all of it was read, so a chatty node fills no memory
-    file system; the last 200 lines are kept.
+    The file is emptied when it exceeds 4 MiB and has been read, so that a node with much output does not fill a file
+    system in memory; the last 200 lines are kept.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,35 +28,35 @@ class Log:
         path.chmod(0o600)
 
     def descriptor(self) -> int:
-        """A new file descriptor for a child's stdout and stderr, appending; the caller closes it."""
+        """New append-only file descriptor for a child's stdout and stderr; the caller closes it."""
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def new_lines(self) -> list[str]:
-        """The whole lines written since the last call."""
+        """Complete lines written since the last call."""
         self._read()
         lines, self._new = self._new, []
         return lines
 
     def last(self, count: int) -> list[str]:
-        """The last `count` lines written, an unfinished one included, empty ones not."""
+        """The last `count` lines written, including an unfinished one, without empty ones."""
         while self._read():
             pass
         lines = [*self._kept, self._partial.decode(errors="replace")]
         return [line for line in lines if line.strip()][-count:]
 
     def forget(self) -> None:
-        """Another process writes from here on: `last` leaves out what stands there by now."""
+        """Discard the lines so far, because another process writes to the file from now on."""
         while self._read():
             pass
         self._kept.clear()
 
     def _read(self) -> int:
-        """Take in what was written; how many bytes it was."""
+        """Read what was appended to the file; returns the number of bytes."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._offset)
                 chunk = file.read(LARGEST_READ_BYTES)
-        except OSError:  # somebody cleared the domain folder: nothing more to read, nothing lost for the run
+        except OSError:  # the domain folder was cleared: there is nothing more to read, and the run loses nothing
             return 0
         self._offset += len(chunk)
         if self._offset > LARGEST_LOG_BYTES and len(chunk) < LARGEST_READ_BYTES:

@@ -1,4 +1,4 @@
-"""What a launch sees and asks over the wire: who is ready, what each says of itself, the first state."""
+"""The launch's connection to its nodes: readiness from the registry, statuses, service calls, and the first state."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ASK_TIMEOUT_S = 1.0
 
 
 class Observer:
-    """Listens to the status of every node of a domain, and to the state only until it has begun.
+    """Subscribes to the status of every node of a domain, and to the robot's state until the first one.
 
-    folder          the domain's
-    status          {node: the last Status it said}
-    first_state_at  time.monotonic() at the first state after the simulation ran, None until then
+    folder          folder of the domain
+    status          {node: its last Status}
+    first_state_at  time.monotonic() at the first state after the simulation was resumed; None before
     """
 
     def __init__(self, domain: int) -> None:
@@ -39,45 +39,46 @@ class Observer:
         self._link = RegistryLink(domain)
         self._subscriber = Subscriber(zmq.Context.instance(), ["status"], "launch")
         self._first: Subscriber | None = None
-        self._deaf_to: dict[str, str] = {}  # {node: the address of it that was refused}
+        self._deaf_to: dict[str, str] = {}  # {node: its address that could not be connected to}
 
     @property
     def registry_instance(self) -> str:
-        """Which registry was heard of last, "" before any."""
+        """Instance of the registry last heard of, "" before any."""
         return self._link.instance
 
     @property
     def far_plan(self) -> dict[str, str]:
-        """What the registry that was heard of last said of the launch's plan: {part: digest}."""
+        """Digests of the launch's plan as published by the registry last heard of: {part: digest}."""
         return self._link.plan
 
     @property
     def hears_registry(self) -> bool:
-        """Whether it was heard of lately."""
+        """Whether the registry was heard of recently."""
         return self._link.hears
 
     @property
     def ending(self) -> bool:
-        """Whether the registry said that the launch is about to end."""
+        """Whether the registry has announced the end of the launch."""
         return self._link.ending
 
     def entry(self, name: str) -> NodeEntry | None:
-        """The registry's entry of a node, None when it has none."""
+        """Registry entry of a node, None without one."""
         return next((entry for entry in self._link.nodes if entry.name == name), None)
 
     def is_ready(self, name: str, pid: int) -> bool:
-        """Whether that process has reported ready."""
+        """Whether the process `pid` of a node has reported ready."""
         entry = self.entry(name)
         return entry is not None and entry.pid == pid and entry.state not in NOT_READY
 
     @property
     def time(self) -> float:
-        """Simulation time as the server last said it, seconds."""
+        """Simulation time of the server's last status, s."""
         status = self.status.get("sim")
         return status.timestamp if status is not None else 0.0
 
     def ask(self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S, args: dict[str, Any] | None = None) -> Any:
-        """Call a service of a node; ServiceError when it refuses, keeps silent or is not there."""
+        """Call a service of a node; raises ServiceError when the node rejects the call, does not reply or is not
+        registered."""
         entry = self.entry(name)
         if entry is None or "service" not in entry.endpoints:
             raise ServiceError(f"node {name!r} is not there to be asked")
@@ -89,7 +90,7 @@ class Observer:
             return client.call(service, args, timeout_s=timeout_s)
 
     def expect_state(self, topic: str) -> None:
-        """Listen for the first state, and return once the server knows that we do."""
+        """Subscribe to the first state, and return when the server has received the subscription."""
         entry = self.entry("sim")
         if entry is None or "data" not in entry.endpoints:
             return
@@ -102,7 +103,7 @@ class Observer:
             self._first.receive(LISTEN_S)
 
     def hear(self, wait_s: float) -> None:
-        """Take all that was said, waiting up to wait_s for the first word."""
+        """Process all messages received, waiting up to `wait_s` for the first one."""
         for entry in self._link.nodes:
             if "data" in entry.endpoints:
                 self._listen(self._subscriber, entry)
@@ -115,7 +116,7 @@ class Observer:
             wait_s = 0.0
 
     def _listen(self, subscriber: Subscriber, entry: NodeEntry) -> bool:
-        """Connect to a node; False, said once, where its address is none."""
+        """Connect to a node; False for an invalid address, which is logged once."""
         endpoint = entry.endpoints["data"]
         try:
             subscriber.connect(entry.name, endpoint)
@@ -128,14 +129,14 @@ class Observer:
 
     def _await_first_state(self, subscriber: Subscriber) -> None:
         heard = subscriber.receive(LISTEN_S)
-        # The state that a paused server holds, at time zero, is no sign that it runs.
+        # The latched state at time zero comes from a server that is still paused.
         if heard is not None and heard[2].timestamp > 0.0:
             self.first_state_at = time.monotonic()
             subscriber.close()
             self._first = None
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close all subscriptions."""
         self._link.close()
         self._subscriber.close()
         if self._first is not None:

@@ -1,4 +1,4 @@
-"""Whether this computer is the host that it is started as: its address in [hosts] must be one of this computer."""
+"""Check that a host's address in [hosts] is an address of this computer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GLOBAL_SCOPE = "00"
 
 
 def check_own_address(plan: Plan, host: str) -> None:
-    """Raise PlanError where the address of `host` in the plan is another computer's, KeysError without a key here."""
+    """Raise PlanError where the address of `host` in the plan is not this computer's, KeysError without a key here."""
     if not plan.hosts:
         return
     keys.own_key()
@@ -38,7 +38,7 @@ def check_own_address(plan: Plan, host: str) -> None:
 
 
 def is_own(address: str) -> bool:
-    """Whether a socket here can have this address, in numbers."""
+    """Whether a socket on this computer can bind to this numeric address."""
     family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as tried:
@@ -49,11 +49,11 @@ def is_own(address: str) -> bool:
 
 
 def own_addresses() -> list[str]:
-    """This computer's addresses that others may reach it at, IPv4 before IPv6."""
+    """Addresses of this computer reachable from other computers, IPv4 before IPv6."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # an interface without one
+            with contextlib.suppress(OSError):  # an interface without an IPv4 address
                 answer = fcntl.ioctl(asked, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
                 found.append(socket.inet_ntoa(answer[20:24]))
     with contextlib.suppress(OSError):

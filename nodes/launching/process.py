@@ -1,6 +1,6 @@
-"""The process of one node: `python -P -m nodes.launching.process --plan PLAN.json --node NAME`.
+"""Process of one node: `python -P -m nodes.launching.process --plan PLAN.json --node NAME`.
 
-Exit codes: 0 asked to stop, 1 failed (the traceback or one line says why), 2 asked for something that is not there.
+Exit codes: 0 asked to stop, 1 failed (a traceback or one line says why), 2 bad plan, address, domain or registry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the node until it is asked to stop; the exit code."""
+    """Run the node until it is asked to stop; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -P -m nodes.launching.process", description=__doc__)
     parser.add_argument("--plan", required=True, help="the plan, as JSON")
     parser.add_argument("--node", required=True, help="which of its nodes; 'sim' is the simulation server")
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def say_warnings_plainly() -> None:
-    """Our own warnings are one line each, without the place in the code, and each text comes once."""
+    """Print the project's own warnings as one line without the code location, each text once."""
     usual, said = warnings.showwarning, set()
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
@@ -67,22 +67,23 @@ def say_warnings_plainly() -> None:
 
 
 def told(error: Exception) -> str:
-    """The traceback of a node's own code, without the frames of ours that lead to it; all of it when it is ours."""
+    """Traceback of a node's own code, without the project's frames that lead to it; complete for an error of the
+    project."""
     package = Path(__file__).resolve().parents[1]
     ours = {package / room for room in ("hosting", "launching", "simulation", "simulation/replay")}
     frames = traceback.extract_tb(error.__traceback__)
     inside = [index for index, frame in enumerate(frames) if Path(frame.filename).resolve().parent in ours]
     own = frames[inside[-1] + 1 :] if inside else frames
-    if not own and not isinstance(error, TypeError):  # a TypeError of ours says what the node did wrong
+    if not own and not isinstance(error, TypeError):  # a TypeError raised by the project describes an error of the node
         own = frames
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)] if own else []
     return "".join([*lines, *traceback.format_exception_only(error)]).rstrip()
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel end this process when the one that started it dies: no orphan survives a launch."""
+    """Have the kernel kill this process when its parent `parent` dies, so that no process outlives a launch."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the kernel was told
+    if os.getppid() != parent:  # the parent died before prctl took effect
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""A launch's nodes on other hosts, as the launch at the server sees them, and where each host finds the registry."""
+"""Nodes of a launch on other hosts, as seen from the server's host, and the registry address of each host."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nodes.plan.launch_plan import LOCAL, NodePlan, Plan
 from nodes.transport.host_config import HostConfig, far_registry
 from nodes.transport.security import keys
 
-GONE_S = 2.0  # of the 5 s in which a launch ends
+GONE_S = 2.0  # time to wait for other hosts, out of the 5 s in which a launch ends
 LISTEN_S = 0.02
 MOST_NAMED = 4
 
 
 def host_config_of(plan: Plan, host: str) -> HostConfig:
-    """What a host of the plan needs to know of itself and the registry.
+    """Configuration of a host of the plan: its name and address, and the registry's endpoints with their keys.
 
-    KeysError, one line, where this user has no key or does not know that of another host.
+    Raises KeysError, one line, where this user has no key or does not have that of another host.
     """
     if not plan.hosts:
         return HostConfig()
@@ -37,7 +37,8 @@ def host_config_of(plan: Plan, host: str) -> HostConfig:
 
 
 def digests(plan: Plan) -> dict[str, str]:
-    """{part: digest} of what all hosts of a launch must have in common: not folders, addresses and the duration."""
+    """{part: digest} of the parts of a plan that all hosts must share; folders, addresses and the duration are left
+    out."""
     sim = msgspec.structs.replace(plan.sim, robot=_without_folder(plan.sim.robot))
     parts: dict[str, object] = {"[sim]": sim, "the names in [hosts]": sorted(plan.hosts)}
     for node in plan.nodes:
@@ -52,7 +53,10 @@ def _without_folder(reference: str) -> str:
 
 
 def difference(plan: Plan, theirs: Mapping[str, str]) -> str:
-    """One line that names the parts in which the server's plan is another than this host's, "" where none is."""
+    """One line that names the parts in which the server's plan differs from this host's; "" without a difference.
+
+    theirs  digests of the server's plan
+    """
     ours = digests(plan)
     parts = [part for part in {**ours, **theirs} if ours.get(part) != theirs.get(part)] if theirs else []
     if not parts:
@@ -65,7 +69,7 @@ def difference(plan: Plan, theirs: Mapping[str, str]) -> str:
 
 
 class FarNodes:
-    """The nodes of the plan that other hosts start: whether they are there, and how they are."""
+    """The plan's nodes on other hosts, and whether they are registered and ready."""
 
     def __init__(self, plan: Plan, observer: Observer, display: Display) -> None:
         self._nodes: list[NodePlan] = [node for node in plan.nodes if node.host not in (plan.sim.host, LOCAL)]
@@ -76,7 +80,7 @@ class FarNodes:
 
     @property
     def ready(self) -> bool:
-        """Whether every one has reported ready."""
+        """Whether every one of them has reported ready."""
         return all(self._is_ready(node.name) for node in self._nodes)
 
     def _is_ready(self, name: str) -> bool:
@@ -84,7 +88,7 @@ class FarNodes:
         return entry is not None and entry.state not in NOT_READY
 
     def look(self, is_time: bool) -> None:
-        """Say who comes and goes, and, when it is time, which hosts are waited for."""
+        """Report nodes that appear and disappear and, when `is_time`, the hosts that are waited for."""
         for node in self._nodes:
             name, host = node.name, node.host
             is_there = self._observer.entry(name) is not None
@@ -96,7 +100,7 @@ class FarNodes:
                 self._display.say(f"waits for host {host!r}: start 'armswing launch FILE --host {host}' there")
 
     def lines(self) -> list[NodeLine]:
-        """How each is, for the display; a process of another host has no number here."""
+        """Display line of each node; the process id of another host is not shown."""
         lines = []
         for node in self._nodes:
             entry, status = self._observer.entry(node.name), self._observer.status.get(node.name)
@@ -106,7 +110,7 @@ class FarNodes:
         return lines
 
     def wait_until_gone(self) -> None:
-        """Give the other hosts the time to end their nodes, which still speak to the registry here."""
+        """Give the other hosts time to end their nodes, which still use the registry here."""
         deadline = time.monotonic() + GONE_S
         while time.monotonic() < deadline and any(self._observer.entry(node.name) for node in self._nodes):
             self._observer.hear(LISTEN_S)

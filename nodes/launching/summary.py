@@ -1,4 +1,4 @@
-"""What a run came to: the figures a person reads at the end of a launch, and the same as data."""
+"""Summary of a run: the figures printed at the end of a launch, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 
 from nodes.messages import Verdict
 
-JUDGED_S = 1.0  # a shorter run says nothing about the computer
-REAL_TIME_HELD = 0.98  # below it the summary says that real time was not kept
+JUDGED_S = 1.0  # least duration of a run from which the computer's speed is judged
+REAL_TIME_HELD = 0.98  # real-time factor below which the summary says that the computer fell behind
 
 STRANGERS = {"unknown_key": "with another key", "no_key": "with none", "no_zmtp": "that spoke no ZeroMQ"}
 
@@ -25,22 +25,27 @@ MEASURED_BY_THE_SERVER = frozenset(
 
 
 class FileWritten(msgspec.Struct, kw_only=True):
-    """A file a node wrote; `before` is where the one is kept that stood there, if there was one."""
+    """A file that a node wrote; `before` is the path under which the previous file of that name is kept, "" without
+    one."""
 
     path: str
     size_bytes: int
     before: str = ""
 
     def text(self) -> str:
-        """ "run.mcap (1.2 MB); the one before it is run.before.mcap"."""
+        """Text such as "run.mcap (1.2 MB); the one before it is run.before.mcap"."""
         kept = f"; the one before it is {self.before}" if self.before else ""
         return f"{self.path} ({_bytes(self.size_bytes)}){kept}"
 
 
 class ListenerLoss(msgspec.Struct, kw_only=True):
-    """Messages a node did not get, what it refused last and why, and how often it was started again.
+    """Communication problems of one node.
 
-    heard_in_silence  messages heard by a node that might have spoken and said nothing at all
+    lost              messages lost
+    refused           messages rejected
+    restarts          restarts of its process
+    last_refusal      topic and reason of the last rejected message
+    heard_in_silence  messages received by a node that publishes but published nothing in the whole run
     """
 
     lost: int = 0
@@ -51,7 +56,7 @@ class ListenerLoss(msgspec.Struct, kw_only=True):
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """What an actuator had to give, in `unit` (N m or N); limit None where it has none."""
+    """Effort of an actuator over the run, in `unit` (N m or N); limit None without one."""
 
     peak: float
     rms: float
@@ -59,7 +64,7 @@ class Load(msgspec.Struct, kw_only=True):
     unit: str = "N m"
 
     def text(self) -> str:
-        """ "peak 12.3 N m, rms 4.1 N m (25 %, 8 % of 50 N m)"."""
+        """Text such as "peak 12.3 N m, rms 4.1 N m (25 %, 8 % of 50 N m)"."""
         text = f"peak {_plain(self.peak)} {self.unit}, rms {_plain(self.rms)} {self.unit}"
         if self.limit is None:
             return text
@@ -68,7 +73,8 @@ class Load(msgspec.Struct, kw_only=True):
 
 
 class Excursion(msgspec.Struct, kw_only=True):
-    """The farthest position of a joint that left its limits, in `unit` (rad or m); None where it has no such limit."""
+    """Farthest position of a joint outside its limits, in `unit` (rad or m); a limit is None where the joint has
+    none."""
 
     position: float
     lower: float | None = None
@@ -76,33 +82,37 @@ class Excursion(msgspec.Struct, kw_only=True):
     unit: str = ""
 
     def text(self) -> str:
-        """ "0.40 m of 0 .. 0.14 m"."""
+        """Text such as "0.40 m of 0 .. 0.14 m"."""
         ends = ("" if end is None else f"{end:.3g}" for end in (self.lower, self.upper))
         return f"{self.position:.3g} {self.unit} of {' .. '.join(ends)} {self.unit}"
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """A run in figures; s, J and the constraint rows' own units. None where nothing was measured.
+    """Figures of a run, in s, J and the constraint rows' own units. None where nothing was measured.
 
-    milestones      {name: simulation time it was reached at, None when it was not}
-    missed          the required milestones that were not reached
-    first_state_s   wall time from the start of the program to the first state after the simulation began
-    loads           {actuator: peak, rms, limit, unit of its effort}, without switches
-    constraint_mode  that the robot ended in, of one that changes it
-    figures         {node: what it measured of its work, the unit in the name}
-    verdicts        {node that judges the run: outcome and reason}
-    nodes           {listener: what it lost}
-    holes           {node that failed while the run went on: what is missing because of it}
-    strangers       how often somebody without an allowed key was turned away, over all sockets; by what they were
-    calls_refused   calls to the registry that their peers were not allowed to make
-    method          stepper, stabilizer and step
-    speed           simulated seconds per wall second that were asked for last, in realtime; the factor is since then
-    skipped         deadlines that were given up, of steps in realtime
-    jitter_...      by how much the time between two steps in realtime differed from the period
-    beyond_limits   {joint that left its limits: how far}
-    scheduling      core and priority of the server's loop
-    energy_departure  the last mark of the energy ledger, "" where it stayed below 1 %; largest_departure as a part
-    step_too_large  what is wrong with the step, "" where nothing was found
+    milestones         {name: simulation time at which it was reached, None when it was not}
+    missed             required milestones that were not reached
+    first_state_s      wall time from the start of the program to the first state after the simulation began
+    loads              {actuator: peak, rms, limit, unit of its effort}, without switches
+    constraint_mode    constraint mode at the end, for a robot with several
+    figures            {node: what it measured of its work, the unit in the name}
+    verdicts           {node that judges the run: outcome and reason}
+    nodes              {node: its communication problems}
+    holes              {node that failed while the run continued: what is missing because of it}
+    refused_commands   {node none of whose commands was accepted: reason}
+    strangers          number of connections without an allowed key that were rejected, over all sockets
+    strangers_by_kind  the same by kind: another key, no key, no ZeroMQ
+    calls_refused      calls to the registry that the calling peer was not allowed to make
+    method             stepper, stabilizer and step
+    speed              requested simulated seconds per wall second in realtime; real_time_factor counts from its last
+    change skipped            steps in realtime that were left out because they were late
+    jitter_...         deviation of the time between two steps in realtime from the period
+    beyond_limits      {joint that left its limits: farthest position}
+    scheduling         core and priority of the server's loop
+    energy_departure   last message of the energy balance check, "" where the departure stayed below 1 %
+    largest_departure  largest departure of the energy balance, as a fraction
+    step_too_large     problem found with the step, "" without one
+    look               command that reports on the recording in detail
     """
 
     plan: str
@@ -158,7 +168,7 @@ class Summary(msgspec.Struct, kw_only=True):
     largest_departure: float | None = None
 
     def take_simulation(self, status: Mapping[str, Any]) -> None:
-        """Fill in what the simulation server says of itself."""
+        """Copy the figures of the simulation server's status; a percentile of 0 s means that nothing was measured."""
         for field in MEASURED_BY_THE_SERVER:
             value = status.get(field)
             if value is not None:
@@ -167,17 +177,17 @@ class Summary(msgspec.Struct, kw_only=True):
         self.beyond_limits = msgspec.convert(status.get("beyond_limits", {}), dict[str, Excursion])
 
     def take_file(self, path: Path, before: Path | None = None) -> None:
-        """Note a file that a node was to write, if it is there, and where the one before it is kept."""
+        """Add a file that a node was to write, if it exists, and the path of the previous one."""
         if path.is_file():
             kept = "" if before is None else str(before)
             self.files.append(FileWritten(path=str(path), size_bytes=path.stat().st_size, before=kept))
 
     def judged(self, outcome: str) -> dict[str, str]:
-        """{node whose verdict has this outcome: the reason}."""
+        """{node: reason} of the verdicts with this outcome."""
         return {name: verdict.reason for name, verdict in self.verdicts.items() if verdict.outcome == outcome}
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """(label, text) in reading order."""
+        """Pairs (label, text) in reading order."""
         yield "robot", f"{self.robot}, {self.mode}, {self.time:.3f} s in {self.tick} steps"
         if self.method:
             yield "method", self.method
@@ -213,7 +223,7 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.substeps:
             yield "change points", f"{self.substeps} substeps near positions where constraint rows lose rank"
         if self.energy is not None and self.tick:
-            # A controller puts energy in, so the change says what happened, not how exact it was.
+            # Controllers supply energy, so the change describes the motion, not the accuracy.
             drift = self.energy_drift
             change = f", at most {drift:.4g} J away from the start" if drift is not None else ""
             yield "energy", f"{self.energy:.7g} J{change}"
@@ -257,23 +267,23 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())
 
     def text(self) -> str:
-        """The whole summary, one figure a line."""
+        """The whole summary, one figure per line."""
         rows = list(self.lines())
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"  {label:<{width}}  {text}" for label, text in rows)
 
     def to_json(self) -> bytes:
-        """The summary as JSON, indented."""
+        """The summary as indented JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
 UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz"}
 UNITS |= {"n_m": "N m", "n": "N"}
-ROUNDING = {"s": 1e-6, "ms": 1e-3}  # times are sums of steps: below a microsecond there is nothing but rounding
+ROUNDING = {"s": 1e-6, "ms": 1e-3}  # times are sums of steps: less than a microsecond is rounding
 
 
 def figure_text(name: str, value: float) -> str:
-    """A figure that a node measured, the unit out of its name: "peak error 0.012 rad" of peak_error_rad."""
+    """Text of a figure that a node measured, with the unit from its name: "peak error 0.012 rad" for peak_error_rad."""
     parts = name.split("_")
     for length in (2, 1):
         unit = UNITS.get("_".join(parts[-length:]).lower())
@@ -284,12 +294,12 @@ def figure_text(name: str, value: float) -> str:
 
 
 def _plain(value: float) -> str:
-    """Three digits without a power of ten: "1000", "4.13", and "0" for what is but rounding."""
+    """Number with three digits and without an exponent: "1000", "4.13", and "0" for rounding errors."""
     return f"{value:.0f}" if abs(value) >= 100.0 or abs(value) < 1e-9 else f"{value:.3g}"
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration in the unit a person would use: "85.1 us"."""
+    """Duration in s, ms, us or ns, such as "85.1 us"."""
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
         if seconds * factor >= 1.0:
             return f"{seconds * factor:.3g} {unit}"

@@ -1,6 +1,6 @@
 """Starts the processes of a plan, restarts them by their policy, and ends every one of them.
 
-Knows processes, not sockets: what "ready" means and how a process is asked to end are given to it.
+Contains no sockets: the functions that tell whether a process is ready and that ask it to end are parameters.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Literal
 
 from nodes.launching.logs import Log
 
-READY_DEADLINE_S = 60.0  # without a word: a cold start compiles, says so, and may be slow
-# Of the 5 s a stop may take: time for the polite request, from when it was answered, then for SIGTERM, then SIGKILL.
-# What a process waited for a core does not count: on a loaded computer it may take LONGEST_STOP_S.
+READY_DEADLINE_S = 60.0  # longest time without output before ready: a cold start compiles, and prints so
+# A stop takes at most 5 s: POLITE_S from the reply to the request, then TERMINATE_S after SIGTERM, then KILL_S. Time in
+# which a process waited for a core does not count: on a loaded computer a stop may take LONGEST_STOP_S.
 POLITE_S = 2.0
 LONGEST_STOP_S = 15.0
 TERMINATE_S = 1.0
 KILL_S = 1.0
 LONGEST_BACKOFF_S = 5.0
-SHOWN_LINES = 40  # a traceback through the runner, whole
+SHOWN_LINES = 40  # enough for a whole traceback through the runner
 POLL_S = 0.01
 
 Restart = Literal["never", "on-failure", "always"]
@@ -36,9 +36,11 @@ Restart = Literal["never", "on-failure", "always"]
 class Program:
     """One process to run.
 
-    backoff_s  wait before the first restart; doubled each time, at most 5 s
-    needed     False: nobody waits for it to be ready, and its end, good or bad, is only noted
-    required   False: once it was ready, its failure does not end the launch; `Supervisor.failed` has it
+    restart       policy: whether it is restarted after it has ended
+    max_restarts  most restarts
+    backoff_s     wait before the first restart, s; doubled each time, at most 5 s
+    needed        False: the launch does not wait for it to be ready, and its end is only reported
+    required      False: after it was ready, its failure does not end the launch; `Supervisor.failed` lists it
     """
 
     name: str
@@ -50,13 +52,13 @@ class Program:
     required: bool = True
 
     def restarts_after(self, exit_code: int) -> bool:
-        """Whether the policy restarts a process that ended with this code."""
+        """Whether the policy restarts a process that ended with this exit code."""
         return self.restart == "always" or (self.restart == "on-failure" and exit_code != 0)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A process that failed for good: its exit code (128 + signal when killed) and its last lines."""
+    """A process that failed finally: its exit code (128 + signal when killed) and its last lines of output."""
 
     name: str
     exit_code: int
@@ -68,9 +70,9 @@ class Failure:
 class Child:
     """A program and its current process.
 
-    state    "starting", "running", "waiting" (for a restart) or "ended"
-    is_deaf  it is not there to be asked to end (still loading): SIGTERM at once
-    answered_at  when it said that it will end; None before
+    state        "starting", "running", "waiting" (for a restart) or "ended"
+    is_deaf      whether it cannot be asked to end (still loading), so that it gets SIGTERM at once
+    answered_at  time.monotonic() at which it replied to the request to end; None before
     """
 
     program: Program
@@ -80,7 +82,7 @@ class Child:
     was_ready: bool = False
     restarts: int = 0
     started_at: float = 0.0
-    heard_at: float = 0.0  # when it last wrote a line
+    heard_at: float = 0.0  # time.monotonic() of its last line of output
     exit_code: int | None = None
     start_again_at: float = 0.0
     is_deaf: bool = False
@@ -88,25 +90,25 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Process id of the current process, 0 when there is none."""
+        """Process id of the current process, 0 without one."""
         return self.process.pid if self.process else 0
 
 
 @dataclass
 class Supervisor:
-    """Owns the children of one launch. Use from the main thread only.
+    """Owns the child processes of one launch. Use from the main thread only.
 
-    Linux sends a child its parent-death signal when the *thread* that made it ends, so a child started from a
-    passing thread would die with that thread.
+    Linux sends a child its parent-death signal when the *thread* that created it ends, so a child started from a
+    short-lived thread would die with that thread.
 
-    folder        where outputs are kept, `<folder>/<name>.log`
-    is_ready      (name, pid) -> whether that process has reported ready
-    ask_to_stop   asks a process to end, False when it is not there to be asked; may take a second and may raise
-    note          (name, line) for a person
-    environment   of every child
-    polite_s      how long they have to end after being asked
-    failed        {name: exit code} of programs that are not required and failed for good
-    in_a_hurry    set it (a signal handler may) and `stop` goes straight to SIGKILL
+    folder        folder of the output files, `<folder>/<name>.log`
+    is_ready      function (name, pid) -> whether that process has reported ready
+    ask_to_stop   function that asks a process to end; False when the process cannot be reached; may take 1 s, may raise
+    note          function called with (name, line) for each message to the user
+    environment   environment variables of every child
+    polite_s      time to end after the request, s
+    failed        {name: exit code} of programs that are not required and failed finally
+    in_a_hurry    set it, also from a signal handler, to make `stop` use SIGKILL at once
     """
 
     folder: Path
@@ -121,9 +123,9 @@ class Supervisor:
     failed: dict[str, int] = field(default_factory=dict)
 
     def start(self, programs: Sequence[Program]) -> None:
-        """Start all in the order given, then `poll` until `ready`.
+        """Start all programs in the given order; call `poll` until `ready`.
 
-        They load at the same time: imports, not readiness, take the time. Outputs of an earlier launch are
+        They load at the same time, because most of the time goes into imports. Output files of an earlier launch are
         overwritten.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -134,14 +136,14 @@ class Supervisor:
 
     @property
     def ready(self) -> bool:
-        """Whether every child has reported ready."""
+        """Whether every needed child has reported ready."""
         return all(child.was_ready for child in self.children.values() if child.program.needed)
 
     def poll(self) -> Failure | None:
-        """See how the children are, restart those that ended if their policy says so.
+        """Check the children, and restart those that ended where their policy says so.
 
-        Returns the first that failed for good. One that ends before it was ever ready is not restarted: its
-        fault is in the plan, not in the run.
+        Returns the first failure that is final. A process that ends before it was ever ready is not restarted, because
+        the fault then lies in the plan.
         """
         for child in self.children.values():
             failure = self._look_at(child)
@@ -179,7 +181,7 @@ class Supervisor:
         return None
 
     def new_lines(self) -> list[tuple[str, str]]:
-        """(name, line) of what the children wrote since the last call."""
+        """(name, line) of the children's output since the last call."""
         lines = []
         for name, child in self.children.items():
             if new := child.log.new_lines():
@@ -188,9 +190,9 @@ class Supervisor:
         return lines
 
     def stop(self) -> None:
-        """End every child, and what it started, within 5 s: a request, then SIGTERM, then SIGKILL.
+        """End every child and its descendants within 5 s: a request, then SIGTERM, then SIGKILL.
 
-        The seconds are those in which a child could run: one that a loaded computer keeps waiting has longer.
+        Only time in which a child could run counts; on a loaded computer a stop takes longer.
         """
         for child in self.children.values():
             if child.state == "waiting":
@@ -203,7 +205,7 @@ class Supervisor:
                 self.note(child.program.name, f"did not end when asked, so {number.name}")
                 _signal_group(child.pid, number)
             self._wait_for_all(wait_s)
-        self.in_a_hurry = False  # SIGKILL cannot be refused: this wait is short
+        self.in_a_hurry = False  # SIGKILL cannot be ignored: this wait is short
         self._wait_for_all(KILL_S)
 
     def _spawn(self, child: Child) -> None:
@@ -235,10 +237,11 @@ class Supervisor:
         )
 
     def _ended(self, child: Child) -> int | None:
-        """The exit code if the child's process has ended; what it left running in its group is killed."""
+        """Exit code if the child's process has ended; the rest of its process group is then killed. None while it
+        runs."""
         if child.exit_code is not None or child.process is None:
             return child.exit_code
-        # WNOWAIT leaves the process unreaped, so its group id cannot have been given to anybody else yet.
+        # WNOWAIT leaves the process unreaped, so its group id cannot have been reused yet.
         if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
         _signal_group(child.pid, signal.SIGKILL)
@@ -255,7 +258,7 @@ class Supervisor:
         while child.answered_at is None and time.monotonic() < until and child.exit_code is None:
             try:
                 child.is_deaf = not self.ask_to_stop(child.program.name)
-            except Exception:  # one that keeps silent is asked again, and signalled when its time is over
+            except Exception:  # without a reply it is asked again, and signalled when its time is over
                 time.sleep(POLL_S)
             else:
                 child.answered_at = time.monotonic()
@@ -282,13 +285,14 @@ class Supervisor:
 
 
 def _is_overdue(child: Child, seconds: float, began: float, waited: float) -> bool:
-    """Whether a child had its time, from when it was asked or answered, and a core for it; `waited`: for one before."""
+    """Whether a child has used its time, counted from `began` or its reply, not counting waits for a core beyond
+    `waited`."""
     late = time.monotonic() - max(began, child.answered_at or began) - seconds
     return late > 0.0 and late > waited_for_a_core(child.pid) - waited
 
 
 def waited_for_a_core(pid: int) -> float:
-    """Seconds that the thread of a process that waited longest was ready to run and had no core; 0 where not known."""
+    """Longest time, s, that any thread of a process was runnable without a core; 0 where unknown."""
     longest = 0
     for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -297,6 +301,6 @@ def waited_for_a_core(pid: int) -> float:
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    # A child leads its own session, so its group holds it and whatever it started.
+    # A child leads its own session, so its group contains it and its descendants.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)

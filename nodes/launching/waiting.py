@@ -1,4 +1,5 @@
-"""A further host of a launch waits for the registry: what keeps the two apart is said, and tried ever more seldom."""
+"""A further host waits for the server's registry: probes it at growing intervals and reports what prevents a
+connection."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ from nodes.transport.host_config import HostConfig, registry_ports, write_host_c
 from nodes.transport.security import keys
 from nodes.transport.security.probe import Answer, probe
 
-PATIENCE_S = 3.0  # with a launch that is not there yet, before a word is said
+PATIENCE_S = 3.0  # waiting time for a launch before the first report
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0
 TICK_S = 0.05
-SHOWN_DIGITS = 12  # of a key, enough to compare two
-CERTAIN = ("wrong_key", "not_allowed")  # what does not pass by itself
+SHOWN_DIGITS = 12  # digits of a key that are shown, enough to compare two
+CERTAIN = ("wrong_key", "not_allowed")  # results that do not resolve by themselves
 
 
 class Waiting:
-    """Asks at the server's registry until hands are shaken with it; `run` it once.
+    """Probes the server's registry until a handshake succeeds; call `run` once.
 
-    site  where the registry is, as of the last attempt: keys may be changed meanwhile
+    site  configuration of this host as of the last attempt; keys may be changed meanwhile
     """
 
     def __init__(self, plan: Plan, host: str, site: HostConfig, say: Callable[[str], None]) -> None:
@@ -35,18 +36,18 @@ class Waiting:
         self._began = time.monotonic()
 
     def asked(self, number: int, _frame: FrameType | None) -> None:
-        """A signal came: wait no longer."""
+        """Signal handler: stop waiting."""
         self.signal = self.signal or number
 
     def run(self) -> bool:
-        """Wait; False when a signal came first."""
+        """Wait for the registry; False when a signal came first."""
         pause_s = FIRST_PAUSE_S
         while not self.signal:
             answer = self._attempt()
             if answer is not None and answer.result == "open":
                 return True
             if answer is None or answer.result in ("refused", "unreachable"):
-                pause_s = FIRST_PAUSE_S  # it costs nobody there anything
+                pause_s = FIRST_PAUSE_S  # an attempt without a connection costs the server nothing
             until = time.monotonic() + pause_s
             while not self.signal and time.monotonic() < until:
                 time.sleep(TICK_S)
@@ -54,7 +55,7 @@ class Waiting:
         return False
 
     def _attempt(self) -> Answer | None:
-        """Try once, and say what came of it where that is another thing than before; None without the keys for it."""
+        """Try once, and report a result that differs from the last one; None without the keys for it."""
         try:
             site = host_config_of(self._plan, self._host)
             if site != self.site:
@@ -75,7 +76,7 @@ class Waiting:
             self._say(line)
 
     def _line(self, answer: Answer) -> str:
-        """What a person can do about it."""
+        """Sentence that states what prevents the connection and how to resolve it."""
         server = self._plan.sim.host
         at = f"host {server!r} at {self._plan.hosts[server]}"
         if answer.result == "unreachable":

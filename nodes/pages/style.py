@@ -1,4 +1,4 @@
-"""How the pictures look: one colour and dash per method on every page, apart for colour-blind eyes and in print."""
+"""Plot style of all pages: one colour and dash per method, distinct for colour-blind readers and in print."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ BLUE, VERMILION, GREEN, PINK, OCHRE, SKY, VIOLET, GREY = (
     "#4d4d4d",
 )
 BROWN = "#8a5a44"
-LOST = "lost"  # what a legend calls the crosses
+LOST = "lost"  # legend entry of the crosses, which mark runs that failed
 SOLID: Any = "-"
 DASHED: Any = (0, (5, 2))
 DOTTED: Any = (0, (1.2, 1.6))
 DASH_DOT: Any = (0, (6, 1.6, 1.2, 1.6))
 
-# (colour, dash, marker) by the label's beginning
+# (colour, dash, marker) by the beginning of a curve's label
 APPEARANCE: tuple[tuple[str, tuple[str, Any, str]], ...] = (
     ("none", (GREY, DOTTED, "x")),
     ("reference", (INK, SOLID, "")),
@@ -65,7 +65,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def appearance(label: str, index: int = 0) -> dict[str, Any]:
-    """Colour, dash and marker of a method's curve; others by their place among the curves of a plot."""
+    """Colour, dash and marker of a method's curve; curves of other labels by their `index` in the plot."""
     for beginning, (color, dash, marker) in APPEARANCE:
         if label.startswith(beginning):
             return {"color": color, "linestyle": dash, "marker": marker}
@@ -77,7 +77,7 @@ def appearance(label: str, index: int = 0) -> dict[str, Any]:
 
 
 def line(label: str, index: int = 0) -> dict[str, Any]:
-    """The same without markers, for curves over time."""
+    """Colour and dash of a method's curve, without marker, for plots over time."""
     found = appearance(label, index)
     del found["marker"]
     return found
@@ -112,7 +112,7 @@ SETTINGS: Any = {
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """matplotlib with our settings, and nobody else's."""
+    """Context with matplotlib's default settings and SETTINGS on top, independent of the user's configuration."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -125,12 +125,12 @@ _hidden: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def hidden_in(figure: Any) -> dict[str, str]:
-    """{curve: the one that hides it somewhere in the figure}, for the legend to say."""
+    """{curve: the curve that covers it} of a figure, which callers fill and the legend reports."""
     return _hidden.setdefault(figure, {})
 
 
 def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4) -> None:
-    """One legend for several axes, under them: every label once, the crosses, and what cannot be seen."""
+    """Draw one legend below several axes: every label once, the crosses, and a note on covered curves."""
     axes = list(axes)
     entries: dict[str, Any] = {}
     for axis in axes:
@@ -153,7 +153,7 @@ def legend_below(figure: Any, axes: Iterable[Any], columns: int = 4) -> None:
 
 
 def _hiding(hidden: dict[str, str], shown: list[str]) -> list[str]:
-    """What lies under what, all that lies under one curve together; a chain ends at the curve that is seen."""
+    """Sentences that list the covered curves by the visible curve that covers them."""
     under: dict[str, list[str]] = {}
     for name in (name for name in shown if name in hidden):
         above = hidden[name]
@@ -167,7 +167,7 @@ def _hiding(hidden: dict[str, str], shown: list[str]) -> list[str]:
 
 
 def say_empty(axis: Any, text: str) -> None:
-    """A sentence in an axis that has nothing to show."""
+    """Write a sentence into an axis without data."""
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=MUTED, wrap=True)
     axis.set_xticks([])
     axis.set_yticks([])

@@ -1,4 +1,4 @@
-"""What a plan must satisfy beyond its shape: names, numbers, node classes, parameters, one commander."""
+"""Checks of a plan beyond its schema: names, numbers, node classes, parameters, one commanding node per actuator."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
 
 def check_plan(plan: Plan, file: Path) -> None:
-    """Raise PlanError for the first thing that cannot run.
+    """Raise PlanError for the first error found.
 
-    A `run` that is not found below the plan's folder is made absolute.
+    Paths in `run` that are not found below the plan's folder are made absolute.
     """
     _check_hosts(plan, file)
     _check_sim(plan, file)
@@ -40,8 +40,8 @@ def check_plan(plan: Plan, file: Path) -> None:
         where = f"{file}: node {node.name!r}"
         _check_node(node, seen, where)
         cls = classes[node.name] = _node_class(node, plan, file, where)
-        node.params = worded(node.params, cls.Params)  # as its process is told them
-        if isinstance(own := node.params.get("parameters"), dict):  # of a model of its own
+        node.params = worded(node.params, cls.Params)  # as its process receives them
+        if isinstance(own := node.params.get("parameters"), dict):  # parameters of a robot model inside the node
             _find_file(own, plan, file, f"{where}: params")
         if isinstance(model := node.params.get("robot"), str) and is_reference(model):
             node.params["robot"] = _located(model, plan, file, f"{where}: params")
@@ -65,7 +65,7 @@ def check_plan(plan: Plan, file: Path) -> None:
 def _check_commands(
     names: Collection[str] | None, actuators: Sequence[str], commanders: dict[str, str], node: str, where: str
 ) -> None:
-    """Note the actuators that a node commands; each has one commanding node."""
+    """Add the actuators that a node commands to `commanders`; raise PlanError for an actuator that has two."""
     if names is None:
         if commanders:
             other = next(iter(commanders.values()))
@@ -73,7 +73,7 @@ def _check_commands(
                 f"{where}: commands the actuators that node {other!r} commands, for its classmethod commands() does "
                 "not name its own; one must go"
             )
-        names = actuators or [""]  # a robot without actuators has one commander all the same
+        names = actuators or [""]  # a robot without actuators has one commanding node, too
     else:
         for name in names:
             if name not in actuators:
@@ -89,7 +89,8 @@ def _check_commands(
 
 
 def _check_hosts(plan: Plan, file: Path) -> None:
-    """Names and addresses of [hosts]; a node without a host, or with this computer's, is where the server is."""
+    """Check names and addresses in [hosts]; set the host of nodes without one, or with this computer's, to the
+    server's."""
     for name, address in plan.hosts.items():
         where = f"{file}: [hosts]: key {name!r}"
         if not NAME.fullmatch(name) or name in LOCAL_HOSTS:
@@ -125,7 +126,7 @@ def _check_sim(plan: Plan, file: Path) -> None:
 
 
 def check_duration(plan: Plan, where: str) -> None:
-    """Raise PlanError, after `where`, for a duration out of its range or below one step."""
+    """Raise PlanError, beginning with `where`, for a duration out of its range or below one step."""
     kind = next(field.type for field in msgspec.structs.fields(Plan) if field.name == "duration_s")
     if plan.duration_s is None:
         return
@@ -136,7 +137,7 @@ def check_duration(plan: Plan, where: str) -> None:
 
 
 def _check_methods(sim: SimPlan, file: Path) -> None:
-    """Stepper and stabilizer: names, keys of their tables, values."""
+    """Check stepper and stabilizer: names, keys of their tables, values."""
     from sim_core.errors import UnknownName
 
     for key, make in (("stepper", sim.make_stepper), ("stabilizer", sim.make_stabilizer)):
@@ -158,7 +159,7 @@ def _usual(key: str) -> str:
 
 
 def _check_robot(plan: Plan, file: Path) -> list[str]:
-    """The names of the robot's actuators."""
+    """Check the robot and its parameters; returns the names of its actuators."""
     from robots.registry import OWN_FILE, build, names
     from sim_core.errors import SimulationWarning
     from sim_core.mechanism.validation import check_bounds
@@ -173,7 +174,7 @@ def _check_robot(plan: Plan, file: Path) -> list[str]:
         raise PlanError(f"{where}: key 'robot': no robot {plan.sim.robot!r}{near}{OWN_FILE}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SimulationWarning)  # the server says it
+            warnings.simplefilter("ignore", SimulationWarning)  # the server prints these warnings
             mechanism = build(plan.sim.robot, **plan.sim.parameters)
     except (ValueError, TypeError) as error:
         key = _named(str(error), plan.sim)
@@ -199,7 +200,7 @@ def _located(robot: str, plan: Plan, file: Path, where: str) -> str:
 
 
 def _find_file(parameters: dict[str, Any], plan: Plan, file: Path, where: str) -> None:
-    """Make a robot's `file` absolute where it is not where the launch was started: looked for where a `run` is."""
+    """Make a robot's parameter `file` absolute; it is searched for in the same folders as a `run`."""
     asked = parameters.get("file")
     if not isinstance(asked, str) or not asked:
         return
@@ -213,7 +214,7 @@ def _find_file(parameters: dict[str, Any], plan: Plan, file: Path, where: str) -
 
 
 def _named(refusal: str, sim: SimPlan) -> str:
-    """The key of [sim] that a robot's refusal is about: of the parameters the one that it begins with."""
+    """Key of [sim] that a robot's error message is about, by the parameter that the message begins with."""
     subject = refusal.removeprefix(f"robot {sim.robot!r}: ").partition(" ")[0]
     if subject in sim.parameters:
         return f"parameters.{subject}"
@@ -221,7 +222,7 @@ def _named(refusal: str, sim: SimPlan) -> str:
 
 
 def _check_milestones(milestones: Sequence[Milestone], units: Mapping[str, str], file: Path) -> None:
-    """Names that are there, each once; angles; an order that can be."""
+    """Check milestones: unique names, existing joints with angles, references without a cycle."""
     after = {milestone.name: milestone.after for milestone in milestones}
     for number, milestone in enumerate(milestones):
         at = f"{file}: milestone {milestone.name!r}"
@@ -270,7 +271,8 @@ def _check_topics(table: Mapping[str, type[Message]], robot: str, where: str) ->
 
 
 def _check_misspelt(cls: type[Node], everyone: list[type[Node]], where: str) -> None:
-    """A topic of one's own is welcome; one that no other node knows and is nearly a known name is a typo."""
+    """Raise PlanError for a topic that no other node has and whose name is similar to a known one; other topics are
+    valid."""
     said = {name for other in everyone for name in other.publishes}
     heard = {name for other in everyone for name in other.subscribes}
     for what, table, known, verb in (

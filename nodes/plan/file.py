@@ -1,4 +1,4 @@
-"""A launch file and what the command line changes in it, read and checked before any process starts."""
+"""Reading of a launch file with the overrides of the command line, checked before any process starts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nodes.plan.checks import check_plan
 from nodes.plan.launch_plan import DEPTH, PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan
 from nodes.plan.tables import PlanError, convert, near_word, suggestion
 
-MCAP = b"\x89MCAP"  # how a recording begins
-SIZE = 8_000_000  # bytes of a launch file at most
+MCAP = b"\x89MCAP"  # first bytes of a recording
+SIZE = 8_000_000  # largest size of a launch file, bytes
 TOO_DEEP = f"tables and lists are nested more than {DEPTH} deep"
 
 
 def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
-    """The checked plan of a launch file, with "node.key=value" and "sim.key=value" overrides applied."""
+    """Checked plan of a launch file, with overrides "node.key=value" and "sim.key=value" applied."""
     file = Path(path)
     try:
         document = tomllib.loads(_text(file))
@@ -42,14 +42,14 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
 
 
 def _text(file: Path) -> str:
-    """The text of a launch file; PlanError for one that is too large to be one."""
+    """Text of a launch file; PlanError for a file above the size limit."""
     if file.is_file() and file.stat().st_size > SIZE:
         raise PlanError(f"{file}: {file.stat().st_size} bytes; a launch file has at most {SIZE}")
     return file.read_text(encoding="utf-8")
 
 
 def _is_deeper(value: object, depth: int) -> bool:
-    """Whether tables and lists are nested deeper than that."""
+    """Whether tables and lists are nested more than `depth` deep."""
     level: list[object] = [value]
     for _ in range(depth):
         level = [
@@ -63,7 +63,7 @@ def _is_deeper(value: object, depth: int) -> bool:
 
 
 def _launch_file_like(file: Path) -> str:
-    """ "; did you mean 'launch/charmie_pick.toml'?" where a launch file of that name, or nearly, is not far."""
+    """Text such as "; did you mean 'launch/charmie_pick.toml'?" for a launch file of a similar name nearby, else ""."""
     folders = [file.parent, *(file.parent / each for each in ("launch", "launch/examples"))]
     there = {each.stem: each for folder in reversed(folders) for each in sorted(folder.glob("*.toml"))}
     name = file.name.removesuffix(".toml")
@@ -72,7 +72,7 @@ def _launch_file_like(file: Path) -> str:
 
 
 def _no_text(file: Path) -> str:
-    """What a file is that is no text, and what takes it."""
+    """Message about a file that is not text, with the command that reads it if it is a recording."""
     with file.open("rb") as opened:
         recording = opened.read(len(MCAP)) == MCAP
     if recording:
@@ -81,7 +81,7 @@ def _no_text(file: Path) -> str:
 
 
 def project_folder(file: Path) -> Path:
-    """The folder that holds launch/, for a file in launch/ or below it; otherwise the file's own."""
+    """Folder that contains launch/, for a file in launch/ or below it; otherwise the file's own folder."""
     for parent in file.resolve().parents:
         if parent.name == "launch":
             return parent.parent
@@ -131,7 +131,7 @@ def _tables(document: dict[str, Any], key: str, file: Path) -> list[dict[str, An
 
 
 def _override(document: dict[str, Any], override: str, where: str) -> None:
-    """Apply one "owner.key=value"; a key that no node table has is one of the node's params."""
+    """Apply one override "owner.key=value"; a key that a node's table does not have is one of its params."""
     target, equals, text = override.partition("=")
     owner, dot, key = target.strip().partition(".")
     if not equals or not owner or (dot and not key):

@@ -1,4 +1,4 @@
-"""Whether a node's class has the methods that it is called by: a misspelt one is called by nobody, and silent."""
+"""Check that a node's class defines the handlers it needs: a misspelt one would never be called, without any error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPEAKING = tuple(name for name in HANDLERS if name != "on_stop")
 
 
 def uncalled(cls: type[Node]) -> str:
-    """What is wrong with the handlers of a class, in one line; "" for nothing."""
+    """One line about a misspelt or missing handler of a class; "" without an error."""
     own = [name for base in cls.__mro__ if base not in (Node, object) for name in vars(base)]
     for name in own:
         if name.startswith("_") or hasattr(Node, name) or not callable(getattr(cls, name)):

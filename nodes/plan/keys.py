@@ -1,4 +1,4 @@
-"""Every key of a launch file with its default and its unit, from the plan's own schema."""
+"""Every key of a launch file with type, default and description, from the plan's structs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim_core.stabilization.membership import FuzzySets
 from sim_core.stabilization.stabilizers import stabilizers_by_name
 from sim_core.typed import choices_of
 
-# What no name or type says. A test asks for a line for each key, and for no other.
+# Description of each key. A test checks that every key has one and that there are no others.
 ABOUT = {
     "": {
         "name": "what the plan is called; by default as its file",
@@ -64,7 +64,7 @@ ABOUT = {
         "after": "name of another milestone: this one counts only once that one was reached",
     },
 }
-# Parameters of steppers and stabilizers, one line each; a test asks for all of them.
+# Description of each parameter of steppers and stabilizers; a test checks that every one has one.
 ABOUT_PARAMETERS = {
     "alpha": "1/s, of 2 alpha Phidot; by default 1/h, or beta where that is given",
     "beta": "1/s, of beta^2 Phi; by default sqrt2/h, or alpha where that is given",
@@ -90,7 +90,7 @@ ABOUT_PARAMETERS = {
     "rtol": "relative error allowed in a step",
     "atol": "absolute error allowed in a step",
 }
-# What each stepper and stabilizer is; a test asks for a line for each, and for no other.
+# Description of each stepper and stabilizer; a test checks that every one has one and that there are no others.
 ABOUT_METHODS = {
     "none": "no stabilization",
     "baumgarte": "2 alpha dPhi/dt + beta^2 Phi; without gains 1/h and sqrt2/h, one alone damps critically",
@@ -127,7 +127,7 @@ NOT_IN_A_FILE = {"": ("sim", "nodes", "milestones", "folder")}
 
 
 def keys(table: str) -> Iterator[tuple[str, str, str, str]]:
-    """(key, type, default, what it is) of a table of TABLES."""
+    """(key, type, default, description) of a table in TABLES."""
     methods: dict[str, Iterable[str]] = {}
     if table == "[sim]":
         methods = {"stepper": STEPPERS, "stabilizer": stabilizers_by_name()}
@@ -139,7 +139,7 @@ def keys(table: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def parameters(kind: str) -> Iterator[tuple[str, str, str, str]]:
-    """(method, key, default, what it is) of every stepper or stabilizer that takes parameters."""
+    """(method, key, default, description) of every stepper or stabilizer that takes parameters."""
     makers = ADJUSTABLE if kind == "stepper" else stabilizers_by_name()
     for name, maker in makers.items():
         for key, default in choices_of(maker).items():
@@ -147,7 +147,8 @@ def parameters(kind: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def default_text(default: object) -> str:
-    """A parameter's default as launch files have it; "required" for none, "-" for one that follows from others."""
+    """Default of a parameter as written in a launch file; "required" without one, "-" for one derived from other
+    values."""
     if default is inspect.Parameter.empty:
         return "required"
     if default is None:

@@ -1,6 +1,6 @@
-"""The launch plan: what the processes of a launch are told.
+"""The launch plan: everything that the processes of a launch need to know.
 
-Every error is a `PlanError`: one line that names the file, the node and the key, and what would be right.
+Every error is a `PlanError`: one line that names the file, the node and the key, and the correct form.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from robots.files import robot_name
 from sim_core.tables import Range
 
 Mode = Literal["realtime", "fast", "lockstep"]
-SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # simulated seconds per wall second that a pacer keeps
-WATCHDOG_S = 0.1  # in realtime, where nothing else is asked for
-PLAN_FILE = "plan.json"  # of a live launch, in its domain's folder
-PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # of a launch file, outside of its tables
+SPEED_MIN, SPEED_MAX = 1e-3, 1e3  # range of simulated seconds per wall second
+WATCHDOG_S = 0.1  # default in realtime
+PLAN_FILE = "plan.json"  # plan of a live launch, in its domain's folder
+PLAIN_KEYS = ("seed", "domain", "duration_s", "name")  # keys of a launch file outside its tables
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-NAME_LENGTH = 64  # characters at most: names of nodes are parts of the paths of their sockets and logs
-DEPTH = 16  # tables and lists inside one another, at most
+NAME_LENGTH = 64  # longest name, because paths of sockets and logs contain the names of nodes
+DEPTH = 16  # deepest nesting of tables and lists
 Duration = Annotated[float, Range(1e-6, 1e8, "s")]
 Rate = Annotated[float, Range(1e-3, 1e6, "Hz")]
-LOCAL = "localhost"  # the host of a launch that has one
+LOCAL = "localhost"  # name of the only host of a launch without [hosts]
 
 
 class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The simulation server.
+    """Settings of the simulation server.
 
     robot        a name of the registry, or "path/to/file.py:function", the path absolute once the plan is checked
     stepper, stabilizer  a name, or a table of name and parameters
-    watchdog_ms  silence of a commanding node before its actuators go into safe_mode, in simulation time, in the clock's
-                 where that goes faster; 0 or false: never; None: 100 in realtime, otherwise never
+    watchdog_ms  time without a command from a commanding node before its actuators enter safe_mode: simulation time, or
+                 wall time where that passes faster; 0 or false: never; None: 100 in realtime, otherwise never
     safe_mode    "zero_effort"; "hold": servos keep their joints where they are, other actuators their effort
     speed        simulated seconds per wall second in realtime, 0.001 .. 1000
-    rate_hz      of the state, in simulation time, None: every step
-    deadline_ms  how long lockstep waits for one participant's reply
-    host         where the server and the registry run, one of [hosts]; the only host where there are none
-    overrun_policy  steps in realtime that are late by a period or more: left out, taken at once, or the end
+    rate_hz      rate of the published state in simulation time; None: every step
+    poses_hz     rate of the published body poses in simulation time
+    deadline_ms  longest wait for one participant's reply in lockstep
+    host         host of the server and the registry, one of [hosts]; the only host where there are none
+    overrun_policy  steps in realtime that are late by a period or more: left out, taken at once, or the end of the run
     cpu          core of the server's loop, None: any
     realtime_priority  SCHED_FIFO for the server's loop, where that is permitted
     assemble_start     start at the nearest state that satisfies the constraints
@@ -72,35 +73,35 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def step_s(self) -> float:
-        """The simulation step, seconds."""
+        """Simulation step, s."""
         return self.step_ms * 1e-3
 
     def method_text(self) -> str:
-        """Stepper, stabilizer and step, in words."""
+        """Stepper, stabilizer and step as text."""
         return f"{_method_text(self.stepper)}, {_method_text(self.stabilizer)}, steps of {self.step_ms:g} ms"
 
     def make_stepper(self) -> Any:
-        """The stepper asked for; InvalidRequest where there is none."""
+        """The configured stepper; InvalidRequest for an unknown one."""
         from sim_core.integrators.steppers import stepper_named
 
         return _made(stepper_named, self.stepper)
 
     def make_stabilizer(self) -> Any:
-        """The stabilizer asked for; InvalidRequest where there is none."""
+        """The configured stabilizer; InvalidRequest for an unknown one."""
         from sim_core.stabilization.stabilizers import stabilizer_named
 
         return _made(stabilizer_named, self.stabilizer)
 
     @property
     def watchdog_s(self) -> float | None:
-        """Seconds of silence before the safe mode, None for never."""
+        """Time without a command before safe_mode, s; None for never."""
         if self.watchdog_ms is None:
             return WATCHDOG_S if self.mode == "realtime" else None
         return self.watchdog_ms * 1e-3 or None
 
 
 def _method_text(asked: str | dict[str, Any]) -> str:
-    """ "baumgarte (alpha = 5, beta = 12)"."""
+    """Method with its parameters, such as "baumgarte (alpha = 5, beta = 12)"."""
     if isinstance(asked, str):
         return asked
     rest = ", ".join(f"{key} = {value}" for key, value in asked.items() if key != "name")
@@ -113,10 +114,14 @@ def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
 
 
 class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One node process. `decimation`: called on each n-th step in lockstep; `host`: by default the server's.
+    """One node process.
 
-    cpu, realtime_priority  as of the server
-    required  false: the run goes on when the node fails for good, and the exit code is 1; in lockstep each is required
+    decimation  number of steps between two turns in lockstep
+    host        host of the process, by default the server's
+    required    false: the run continues when the node fails finally, and the exit code is 1; in lockstep all are
+    required
+
+    `cpu` and `realtime_priority` mean the same as for the server.
     """
 
     name: str
@@ -132,9 +137,11 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Reached when `joint` has stayed within tolerance of target (modulo 360 degrees) for hold_s.
+    """Reached when `joint` has stayed within tolerance_deg of target_deg (modulo 360 degrees) for hold_s of simulation
+    time.
 
-    after  the name of another milestone: this one counts only once that one was reached; "" for none
+    required  whether the exit code is 1 when it is not reached
+    after     name of another milestone before which this one does not count; "" for none
     """
 
     name: str
@@ -147,7 +154,11 @@ class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A whole launch. `folder`: where relative paths of `run` resolve first; `hosts`: {name: address in numbers}."""
+    """A whole launch.
+
+    folder  folder in which relative paths of `run` are searched first
+    hosts   {name: numeric address}
+    """
 
     name: str
     sim: SimPlan
@@ -160,11 +171,11 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     hosts: dict[str, str] = {}
 
     def nodes_on(self, host: str) -> list[NodePlan]:
-        """The nodes that run on a host."""
+        """Nodes that run on a host."""
         return [node for node in self.nodes if node.host == host]
 
     def node(self, name: str) -> NodePlan:
-        """The node of that name; PlanError names those there are."""
+        """Node with this name; PlanError that lists the names for an unknown one."""
         for node in self.nodes:
             if node.name == name:
                 return node
@@ -172,12 +183,12 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def save_plan(plan: Plan, path: Path) -> None:
-    """Write the plan as JSON, for the processes of a launch to read."""
+    """Write the plan as JSON for the processes of a launch."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(plan)))
 
 
 def read_plan(path: str | Path) -> Plan:
-    """The plan that `save_plan` wrote; already checked, so only its shape is."""
+    """Plan that `save_plan` wrote. Only its schema is checked again."""
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=Plan)
     except (OSError, msgspec.MsgspecError) as error:

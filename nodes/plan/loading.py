@@ -1,8 +1,8 @@
-"""Load a user's node by path: "path/to/file.py:Class".
+"""Loading of a user's node class by path: "path/to/file.py:Class".
 
-A file of the installed packages is imported as the module it is. Any other is loaded under a name of its own,
-with its folder appended to sys.path (never prepended): its neighbours import, and a user's own `nodes/` never
-shadows ours.
+A file inside the installed packages is imported as the module it is. Any other file is loaded under a unique module
+name, with its folder appended to sys.path (never prepended): neighbouring modules can be imported, and a user's own
+folder `nodes/` never hides this package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
 
 
 def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
-    """(file, class name) of `run`, relative to the first of `folders` or the package root that holds it."""
+    """(file, class name) of `run`; the file is relative to the first of `folders` or the package root that contains
+    it."""
     file, colon, name = run.rpartition(":")
     if not colon or not file.endswith(".py") or not name.isidentifier():
         raise PlanError(f"run = {run!r}: write 'path/to/file.py:ClassName'")
@@ -33,7 +34,7 @@ def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there; False too for a name that no file can have."""
+    """Whether a file exists; False also for an invalid file name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -41,12 +42,12 @@ def is_file(path: Path) -> bool:
 
 
 def shortened(text: str) -> str:
-    """The beginning of a text that is longer than a line."""
+    """The first 400 characters of a longer text."""
     return text if len(text) <= 400 else f"{text[:400]}..."
 
 
 def load_class(run: str, *folders: str | Path) -> type[Node]:
-    """The Node class that `run` names; PlanError, one line, when there is none."""
+    """Node class that `run` names; PlanError, one line, where there is none."""
     path, name = locate(run, *folders)
     try:
         module = _module(path)

@@ -1,4 +1,4 @@
-"""Tables of a launch file as structs, and the words for what is wrong with one: the key, and what would be right."""
+"""Conversion of launch-file tables to structs, with error messages that name the key and the correct form."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 RENAMED = {"every": "decimation", "deadline": "overrun_policy"}  # keys of earlier launch files
 
 
-LONGEST_LINE = 1500  # characters of an error; of a longer one its beginning and its end
+LONGEST_LINE = 1500  # characters of an error; a longer one is cut in the middle
 
 
 class PlanError(ValueError):
-    """A plan that cannot run; the only argument is one line for a person."""
+    """A plan that cannot run; the only argument is one line for the user."""
 
     def __init__(self, line: str) -> None:
         line = " ".join(line.splitlines())
@@ -29,21 +29,21 @@ class PlanError(ValueError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """ "; did you mean 'step_ms'?" or, when nothing is near, the list of what there is."""
+    """Text "; did you mean 'step_ms'?", or the list of known names when none is similar."""
     names = sorted(known)
     return near_word(word, names) or f"; known are {', '.join(names)}"
 
 
 def near_word(word: str, known: Sequence[str]) -> str:
-    """ "; did you mean 'step_ms'?" or, when nothing is near, nothing."""
+    """Text "; did you mean 'step_ms'?", or "" when no known name is similar."""
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
-    """`value` as a `kind` struct; PlanError names `where`, the key and the nearest known key.
+    """`value` as a struct of type `kind`; PlanError names `where`, the key and the nearest known key.
 
-    Numbers are finite, except in a field whose default is not; a table of anything is checked where it is used.
+    Numbers must be finite unless the field's default is not; tables without a schema are checked where they are used.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     value = worded(value, kind)
@@ -72,7 +72,7 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
 
 
 def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The values with TOML's nan and inf as the words that they are where `kind` asks for a word."""
+    """The values, with TOML's floats nan and inf as text where `kind` expects text."""
     words = {field.encode_name for field in msgspec.structs.fields(kind) if field.type is str}
     return {
         key: str(item) if key in words and isinstance(item, float) and not math.isfinite(item) else item
@@ -81,13 +81,13 @@ def worded(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, An
 
 
 def _key_and_rest(path: str) -> tuple[str, str]:
-    """ "modes[0]" as ("modes", "[0]"), "mode" as ("mode", "")."""
+    """Key of a path and the rest: "modes[0]" as ("modes", "[0]"), "mode" as ("mode", "")."""
     key = re.split(r"[.\[]", path, maxsplit=1)[0]
     return key, path[len(key) :]
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether every number in a value as TOML and JSON know them is finite."""
+    """Whether every number in a value of TOML or JSON types is finite."""
     if isinstance(value, Mapping):
         return all(map(_is_finite, value.values()))
     if isinstance(value, list | tuple):
@@ -96,7 +96,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def choices(kind: Any) -> list[str]:
-    """The values of a Literal or an enumeration, also of one that may be None or in a list; none for any other type."""
+    """Values of a Literal or an enumeration, also inside an Optional or a list; empty for any other type."""
     if get_origin(kind) is Literal:
         return [str(choice) for choice in get_args(kind)]
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -105,7 +105,7 @@ def choices(kind: Any) -> list[str]:
 
 
 def type_text(kind: Any) -> str:
-    """A type as a person would write it: "number", "realtime | fast | lockstep", "list of number"."""
+    """Text of a type for users: "number", "realtime | fast | lockstep", "list of number"."""
     if words := choices(kind):
         return " | ".join(words)
     if get_origin(kind) is Annotated:
