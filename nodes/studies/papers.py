@@ -1,4 +1,4 @@
-"""The studies by the name of their paper."""
+"""Lookup of studies by the name of their paper."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from nodes.studies.framework.study import Study
 
 
 def make_study(paper: str, *, quick: bool, spans: str) -> Study:
-    """The study of a paper: "nada", "man", "charmie", "lipinski" or "gibbon".
+    """Study of a paper: "nada", "man", "charmie", "lipinski" or "gibbon".
 
-    quick  shorter runs, for a first look
-    spans  which lengths of runs a study with several has
+    quick  whether to use shorter runs, for a first look
+    spans  name of another set of run lengths, such as "tiny" for tests; "" for the full or quick one
     """
-    # Each study is imported when it is asked for: its libraries and robots take seconds.
+    # Each study is imported only when requested: its libraries and robots take seconds.
     if paper == "nada":
         from nodes.studies.nada.study import study
     elif paper == "man":

@@ -1,6 +1,6 @@
-"""What a motion asks of every actuator: efforts over time, and peak, RMS, share of the limit and power of each.
+"""Loads of every actuator in a motion: efforts over time, and peak, RMS, share of the limit and power of each.
 
-Step 7's main use in the paper: choosing actuators. [GoncalvesEtAl2024, secs. 1 and 7]
+Choosing actuators is the main use of step 7 in the paper. [GoncalvesEtAl2024, secs. 1 and 7]
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ Times = Sequence[float] | np.ndarray
 
 @dataclass(frozen=True)
 class ActuatorLoad:
-    """One actuator over a motion: peak and RMS effort (N m or N), their shares of its limit, powers (W).
+    """Loads of one actuator over a motion: peak and RMS effort (N m or N), their shares of its limit, powers (W).
 
-    peak_power  the largest power that it gives; most_braking the largest that it takes up, not negative
+    peak_power    largest power that it delivers
+    most_braking  largest power that it absorbs, as a number >= 0
     """
 
     name: str
@@ -43,7 +44,8 @@ class ActuatorLoad:
 class Efforts:
     """Efforts and speeds of all actuators over time, (n, 21) in the order of `actuators`; tensions (n,) by spring.
 
-    lift and tilt are their linear actuators: force along them and rate of their length; the others their joints.
+    For lift and tilt, effort and speed are those of the linear actuator: force along it and rate of its length. For all
+    other actuators they are those of the joint.
     """
 
     actuators: tuple[Actuator, ...]
@@ -53,13 +55,13 @@ class Efforts:
     tensions: dict[str, np.ndarray]
 
     def of(self, name: str) -> np.ndarray:
-        """The effort of one actuator over time."""
+        """Effort of one actuator over time, (n,)."""
         return np.asarray(self.effort[:, [actuator.name for actuator in self.actuators].index(name)])
 
 
 @dataclass(frozen=True)
 class Posed:
-    """One instant of a motion, with all that its loads need and that no spring changes."""
+    """One instant of a motion, with everything its loads depend on except the springs."""
 
     q: np.ndarray
     v: np.ndarray
@@ -67,7 +69,7 @@ class Posed:
 
 
 def posed(mechanism: Mechanism, motion: JointMotion, times: Times) -> list[Posed]:
-    """The instants of a motion of the open tree `mechanism`."""
+    """Instants of a motion of the open tree `mechanism`."""
     found = []
     for t in times:
         q, v, a = motion(t)
@@ -95,7 +97,7 @@ def efforts_over(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed],
 def _at_actuators(
     p: Parameters, joints: Sequence[str], instant: Posed, loads: CharmieLoads
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Efforts and speeds in the order of the joints, those of lift and tilt at their linear actuators."""
+    """Efforts and speeds in the order of the joints, with those of lift and tilt at their linear actuators."""
     tau, rate = np.array(efforts(instant.moving, loads.joints)), instant.v.copy()
     for name, line in (("lift", lift_actuator), ("tilt", tilt_actuator)):
         at = joints.index(name)
@@ -105,7 +107,7 @@ def _at_actuators(
 
 
 def load_report(found: Efforts) -> list[ActuatorLoad]:
-    """One row per actuator."""
+    """Loads of every actuator over the motion, one row per actuator."""
     rows = []
     for column, actuator in enumerate(found.actuators):
         effort = found.effort[:, column]

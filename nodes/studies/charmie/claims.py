@@ -1,4 +1,4 @@
-"""What the paper on CHARMIE claims, in our words, and the rules that decide each claim. [GoncalvesEtAl2024]"""
+"""Claims of the CHARMIE paper in the project's words, and the rules that decide each claim. [GoncalvesEtAl2024]"""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nodes.studies.framework.study import Results
 from robots.charmie.point_clouds import connections
 from robots.registry import build
 
-OVERLAP = 1e-9  # m between two accounts of the claw that lie on one another, with much to spare
-IDENTICAL = 1e-9  # of the largest force, between two accounts of it
-LINEAR = 0.15  # of the time: how far the middle of three models may lie off the line through the others
+OVERLAP = 1e-9  # largest distance between two computed positions of the claw that count as the same, m
+IDENTICAL = 1e-9  # largest difference between two computed forces, as a fraction of the largest force
+LINEAR = 0.15  # largest deviation of the middle model's time from the line through the others, as a fraction
 SHARE = (0.60, 0.70)
 
 
@@ -71,7 +71,7 @@ def claims() -> tuple[Claim, ...]:
 
 
 def timed_claims() -> tuple[Claim, ...]:
-    """Those of table 5."""
+    """Claims of the paper's table 5, on computing times."""
     return (
         Claim(
             "linear",
@@ -105,19 +105,19 @@ def timed_claims() -> tuple[Claim, ...]:
 
 
 def seen(results: Results) -> Validation:
-    """The validation motion."""
+    """Results of the validation motion."""
     found: Validation = results.parts["validation"]
     return found
 
 
 def times(results: Results, model: str) -> Times:
-    """The times of one of table 5's models."""
+    """Computing times of one of table 5's models."""
     found: Times = results.parts[model]
     return found
 
 
 def count_bodies(results: Results) -> list[Finding]:
-    """From the inventory."""
+    """Finding on the number of bodies, joints and degrees of freedom."""
     tree = build("charmie")
     joints = connections(tree)
     bodies = {end for joint in joints for end in (joint.body_a, joint.body_b)} - {"ground"}
@@ -129,14 +129,14 @@ def count_bodies(results: Results) -> list[Finding]:
 
 
 def ends_at_rest(results: Results) -> list[Finding]:
-    """The last velocities."""
+    """Finding on the joint velocities at the end of the motion."""
     speed = seen(results).last_speed
     here = f"largest joint velocity at the end: {sci(speed)}"
     return [Finding("validation motion", here, verdict_of(speed <= 1e-12), {"speed": speed})]
 
 
 def same_claw(results: Results) -> list[Finding]:
-    """Every other engine."""
+    """Findings on the claw's position, one for each other engine."""
     found = []
     for name, other in seen(results).others.items():
         apart = float(np.nanmax(np.abs(other.claw - seen(results).ours.claw)))
@@ -150,7 +150,7 @@ def _relative(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def same_force(results: Results) -> list[Finding]:
-    """Every other engine."""
+    """Findings on the force of body 2 on body 3, one for each other engine."""
     found = []
     for name, other in seen(results).others.items():
         apart = _relative(seen(results).ours.force, other.force)
@@ -160,14 +160,14 @@ def same_force(results: Results) -> list[Finding]:
 
 
 def same_without_loops(results: Results) -> list[Finding]:
-    """Step 7 beside the recursion alone."""
+    """Finding on the force with step 7 (closed loops) against the open tree without it."""
     apart = _relative(seen(results).ours.force, seen(results).open_tree)
     here = f"at most {sci(apart)} of the largest force apart; the loops push on links 3 to 5 alone"
     return [Finding("with and without step 7", here, verdict_of(apart <= IDENTICAL), {"relative": apart})]
 
 
 def grows_linearly(results: Results) -> list[Finding]:
-    """The three arms."""
+    """Findings on the times of the three arms, for both implementations."""
     found = []
     for way in (NUMPY, COMPILED):
         arms = [times(results, model) for model in MODELS[:3]]
@@ -181,13 +181,13 @@ def grows_linearly(results: Results) -> list[Finding]:
 
 
 def saved(results: Results, way: str) -> list[float]:
-    """The share of time that each model saves without dynamics, in the order of MODELS."""
+    """Share of time that each model saves without dynamics, in the order of MODELS."""
     found = [times(results, model) for model in MODELS]
     return [1 - each.kinematics[way] / each.whole[way] for each in found]
 
 
 def share_of_dynamics(results: Results) -> list[Finding]:
-    """Both ways."""
+    """Findings on the share of time saved without dynamics, for both implementations."""
     return [
         Finding(way, _shares(results, way), _within(saved(results, way)), _named(results, way))
         for way in (NUMPY, COMPILED)
@@ -199,7 +199,7 @@ def _within(shares: list[float]) -> Verdict:
 
 
 def grows_with_size(results: Results) -> list[Finding]:
-    """Both ways."""
+    """Findings on whether the share of time saved grows with the model, for both implementations."""
     return [
         Finding(
             way,

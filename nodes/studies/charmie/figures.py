@@ -1,4 +1,4 @@
-"""The pictures of CHARMIE's study."""
+"""Plots of CHARMIE's study."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nodes.studies.charmie.spring_study import SpringStudy
 
 AXES = ("x", "y", "z")
 DOTS = 40
-TICKS = (-0.6, 0.0, 0.6)  # m; nearer to each other their labels overlap
+TICKS = (-0.6, 0.0, 0.6)  # m; labels of closer ticks would overlap
 
 
 def poses(results: Any, figure: Any) -> None:
-    """All bodies at some moments: main chains black, auxiliary ones in colour."""
+    """Draw all bodies at several instants: main chains black, auxiliary ones in colour."""
     found = results.parts["clouds"]
     for place, (t, clouds) in enumerate(found.items()):
         axis = figure.add_subplot(1, len(found), place + 1, projection="3d")
@@ -50,7 +50,7 @@ def _look(name: str) -> tuple[str, float]:
 
 
 def _edges(corners: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """The edges of boxes given by 8 corners each; the two ends of a line."""
+    """Edges of boxes given by 8 corners each; for a line, its two ends."""
     if len(corners) % 8:
         yield corners[0], corners[-1]
         return
@@ -61,13 +61,13 @@ def _edges(corners: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
 
 
 def claw(results: Any, figure: Any) -> None:
-    """Figure 12: ours as lines, the others as marks on them."""
+    """Figure 12: position of the claw, this program's as lines, other engines' as markers."""
     found = seen(results)
     _compared(figure, found.times, found.ours.claw, {name: o.claw for name, o in found.others.items()}, "m")
 
 
 def floor(results: Any, figure: Any) -> None:
-    """Figure 13: the same for the force of body 2 on body 3, in body 3's axes."""
+    """Figure 13: force of body 2 on body 3 in body 3's axes, this program's as lines, other engines' as markers."""
     found = seen(results)
     _compared(figure, found.times, found.ours.force, {name: o.force for name, o in found.others.items()}, "N")
 
@@ -79,7 +79,7 @@ def _compared(figure: Any, t: np.ndarray, ours: np.ndarray, others: dict[str, np
         for marker, (name, other) in zip(("o", "x", "+"), others.items(), strict=False):
             there = np.flatnonzero(np.isfinite(other[:, column]))
             step = max(1, len(there) // DOTS)
-            # each engine's marks begin elsewhere, so that none hides another
+            # each engine's markers start at another sample, so that none hides another
             shown = there[(step // 2 if marker == "x" else 0) :: step]
             axis.plot(t[shown], other[shown, column], marker, ls="", color=INK, ms=4, mfc="none", label=name)
         axis.set_title(f"{AXES[column]} ({unit})")
@@ -89,7 +89,7 @@ def _compared(figure: Any, t: np.ndarray, ours: np.ndarray, others: dict[str, np
 
 
 def computed(results: Any, figure: Any) -> None:
-    """Table 5: time of 1000 steps over the number of bodies, and the share that dynamics have."""
+    """Table 5: time of 1000 steps over the number of bodies, and the share taken by the dynamics."""
     left, right = figure.subplots(1, 2)
     found = [times(results, model) for model in MODELS]
     bodies = [each.bodies for each in found]
@@ -114,7 +114,7 @@ def computed(results: Any, figure: Any) -> None:
 
 
 def actuators(results: Any, figure: Any) -> None:
-    """Over the validation motion: linear actuators and springs, and the heaviest loaded joints."""
+    """Draw efforts over the validation motion: linear actuators and springs, and the most heavily loaded joints."""
     found = seen(results).efforts
     left, right = figure.subplots(1, 2)
     _linear(left, found)
@@ -146,7 +146,7 @@ def _linear(axis: Any, found: Efforts) -> None:
 
 
 def tuned_springs(results: Any, figure: Any) -> None:
-    """Actuator forces before and after, over the motion that squats and leans."""
+    """Draw actuator forces with the springs before and after tuning, over the motion that squats and leans."""
     study: SpringStudy = results.parts["springs"]
     axes = figure.subplots(1, len(study.tuned))
     for axis, tuned in zip(axes, study.tuned, strict=True):
@@ -164,6 +164,6 @@ def tuned_springs(results: Any, figure: Any) -> None:
 
 
 def _headroom(axis: Any, share: float) -> None:
-    """Place for a legend above the curves."""
+    """Extend the y range upward by a fraction `share` of its height, to make room for a legend."""
     low, high = axis.get_ylim()
     axis.set_ylim(low, high + share * (high - low))

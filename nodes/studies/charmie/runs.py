@@ -1,4 +1,4 @@
-"""What the study of CHARMIE works out: the validation motion beside other engines, loads, springs, and times."""
+"""Computations of the CHARMIE study: the validation motion with several engines, actuator loads, springs, and times."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from sim_core.joint_loads import Posture, joint_loads, motions, postures
 from sim_core.mechanism import Mechanism
 
 MODELS = ("arm_2dof", "arm_4dof", "arm_6dof", "charmie")
-STEPS = 1000  # of table 5
+STEPS = 1000  # number of steps that table 5 gives times for
 CLAW_BODY = "link_12a"
-TRIALS, LASTING = 3, 0.05  # of which the best counts; s of each
+TRIALS, LASTING = 3, 0.05  # number of trials, of which the best counts, and least duration of each, s
 NUMPY, COMPILED = "numpy, body by body", "compiled kernels"
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One engine's account of a motion: D12a in the world, m, and the force of body 2 on body 3 in 3's axes, N."""
+    """One engine's result for a motion: D12a in the world, m, and the force of body 2 on body 3 in 3's axes, N."""
 
     claw: np.ndarray
     force: np.ndarray
@@ -37,7 +37,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Validation:
-    """The validation motion at times (n,): ours, others by name, what actuators and springs do, the last velocities."""
+    """Results of the validation motion at times (n,).
+
+    ours        this program's claw position and force
+    others      the same by other engines, by name
+    open_tree   force of body 2 on body 3 without the closed loops, N
+    efforts     efforts of actuators and springs
+    last_speed  largest joint velocity at the end
+    """
 
     times: np.ndarray
     ours: Seen
@@ -49,7 +56,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of the processor for 1000 steps of a model by way: kinematics alone, and with dynamics."""
+    """Processor time of 1000 steps of a model, s, by implementation: kinematics alone, and with dynamics."""
 
     bodies: int
     kinematics: dict[str, float]
@@ -57,12 +64,15 @@ class Times:
 
 
 def joint_names(mechanism: Mechanism) -> list[str]:
-    """The names of the joints that move."""
+    """Names of the joints that move."""
     return [joint.name for joint in mechanism.moving_joints]
 
 
 def validation(samples: int, checked: int) -> Validation:
-    """The 5 s in `samples` instants. The slow reference looks at `checked` of them, pinocchio at all where it is."""
+    """Results of the 5 s motion at `samples` instants.
+
+    checked  number of instants computed by the slow reference; pinocchio, where installed, computes all
+    """
     p, tree = read_parameters(), build("charmie")
     motion = validation_motion(p, joint_names(tree))
     times = np.linspace(0.0, DURATION, samples)
@@ -85,9 +95,9 @@ def validation(samples: int, checked: int) -> Validation:
 
 
 def _by_reference(p: Parameters, tree: Mechanism, instants: Sequence[Instant], checked: int) -> Seen:
-    """Positions and accelerations of centres of mass as jets along the joints' line, their sum by Newton's law.
+    """Claw position and force by the slow reference: second-order Taylor series along the motion, and Newton's law.
 
-    At every (n / checked)-th instant; nan between.
+    Computed at every (n / checked)-th instant; nan between.
     """
     n = len(instants)
     claw, force = np.full((n, 3), np.nan), np.full((n, 3), np.nan)
@@ -107,7 +117,7 @@ def _by_reference(p: Parameters, tree: Mechanism, instants: Sequence[Instant], c
 
 
 def _by_pinocchio(p: Parameters, tree: Mechanism, instants: Sequence[Instant]) -> Seen | None:
-    """The same from pinocchio's recursion over our exported URDF; None where pinocchio is not installed."""
+    """Claw position and force by pinocchio from the exported URDF; None where pinocchio is not installed."""
     try:
         import pinocchio as pin
     except ImportError:
@@ -131,7 +141,7 @@ def _by_pinocchio(p: Parameters, tree: Mechanism, instants: Sequence[Instant]) -
 
 
 def _configuration(model: Any, q: np.ndarray) -> np.ndarray:
-    """Joint positions as pinocchio writes them: joints that turn without limits by cosine and sine."""
+    """Joint positions in pinocchio's form: continuous joints as cosine and sine."""
     found = np.zeros(model.nq)
     for joint in range(1, model.njoints):
         at, value = model.idx_qs[joint], q[model.idx_vs[joint]]
@@ -140,21 +150,21 @@ def _configuration(model: Any, q: np.ndarray) -> np.ndarray:
 
 
 def springs(samples: int) -> SpringStudy:
-    """The balancing springs that ask least of the actuators while CHARMIE squats and leans."""
+    """Balancing springs with the least actuator forces while CHARMIE squats and leans."""
     p, tree = read_parameters(), build("charmie")
     times = np.linspace(0.0, SQUAT_S, samples)
     return tune_springs(p, tree, posed(tree, squat_and_lean(p, joint_names(tree)), times), times)
 
 
 def clouds(moments: Sequence[float]) -> dict[float, dict[str, Any]]:
-    """The points of all bodies at moments of the validation motion."""
+    """Points of all bodies at the given times of the validation motion, by body."""
     p, tree = read_parameters(), build("charmie")
     motion = validation_motion(p, joint_names(tree))
     return {t: dict(point_clouds(p, tree, motion(t)[0])) for t in moments}
 
 
 def times_of(name: str, steps: int) -> Times:
-    """Times of one of table 5's models, scaled to 1000 steps."""
+    """Computing times of one of table 5's models, scaled to 1000 steps."""
     motion = _motion_of(name)
     kinematics, whole = {}, {}
     for way, make in ((NUMPY, _by_numpy), (COMPILED, _by_kernels)):
@@ -180,7 +190,7 @@ def _motion_of(name: str) -> JointMotion:
 
 
 def _by_numpy(name: str) -> tuple[Step, Step]:
-    """Steps 4 to 6 as the paper has them, in numpy: points of all bodies; and all loads."""
+    """Steps 4 to 6 of the paper in numpy, as two functions: points of all bodies; poses and all loads."""
     mechanism, p = build(name), read_parameters()
     local = local_points(mechanism)
 
@@ -202,7 +212,7 @@ def _by_numpy(name: str) -> tuple[Step, Step]:
 
 
 def _by_kernels(name: str) -> tuple[Step, Step]:
-    """The same poses and joint efforts by compiled kernels; CHARMIE's is its open tree."""
+    """Poses, and poses with joint efforts, by compiled kernels, as two functions; for CHARMIE of its open tree."""
     from sim_core.system import assemble
 
     system = assemble(build(name))
@@ -224,7 +234,7 @@ def _by_kernels(name: str) -> tuple[Step, Step]:
 
 
 def _cost(step: Step, motion: JointMotion, steps: int) -> float:
-    """Seconds of the processor for 1000 steps through a motion: the best of some trials, each of LASTING or longer."""
+    """Processor time of 1000 steps through a motion, s: the best of TRIALS trials of at least LASTING seconds each."""
     instants = [motion(DURATION * k / steps) for k in range(steps)]
     rounds, best = 1, float("inf")
     for trial in range(TRIALS + 1):
@@ -234,6 +244,6 @@ def _cost(step: Step, motion: JointMotion, steps: int) -> float:
                 step(instant)
         spent = time.process_time() - began
         best = min(best, spent / rounds)
-        if trial == 0:  # the first one says how many rounds the others take
+        if trial == 0:  # the first trial sets the number of rounds of the others
             rounds = max(1, round(LASTING / max(spent, 1e-6)))
     return best * STEPS / steps

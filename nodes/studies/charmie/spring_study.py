@@ -1,6 +1,6 @@
-"""A parametric study: stiffness and pretension of the balancing springs that ask least of the linear actuators.
+"""Parametric study: stiffness and pretension of the balancing springs that minimize the linear actuators' forces.
 
-Actuator forces are linear in both numbers of a spring, so that the least sum of squares within bounds is found exactly.
+Actuator forces are linear in stiffness and pretension, so the least sum of squares within bounds is found exactly.
 [GoncalvesEtAl2024, sec. 7] names the study and gives no figures.
 """
 
@@ -17,15 +17,15 @@ from nodes.studies.charmie.actuator_loads import Efforts, Posed, Times, efforts_
 from robots.charmie.parameters import ExtensionSpring, Parameters
 from sim_core.mechanism import Mechanism
 
-MOST_STIFFNESS, MOST_PRETENSION = 20e3, 500.0  # N/m, N: what springs of this size are made with (assumed)
+MOST_STIFFNESS, MOST_PRETENSION = 20e3, 500.0  # N/m, N: largest values of springs of this size (assumed)
 ACTUATORS = {"balance": "lift_rod", "tilt_spring": "tilt_rod"}
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A spring before and after, and the RMS force of the actuator it relieves, N.
+    """A spring before and after tuning, and the RMS force of the actuator it relieves, N.
 
-    at_bound  its numbers that a bound holds: beyond it they would ask less of the actuator
+    at_bound  those of "stiffness" and "pretension" whose optimum is at a bound
     """
 
     spring: str
@@ -39,7 +39,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class SpringStudy:
-    """The parameters with better springs, what changed, and the efforts before and after."""
+    """Result of the study: parameters with tuned springs, the springs changed, and the efforts before and after."""
 
     parameters: Parameters
     tuned: tuple[Tuned, ...]
@@ -48,12 +48,12 @@ class SpringStudy:
 
 
 def spring_of(p: Parameters, name: str) -> ExtensionSpring:
-    """balance: springs 4slb and 4srb; tilt_spring: 5s."""
+    """The spring "balance" (4slb and 4srb, which are equal) or "tilt_spring" (5s)."""
     return p.balance.spring if name == "balance" else p.tilt_spring
 
 
 def with_spring(p: Parameters, name: str, stiffness: float, pretension: float) -> Parameters:
-    """The parameters with another stiffness and pretension of one spring."""
+    """The parameters with another stiffness (N/m) and pretension (N) of one spring."""
     spring = msgspec.structs.replace(spring_of(p, name), stiffness=stiffness, pretension=pretension)
     if name == "balance":
         return msgspec.structs.replace(p, balance=msgspec.structs.replace(p.balance, spring=spring))
@@ -76,7 +76,7 @@ def tune_springs(p: Parameters, mechanism: Mechanism, instants: Sequence[Posed],
             np.stack(columns, axis=1),
             -bare,
             bounds=([0, 0], [MOST_STIFFNESS / 1e3, MOST_PRETENSION]),
-            method="bvls",  # an active set: what ends at a bound is at it
+            method="bvls",  # an active-set method: a value at a bound is exactly the bound
         )
         best = with_spring(best, name, 1e3 * float(found.x[0]), float(found.x[1]))
         bound[name] = tuple(np.array(["stiffness", "pretension"])[found.active_mask != 0].tolist())

@@ -1,4 +1,4 @@
-"""`armswing reproduce charmie`: the validation of CHARMIE's multibody model, and what it is for. [GoncalvesEtAl2024]"""
+"""`armswing reproduce charmie`: validation of CHARMIE's multibody model, and its uses. [GoncalvesEtAl2024]"""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from nodes.studies.charmie.runs import COMPILED, MODELS, NUMPY, clouds, springs,
 from nodes.studies.charmie.spring_study import SpringStudy
 from nodes.studies.framework.study import Assumption, Column, Part, Plot, Results, Section, Study, Table, pace
 
-# (instants of the validation motion, those the slow reference looks at, steps timed, instants of the springs' motion)
+# Numbers of instants of the validation motion, instants computed by the slow reference, steps timed, and instants of
+# the motion for the springs.
 EXTENTS = {"full": (501, 101, 1000, 121), "quick": (101, 21, 200, 61), "tiny": (21, 3, 5, 7)}
 MOMENTS = (0.0, 1.3, 5.0)
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names other extents ("tiny", for tests)."""
+    """The study; `spans` names another set of sizes ("tiny", for tests)."""
     samples, checked, steps, tuned = EXTENTS[spans or ("quick" if quick else "full")]
     return Study(
         name="charmie",
@@ -93,7 +94,7 @@ ASSUMPTIONS = (
 
 
 def sections() -> tuple[Section, ...]:
-    """The page below its table of claims."""
+    """Sections of the page below its table of claims."""
     return (
         Section(
             "robot",
@@ -131,7 +132,7 @@ def sections() -> tuple[Section, ...]:
 
 
 def validation_section() -> Section:
-    """Figures 12 and 13."""
+    """Section with figures 12 and 13."""
     return Section(
         "validation",
         "The validation motion",
@@ -145,7 +146,7 @@ def validation_section() -> Section:
 
 
 def loads_section() -> Section:
-    """What the paper uses the loads for first."""
+    """Section on actuator loads, the first use of the model in the paper."""
     return Section(
         "loads",
         "Actuator loads",
@@ -170,7 +171,7 @@ def loads_section() -> Section:
 
 
 def springs_section() -> Section:
-    """And second."""
+    """Section on the balancing springs, the second use of the model in the paper."""
     return Section(
         "springs",
         "The balancing springs",
@@ -228,7 +229,7 @@ SPRINGS = {
 
 
 def table5(results: Results) -> list[dict[str, Any]]:
-    """One row per model and way."""
+    """Rows of table 5, one per model and implementation."""
     rows = []
     for way in (NUMPY, COMPILED):
         for model, share in zip(MODELS, saved(results, way), strict=True):
@@ -239,7 +240,7 @@ def table5(results: Results) -> list[dict[str, Any]]:
 
 
 def validation_rows(results: Results) -> list[dict[str, Any]]:
-    """One row per instant: claw, force of body 2 on body 3, efforts (N, N m) of all actuators."""
+    """One row per instant: claw position, force of body 2 on body 3, efforts (N, N m) of all actuators."""
     found = seen(results)
     names = ["t_s", *(f"claw_{axis}_m" for axis in "xyz"), *(f"force_{axis}_N" for axis in "xyz")]
     names += [f"effort_{actuator.name}" for actuator in found.efforts.actuators]
@@ -248,12 +249,12 @@ def validation_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def loads_rows(results: Results, efforts: Any) -> list[dict[str, Any]]:
-    """One row per actuator."""
+    """Rows of the load table, one per actuator."""
     return [asdict(row) for row in load_report(efforts)]
 
 
 def springs_rows(results: Results) -> list[dict[str, Any]]:
-    """One row per spring and state."""
+    """Rows of the spring table, one per spring and state (before, after)."""
     study: SpringStudy = results.parts["springs"]
     return [
         {

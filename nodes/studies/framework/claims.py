@@ -1,6 +1,7 @@
-"""What a paper claims, and the rules by which our own figures decide whether it came out here too.
+"""Claims of a paper, and rules that decide from computed figures whether each claim is reproduced.
 
-A rule is a function of measured series or figures; the page prints its words beside the verdict. No verdict is typed.
+A rule is a function of computed series or figures; the page prints its text beside the verdict. No verdict is written
+by hand.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-ENOUGH = 10.0  # a quantity has grown, or differs clearly, when it did so by this factor
-SETTLED = 0.1  # a series has settled when it stays below this share of its peak
+ENOUGH = 10.0  # factor from which a quantity counts as grown, or as clearly different
+SETTLED = 0.1  # fraction of its peak below which a series has settled
 
 
 class Verdict(StrEnum):
-    """What the measured figures say of a claim."""
+    """Result of applying a claim's rule to the computed figures."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
@@ -39,7 +40,13 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One reading of a claim: what came out here, and the verdict; `figures` are the numbers it stands on."""
+    """Result of one reading of a claim.
+
+    reading  interpretation of the paper, or the case considered
+    here     text of the result
+    verdict  result of the rule
+    figures  numbers that the verdict is based on
+    """
 
     reading: str
     here: str
@@ -49,11 +56,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim in our words, the rule that decides it, and the function that applies the rule to the results.
+    """A claim in the project's words, the rule that decides it, and the function that applies the rule to the results.
 
-    timed  it rests on measured times, which differ from run to run: kept in tables of their own
-    plots  files of the pictures that show it
-    met    what its verdict is where the rule is met: that need not reproduce anything
+    key    identifier within the study
+    where  place in the paper
+    says   the claim
+    rule   text of the rule
+    judge  function that applies the rule and returns the findings
+    plots  files of the plots that show it
+    timed  whether it depends on measured times, which differ from run to run and are kept in separate tables
+    met    verdict where the rule is met, for claims whose fulfilment reproduces nothing
     """
 
     key: str
@@ -66,22 +78,23 @@ class Claim:
     met: Verdict = Verdict.REPRODUCED
 
     def findings(self, results: Any) -> list[Finding]:
-        """What came out, with the verdicts that this claim can have."""
+        """Findings from the results, with their verdicts mapped to those that this claim can have."""
         unmet = Verdict.FAILS if self.met == Verdict.HOLDS else Verdict.NOT_REPRODUCED
         ours = {Verdict.REPRODUCED: self.met, Verdict.NOT_REPRODUCED: unmet}
         return [replace(found, verdict=ours.get(found.verdict, found.verdict)) for found in self.judge(results)]
 
 
 def verdict_of(holds: bool) -> Verdict:
-    """Reproduced when it holds, as far as the claim's own `met` lets it be."""
+    """REPRODUCED if the rule holds, else NOT_REPRODUCED; `Claim.findings` replaces it where the claim has another
+    `met`."""
     return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
 
 
 def growth(series: np.ndarray) -> float:
-    """Median of the last tenth over the median of the second tenth: how a violation grows after its start.
+    """Growth of a series after its start: median of its last tenth divided by the median of its second tenth.
 
-    inf when it starts from nothing and ends with something, 1 when both are nothing; a series too short to have
-    tenths is judged by its ends.
+    inf for a series that starts at zero and ends above it, 1 where both are zero; for a series too short to have
+    tenths, the ratio of its ends.
     """
     n = len(series) // 10
     early, late = (series[n : 2 * n], series[-n:]) if n else (series[:1], series[-1:])
@@ -92,7 +105,8 @@ def growth(series: np.ndarray) -> float:
 
 
 def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> float:
-    """Share of the time after which |series| stays below `level` of its peak; 1 when it never does, 0 when all is 0."""
+    """Fraction of the time after which |series| stays below `level` times its peak; 1 if it never does, 0 if all is
+    zero."""
     size = np.abs(series)
     peak = float(size.max())
     if peak == 0.0:
@@ -104,24 +118,25 @@ def settled_share(t: np.ndarray, series: np.ndarray, level: float = SETTLED) -> 
 
 
 def held_share(lost_at: float | None, seconds: float) -> float:
-    """Share of the time for which the mechanism stayed together."""
+    """Fraction of the time for which the mechanism stayed assembled; 1 for a run that was not lost."""
     return 1.0 if lost_at is None else min(1.0, lost_at / seconds)
 
 
 def first_above(t: np.ndarray, series: np.ndarray, level: float) -> float | None:
-    """Time of the first sample above the level; None when there is none."""
+    """Time of the first sample above the level; None if there is none."""
     above = np.flatnonzero(series > level)
     return float(t[above[0]]) if len(above) else None
 
 
 def at_common_times(one: Any, other: Any, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The instants at which two outcomes were both looked at, and what they watched then, (n, k) each."""
+    """Instants sampled in both outcomes, and the watched quantity of each at these instants, (n, k)."""
     _, first, second = np.intersect1d(np.round(one.t, 9), np.round(other.t, 9), return_indices=True)
     return one.t[first], one.watched[name][first], other.watched[name][second]
 
 
 def parting_time(t: np.ndarray, one: np.ndarray, other: np.ndarray, distance: float) -> float | None:
-    """Time at which two motions (n, k) sampled at the same instants first differ by `distance`; None: never."""
+    """Time at which two motions (n, k) sampled at the same instants first differ by more than `distance`; None if
+    never."""
     return first_above(t, np.abs(one - other).max(axis=1), distance)
 
 
@@ -129,7 +144,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def sci(value: float) -> str:
-    """A figure with two digits as a person reads it: 3.1·10⁻⁵; near one it is written plainly."""
+    """Number with two digits in scientific notation, 3.1·10⁻⁵; numbers between 0.01 and 1000 without an exponent."""
     if value == 0.0 or not math.isfinite(value):
         return "0" if value == 0.0 else "∞"
     if 0.01 <= abs(value) < 1000:
@@ -139,13 +154,13 @@ def sci(value: float) -> str:
 
 
 def violation_text(outcome: Any) -> str:
-    """Peaks of an outcome, or when it was lost."""
+    """Text with the peak violations of an outcome, or with the time and reason of its loss."""
     peaks = f"peaks |Φ| {sci(outcome.peak_phi)}, |dΦ/dt| {sci(outcome.peak_phidot)}"
     return peaks if outcome.held else loss_text(outcome)
 
 
 def loss_text(outcome: Any) -> str:
-    """When and by what a run was lost."""
+    """Text with the time and reason of a run's loss."""
     return f"{LOSS.get(outcome.reason, 'lost')} at {sci(outcome.lost_at)} s"
 
 
@@ -154,17 +169,18 @@ LOSS |= {"solver did not converge": "the solver fails"}
 
 
 def growth_text(factor: float, needed: str) -> str:
-    """By what factor a violation grew, and what the rule asks for."""
+    """Text with the factor by which a violation grew, and the factor that the rule requires."""
     return f"|Φ| {f'grows {sci(factor)}-fold' if factor >= 1.0 else f'shrinks to {sci(factor)}'} ({needed})"
 
 
 def share_text(share: float) -> str:
-    """When a series settles, as a share of the time."""
+    """Text about when a series settles, as a fraction of the time."""
     return "never settle" if share >= 1.0 else f"settle after {100 * share:.0f} % of the time"
 
 
 def bound_text(limit_s: float) -> str:
-    """The stabilizer's linear bound on a fixed step, s, in words; by inf any step is stable, by 0 none."""
+    """Text about the stabilizer's linear bound on a fixed step, s; inf means that every step is stable, 0 that none
+    is."""
     if 0.0 < limit_s < math.inf:
         return f"linear bound {sci(1e3 * limit_s)} ms"
     return f"linear bound: {'any' if limit_s else 'no'} step"

@@ -1,7 +1,7 @@
-"""Runs a study's runs, in several processes where that helps, and measures times where nobody else computes.
+"""Executes a study's runs, in several processes if requested, and measures computing times one at a time.
 
-With processes, all that computes is in them: the one that started them only waits and reports, several times a second,
-so that it can be stopped by its report at any moment, and takes them along when it ends.
+With worker processes, the main process only waits and reports several times a second, so that it can be stopped at any
+report; the workers end with it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,20 @@ Report = Callable[[str, int, int], None]  # what is being done, how much of it i
 
 
 class InlineExecutor(Executor):
-    """Calls at once, in this process."""
+    """Executor that runs each call at once, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A future that is done."""
+        """Call the function and return a completed future."""
         future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
 
 
 def carry_out(study: Study, workers: int, report: Report) -> Results:
-    """Every outcome and every cost; 0 workers: in this process. Outcomes do not depend on `workers`."""
+    """Results of a study: outcomes, costs and parts. They do not depend on `workers`, except for measured times.
+
+    workers  number of worker processes; 0: computed in this process
+    """
     with make_executor(workers) as crew:
         warm(study.runs, crew, report)
         results = Results(run_all(study.runs, crew, report))
@@ -53,9 +56,10 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
 
 
 def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
-    """What a study works out besides runs, by name, in the order of `parts`; what is done alone comes first.
+    """Results of a study's parts by name, in the order of `parts`; parts marked `alone` are computed first, one at a
+    time.
 
-    So does the very first, that the others find on disk what it compiled.
+    So is the very first part, so that the others find on disk what it compiled.
     """
     first = [part for k, part in enumerate(parts) if part.alone or k == 0]
     made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))
@@ -70,9 +74,9 @@ def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str,
 def one_by_one(
     calls: Sequence[tuple[Any, ...]], what: str, crew: Executor, report: Report, of: int | None = None
 ) -> list[Any]:
-    """The results of calls (a function and its arguments), each begun when the one before has ended.
+    """Results of calls (function, arguments ...), each started when the previous one has ended.
 
-    `of` is how many there are where others follow.
+    of  total number to report, where more work follows; None: the number of calls
     """
     found: list[Any] = []
     of = len(calls) if of is None else of
@@ -85,7 +89,7 @@ def one_by_one(
 
 
 def as_done(futures: Iterable[Future[Any]], look: Callable[[], None]) -> Iterator[Future[Any]]:
-    """Futures as they get done; meanwhile `look` is called every LOOK_S."""
+    """Yield futures as they complete; meanwhile `look` is called every LOOK_S."""
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, LOOK_S, return_when=FIRST_COMPLETED)
@@ -95,11 +99,12 @@ def as_done(futures: Iterable[Future[Any]], look: Callable[[], None]) -> Iterato
 
 @contextmanager
 def make_executor(workers: int) -> Iterator[Executor]:
-    """Processes that compute, or this one (0). When the block is left by an error they are ended at once."""
+    """Context for an executor with `workers` processes, or an InlineExecutor for 0; an error ends the processes at
+    once."""
     if workers == 0:
         yield InlineExecutor()
         return
-    resource_tracker.ensure_running()  # it unblocks the signals that _submit blocks
+    resource_tracker.ensure_running()  # started here, because starting it unblocks the signals that _submit blocks
     earlier = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=die_with_parent, initargs=(os.getpid(),))
@@ -114,7 +119,7 @@ def make_executor(workers: int) -> Iterator[Executor]:
 
 
 def _submit(crew: Executor, fn: Callable[..., Any], *args: Any) -> Future[Any]:
-    """A process that this starts inherits what is blocked: an interrupt from the terminal is for its parent alone."""
+    """Submit a call with SIGINT and SIGTERM blocked, so that a worker started by it leaves them to its parent."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING if isinstance(crew, ProcessPoolExecutor) else set())
     try:
         return crew.submit(fn, *args)
@@ -123,7 +128,7 @@ def _submit(crew: Executor, fn: Callable[..., Any], *args: Any) -> Future[Any]:
 
 
 def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
-    """Derive each robot and compile each stepper once, so that the processes find them on disk."""
+    """Derive each robot and compile each stepper once, so that the worker processes find the results on disk."""
     robots = {(run.robot, run.parameters): run for run in runs}
     steppers = {run.stepping.name: run for run in runs}
     of = len(robots) + len(steppers)
@@ -133,7 +138,7 @@ def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
         report("compiling", done, of)
 
     look()
-    for firsts in (robots, steppers):  # one after the other: no two processes compile the same
+    for firsts in (robots, steppers):  # robots before steppers, so that no two processes compile the same thing
         for future in as_done([_submit(crew, _first_step, run) for run in firsts.values()], look):
             future.result()
             done += 1
@@ -156,15 +161,15 @@ def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Ou
 
 
 def _size(run: Run) -> float:
-    """How long a run may take, roughly: the long ones go first."""
+    """Rough duration of a run, to start long ones first."""
     return run.seconds / run.step_s
 
 
 def cost_of(run: Run, trial_s: float) -> Cost:
-    """The best of some trials from the start, in time of the processor.
+    """Processor time of a run from its start, the best of TRIALS trials.
 
-    A trial of a fixed step takes about trial_s; one of an adaptive solver, whose steps differ along the motion, takes
-    the first ADAPTIVE_TRIAL of it, so that all are timed over the same.
+    A trial with a fixed step takes about `trial_s`; one with an adaptive solver, whose steps differ along the motion,
+    covers the first ADAPTIVE_TRIAL simulated seconds, so that all cover the same motion.
     """
     sim, _ = simulation_of(run)
     n = max(1, round(run.seconds / run.step_s))

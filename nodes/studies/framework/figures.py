@@ -1,4 +1,4 @@
-"""Curves over time, trajectories, cost and precision: one function per kind of picture, for any study."""
+"""Plots for any study: curves over time, trajectories, cost and precision."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nodes.studies.framework.runs import Outcome, Run
 
 BINS = 240
 FEW = 400
-MOST_TICKS = 6  # steps that are written on an axis one by one
-FLOOR = 1e-17  # what a logarithmic axis shows for nothing
+MOST_TICKS = 6  # most steps that each get a tick on an axis
+FLOOR = 1e-17  # value drawn for zero on a logarithmic axis
 CEILING = 1e3
-HIDDEN = 0.02  # decades between two curves of which one cannot be seen
-SHOWN_S = 30.0  # of a path: longer ones fill their circle
+HIDDEN = 0.02  # distance in decades below which one of two curves hides the other
+SHOWN_S = 30.0  # duration of the path drawn, s; longer paths would fill the circle
 PHI, PHIDOT = r"$|\Phi|_1$", r"$|\mathrm{d}\Phi/\mathrm{d}t|_1$"
 LEVELS = {"phi": PHI + " (m, rad, 1)", "phidot": PHIDOT + " (the same per s)"}
 
@@ -26,7 +26,7 @@ Named = tuple[str, Run]
 
 
 def envelope(t: np.ndarray, series: np.ndarray, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
-    """The largest of each bin of samples, and the times of the bins' ends: what a thin curve hides in oscillation."""
+    """Largest value in each of `bins` sections of a series, and the times of the sections' ends."""
     size = max(1, -(-len(t) // bins))
     ends = range(0, len(t), size)
     return np.array([t[min(i + size, len(t)) - 1] for i in ends]), np.array([series[i : i + size].max() for i in ends])
@@ -39,14 +39,15 @@ def _log_time_axis(axis: Any, named: Sequence[Named], label: str) -> None:
 
 
 def _between_bounds(axes: Iterable[Any]) -> None:
-    """Logarithmic axes that share their range show what lies between the floor and the ceiling."""
+    """Limit logarithmic axes with a shared range to values between FLOOR and CEILING."""
     for axis in axes:
         low, high = axis.get_ylim()
         axis.set_ylim(max(low, FLOOR), min(high, CEILING))
 
 
 def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outcome], label: str, shown: Any) -> None:
-    """A curve, with a cross where the first of the runs behind it was lost: at the ceiling where it blew up."""
+    """Draw a curve, with a cross where the first of the runs behind it was lost; values are clipped to FLOOR ..
+    CEILING."""
     there = np.clip(series, FLOOR, CEILING)
     axis.plot(t, there, label=label, **shown)
     lost = min((found.lost_at for found in outcomes if found.lost_at is not None), default=None)
@@ -55,7 +56,7 @@ def _curve(axis: Any, t: np.ndarray, series: np.ndarray, outcomes: Sequence[Outc
 
 
 def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
-    """Have the legend name each curve that another one, drawn later, hides all along."""
+    """Record for the legend each curve that a later curve covers completely."""
     names = list(curves)
     for place, name in enumerate(names):
         for other in names[place + 1 :]:
@@ -67,7 +68,7 @@ def _note_hidden(axis: Any, curves: Mapping[str, np.ndarray]) -> None:
 
 
 def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str) -> None:
-    """|Phi| or |Phidot| of several runs over time; a cross marks where one was lost."""
+    """Draw |Phi| or |Phidot| of several runs over time; a cross marks the loss of a run."""
     curves = {}
     for index, (label, run) in enumerate(named):
         found: Outcome = results[run]
@@ -80,7 +81,7 @@ def violation_curves(axis: Any, results: Any, named: Sequence[Named], level: str
 
 
 def violations(results: Any, figure: Any, columns: Mapping[str, Sequence[Named]]) -> None:
-    """Two rows (position, velocity), one column per title."""
+    """Draw |Phi| (upper row) and |Phidot| (lower row) over time, with one column per title."""
     axes = figure.subplots(2, len(columns), sharey="row", squeeze=False)
     for column, (title, named) in enumerate(columns.items()):
         for row, level in enumerate(LEVELS):
@@ -98,7 +99,7 @@ def violations(results: Any, figure: Any, columns: Mapping[str, Sequence[Named]]
 def watched_curves(
     results: Any, figure: Any, name: str, columns: Mapping[str, Sequence[Named]], labels: Sequence[str]
 ) -> None:
-    """The absolute values of a watched quantity (n, k), k rows, one column per title."""
+    """Draw the absolute values of a watched quantity (n, k) in k rows, with one column per title."""
     axes = figure.subplots(len(labels), len(columns), sharey="row", squeeze=False)
     for column, (title, named) in enumerate(columns.items()):
         for row, label in enumerate(labels):
@@ -117,7 +118,8 @@ def watched_curves(
 
 
 def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float) -> None:
-    """Paths of the tip in its plane, one axis each, in the circle it cannot leave while the joints hold."""
+    """Draw the tip's path in its plane, one axis per run, within the circle that it cannot leave while the joints
+    hold."""
     axes = figure.subplots(1, len(named), sharex=True, sharey=True, squeeze=False)[0]
     angle = np.linspace(0, 2 * np.pi, 200)
     span = 1.25 * reach
@@ -139,7 +141,8 @@ def trajectories(results: Any, figure: Any, named: Sequence[Named], reach: float
 def motions(
     results: Any, figure: Any, name: str, named: Sequence[Named], labels: Sequence[str], rows: Sequence[int]
 ) -> None:
-    """Watched quantities over time as they are, one axis each; after the first, series of few samples as points."""
+    """Draw watched quantities over time, one axis per row; series of few samples, except the first, are drawn as
+    points."""
     axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
     for axis, row, label in zip(axes, rows, labels, strict=True):
         for index, (method, run) in enumerate(named):
@@ -154,7 +157,7 @@ def motions(
 
 
 def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Run, Run]], unit: str) -> None:
-    """How far two runs are apart over time, largest component, on a logarithmic axis."""
+    """Draw the distance between pairs of runs over time, largest component, on a logarithmic axis."""
     for index, (label, one, other) in enumerate(pairs):
         a, b = results[one], results[other]
         t, first, second = at_common_times(a, b, name)
@@ -167,7 +170,7 @@ def separation(results: Any, axis: Any, name: str, pairs: Sequence[tuple[str, Ru
 def against_step(
     axis: Any, named: Mapping[str, Sequence[Run]], value: Callable[[Run], float | None], label: str
 ) -> None:
-    """A figure of every run over the paper's dt, one curve per label; lost runs have no point."""
+    """Draw a figure of every run over the paper's dt, one curve per label; lost runs have no point."""
     against(axis, {name: [(1e3 * run.dt, value(run)) for run in runs] for name, runs in named.items()})
     axis.set(xlabel="step (ms)", ylabel=label)
     steps = sorted({1e3 * run.dt for runs in named.values() for run in runs})
@@ -177,7 +180,7 @@ def against_step(
 
 
 def plain_number(value: float, _place: int | None = None) -> str:
-    """0.1, 1, 10, 1000: what a tick of a logarithmic axis of milliseconds says."""
+    """Tick label of a logarithmic axis as a plain number: 0.1, 1, 10, 1000."""
     return f"{value:g}"
 
 
@@ -186,7 +189,10 @@ def against(
     named: Mapping[str, Sequence[tuple[float | None, float | None]]],
     empty: str = "no run held at any step",
 ) -> None:
-    """Points (x, y) joined by a curve per label, both axes logarithmic; points without a value are left out."""
+    """Draw points (x, y) joined to one curve per label, both axes logarithmic; points without a value are left out.
+
+    empty  text drawn where no point has a value
+    """
     drawn = {}
     for index, (name, points) in enumerate(named.items()):
         there = [(x, max(y, FLOOR)) for x, y in points if x is not None and y is not None]
@@ -203,7 +209,7 @@ def against(
 
 
 def precision(results: Any, figure: Any, named: Mapping[str, Sequence[Run]]) -> None:
-    """Work and precision: the peak of |Phi| over the step on the left, over the time it takes on the right."""
+    """Draw work and precision: the peak of |Phi| over the step on the left, over the computing time on the right."""
     left, right = figure.subplots(1, 2, sharey=True)
     against_step(left, named, results.peak, "peak " + LEVELS["phi"])
 

@@ -1,4 +1,4 @@
-"""What the pages of the two papers on fuzzy stabilization share: readings, assumptions, and pictures of one kind."""
+"""Readings, assumptions and plots shared by the pages of the two papers on fuzzy stabilization."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Columns = Mapping[str, Named]
 
 
 def readings(step: str, beside: str = "") -> dict[str, str]:
-    """The two ways to read what a paper calls its step; `beside` ends the second."""
+    """Texts of the two readings of a paper's step; `beside` is appended to the second."""
     return {
         FIXED: f"{step} is the step of the integrator: Dormand–Prince 5 (the higher formula of ode45), with steps of "
         f"exactly {step}.",
@@ -31,34 +31,34 @@ SIMULATED_TIME = Assumption(
 
 
 def gaussians(sigma: str, universe: str) -> Assumption:
-    """The width that neither paper states."""
+    """Assumption on the Gaussians' width sigma, which neither paper states."""
     return Assumption(
         "Gaussian sets: σ", f"{sigma} of a universe of {universe}", "not stated; neighbours meet at a half"
     )
 
 
 def conjunction(why: str) -> Assumption:
-    """How two memberships are joined."""
+    """Assumption on the operator that joins two memberships."""
     return Assumption("AND of two memberships", "product", why)
 
 
 def clamped(why: str) -> Assumption:
-    """What becomes of inputs that the sets do not cover."""
+    """Assumption on inputs outside the universe of the sets."""
     return Assumption("inputs beyond the universe", "clamped to it", f"{why}unclamped Gaussians end in 0/0")
 
 
 def memberships_plot(kinds: Sequence[str], caption: str, size: tuple[float, float]) -> Plot:
-    """The membership functions of some sets."""
+    """Plot of the membership functions of several sets."""
     return Plot("memberships", caption, lambda results, figure: surfaces.memberships(figure, kinds), size=size)
 
 
 def surfaces_plot(kinds: Sequence[str], caption: str, size: tuple[float, float]) -> Plot:
-    """Their control surfaces, with product and with minimum."""
+    """Plot of the control surfaces of several sets, with product and with minimum."""
     return Plot("surfaces", caption, lambda results, figure: surfaces.control_surfaces(figure, kinds), size=size)
 
 
 def violations_plot(file: str, caption: str, columns: Columns, size: tuple[float, float] | None = None) -> Plot:
-    """|Φ|₁ above |dΦ/dt|₁ over time, a column for each reading; the curves are written beside it."""
+    """Plot of |Φ|₁ above |dΦ/dt|₁ over time, with a column per reading; its curves are written as a table, too."""
     return Plot(
         file,
         caption,
@@ -69,18 +69,18 @@ def violations_plot(file: str, caption: str, columns: Columns, size: tuple[float
 
 
 def tips_plot(caption: str, named: Named, reach: float, size: tuple[float, float]) -> Plot:
-    """Paths of a tip."""
+    """Plot of the tip's paths."""
     draw = figures.trajectories
     return Plot("tips", caption, lambda results, figure: draw(results, figure, named, reach), size=size)
 
 
 def precision_plot(file: str, caption: str, swept: Any) -> Plot:
-    """Work and precision: the largest |Φ|₁ over the step, and over the time it takes."""
+    """Plot of work and precision: the largest |Φ|₁ over the step, and over the computing time."""
     return Plot(file, caption, lambda results, figure: figures.precision(results, figure, swept))
 
 
 def limits_plot(caption: str, limits: Any, size: tuple[float, float]) -> Plot:
-    """What steps the stabilizers bear; limits() gives {stabilizer: {stepper: s}}."""
+    """Plot of the largest stable steps; limits() returns {stabilizer: {stepper: s}}."""
     words = (
         "Largest fixed step at which each stabilizer's linear bound allows stability, by integrator. Hollow points "
         f"stand at the edges: {caption}"
@@ -90,10 +90,10 @@ def limits_plot(caption: str, limits: Any, size: tuple[float, float]) -> Plot:
 
 
 def curves_of(columns: Columns) -> tuple[tuple[str, Run], ...]:
-    """Every curve of a picture once."""
+    """Every curve of a plot once."""
     return tuple(dict.fromkeys(pair for named in columns.values() for pair in named))
 
 
 def sized(size: tuple[float, float] | None) -> dict[str, Any]:
-    """A plot's size, where it is not the usual one."""
+    """Keyword arguments of a plot with this size; empty for the default size."""
     return {} if size is None else {"size": size}

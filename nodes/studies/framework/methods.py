@@ -1,4 +1,4 @@
-"""The ways of stepping and of stabilizing that both papers compare, under the names the pages give them."""
+"""Steppers and stabilizers that both papers compare, with their names on the pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from nodes.studies.framework.runs import Method, Stepping
 from sim_core.stabilization.membership import FuzzySets
 
-FIXED, ONE_CALL = "fixed step", "one adaptive call"  # the two readings of what a paper calls its step
+FIXED, ONE_CALL = "fixed step", "one adaptive call"  # the two readings of a paper's step
 # MATLAB's ode45 leaves relative tolerance 1e-3 and absolute tolerance 1e-6 unless told otherwise.
 DEFAULT_TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))
 
@@ -46,10 +46,10 @@ PROJECTION = Method("projection (ours)", "projection")
 
 
 def b3(dt: float) -> Method:
-    """Baumgarte with the gains that follow the paper's dt. [NadaBayoumi2024, sec. 2.2]"""
+    """Baumgarte stabilization with gains that follow the paper's dt, s. [NadaBayoumi2024, sec. 2.2]"""
     return Method("Baumgarte (1/δt, √2/δt)", "baumgarte", (("alpha", 1.0 / dt), ("beta", math.sqrt(2.0) / dt)))
 
 
-# Those that sim_core has.
+# Steppers of sim_core.
 FIXED_STEPPINGS = (RK4, DOPRI5, SEMI_IMPLICIT, ABM4, TR_BDF2, RADAU5)
 ADAPTIVE_STEPPINGS = (ODE45, ADAMS, RADAU)

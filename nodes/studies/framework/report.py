@@ -1,4 +1,4 @@
-"""A study's folder: one page, its pictures, its tables. All paths on the page are relative."""
+"""Output folder of a study: one page, its plots, its tables. All paths on the page are relative."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from nodes.studies.framework.executors import Report
 from nodes.studies.framework.study import Plot, Results, Study
 from sim_core.analysis.comparison import limit_text
 
-MARKER = "study.json"  # says what a study has written, when and with what
-UNFINISHED = ".unfinished-"  # begins the name of the folder in which pictures wait for the others
+MARKER = "study.json"  # file that lists the files a study has written, with date and version
+UNFINISHED = ".unfinished-"  # prefix of the folder in which files are collected until all are complete
 TABLES = ("runs", "claims", "timing", "timing_claims")
 
 
 def tables_of(study: Study) -> list[str]:
-    """The tables that every study has; those of runs where there are runs."""
+    """Names of the tables that every study has; those about runs only for a study with runs."""
     return [table for table in TABLES if study.runs or table not in ("runs", "timing")]
 
 
@@ -44,7 +44,7 @@ def files_of(study: Study) -> list[str]:
 
 
 def foreign_files(folder: Path, study: Study) -> list[str]:
-    """Files in the folder that no study wrote and that stand in the way: all of them where there is no marker."""
+    """Files in the folder that no study wrote and that this study would overwrite; without a marker, all files."""
     if not os.path.isdir(folder):  # also False for a name that no folder can have
         return []
     paths = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
@@ -56,7 +56,7 @@ def foreign_files(folder: Path, study: Study) -> list[str]:
 
 
 def marker_of(folder: Path) -> dict[str, Any] | None:
-    """What a study noted in its folder: {"study", "files", ...}. None where there is no such note."""
+    """Content of the folder's marker file, {"study", "files"}; None without a valid marker."""
     try:
         marker = json.loads((folder / MARKER).read_text())
         return {"study": str(marker["study"]), "files": list(marker["files"])}
@@ -65,12 +65,15 @@ def marker_of(folder: Path) -> dict[str, Any] | None:
 
 
 def write(study: Study, results: Results, folder: Path, report: Report) -> None:
-    """Fill the folder, all at once when everything is drawn. What an earlier study left there is removed."""
+    """Write the folder's content, moved there at once after everything is drawn; files of an earlier study are
+    removed."""
     stage = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
     try:
         _write_all(study, results, stage, report)
         drawn = sum(len(section.plots) for section in study.sections)
-        report("drawing", drawn, drawn)  # the last call that may stop it: from here on the folder changes
+        report(
+            "drawing", drawn, drawn
+        )  # the last report, which may still stop the study: from here on the folder changes
         earlier = marker_of(folder)
         for name in set(earlier["files"] if earlier else ()) - set(files_of(study)):
             path = folder / name
@@ -112,7 +115,8 @@ def _write_all(study: Study, results: Results, folder: Path, report: Report) -> 
 
 
 def provenance(study: Study) -> dict[str, Any]:
-    """What the page and the marker say of the run itself; the tables, the same bytes on every run, do not."""
+    """Version and date of the run for the page and the marker; the tables omit them and are the same bytes on every
+    run."""
     return {
         "quick": study.quick,
         "armswing": version("armswing"),
@@ -121,7 +125,7 @@ def provenance(study: Study) -> dict[str, Any]:
 
 
 def verdicts(study: Study, results: Results) -> tables.Rows:
-    """Every claim's verdicts, one row per reading."""
+    """Verdicts of all claims, one row per reading."""
     judged = results.judged(study)
     return tables.plain([*tables.claims_table(judged, timed=False), *tables.claims_table(judged, timed=True)])  # type: ignore[no-any-return]
 
@@ -131,7 +135,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def draw(plot: Plot, results: Results, file: Path, dpi: int) -> None:
-    """One picture as PNG."""
+    """Draw one plot and write it as PNG."""
     from matplotlib.figure import Figure
 
     with settings():
@@ -141,7 +145,7 @@ def draw(plot: Plot, results: Results, file: Path, dpi: int) -> None:
 
 
 def page(study: Study, results: Results) -> str:
-    """index.html."""
+    """Text of index.html."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     here = Path(__file__).parent

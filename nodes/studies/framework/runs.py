@@ -1,7 +1,7 @@
-"""What a study runs, as data, and the one function that runs it.
+"""Runs of a study as data, and the function that executes one.
 
-A Run names a robot, a way of stepping, a stabilizer, a step and a time; `execute` gives its Outcome. Outcomes hold
-nothing that depends on the machine's speed, so that two executions give the same numbers.
+A Run names a robot, a stepper, a stabilizer, a step and a duration; `execute` returns its Outcome. Outcomes contain
+nothing that depends on the machine's speed, so two executions give the same numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-# Time between two looks at the state, s. It does not depend on how long a run is: a short run is the long one's begin.
+# Sampling period, s. It does not depend on a run's duration, so that a short run equals the beginning of a long one.
 LOOK_S = 5e-3
 RESTARTING_LOOK_S = 0.5
 
@@ -24,14 +24,14 @@ Options = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Method:
-    """A stabilizer with its options, as the page calls it."""
+    """A stabilizer with its options and its name on the page."""
 
     label: str
     name: str
     options: Options = ()
 
     def make(self) -> Any:
-        """The sim_core stabilizer; "nada" and "man" are the papers' scalings of the fuzzy one."""
+        """The stabilizer of sim_core; "nada" and "man" are the papers' scalings of the fuzzy one."""
         from sim_core.stabilization import scalings
         from sim_core.stabilization.stabilizers import stabilizer_named
 
@@ -42,10 +42,10 @@ class Method:
 
 @dataclass(frozen=True)
 class Stepping:
-    """A stepper with its options, as the page calls it.
+    """A stepper with its options and its name on the page.
 
-    adaptive  it chooses its own steps between the ticks
-    restarts  it begins anew whenever it is looked at, so that it is looked at less often
+    adaptive  whether it chooses its own steps between the ticks
+    restarts  whether it restarts at each sample, so that it is sampled less often
     """
 
     label: str
@@ -55,7 +55,7 @@ class Stepping:
     restarts: bool = False
 
     def make(self) -> Any:
-        """The sim_core stepper."""
+        """The stepper of sim_core."""
         from sim_core.integrators import steppers
 
         return getattr(steppers, self.name)(**dict(self.options)) if self.options else steppers.STEPPERS[self.name]
@@ -65,10 +65,10 @@ class Stepping:
 class Run:
     """One simulation.
 
-    case     what the robot and its start are called on the page
-    step_s   step of a fixed stepper; distance of the ticks an adaptive one has to reach
-    given_s  the paper's dt where that is not step_s (an adaptive call), for the gains that follow it
-    watch    what is looked at beside the violation: see `watcher`
+    case     name of the robot and its start on the page
+    step_s   step of a fixed stepper; distance of the ticks that an adaptive one has to reach, s
+    given_s  the paper's dt, s, for gains computed from it, where it is not step_s (an adaptive call); 0: step_s
+    watch    names of quantities sampled beside the violation: see `watcher`
     """
 
     case: str
@@ -89,20 +89,22 @@ class Run:
 
     @property
     def key(self) -> str:
-        """Unique within a study, for tables."""
+        """Identifier of the run within a study, for tables."""
         return f"{self.case} | {self.stepping.label} | {self.dt * 1e3:g} ms | {self.method.label} | {self.seconds:g} s"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out: series sampled at `t`, all of the same length, and figures of every step.
+    """Result of a run: series sampled at the times `t`, all of the same length, and figures over all steps.
 
-    lost_at      time of the first step that leaves |Phi|_1 above one characteristic length, or of the last before the
-                 stepper could not go on; the series end there. None: never
-    reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty where it held
-    peak_*       largest 1-norms over all steps, up to where the run was lost
-    evaluations  of the right-hand side, None where they are not counted
-    limit_s      largest step the stabilizer's own linear bound allows, inf where there is none
+    lost_at      time of the first step that leaves |Phi|_1 above one characteristic length, or of the last step before
+    the
+                 stepper failed, s; the series end there. None: never
+    reason       "violation", "not finite", "step went to zero" or "solver did not converge"; empty for a run not lost
+    peak_*       largest 1-norms over all steps, up to the loss of the run
+    evaluations  number of evaluations of the right-hand side, None where they are not counted
+    limit_s      largest step allowed by the stabilizer's linear bound, inf without a bound
+    length       characteristic length of the robot, m
     """
 
     t: np.ndarray
@@ -119,7 +121,7 @@ class Outcome:
 
     @property
     def held(self) -> bool:
-        """Whether the mechanism stayed together."""
+        """Whether the mechanism stayed assembled to the end."""
         return self.lost_at is None
 
 
@@ -141,7 +143,7 @@ def simulation_of(run: Run) -> tuple[Any, float]:
 
 
 def execute(run: Run) -> Outcome:
-    """Simulate one run up to its end or to where it is lost, and look at it at equal times."""
+    """Outcome of one run, simulated to its end or its loss and sampled at equal intervals."""
     from sim_core.analysis.loss import advance_or_lose
 
     sim, limit = simulation_of(run)
@@ -153,7 +155,7 @@ def execute(run: Run) -> Outcome:
     while sim.tick < steps and not reason:
         tick, counted = sim.tick, sim.evaluations
         reason = advance_or_lose(sim, min(stride, steps - sim.tick))
-        # of a lost run the steps that were taken a second time, to find the one, are not counted
+        # steps repeated to locate the loss of a run are not counted
         evaluations += (sim.evaluations - counted) if not reason else (sim.tick - tick) * sim.stepper.evaluations
         looks.look(blown_up=reason == "not finite")
     t, phi, phidot = np.array(looks.rows).T
@@ -165,7 +167,7 @@ def execute(run: Run) -> Outcome:
 
 
 class Sampler:
-    """What was seen of a simulation: (t, |Phi|, |Phidot|) and what is watched, from its start on."""
+    """Samples of a simulation: (t, |Phi|, |Phidot|) and the watched quantities, from its start on."""
 
     def __init__(self, sim: Any, watch: Sequence[str]) -> None:
         self.sim = sim
@@ -175,7 +177,7 @@ class Sampler:
         self.look()
 
     def look(self, blown_up: bool = False) -> None:
-        """Note what there is now; of a state whose next one is not finite, that the violation is beyond all bounds."""
+        """Add a sample; with `blown_up`, for a state followed by one that is not finite, with infinite violations."""
         phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
         self.rows.append((self.sim.time, phi, phidot))
         for name, look in self._watchers.items():
@@ -183,16 +185,17 @@ class Sampler:
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:
-    """A function that looks at one thing of a simulation.
+    """Function that reads one quantity of a simulation.
 
-    "outputs", "joints" (positions), "bars" (angles), "coordinates", "energy"; |Phi| and |Phidot| of "row N" (from 1,
-    with sign), "rows JOINT", the "unit rows" of Euler parameters; |Phidot| of the nonholonomic "rolling rows".
+    "outputs", "joints" (positions), "bars" (angles), "coordinates", "energy"; Phi and Phidot, with sign, of "row N"
+    (from 1); |Phi| and |Phidot| of "rows JOINT" and of the "unit rows" of Euler parameters; |Phidot| of the
+    nonholonomic "rolling rows".
     """
     if name == "outputs":
         return lambda: list(sim.outputs().values())
     if name == "joints":
         return lambda: sim.joints()[0]
-    if name == "bars":  # angles from the x axis, of bars in a row
+    if name == "bars":  # angles of a chain of bars from the x axis
         return lambda: np.cumsum(sim.joints()[0])
     if name == "coordinates":
         return lambda: sim.state.q

@@ -1,4 +1,4 @@
-"""A study as data: runs, claims, pictures. And its results by run."""
+"""A study as data - runs, claims, plots - and its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodes.studies.framework.runs import Outcome, Run
 
 @dataclass(frozen=True)
 class Plot:
-    """One picture: draw(results, figure) fills it. `curves` are the runs whose series are written beside it."""
+    """One plot, filled by draw(results, figure). `curves` are the runs whose series are written as a table, too."""
 
     file: str
     caption: str
@@ -22,13 +22,13 @@ class Plot:
 
 
 class Column(NamedTuple):
-    """How the page shows a column: its heading in words with the unit, and how much a number grows by that unit."""
+    """Presentation of a table column on the page: heading with unit, and factor from the stored number to that unit."""
 
     heading: str
     factor: float = 1.0
 
     def text(self, value: Any) -> str:
-        """A value as the page has it."""
+        """A value as text for the page."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int | float):
@@ -38,9 +38,9 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows beside the pictures: as CSV and JSON under `file`, and on the page where they are `shown`.
+    """A table in the study's folder, as CSV and JSON under `file`, and on the page if `shown`.
 
-    columns  {name in the files: how the page shows it}
+    columns  {name in the files: presentation on the page}
     """
 
     file: str
@@ -50,15 +50,15 @@ class Table:
     shown: bool = True
 
     def column(self, name: str) -> Column:
-        """How the page shows a column; one that nobody said anything of by its name."""
+        """Presentation of a column on the page; by default with its name as heading."""
         return self.columns.get(name, Column(name.replace("_", " ")))
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a study works out besides runs: `make` gives what is kept under its name.
+    """A computation of a study beside its runs; `make` returns the result kept under `name`.
 
-    alone  nothing else computes meanwhile, so that it may measure times
+    alone  whether nothing else may be computed meanwhile, because it measures times
     """
 
     name: str
@@ -68,7 +68,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading of the page, what one should know before its pictures, the pictures, and tables."""
+    """A section of the page: heading, introductory text, plots and tables."""
 
     key: str
     title: str
@@ -79,7 +79,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Assumption:
-    """A number that the paper does not state, and where ours is from."""
+    """A quantity that the paper does not state, the value assumed, and the reason for it."""
 
     what: str
     value: str
@@ -88,13 +88,13 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Study:
-    """One paper: what is run, what is claimed, what is drawn.
+    """One paper's study: its runs, claims and page.
 
-    measured  runs whose time is measured too, one after the other, each for about trial_s
-    longest   the runs of the full study, which this one may cut short
-    shortened what a quick study has less of than the full one besides time, and all verdicts with it
-    compared  what of the paper's own numbers is compared, where that should be said first
-    own       it runs no paper's example: claims and numbers are all ours
+    measured   runs whose computing time is measured, one after the other, each for about trial_s
+    longest    runs of the full study, which a quick study may shorten
+    shortened  text about what else a quick study reduces; it qualifies all verdicts
+    compared   introductory text about which of the paper's own numbers are compared
+    own        whether the study follows no paper: all claims and numbers are the project's
     """
 
     name: str
@@ -118,7 +118,7 @@ class Study:
 
 
 def pace(quick: bool, spans: str) -> dict[str, Any]:
-    """How long times are measured and how fine pictures are: thoroughly, quickly, or for a test."""
+    """Duration of time measurements and resolution of plots: full, quick, or minimal for tests ("tiny")."""
     if spans == "tiny":
         return {"trial_s": 1e-3, "dpi": 50}
     return {"trial_s": 0.02, "dpi": 100} if quick else {"trial_s": 0.1, "dpi": 150}
@@ -126,7 +126,7 @@ def pace(quick: bool, spans: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Time that a run takes on this machine: seconds of the processor per tick, and per simulated second."""
+    """Processor time of a run on this computer, s: per tick, and per simulated second."""
 
     per_tick: float
     per_second: float
@@ -134,7 +134,7 @@ class Cost:
 
 @dataclass
 class Results:
-    """Outcomes by run; costs of the runs that were measured and held; a study's own parts by name."""
+    """Outcomes by run; costs of the runs that were measured and not lost; results of parts by name."""
 
     outcomes: dict[Run, Outcome]
     costs: dict[Run, Cost] = field(default_factory=dict)
@@ -144,16 +144,16 @@ class Results:
         return self.outcomes[run]
 
     def cost(self, run: Run) -> Cost | None:
-        """The cost of a run, None where it was lost or not measured."""
+        """Cost of a run, None where it was lost or not measured."""
         return self.costs.get(run)
 
     def peak(self, run: Run, level: str = "phi") -> float | None:
-        """Largest |Phi| or |Phidot| of a run that held, None of one that was lost."""
+        """Largest |Phi| or |Phidot| of a run, None for a lost one."""
         found = self.outcomes[run]
         return float(getattr(found, f"peak_{level}")) if found.held else None
 
     def judged(self, study: Study) -> list[Judged]:
-        """Every claim with what came out, and the simulated times it stands on."""
+        """Every claim with its findings and the simulated times of the runs it is based on."""
         spans: dict[Run, set[float]] = {}
         for run in study.longest:
             spans.setdefault(replace(run, seconds=0.0), set()).add(run.seconds)
@@ -170,7 +170,7 @@ class Results:
 
 
 def _notes(study: Study, claim: Claim, seconds: tuple[float, ...], cut: float | None) -> tuple[str, ...]:
-    """What one should know of a claim's verdict."""
+    """Notes that qualify a claim's verdict."""
     found = []
     stands_on_shortened = claim.met != Verdict.BUILT_IN and bool(seconds or not study.runs)
     if cut is not None:
@@ -186,7 +186,7 @@ TIMED = "it rests on times of this computer, which differ from run to run"
 
 
 class _Seen(Results):
-    """Results that note which runs are looked at."""
+    """Results that record which runs are read."""
 
     def __init__(self, results: Results) -> None:
         super().__init__(results.outcomes, results.costs, results.parts)
@@ -198,11 +198,11 @@ class _Seen(Results):
 
 
 class Judged(NamedTuple):
-    """A claim and what came out.
+    """A claim and its findings.
 
-    seconds  the simulated times of the runs it stands on
-    cut      s, where one of them held to its end and the full study goes on with it for so long; else None
-    notes    what may change its verdicts: a longer study, another computer
+    seconds  simulated times of the runs it is based on
+    cut      duration in the full study, s, where one of these runs was shortened and held to its end; else None
+    notes    reasons why verdicts may change: a longer study, another computer
     """
 
     claim: Claim
@@ -213,5 +213,5 @@ class Judged(NamedTuple):
 
     @property
     def span(self) -> str:
-        """Its simulated times in words."""
+        """Simulated times as text."""
         return " to ".join(f"{s:g}" for s in dict.fromkeys((self.seconds[0], self.seconds[-1]))) if self.seconds else ""

@@ -1,4 +1,4 @@
-"""The fuzzy controller as pictures: membership functions, control surface, its section, and what steps it bears."""
+"""Plots of the fuzzy controller: membership functions, control surface, its section, and stable step sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _with(sets: Any, conjunction: str) -> Any:
 
 
 def memberships(figure: Any, kinds: Sequence[str]) -> None:
-    """The five sets of each kind over the universe."""
+    """Draw the five fuzzy sets of each kind over the universe."""
     axes = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
     x = np.linspace(-1, 1, 401)
     for axis, kind in zip(axes, kinds, strict=True):
@@ -39,7 +39,7 @@ def memberships(figure: Any, kinds: Sequence[str]) -> None:
 
 
 def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
-    """U over both scaled inputs: a row per conjunction, a column per set; of one set alone side by side."""
+    """Draw the output U over both scaled inputs: a row per conjunction, a column per kind; a single kind in one row."""
     from sim_core.stabilization.rules import surface
 
     shape = (len(CONJUNCTIONS), len(kinds)) if len(kinds) > 1 else (1, len(CONJUNCTIONS))
@@ -64,7 +64,7 @@ def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
 
 
 def sections(axis: Any, kinds: Sequence[str]) -> None:
-    """U along Kp Phi with Kd Phidot = 0: the slope at zero is the gain for small violations."""
+    """Draw U along Kp Phi with Kd Phidot = 0: the slope at zero is the gain for small violations."""
     from sim_core.stabilization.rules import slope_at_zero, surface
 
     x = np.linspace(-1, 1, 801)
@@ -80,9 +80,9 @@ def sections(axis: Any, kinds: Sequence[str]) -> None:
 
 
 def stability_limits(axis: Any, limits: Mapping[str, Mapping[str, float]]) -> None:
-    """{stabilizer: {stepper: largest stable step, s}} as points on a logarithmic axis, one line per stabilizer.
+    """Draw {stabilizer: {stepper: largest stable step, s}} as points on a logarithmic axis, one row per stabilizer.
 
-    Hollow points stand at the edges: any step is stable on the right, none on the left.
+    Hollow points at the edges mean that any step is stable (right) or none (left).
     """
     finite = [limit for row in limits.values() for limit in row.values() if 0.0 < limit < math.inf]
     never, always = min(finite, default=1e-3) * 1e3 / 10, max(finite, default=1.0) * 1e3 * 10

@@ -1,4 +1,4 @@
-"""The tables of a study: CSV for people, JSON for programs. Times are kept apart: all else is the same on every run."""
+"""Tables of a study as CSV and JSON. Times are in separate tables, because all else is the same on every run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rows = list[dict[str, Any]]
 
 
 def runs_table(study: Study, results: Results) -> Rows:
-    """One row per run: what was run, and its figures. Times in s, |Phi| in the rows' own units."""
+    """One row per run, with its settings and figures. Times in s, |Phi| in the rows' own units."""
     rows = []
     for run in study.runs:
         found = results[run]
@@ -45,8 +45,11 @@ def runs_table(study: Study, results: Results) -> Rows:
 
 
 def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
-    """One row per claim and reading; `full_study_s` where the full study simulates longer and may judge
-    otherwise, which `notes` say too, and where a verdict rests on times of this computer."""
+    """One row per claim and reading, of the claims that are `timed` or of those that are not.
+
+    The column full_study_s has the duration in the full study where it is longer and the verdict may change; `notes`
+    say so too, and name verdicts that depend on times of this computer.
+    """
     return [
         {
             "claim": claim.key,
@@ -68,7 +71,7 @@ def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
 
 
 def timing_table(study: Study, results: Results) -> Rows:
-    """One row per measured run that held: times of this machine, s."""
+    """One row per measured run that was not lost: times of this computer, s."""
     return [
         {
             "case": run.case,
@@ -85,7 +88,7 @@ def timing_table(study: Study, results: Results) -> Rows:
 
 
 def curves_table(plot: Plot, results: Results) -> Rows:
-    """The curves of a picture: the largest of each bin of samples."""
+    """Curves of a plot, one row per time: the largest value in each section of samples."""
     rows = []
     for label, run in plot.curves:
         found = results[run]
@@ -98,7 +101,7 @@ def curves_table(plot: Plot, results: Results) -> Rows:
 
 
 def plain(value: Any) -> Any:
-    """The same with non-finite numbers as null."""
+    """The value with non-finite numbers replaced by None, also inside mappings and lists."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
@@ -109,12 +112,12 @@ def plain(value: Any) -> Any:
 
 
 def as_json(rows: Rows) -> str:
-    """Indented JSON; non-finite numbers are null."""
+    """Rows as indented JSON; non-finite numbers are null."""
     return json.dumps(plain(rows), indent=1, ensure_ascii=False) + "\n"
 
 
 def as_csv(rows: Rows) -> str:
-    """CSV with a header; nested figures as JSON, what is not there as an empty cell."""
+    """Rows as CSV with a header; nested figures as JSON, missing values as empty cells."""
     if not rows:
         return ""
     stream = io.StringIO()
