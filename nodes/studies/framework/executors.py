@@ -21,13 +21,13 @@ from nodes.launching.process import die_with_parent
 from nodes.studies.framework.runs import Outcome, Run, execute, simulation_of
 from nodes.studies.framework.study import Cost, Part, Results, Study
 
-TRIALS = 3  # of which the best counts
-ADAPTIVE_TRIAL = 5.0  # simulated s
-ENDING = {signal.SIGINT, signal.SIGTERM}  # what the one who asked for a study is told by, and its workers are not
+TRIALS = 3  # number of trials, of which the best counts
+ADAPTIVE_TRIAL = 5.0  # simulated time of a trial with an adaptive solver, s
+ENDING = {signal.SIGINT, signal.SIGTERM}  # signals for the main process only, blocked in its workers
 
-LOOK_S = 0.1  # wall s between two reports while nothing gets done
+LOOK_S = 0.1  # wall time between two reports while nothing is completed, s
 
-Report = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much; may raise to stop
+Report = Callable[[str, int, int], None]  # (kind of work, amount done, total amount); may raise to stop the study
 
 
 class InlineExecutor(Executor):
