@@ -30,7 +30,7 @@ MAY_BE_ZERO = ("settle_ms", "above_mm", "trunk_stiffness", "trunk_damping")
 class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """The planner's model, and the parameters of the swings.
 
-    robot       name of the planner's model; empty for the robot of the plan
+    robot       robot of the planner's model, written as `robot` in a launch file; empty for the robot of the plan
     parameters  parameters of that model; they override those of the plan's robot
     step        distance between the hands, m; None: the spacing of the model, of its bars or of the hands on its cable
     """

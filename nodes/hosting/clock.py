@@ -1,4 +1,4 @@
-"""Wall time for a real-time loop: the pacer, and a histogram of durations."""
+"""Timing of a real-time loop: pacer, histogram of durations, timer slack."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Deadline = Literal["skip", "catch_up", "stop"]
 
 
 class DeadlineMissedError(RuntimeError):
-    """A deadline was missed by a whole period or more, and that ends the run; the only argument is one line."""
+    """A deadline was missed by a period or more, which ends the run. The only argument is one line."""
 
 
 def tighten_timer_slack() -> None:
-    """Let this thread's sleeps end within 1 ns of what was asked, instead of the kernel's 50 us."""
+    """Let sleeps of this thread end within 1 ns of the requested time, instead of the kernel's 50 us."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
 class Durations:
-    """A histogram of durations: adding costs one list access, a quantile is right within 1.6 %.
+    """A histogram of durations. Adding costs one list access; a quantile is accurate to 1.6 %.
 
     Logarithmic: 32 bins per factor of two, from 1 ns to 2^40 ns.
     """
@@ -36,7 +36,7 @@ class Durations:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all durations."""
         self._bins = [0] * (41 << self.BITS)
         self.count = 0
         self.largest_ns = 0
@@ -52,7 +52,7 @@ class Durations:
             self.count += 1
 
     def quantile_s(self, fraction: float) -> float | None:
-        """The duration in seconds that this fraction of all stays below; None without any."""
+        """Quantile of the durations in seconds; None without any. `fraction` 0.5 is the median."""
         rank = fraction * self.count
         seen = 0
         for bin_, count in enumerate(self._bins):
@@ -63,11 +63,14 @@ class Durations:
 
     @property
     def largest_s(self) -> float | None:
-        """The longest duration in seconds; None without any."""
+        """Longest duration in seconds; None without any."""
         return self.largest_ns * 1e-9 if self.count else None
 
     def histogram(self) -> dict[str, int]:
-        """{"to 20 us": durations above the edge before and up to this one}, edges of 1, 2 and 5, those with any."""
+        """{"to 20 us": number of durations above the previous edge and up to this one} of non-empty ranges.
+
+        The edges are 1, 2 and 5 times powers of ten.
+        """
         found: dict[str, int] = {}
         for bin_, count in enumerate(self._bins):
             if count:
@@ -90,20 +93,22 @@ def _edge_text(ns: int) -> str:
 
 
 class Pacer:
-    """Deadlines at a fixed period. Sleeps to shortly before each and spins the rest.
+    """Deadlines at a fixed period: sleeps until shortly before each deadline, then spins.
 
-    How shortly follows from how late sleeps have ended: between 5 and 60 us, so that a computer that wakes fast does
-    not burn its time waiting.
+    The spin time follows the observed lateness of sleeps, between 5 and 60 us, so that a computer that wakes fast
+    spends little time spinning.
 
-    A tick late by less than a period keeps its grid. What becomes of one that is later, `deadline` says:
+    A tick that is late by less than a period leaves the deadlines as they are. For a later one, `deadline` says what
+    happens:
 
-    skip      it skips the deadlines it missed: simulated time falls behind and the real-time factor says so
-    catch_up  the ticks it missed follow at once; what is more than half a second late is skipped all the same
-    stop      DeadlineMissedError
+    skip      the missed deadlines are skipped: simulated time falls behind, and the real-time factor shows it
+    catch_up  the missed ticks follow at once; those more than half a second late are skipped
+    stop      DeadlineMissedError is raised
 
-    overruns  ticks whose deadline had passed by a whole period or more
-    skipped   deadlines given up
-    jitter    histogram of by how much the time between two ticks differed from the period
+    period_s   period, s
+    overruns   number of ticks late by a period or more
+    skipped    number of deadlines skipped
+    jitter     histogram of |time between two ticks - period|
     """
 
     def __init__(self, period_s: float, deadline: Deadline = "skip", jitter: Durations | None = None) -> None:
@@ -116,17 +121,17 @@ class Pacer:
         self.restart()
 
     def restart(self) -> None:
-        """Begin the grid anew, one period from now."""
+        """Restart the deadlines, the first one period from now."""
         self._last_ns = time.perf_counter_ns()
         self._deadline_ns = self._last_ns + self.period_ns
 
     @property
     def left_s(self) -> float:
-        """Seconds to the next deadline, below zero when it has passed."""
+        """Seconds to the next deadline, negative when it has passed."""
         return (self._deadline_ns - time.perf_counter_ns()) * 1e-9
 
     def wait(self, doze: Callable[[float], object] = time.sleep) -> None:
-        """Return at the next deadline. `doze` sleeps for so many seconds, or less."""
+        """Return at the next deadline. `doze` sleeps for the given seconds, or less."""
         clock = time.perf_counter_ns
         now = clock()
         late = now - self._deadline_ns
@@ -153,6 +158,6 @@ class Pacer:
             self._deadline_ns += missed * self.period_ns
 
     def _learn(self, late_ns: int) -> None:
-        """A sleep ended so much too late: settle where four of five sleeps end in time."""
+        """Adapt the spin time to a sleep's lateness, so that four of five sleeps end before the deadline."""
         self._spin_ns += 2_000 if late_ns > self._spin_ns else -500
         self._spin_ns = min(max(self._spin_ns, SHORTEST_SPIN_NS), LONGEST_SPIN_NS)

@@ -1,4 +1,4 @@
-"""Asks other nodes for the time of their clocks: round trips over their service sockets, quickly at first."""
+"""Measures the clocks of other nodes by round trips over their service sockets, more often at the start."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nodes.transport.service import CLOCK, Call, Reply
 from nodes.transport.sockets import AddressError, connect, make_socket
 
 PERIOD_S = 0.05
-QUICK = 24  # round trips in a row at the start, one per period: enough for a first estimate of offset and drift
-EVERY = 10  # periods between two of them from then on: 2 Hz
-MAX_DRIFT = 5e-4  # s per s: what two round trips contradict each other by beyond this was a step
-PATIENCE = 20  # periods until a request without an answer is given up
+QUICK = 24  # round trips at the start, one per period: enough for a first estimate of offset and drift
+EVERY = 10  # periods between later round trips: 2 Hz
+MAX_DRIFT = 5e-4  # s per s: a larger change between two round trips means that a clock jumped
+PATIENCE = 20  # periods after which a request without a reply is given up
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -34,7 +34,7 @@ _replies = msgspec.msgpack.Decoder(Reply)
 
 
 def steady_clock() -> Callable[[], int]:
-    """This computer's clock as it is set now, in nanoseconds since the epoch; later steps of it are left out."""
+    """This computer's clock, in nanoseconds since the epoch, unaffected by changes of the time from now on."""
     ahead_ns = time.time_ns() - time.monotonic_ns()
     return lambda: ahead_ns + time.monotonic_ns()
 
@@ -43,17 +43,17 @@ def steady_clock() -> Callable[[], int]:
 class _Peer:
     endpoint: str
     socket: zmq.Socket[bytes]
-    number: int = 0  # of the request on its way
-    asked_ns: int = 0  # 0: none is
+    number: int = 0  # number of the pending request
+    asked_ns: int = 0  # send time of the pending request, 0 for none
     state_seq: int = 0
     waits: int = 0  # periods until the next request
     last: PeerClock | None = None
 
 
 class ClockAsker:
-    """The round trips of one node. One thread owns it; poll `timer` and the sockets that `update` registers.
+    """Makes the round trips of one node. One thread owns it; poll `timer` and the sockets that `update` registers.
 
-    topics  whose publishers are asked; None: every node's
+    topics  topics whose publishers are measured; None for every node
     """
 
     def __init__(self, context: Context, owner: str, topics: Collection[str] | None) -> None:
@@ -63,7 +63,7 @@ class ClockAsker:
         self._peers: dict[str, _Peer] = {}
 
     def update(self, nodes: list[NodeEntry], poller: zmq.Poller) -> None:
-        """Ask those nodes from now on that the registry lists, where they are."""
+        """Connect to the nodes in the registry's list, and disconnect from those that left or moved."""
         wanted = {node.name: node.endpoints["service"] for node in nodes if self._concerns(node)}
         for name, peer in list(self._peers.items()):
             if wanted.get(name) != peer.endpoint:
@@ -75,7 +75,7 @@ class ClockAsker:
             socket = make_socket(self._context, zmq.DEALER)
             try:
                 connect(socket, endpoint)
-            except AddressError:  # told of by those who listen to it
+            except AddressError:  # its subscribers report it
                 socket.close()
                 continue
             self._peers[name] = _Peer(endpoint, socket)
@@ -87,7 +87,7 @@ class ClockAsker:
         return self._topics is None or any(topic in self._topics for topic in node.publishes)
 
     def ask(self) -> None:
-        """Send the requests that are due; call when the timer is readable."""
+        """Send the requests that are due. Call it when the timer is readable."""
         self.timer.expired()
         for peer in self._peers.values():
             peer.waits -= 1
@@ -99,11 +99,11 @@ class ClockAsker:
             peer.asked_ns = self._now_ns()
             try:
                 peer.socket.send(payload, zmq.NOBLOCK)
-            except zmq.Again:  # nobody reads there; the next one may
+            except zmq.Again:  # no reader at present; a later request may find one
                 peer.asked_ns = 0
 
     def take(self, awake: Container[object]) -> Iterator[PeerClock]:
-        """The round trips that ended, of the sockets that polled as awake."""
+        """Completed round trips, from the sockets that polled as readable."""
         for name, peer in self._peers.items():
             if peer.socket in awake:
                 yield from self._answers(name, peer)
@@ -123,7 +123,7 @@ class ClockAsker:
             if reply.id != peer.number or not peer.asked_ns:
                 continue
             way_ns = (heard_ns - peer.asked_ns) - (times.answered_ns - times.received_ns)
-            if 0 <= way_ns <= heard_ns - peer.asked_ns:  # a clock that was stepped in between tells nothing
+            if 0 <= way_ns <= heard_ns - peer.asked_ns:  # otherwise a clock jumped during the round trip
                 reading = PeerClock(
                     asker=self._owner,
                     peer=name,
@@ -141,14 +141,14 @@ class ClockAsker:
             peer.waits = 1 if peer.state_seq < QUICK else EVERY
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close all sockets and the timer."""
         for peer in self._peers.values():
             peer.socket.close()
         self.timer.close()
 
 
 def _contradict(a: PeerClock, b: PeerClock) -> bool:
-    """Whether no offset agrees with both of two round trips that follow each other."""
+    """Whether no clock offset agrees with both of two consecutive round trips."""
     change_ns = (b.received_ns + b.answered_ns - b.asked_ns - b.heard_ns) - (
         a.received_ns + a.answered_ns - a.asked_ns - a.heard_ns
     )

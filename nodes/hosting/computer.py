@@ -1,4 +1,4 @@
-"""What of this computer's settings decides how punctual it is, read from /proc and /sys."""
+"""Settings of this computer that affect timing accuracy, read from /proc and /sys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 
 class Setting(NamedTuple):
-    """One setting. `advice` is "" where nothing is to be gained."""
+    """One setting: its subject, the value found, and advice, "" where nothing can be improved."""
 
     subject: str
     found: str
@@ -18,7 +18,12 @@ class Setting(NamedTuple):
 
 
 def settings(root: Path = Path("/"), kernel: str = "", cores: int = 1) -> Iterator[Setting]:
-    """What was found below a root folder. `kernel` is its version line, `cores` how many this process may use."""
+    """All settings found.
+
+    root    folder that contains proc and sys
+    kernel  version line of the kernel
+    cores   number of cores that this process may use
+    """
     yield from _governor(root)
     yield _isolated(root, cores)
     yield _preemption(root, kernel)

@@ -1,4 +1,4 @@
-"""Garbage collection between two turns of a loop instead of in the midst of one."""
+"""Garbage collection at chosen times between turns of a loop, instead of at any time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import gc
 import math
 import time
 
-FIRST = 2_000  # objects made and still there since the last collection: worth one, when there is time
-MOST = 50_000  # then it is made, time or not
-OLDER, OLDEST = 10, 100  # one collection in so many looks at older objects too, as Python does
+FIRST = 2_000  # new objects since the last collection from which on one is due
+MOST = 50_000  # new objects from which on collection no longer waits for spare time
+OLDER, OLDEST = 10, 100  # every 10th collection includes generation 1, every 100th generation 2, as in Python
 
 
 class Collector:
-    """Takes the collector out of Python's hands; the owner of a loop asks `due` each turn, and then collects.
+    """Takes over Python's garbage collection: the owner of a loop checks `due` each turn, and calls `collect`.
 
-    What was made before is frozen: no collection walks it. `longest_s` of the collections so far.
+    Objects that exist at its creation are frozen: no collection visits them.
+
+    longest_s    duration of the longest collection so far, s
+    collections  number of collections so far
     """
 
     def __init__(self) -> None:
@@ -23,15 +26,18 @@ class Collector:
         gc.disable()
         self.longest_s = 0.0
         self.collections = 0
-        self._cost_s = [0.0, 0.0, 0.0]  # of the latest one of each generation
+        self._cost_s = [0.0, 0.0, 0.0]  # duration of the latest collection of each generation
 
     @property
     def due(self) -> bool:
-        """Whether there is something to collect."""
+        """Whether enough new objects exist for a collection."""
         return gc.get_count()[0] > FIRST
 
     def collect(self, left_s: float = math.inf) -> bool:
-        """Collect, unless that would take more than the half of the time that is left and can wait; whether it did."""
+        """Collect, unless it would take more than half of the time left and can wait; whether it did.
+
+        left_s  time until the loop's next deadline, s
+        """
         number = self.collections + 1
         generation = 2 if number % OLDEST == 0 else 1 if number % OLDER == 0 else 0
         if 2.0 * self._cost_s[generation] > left_s and gc.get_count()[0] < MOST:
@@ -44,6 +50,6 @@ class Collector:
         return True
 
     def close(self) -> None:
-        """Give the collector back."""
+        """Return to Python's automatic collection."""
         gc.enable()
         gc.unfreeze()

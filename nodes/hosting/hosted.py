@@ -1,7 +1,7 @@
-"""A node as its host drives it: names resolved, messages stamped, encoded and checked against its tables.
+"""Runs a node on behalf of a host: resolves topic names; stamps, encodes, decodes and checks its messages.
 
-Both the socket runner and the lockstep scheduler speak to nodes through this, in encoded messages, so a node
-hears and says the same bytes in one process as over sockets.
+Both the socket runner and the lockstep scheduler use it and exchange encoded messages with it, so a node receives and
+publishes the same bytes in one process as over sockets.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.tables import PlanError, convert
 from nodes.transport.rejections import RejectionLog
 
-EncodedMessage = tuple[str, bytes]  # (topic on the wire, encoded message)
+EncodedMessage = tuple[str, bytes]  # (full topic name, encoded message)
 Out = Callable[[str, bytes], None]
 
 
 class HostedNode:
-    """One node and what its host keeps for it.
+    """One node with the data that its host keeps for it.
 
-    time      simulation time of the latest state heard, or told by the scheduler, seconds
-    hears     {topic: (declared name, message type)}; empty with hears_all
-    refusals  what it said or was told that was no message
-    out       takes each (topic, encoded message) the moment the node says it
-    told      the plan its context tells it of; the plan it runs by when None
-    now_ns    the node's clock, in nanoseconds since the epoch
+    out        called with each (topic, encoded message) at once when the node publishes it
+    told       the plan for the node's context; None for `plan`
+    now_ns     the node's clock, in nanoseconds since the epoch
+    time       simulation time, s, of the latest state, or as set by the scheduler
+    hears      {topic: (declared name, message type)} of its subscriptions; empty with hears_all
+    hears_all  whether it subscribes to all topics
+    refusals   counts invalid messages that it published or received
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class HostedNode:
         self._say(self.node.on_start(self.context))
 
     def hear(self, topic: str, message: Message) -> None:
-        """Tell the node a message of a stream; a state older than the last means that time was put back."""
+        """Pass a received message to the node. A state older than the last one means a reset of simulation time."""
         if topic == self._state_topic and isinstance(message, RobotState):
             if message.timestamp < self.time:
                 self.reset(message.timestamp)
@@ -87,21 +88,21 @@ class HostedNode:
         self._tell(topic, message)
 
     def tick(self, now: float) -> None:
-        """Call the node's tick; now in seconds."""
+        """Call the node's tick with the time `now`, s."""
         self._say(self.node.on_tick(now))
 
     def hear_clock(self, reading: PeerClock) -> None:
-        """Tell the node a round trip to another node's clock."""
+        """Pass a round trip to another node's clock to the node."""
         self._say(self.node.on_clock(reading))
 
     def reset(self, time: float) -> None:
-        """Tell the node that simulation time was put back to `time`, seconds."""
+        """Report to the node that simulation time was set back to `time`, s."""
         self.time = time
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
         self._say(self.node.on_reset(time))
 
     def turn(self, time: float, heard: Iterable[EncodedMessage]) -> None:
-        """One lockstep turn at simulation time `time`: every message due, then the tick if one is due."""
+        """One lockstep turn at simulation time `time`, s: all due messages, then a tick if one is due."""
         if time < self.time:
             self.reset(time)
         self.time = time
@@ -121,12 +122,12 @@ class HostedNode:
             self.tick(time)
 
     def wants(self, topic: str) -> bool:
-        """Whether the node listens to a topic."""
+        """Whether the node subscribes to a topic."""
         return self.hears_all or topic in self.hears
 
     @property
     def verdict(self) -> Verdict | None:
-        """The node's judgement of the run; TypeError where it is anything else."""
+        """The node's verdict on the run, None for none. TypeError where it is of another type."""
         verdict: object = self.node.verdict
         if verdict is not None and not isinstance(verdict, Verdict):
             kind = type(verdict).__name__
@@ -142,10 +143,10 @@ class HostedNode:
         return plain
 
     def require_fitting(self, wanted: dict[str, Any]) -> None:
-        """Raise ValueError, one line, for changed parameters that no launch would take. Any thread may ask."""
+        """Raise ValueError, one line, for changed parameters that a launch would refuse. Callable from any thread."""
         params = self._changed(wanted)
         if not self.robot:
-            return  # there is no plan to fit into
+            return  # no plan to check against
         plan, plain = self.context.plan, msgspec.to_builtins(params)
         nodes = [{**node, "params": plain} if node["name"] == self.name else node for node in plan["nodes"]]
         try:
@@ -160,13 +161,13 @@ class HostedNode:
             raise ValueError(str(error)) from None
 
     def set_parameters(self, wanted: dict[str, Any]) -> None:
-        """Change some parameters; ValueError with one line when they do not fit. Ask `require_fitting` before."""
+        """Change some parameters. ValueError, one line, for invalid ones. Call `require_fitting` first."""
         before, params = self._params, self._changed(wanted)
         self._params = self.context.params = params
         try:
             self._say(self.node.on_parameters(params))
         except ValueError:
-            self._params = self.context.params = before  # refused, so nothing has changed
+            self._params = self.context.params = before  # refused: restore the parameters
             raise
         for event in changes(self.name, msgspec.to_builtins(before), self.parameters()) if self.robot else ():
             event.timestamp = self.time
@@ -175,11 +176,11 @@ class HostedNode:
             self.out(topic, encode(event, topic))
 
     def stop(self) -> None:
-        """Stop the node; it may have last words."""
+        """Stop the node, which may publish last messages."""
         self._say(self.node.on_stop())
 
     def take_log(self) -> list[tuple[str, str]]:
-        """The (level, line) pairs the node has for the person at the launch, taken out."""
+        """(level, line) of the node's warnings and information lines since the previous call."""
         taken = list(self.context.log)
         self.context.log.clear()
         return taken
@@ -203,7 +204,7 @@ class HostedNode:
             if entry is None or not isinstance(message, entry[1]):
                 raise TypeError(self._not_spoken(name, message))
             topic = entry[0]
-            # a message without a time of its own gets ours, for this once: the node may use it again
+            # a message without a timestamp gets the present time; restored later, as the node may reuse it
             stamp = message.timestamp
             if not is_stamped(message):
                 message.timestamp = self.time
@@ -228,7 +229,7 @@ class HostedNode:
 
 
 def changes(node: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:
-    """An event for each parameter of a node that was set to another value."""
+    """One event for each parameter of a node that has changed its value."""
     for key, new in after.items():
         if before.get(key) != new:
             old, now = (msgspec.json.encode(value).decode() for value in (before.get(key), new))

@@ -1,4 +1,4 @@
-"""How punctually this computer wakes a loop that waits as the simulation server does."""
+"""Measures the wake-up latency of this computer, with a loop that waits like the simulation server."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from nodes.hosting.scheduling import preferred
 
 PERIOD_S = 1e-3
 RATES_HZ = (1000, 500, 250, 200, 100, 50, 20, 10)
-HELD = 1e-3  # a rate is held where at most this share of the wake-ups is late by a whole period or more
+HELD = 1e-3  # a rate is sustained where at most this share of wake-ups is late by a period or more
 
 
 class Jitter(msgspec.Struct, frozen=True, kw_only=True):
-    """Lateness of the wake-ups of a loop at `rate_hz`, s.
+    """Latencies of the wake-ups of a loop at `rate_hz`, s.
 
     scheduling  "SCHED_OTHER" or "SCHED_FIFO"
-    overruns    wake-ups that were late by a period or more
+    overruns    number of wake-ups late by a period or more
     late_over   {rate in Hz: share of the wake-ups that were later than its period}
-    stolen      share of the time that the host of this virtual machine gave to others, None where that is not told
+    stolen      share of CPU time that the hypervisor gave to other machines; None where it is not reported
     """
 
     scheduling: str
@@ -39,12 +39,12 @@ class Jitter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds_hz(self) -> int | None:
-        """The highest of the usual rates that this computer holds, None for none of them."""
+        """The highest of the usual rates that this computer sustains; None for none."""
         return next((rate for rate in RATES_HZ if self.late_over[rate] <= HELD), None)
 
     @property
     def text(self) -> str:
-        """The figures in one line."""
+        """The latencies in one line."""
         p50, p99, most = (f"{1e6 * each:.0f} us" for each in (self.late_p50_s, self.late_p99_s, self.late_max_s))
         return (
             f"a loop at {self.rate_hz:g} Hz wakes {p50} late (p50), {p99} (p99), {most} at most; "
@@ -53,9 +53,10 @@ class Jitter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_jitter(seconds: float, fifo: bool = False, progress: Callable[[float], None] | None = None) -> Jitter | str:
-    """The jitter of a loop at 1 kHz over this time; a line that says why, where SCHED_FIFO is asked for and refused.
+    """Measured latencies of a loop at 1 kHz over `seconds`; a line with the reason where SCHED_FIFO is refused.
 
-    progress  told the share that is done, ten times a second
+    fifo      whether to use SCHED_FIFO
+    progress  called with the share done, 0 .. 1, ten times a second
     """
     tighten_timer_slack()
     if not fifo:
@@ -102,7 +103,7 @@ def _measure(scheduling: str, seconds: float, progress: Callable[[float], None] 
 
 
 def _stolen_jiffies() -> tuple[int, int] | None:
-    """(stolen, all) time of the cores since the start of this computer."""
+    """(stolen, total) time of the cores since the computer started; None where it is not reported."""
     try:
         times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
         return times[7], sum(times[:8])

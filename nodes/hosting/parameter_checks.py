@@ -1,4 +1,4 @@
-"""A node's `check` of parameters that are to change while it runs: on a thread, as it may take a while."""
+"""Checks parameter changes of a running node with the node's `check`, on a separate thread because it may be slow."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nodes.transport.service import Request
 
 
 class ParameterChecks:
-    """Requests `set_parameters` on their way: `begin` one, and `take` those that were checked once `wake` is set.
+    """Queue of `set_parameters` requests under check: `begin` a check; `take` the checked ones once `wake` is set.
 
-    require  raises ValueError for parameters that cannot be; called on another thread
+    require  raises ValueError for invalid parameters; called on another thread
     """
 
     def __init__(self, require: Callable[[dict[str, Any]], None], wake: WakeupPipe) -> None:
@@ -23,7 +23,7 @@ class ParameterChecks:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parameters")  # one: in order
 
     def begin(self, request: Request) -> None:
-        """Check what a request would set."""
+        """Start the check of a request."""
 
         def done(check: Future[None]) -> None:
             if check.cancelled():
@@ -36,10 +36,10 @@ class ParameterChecks:
         self._pool.submit(self._require, request.call.args).add_done_callback(done)
 
     def take(self) -> Iterator[tuple[Request, str]]:
-        """(request, why it is refused or "") of all that were checked since this was last asked."""
+        """(request, reason of refusal or "") of each request checked since the previous call."""
         while self._checked:
             yield self._checked.popleft()
 
     def close(self) -> None:
-        """Wait for the check that is under way, and begin no other."""
+        """Wait for the running check, and cancel the others."""
         self._pool.shutdown(cancel_futures=True)

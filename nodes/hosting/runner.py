@@ -1,4 +1,4 @@
-"""Runs one node over sockets: one blocking poll loop in the main thread, answers published at once."""
+"""Runs one node over sockets: one poll loop in the main thread, which publishes the node's messages at once."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ SERVICES = {
 
 
 def is_participant(plan: Plan, node: type[Node]) -> bool:
-    """Whether the simulation waits for this node: every node in lockstep, lossless ones in fast."""
+    """Whether the simulation waits for this node: every node in mode lockstep, lossless nodes in mode fast."""
     mode = plan.sim.mode
     return mode == "lockstep" or (mode == "fast" and node.lossless)
 
 
 class Runner:
-    """One node, its sockets and its loop. `run` returns when the node was asked to stop.
+    """One node with its sockets and its loop.
 
-    told      the plan the node is told of, where it joined one that it runs beside
-    on_nodes  called with all nodes of the domain whenever they change, on another thread
+    told      the plan for the node's context, where the node was started beside a launch
+    on_nodes  called with all nodes of the domain when they change, on another thread
     """
 
     def __init__(
@@ -96,17 +96,17 @@ class Runner:
         self._nodes: list[NodeEntry] = []
 
     def _now_ns(self) -> int:
-        """The node's clock: its computer's, or its own."""
+        """Time of the node's clock: its computer's clock, or its own."""
         now_ns = time.time_ns()
         return self._hosted.node.clock_ns(now_ns) if self._started else now_ns
 
     def _make_subscriptions(self, lockstep: bool) -> Subscriptions:
         hosted = self._hosted
         topics = {topic: kind for topic, (_, kind) in hosted.hears.items()}
-        if lockstep:  # all that concerns the robot comes in turns, for the order must not depend on the clock
+        if lockstep:  # robot topics arrive in turns: their order must not depend on timing
             topics = {topic: kind for topic, kind in topics.items() if "/" not in topic}
         elif self._turns is None and f"{hosted.robot}/command" in [topic for topic, _ in hosted.publishes.values()]:
-            topics.setdefault(f"{hosted.robot}/event", Event)  # says so when its commands are refused
+            topics.setdefault(f"{hosted.robot}/event", Event)  # reports refused commands
         ignore = ("sim",) if self._turns is not None else ()
         everything = hosted.hears_all and not lockstep
         return Subscriptions(
@@ -118,7 +118,7 @@ class Runner:
         )
 
     def run(self) -> None:
-        """Start the node, serve it until it is to stop, stop it. An exception of the node ends it."""
+        """Start the node, run its loop until it shall stop, and stop it. An exception of the node ends it."""
         place, hosted = self._session, self._hosted
         try:
             with StopSignals(self._wake, place.stop):
@@ -205,7 +205,7 @@ class Runner:
             self._hosted.hear(topic, message)
 
     def _tell_refused(self, reason: str) -> None:
-        """To the person at the node's own terminal, once for each reason; numbers in it are no other one."""
+        """Warn at the node's terminal that commands are refused, once per reason; numbers in a reason are ignored."""
         kind = re.sub(r"\d+", "#", reason)
         if kind not in self._refused and len(self._refused) < 64:
             self._refused.add(kind)
@@ -237,7 +237,7 @@ class Runner:
             if refusal:
                 raise ValueError(refusal)
             result = self._answer(request)
-        except (ValueError, TypeError, KeyError) as error:  # a stranger's arguments must not end the node
+        except (ValueError, TypeError, KeyError) as error:  # invalid arguments of a caller must not end the node
             service.refuse(request, str(error) or type(error).__name__)
         except Exception as error:
             service.refuse(request, f"node {self._hosted.name!r} ended: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Which core a thread runs on and with which priority, as far as this computer permits it; for the calling thread."""
+"""CPU core and scheduling priority of the calling thread, as far as the operating system permits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import resource
 from collections.abc import Iterator
 
-PRIORITY = 50  # of SCHED_FIFO, 1 .. 99: above what the kernel gives no deadline, below its own threads
+PRIORITY = 50  # SCHED_FIFO priority, 1 .. 99: above ordinary threads, not above the kernel's interrupt threads
 
 
 def pin(cpu: int) -> str:
-    """Let this thread run on one core only; "" or, where that cannot be, why not."""
+    """Bind this thread to one core. Returns "", or the reason why that is not possible."""
     allowed = sorted(os.sched_getaffinity(0))
     if cpu not in allowed:
         return f"there is no core {cpu} for this process; it may use {cores_text(allowed)}"
@@ -23,7 +23,7 @@ def pin(cpu: int) -> str:
 
 
 def prefer(priority: int = PRIORITY) -> str:
-    """Give this thread SCHED_FIFO: nothing without a priority interrupts it; "" or why not."""
+    """Give this thread SCHED_FIFO, so that no ordinary thread interrupts it. Returns "", or the reason why not."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except PermissionError:
@@ -36,7 +36,7 @@ def prefer(priority: int = PRIORITY) -> str:
 
 @contextlib.contextmanager
 def preferred(priority: int = PRIORITY) -> Iterator[str]:
-    """SCHED_FIFO while entered, what was before afterwards; gives "" or why not."""
+    """Context manager for SCHED_FIFO; restores the scheduling afterwards. Yields "", or the reason why not."""
     before, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     refused = prefer(priority)
     try:
@@ -47,7 +47,11 @@ def preferred(priority: int = PRIORITY) -> Iterator[str]:
 
 
 def arrange(cpu: int | None, realtime_priority: bool) -> list[str]:
-    """Pin and prefer this thread as asked; what could not be done, one line each."""
+    """Set core and priority of this thread. Returns one line for each setting that was not possible.
+
+    cpu                core number, None for any
+    realtime_priority  whether to use SCHED_FIFO
+    """
     wanted = [] if cpu is None else [pin(cpu)]
     if realtime_priority:
         wanted.append(prefer())
@@ -55,12 +59,12 @@ def arrange(cpu: int | None, realtime_priority: bool) -> list[str]:
 
 
 def as_it_is() -> str:
-    """How this thread is scheduled: "core 1, SCHED_FIFO 50"."""
+    """Scheduling of this thread as text, such as "core 1, SCHED_FIFO 50"."""
     policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
     fifo = f"SCHED_FIFO {os.sched_getparam(0).sched_priority}" if policy == os.SCHED_FIFO else "SCHED_OTHER"
     return f"{cores_text(sorted(os.sched_getaffinity(0)))}, {fifo}"
 
 
 def cores_text(cores: list[int]) -> str:
-    """ "cores 0, 1", "core 3"."""
+    """Core numbers as text, such as "cores 0, 1" or "core 3"."""
     return f"core{'s' if len(cores) != 1 else ''} {', '.join(map(str, cores))}"

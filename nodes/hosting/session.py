@@ -1,4 +1,4 @@
-"""A process's place in its domain: its sockets, its entry at the registry, its status, what stops it."""
+"""Session of a process in its domain: its sockets, registry entry, status publication and stop request."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ STATUS_TOPIC = "status"
 
 
 class NodeSession:
-    """Binds a node's sockets and enters it at the registry; `open` once the node can be spoken to.
+    """Owns a node's sockets, registry entry and status publication.
 
-    Its sockets are open to this host by ipc, and where the launch has others to them too, by tcp and with keys.
-    Endpoints carry the process id, so that a restarted node is a new publisher and never a silent successor.
+    Sockets are bound to ipc, and in a launch with several hosts also to tcp with CURVE keys. Endpoints contain the
+    process id, so that a restarted node counts as a new publisher. Call `open` once the node can receive requests.
 
-    registry    where the registry takes calls on another computer, "" where it runs on this one
+    registry    endpoint of the registry on another computer, "" where it runs on this one
+    far         endpoint that sockets for other hosts bind to; "" in a launch with one host
     now_ns      the node's clock, in nanoseconds since the epoch
-    status_due  by time.monotonic(), when the status is next said even if nothing changed
+    stop        set when the node shall stop
+    status      the node's status message
+    status_due  time, by time.monotonic(), of the next status publication without a change
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class NodeSession:
         self.status_due = 0.0
 
     def endpoint(self, kind: str) -> str:
-        """The address of one of this process's sockets."""
+        """ipc endpoint of one of this process's sockets."""
         return ipc_endpoint(self.domain, f"{self.name}-{os.getpid()}.{kind}")
 
     def open(
@@ -71,7 +74,11 @@ class NodeSession:
         lossless: bool = False,
         **more: tuple[str, str],
     ) -> None:
-        """Enter the registry; `more` are further endpoints, near and far. RegistryError when the name is taken."""
+        """Register the node. RegistryError where its name is taken.
+
+        on_change  called with all nodes when the registry's list changes
+        more       {use: (endpoint, endpoint for other hosts)} of further sockets
+        """
         ends = {
             "data": (self.publisher.endpoint, self.publisher.far),
             "service": (self.service.endpoint, self.service.far),
@@ -93,12 +100,12 @@ class NodeSession:
 
     @property
     def dead(self) -> set[str]:
-        """Nodes of this host whose process has ended, as far as the registry has not said so yet."""
+        """Names of nodes on this host that are registered although their process has ended."""
         return set() if self._link is None else self._link.dead
 
     @property
     def refusals(self) -> list[RejectionLog]:
-        """What its sockets refused that every node has."""
+        """The rejection logs of the sockets that every node has."""
         link = [] if self._link is None else [self._link.refusals]
         remote = self.publisher.remote
         streams = [] if remote is None else [remote.refusals, remote.refused]
@@ -106,12 +113,12 @@ class NodeSession:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What its sockets counted that are open to other hosts; empty where none is."""
+        """Rejected connections at this node's sockets for other hosts; empty without such sockets."""
         return _strangers(self._strangers_here())
 
     @property
     def launch_counters(self) -> dict[str, Any]:
-        """The same of all sockets of the launch, as far as the registry has told; `strangers_here` are its own."""
+        """Rejected connections at all sockets of the launch, from the registry; `strangers_here` are this node's."""
         here = self._strangers_here()
         if not here or self._link is None:
             return {}
@@ -122,7 +129,7 @@ class NodeSession:
         return door.strangers_by_kind(self.context) if self.far else {}
 
     def set_state(self, state: str, detail: str = "") -> None:
-        """Say how the node is, at the registry and with the next status."""
+        """Set the node's state and detail line, for the registry and the next status."""
         self.status.state = state
         self.status.detail = detail
         if self._link is not None:
@@ -130,11 +137,14 @@ class NodeSession:
 
     @property
     def status_is_due(self) -> bool:
-        """Whether the status changed or half a second has passed."""
+        """Whether the status changed, or half a second has passed since its last publication."""
         return (self.status.state, self.status.detail) != self._said or time.monotonic() >= self.status_due
 
     def say_status(self, timestamp: float) -> None:
-        """Publish the status with the simulation time it is of, seconds."""
+        """Publish the status.
+
+        timestamp  simulation time, s
+        """
         self._said = (self.status.state, self.status.detail)
         self.status_due = time.monotonic() + STATUS_PERIOD_S
         self.status.timestamp = timestamp
@@ -146,7 +156,7 @@ class NodeSession:
         return max(self.status_due - time.monotonic(), 0.0)
 
     def close(self) -> None:
-        """Free the sockets and leave the registry, in this order: who hears that it left can have its last messages."""
+        """Close the sockets, then unregister: nodes that see the entry removed can still receive the last messages."""
         self.publisher.close()
         self.service.close()
         if self._link is not None:
@@ -154,14 +164,14 @@ class NodeSession:
 
 
 def _strangers(kinds: dict[str, int]) -> dict[str, int]:
-    """Counters of strangers: all, and by what they were."""
+    """Counters of rejected connections, in total and by kind; {} without kinds."""
     return {"strangers": sum(kinds.values()), **{f"strangers_{kind}": n for kind, n in kinds.items()}} if kinds else {}
 
 
 def finish(context: Context) -> None:
-    """End the context of a process that exits, once its closed publishers' messages are sent or LAST_WORDS_S passed.
+    """Terminate the context of a process that exits, after its last messages are sent or LAST_WORDS_S have passed.
 
-    Without this an exit discards what the kernel has not taken yet.
+    Without this, exiting discards messages that the kernel has not accepted yet.
     """
     ending = threading.Thread(target=context.term, name="last words", daemon=True)
     ending.start()
@@ -169,7 +179,7 @@ def finish(context: Context) -> None:
 
 
 def poller_of(*sources: object) -> zmq.Poller:
-    """A poller that waits for these sockets and descriptors to be readable."""
+    """A poller for reading from these sockets and descriptors."""
     poller = zmq.Poller()
     for source in sources:
         poller.register(source, zmq.POLLIN)

@@ -1,4 +1,4 @@
-"""Which publishers a node listens to, kept in step with the registry: its topics, at whoever speaks them."""
+"""A node's subscriptions: connects to the publishers of its topics as the registry's list changes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from nodes.transport.sockets import QUEUE
 log = logging.getLogger("armswing.node")
 
 STALE_BACKLOG = 64
-LONGEST_BACKLOG = 2 * QUEUE  # what both ends of a link can hold
+LONGEST_BACKLOG = 2 * QUEUE  # capacity of the queues at both ends of a connection
 
 ReceivedMessage = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
 
 
 class Subscriptions:
-    """The feeds of one listener. `offer` may be called by any thread, the rest by the owner of the loop.
+    """Connections of one node to the publishers of its topics. Any thread may call `offer`; the loop's thread the rest.
 
-    topics    {topic: message type}, None for all
-    keeps_all False: a listener that fell far behind (it was stopped) hears only the latest of each sampled topic
-    ignore    publishers not listened to
+    topics     {topic: message type}, None for all topics
+    keeps_all  False: a node that fell far behind (it was stopped) receives only the latest message of sampled topics
+    ignore     publishers that are not connected
+    stale      number of messages of sampled topics dropped in this way
     """
 
     def __init__(
@@ -47,28 +48,28 @@ class Subscriptions:
         self._offered: list[NodeEntry] | None = None
         self._guard = threading.Lock()
         self._ears = select.epoll()
-        self._feeds: dict[int, PublisherConnection] = {}  # by what becomes readable when they may have something
-        self._flooded: set[int] = set()  # those that were not taken all of
+        self._feeds: dict[int, PublisherConnection] = {}  # by the descriptor that signals messages
+        self._flooded: set[int] = set()  # those with messages left from the last call
 
     @property
     def ready(self) -> bool:
-        """Whether every publisher of our topics has our subscriptions."""
+        """Whether every publisher of the topics has received the subscriptions."""
         return self._offered is None and self.subscriber.ready
 
     @property
     def lost(self) -> int:
-        """Messages missed, by gaps and by being stale."""
+        """Number of messages lost by gaps or dropped as stale."""
         return self.subscriber.lost + self.stale
 
     def offer(self, nodes: Iterable[NodeEntry]) -> None:
-        """Hand over the registry's latest list, to be taken up by `update`."""
+        """Store the registry's latest list, for `update`."""
         with self._guard:
             self._offered = list(nodes)
 
     def update(self, poller: zmq.Poller, take: Callable[[ReceivedMessage], None]) -> list[str]:
-        """Connect to and disconnect from what the latest list says; the names of publishers that went.
+        """Connect and disconnect according to the latest list; returns the names of publishers that left.
 
-        `take` gets what is here from those first; a listener that keeps all waits for the rest of it.
+        Remaining messages of those are passed to `take` first; a node with `keeps_all` waits for their last message.
         """
         with self._guard:
             nodes, self._offered = self._offered, None
@@ -110,27 +111,27 @@ class Subscriptions:
         self._flooded.discard(descriptor)
 
     def drain(self, awake: Container[object], take: Callable[[ReceivedMessage], None]) -> None:
-        """Give `take` every message that is here on the sockets that polled as awake, in order."""
+        """Pass every available message to `take`, in order, from the sockets that polled as readable."""
         for feed in list(self.subscriber.feeds.values()):
             if feed.socket not in awake:
                 continue
             heard = feed.receive()
             if heard is None:
                 continue
-            take((feed.source, *heard))  # at once: the usual case is one message, and it is awaited
+            take((feed.source, *heard))  # at once: usually there is one message, and it is urgent
             self._drain_rest(feed, take)
 
     def take_all(self, take: Callable[[ReceivedMessage], None]) -> None:
-        """Give `take` what is here, in order, a flood bit by bit."""
+        """Pass available messages to `take`, at most STALE_BACKLOG per publisher."""
         self._flooded.clear()
         for feed in self.subscriber.feeds.values():
             if feed.has_more:
                 self._take_from(feed, take)
 
     def take_new(self, take: Callable[[ReceivedMessage], None], longest_s: float = 0.0) -> None:
-        """The same for what came since, or comes within so long; half a microsecond where nothing did.
+        """Pass messages to `take` that have arrived since, or arrive within `longest_s`; 0.5 us where there are none.
 
-        libzmq signals edges: whatever polls the sockets in between has to take all.
+        libzmq signals edges only: other code that polls these sockets must receive all of their messages.
         """
         if longest_s > 0.0 and not self._flooded:
             select.select([self._ears], [], [], longest_s)
@@ -145,7 +146,7 @@ class Subscriptions:
         for _ in range(STALE_BACKLOG):
             if (heard := feed.receive()) is not None:
                 take((feed.source, *heard))
-            if not feed.has_more:  # asked: a receive that finds nothing costs four times as much
+            if not feed.has_more:  # an unsuccessful receive would cost four times as much
                 return
         self._flooded.add(_descriptor(feed))
 
@@ -162,7 +163,7 @@ class Subscriptions:
             take(item)
 
     def take_last(self, take: Callable[[ReceivedMessage], None], gone: Container[str]) -> None:
-        """Give `take` what is here before the listener ends, and what the publishers that are gone sent before."""
+        """At the end, pass available messages to `take`, and all remaining ones of the publishers in `gone`."""
         for feed in self.subscriber.feeds.values():
             self._take_rest(feed, take, LAST_WORDS_S if feed.source in gone else 0.0)
 
@@ -171,17 +172,17 @@ class Subscriptions:
             take((feed.source, *heard))
 
     def close(self) -> None:
-        """Listen no more."""
+        """Disconnect from all publishers."""
         self.subscriber.close()
         self._ears.close()
 
 
 def _descriptor(feed: PublisherConnection) -> int:
-    """What becomes readable when something may have come to a feed that all was taken of."""
+    """Descriptor that becomes readable when messages may have arrived, after all earlier ones were received."""
     return int(feed.socket.getsockopt(zmq.FD))
 
 
 def _without_stale(backlog: list[ReceivedMessage]) -> list[ReceivedMessage]:
-    """Of sampled topics only the latest message, of the others every one, in order."""
+    """The messages in order, of each sampled topic only the latest."""
     last = {item[1]: index for index, item in enumerate(backlog)}
     return [item for index, item in enumerate(backlog) if index == last[item[1]] or not is_sampled(item[1])]

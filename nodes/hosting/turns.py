@@ -1,8 +1,4 @@
-"""Lockstep turns over DEALER/ROUTER: the server asks a participant once per due step and waits for its reply.
-
-One frame each way, as MessagePack: request [seq, simulation time, [[topic, message], ...]], reply
-[seq, [[topic, message], ...]] with what the node said in that turn.
-"""
+"""Lockstep turns over DEALER/ROUTER: one request of the server per participant and due step, and one reply."""
 
 from __future__ import annotations
 
@@ -27,17 +23,17 @@ _NOT_A_TURN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class LockstepError(RuntimeError):
-    """A participant is not there or did not answer in time; the only argument is one line."""
+    """A participant is absent or did not reply in time. The only argument is one line."""
 
 
 class TurnServer:
-    """A participant's side: takes requests, has the node do its turn, replies with what it said."""
+    """Participant's end of the turns: receives requests, runs the node's turn, and replies with its messages."""
 
     def __init__(self, context: Context, hosted: HostedNode, endpoint: str, far: str = "", registry: str = "") -> None:
         self.received = self.sent = 0
         self.refusals = RejectionLog(hosted.name)
         self._hosted, self._registry = hosted, registry
-        self._said: list[EncodedMessage] = []  # from the start on: a node may speak before its first turn
+        self._said: list[EncodedMessage] = []  # includes messages that the node publishes before its first turn
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
@@ -56,7 +52,7 @@ class TurnServer:
         self._said.append((topic, payload))
 
     def serve(self, publisher: Publisher) -> None:
-        """Do one turn if a request is here; what was said goes to the server first, then on the stream."""
+        """Run one turn if a request has arrived. The reply goes to the server first, then messages to subscribers."""
         socket = self._socket
         try:
             sender = socket.recv(NOBLOCK, False)
@@ -88,16 +84,18 @@ class TurnServer:
             publisher.send(topic, payload)
 
     def close(self) -> None:
-        """Take no more turns."""
+        """Close the socket."""
         self._socket.close()
         self._claim.release()
 
 
 class RemotePort:
-    """The server's side of one participant in another process.
+    """Server's end of the turns of one participant in another process.
 
-    A participant that speaks nothing (a recorder) cannot change this step, so its reply is awaited only
-    before its next turn: it writes while the simulation goes on, and still loses nothing.
+    A participant that publishes nothing (a recorder) cannot change the step, so the server waits for its reply only
+    before its next turn: it works while the simulation continues, and still loses nothing.
+
+    deadline_s  longest wait for a reply, s
     """
 
     def __init__(
@@ -126,11 +124,11 @@ class RemotePort:
         connect(self._socket, endpoint)
 
     def wants(self, topic: str) -> bool:
-        """Whether the participant listens to a topic."""
+        """Whether the participant subscribes to a topic."""
         return topic in self._listens or "*" in self._listens
 
     def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
-        """Ask for one turn at simulation time `now`; what the participant said."""
+        """Request a turn at simulation time `now`, s; returns the messages that the participant published."""
         self.settle()
         self._seq += 1
         request = _encoder.encode((self._seq, now, heard))
@@ -144,7 +142,7 @@ class RemotePort:
         return self.settle() if self._speaks else []
 
     def settle(self) -> list[EncodedMessage]:
-        """Wait for the reply that is still due, if one is."""
+        """Wait for the pending reply, if there is one; returns its messages."""
         if not self._awaited:
             return []
         until = time.monotonic() + self._deadline_s
@@ -172,5 +170,5 @@ class RemotePort:
         return LockstepError(f"node {self.name!r} did not answer turn {self._seq} within {within}")
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close the socket."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""What a poll loop waits on besides sockets: a nudge from a thread or a signal, and a periodic timer."""
+"""Event sources of a poll loop besides sockets: wake-up by a thread or a signal, and a periodic timer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class WakeupPipe:
-    """A file descriptor that becomes readable when any thread, or a signal, sets it."""
+    """A file descriptor that becomes readable when any thread, or a signal handler, sets it."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -28,24 +28,24 @@ class WakeupPipe:
         return self._read
 
     def set(self) -> None:
-        """Make it readable."""
-        with contextlib.suppress(BlockingIOError):  # full: readable all the same
+        """Make the descriptor readable."""
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, hence readable
             os.write(self._write, b"w")
 
     def clear(self) -> None:
-        """Make it unreadable."""
+        """Make the descriptor unreadable."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._read, 512):
                 pass
 
     def close(self) -> None:
-        """Free the descriptors."""
+        """Close the descriptors."""
         os.close(self._read)
         os.close(self._write)
 
 
 class StopSignals:
-    """SIGTERM and SIGINT as a request to stop, while entered; it wakes the loop. Only for the main thread."""
+    """Context manager that makes SIGTERM and SIGINT a stop request and wakes the loop. For the main thread only."""
 
     def __init__(self, wake: WakeupPipe, stop: threading.Event) -> None:
         self._wake = wake
@@ -65,7 +65,7 @@ class StopSignals:
 
 
 class Timer:
-    """A timerfd: readable at each period, to the microsecond where poll timeouts only know milliseconds."""
+    """A periodic timerfd. Its resolution is better than a microsecond; poll timeouts have milliseconds."""
 
     def __init__(self, period_s: float) -> None:
         self._fd = _libc.timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)
@@ -81,12 +81,12 @@ class Timer:
         return int(self._fd)
 
     def expired(self) -> int:
-        """Periods that ended since last asked; more than one means that some were missed."""
+        """Number of periods that ended since the previous call; more than one means that some were missed."""
         try:
             return int.from_bytes(os.read(self._fd, 8), "little")
         except BlockingIOError:
             return 0
 
     def close(self) -> None:
-        """Free the descriptor."""
+        """Close the descriptor."""
         os.close(self._fd)

@@ -1,4 +1,4 @@
-"""Who commands which actuator, what the actuators do, and what that asks of them."""
+"""Actuation: assigns actuators to commanding nodes, computes efforts from commands, records the actuators' loads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints
 
 
 class Actuation:
-    """The actuators of one simulation, each with at most one commanding node at a time.
+    """The actuators of one simulation. Each is commanded by at most one node at a time.
 
-    servos   what they were told last
-    changed  whether efforts may differ from those of the last step
-    safe     the actuators that were made safe because their node was silent
-    trips    how often that happened
-    heard_at no watched node was last heard before this, on the watchdogs' clock
-    joints   how far the joints went, at the times when it was told to look
-    cut      (node, line) the first time that a node commands a position beyond a joint's limits
+    watchdog_s  longest silence of a commanding node, s; None for no watchdog
+    hold        whether the safe mode holds positions; otherwise efforts are zero
+    servos      servos with the latest commands
+    changed     whether efforts may differ from those of the last step
+    safe        names of actuators in their safe mode
+    trips       number of times that a watchdog tripped
+    commands    number of commands accepted
+    heard_at    no watchdog's latest command is older than this time; infinite without watchdogs
+    joints      ranges of the joints' motion
+    cut         (node, line) when a node first commands a position beyond a joint's limits
     """
 
     def __init__(self, simulation: Simulation, watchdog_s: float | None, hold: bool) -> None:
@@ -44,10 +47,10 @@ class Actuation:
         self.commands = 0
         self._owners: dict[str, str] = {}
         self._gone: set[str] = set()
-        self._granted: dict[str, tuple[str, list[str], Known]] = {}  # what a node last commanded, and still may
+        self._granted: dict[str, tuple[str, list[str], Known]] = {}  # latest accepted command of each node
         self._watchdog_s, self._hold = watchdog_s, hold
         self._watchdogs: dict[str, Watchdog] = {}
-        self.heard_at = math.inf  # no watchdog has heard its node before this
+        self.heard_at = math.inf  # earliest of the watchdogs' latest commands
         self._taken: dict[str, int] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._loads = Loads(mechanism)
@@ -61,11 +64,16 @@ class Actuation:
 
     @property
     def commanded_by(self) -> str | None:
-        """The nodes that have actuators, None when no one does."""
+        """Names of the commanding nodes, None for none."""
         return ", ".join(sorted(set(self._owners.values()) - self._gone)) or None
 
     def take(self, source: str, command: JointCommand, joints: Joints, now: float, objection: str = "") -> str:
-        """Follow a command from the next step on; or why not, in one line, and then nothing changes."""
+        """Accept a command for the next step. Returns "", or the one-line reason why it is refused.
+
+        joints     returns positions and velocities of the joints
+        now        time on the watchdogs' clock, s
+        objection  reason of the caller to refuse the command, "" for none
+        """
         granted = self._granted.get(source)
         if granted is not None and not objection and granted[0] == command.mode and granted[1] == command.name:
             self.servos.again(command.mode, granted[2], command.value)
@@ -89,7 +97,7 @@ class Actuation:
         return ""
 
     def _look_beyond(self, source: str, command: JointCommand) -> None:
-        """Note a position beyond a joint's limits; a node that was told is not looked at again."""
+        """Note the node's first command of a position beyond a joint's limits."""
         line = self.servos.beyond(self._granted[source][2], command.name, command.value)
         if line:
             self._told_cut.add(source)
@@ -113,12 +121,12 @@ class Actuation:
         return ""
 
     def forget(self, source: str) -> None:
-        """A node is gone; another may command its actuators."""
+        """Release the actuators of a node that left, for other nodes to command."""
         self._gone.add(source)
         self._granted.clear()
 
     def watch(self, joints: Joints, now: float) -> list[str]:
-        """Make the actuators of nodes that have been silent too long safe; those nodes."""
+        """Put the actuators of nodes that were silent too long into their safe mode; returns these nodes' names."""
         found: list[str] = []
         silent = [source for source, watchdog in self._watchdogs.items() if watchdog.trips(now)]
         for source in silent:
@@ -134,10 +142,10 @@ class Actuation:
         return found
 
     def drive(self, joints: Joints) -> None:
-        """Give the simulation the efforts of the step that comes now; call it once per step."""
+        """Set the simulation's efforts for the next step. Call it once per step."""
         if self.servos.busy and self._turn is not None:
             self._loads.count()
-            self._turn()  # joints read, servos moved on, loads added up: every step of a busy robot
+            self._turn()  # one kernel: read joints, advance servos, add loads
             self.changed = False
         elif self.changed or self.servos.busy:
             efforts = self.servos.efforts(*joints()) if self.servos.busy else self.servos.commanded()
@@ -147,7 +155,11 @@ class Actuation:
         self._loads.steps += 1
 
     def moved(self, effort: np.ndarray, servos: dict[str, Any] | None = None) -> None:
-        """Time was put elsewhere, where the actuators gave this effort: nobody commands, no one is silent."""
+        """Reset commands, watchdogs and loads after a reset or restore of the simulation.
+
+        effort  efforts of the actuators at the new time
+        servos  state of the servos in a snapshot, None for none
+        """
         if servos is None:
             self.servos.reset(effort)
         else:
@@ -160,7 +172,7 @@ class Actuation:
         self.joints.clear()
 
     def status(self) -> dict[str, Any]:
-        """Who commanded how often, and the loads of the actuators: plain data."""
+        """Counts of commands by node, watchdog trips, actuator loads and joints beyond their limits, as plain data."""
         return {
             "watchdog_trips": self.trips,
             "commanded_by": self.commanded_by,
@@ -174,7 +186,7 @@ class Actuation:
 class Loads:
     """Peak and root mean square of each actuator's effort over the steps since the last reset or restore.
 
-    steps  since then; whoever takes a step counts it
+    steps  number of these steps; the caller counts them
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -186,34 +198,34 @@ class Loads:
         self.clear(self._effort)
 
     def clear(self, effort: np.ndarray) -> None:
-        """Count from here; `effort` holds until another is set."""
+        """Start again with empty sums and this effort."""
         self._effort[:], self._largest_square[:], self._squares[:] = effort, 0.0, 0.0
         self.steps = self._added = 0
 
     def change(self, effort: np.ndarray) -> None:
-        """This is the effort from the next step on."""
+        """Set the effort from the next step on."""
         self._add_steps()
         self._effort[:] = effort
 
     def bind(self, effort: np.ndarray) -> BoundKernel:
-        """`change` to what this array has, as a kernel; `count` comes before it."""
+        """`change` to the values of this array, as a kernel. Call `count` before it."""
         sums = [self._largest_square, self._squares, self._effort]
         return BoundKernel(add_loads.address, [self._given, effort], sums)
 
     def count(self) -> None:
-        """Take note of the steps since the effort changed."""
+        """Pass the number of steps since the last change of effort to the kernel."""
         since, self._added = self.steps - self._added, self.steps
         if since != self._since:
             self._given[1] = self._since = since
 
     def _add_steps(self) -> None:
-        """Add up the steps since the effort changed."""
+        """Add the steps since the last change of effort to the sums."""
         if self.steps > self._added:
             self.count()
             self._add()
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
-        """{actuator: peak and rms effort, its limit (None without one) and unit}, without switches."""
+        """{actuator: peak and rms effort, limit (None for none), unit}, for actuators of joints."""
         self._add_steps()
         rms = np.sqrt(self._squares / max(self.steps, 1))
         return {

@@ -1,4 +1,4 @@
-"""What a simulation server says once of those who command it: that one is refused, silent or gone."""
+"""Rate-limited events for nodes that command: refused, silent and disconnected ones, and commands that were limited."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from nodes.messages import Event
 
 log = logging.getLogger("armswing.node")
 
-AGAIN_S = 1.0  # of simulation time, before a node that is still refused hears so again
-QUIET_S = 5.0  # of the clock, before the same is said again on the terminal
+AGAIN_S = 1.0  # simulation time between two "refused" events of one node
+QUIET_S = 5.0  # wall time between two equal lines on the terminal
 
 
 class CommandEvents:
-    """Events for the stream, and lines for the server's terminal.
+    """Makes the events to publish, and logs them on the server's terminal.
 
-    safe_since  simulation time at which actuators were last made safe, seconds
-    gone        nodes that went since `departures` was last asked; any thread may append
-    cut         (node, line) of commands cut to a joint's limits since then
+    watchdog_s  the watchdog's limit, s; None for no watchdog
+    safe_mode   name of the safe mode, for the messages
+    safe_since  simulation time, s, at which actuators last went to their safe mode; None for never
+    gone        nodes that left since the last call of `departures`; any thread may append
+    cut         (node, line) of commands limited to a joint's range since then
     """
 
     def __init__(self, watchdog_s: float | None, safe_mode: str, cut: deque[tuple[str, str]]) -> None:
@@ -34,20 +36,20 @@ class CommandEvents:
         self._said: dict[str, float] = {}
 
     def taken(self, source: str) -> None:
-        """A command of this node is followed."""
+        """Note that a command of this node was accepted."""
         self._commanders.add(source)
         self._left.discard(source)
         self._told.pop(source, None)
 
     def refused(self, source: str, reason: str, now: float) -> Iterator[Event]:
-        """For the node whose command was refused; not for each of a thousand."""
+        """The event of a refused command, at most once per AGAIN_S for each node."""
         told = self._told.get(source)
         if told is None or not 0.0 <= now - told < AGAIN_S:
             self._told[source] = now
             yield Event(kind="refused", node=source, detail=reason)
 
     def silent(self, source: str, now: float) -> Event:
-        """A commander kept silent too long, and its actuators were made safe."""
+        """The event of a commanding node that was silent too long, whose actuators went to their safe mode."""
         self.safe_since = now
         limit_ms = 1e3 * (self._watchdog_s or 0.0)
         what = f"{source!r} is gone" if source in self._left else f"{source!r} is silent"
@@ -56,9 +58,9 @@ class CommandEvents:
         return Event(kind="safe", node=source, detail=line)
 
     def departures(self, now: float) -> Iterator[Event]:
-        """Of nodes that went: without a watchdog the last command of the commander holds, and that is said.
+        """Events of commands limited to a joint's range, and of nodes that left while their last command holds.
 
-        And of commands that are cut to a joint's limits.
+        The last command holds only without a watchdog.
         """
         while self.cut:
             source, line = self.cut.popleft()
@@ -73,7 +75,7 @@ class CommandEvents:
                 yield Event(kind="held", node=source, detail=line)
 
     def clear(self) -> None:
-        """Time was put elsewhere: nobody has commanded yet."""
+        """Forget the commanding nodes, after a reset or restore."""
         self.safe_since = None
         self._commanders.clear()
         self._told.clear()

@@ -1,4 +1,4 @@
-"""A plan in one process: the lockstep schedule without sockets, for sweeps, tests and replays."""
+"""Runs a plan in one process: the lockstep schedule without sockets, for sweeps, tests and replays."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def make_server(plan: Plan, wall_clock: bool | None = None) -> SimServer:
 
 
 class Composition:
-    """The server and the nodes of a plan, stepped together; `close` (or leave the context) stops the nodes.
+    """The server and the nodes of a plan, stepped together. `close`, or leaving the context manager, stops the nodes.
 
-    carry  takes every (topic, encoded message) of the run in order
-    nodes  {name: class} of nodes that no file has: in place of the plan's of that name, or beside them
+    carry  called with every (topic, encoded message) of the run, in order
+    nodes  {name: class} of node classes that are in no file: they replace the plan's nodes of that name, or are added
     """
 
     def __init__(self, plan: Plan, carry: Out | None = None, nodes: Mapping[str, type[Node]] | None = None) -> None:
@@ -44,13 +44,13 @@ class Composition:
         self._scheduler.start()
 
     def step(self, n: int = 1) -> None:
-        """Take n steps, whether or not duration_s is over."""
+        """Take n steps, also beyond the plan's duration_s."""
         step = self._scheduler.step
         for _ in range(n):
             step()
 
     def run(self, seconds: float | None = None) -> None:
-        """Run for a while, by default the plan's duration_s, and give every participant what is left."""
+        """Run for `seconds` of simulation time, by default the plan's duration_s; then deliver remaining messages."""
         duration_s = self.plan.duration_s if seconds is None else seconds
         if duration_s is None:
             raise ValueError(f"plan {self.plan.name!r} has no duration_s: say how many seconds to run")
@@ -58,7 +58,7 @@ class Composition:
         self._scheduler.finish()
 
     def request(self, name: str, **args: Any) -> Any:
-        """A service of the simulation server."""
+        """Response of a service of the simulation server."""
         if name in ("reset", "restore"):
             self._scheduler.forget()
         return self.server.request(name, args)
@@ -76,9 +76,9 @@ class Composition:
 
 
 def compose(plan: Plan, carry: Out | None = None, nodes: Mapping[str, type[Node]] | None = None) -> Composition:
-    """The plan in this process, at tick 0; step or run it. `nodes` are classes of this program, by their name."""
+    """The plan in this process, at tick 0, to be stepped or run; parameters as in `Composition`."""
     return Composition(plan, carry, nodes)
 
 
 def _silent(_topic: str, _payload: bytes) -> None:
-    """Replaced by the port before the node says anything."""
+    """Placeholder for `out`, replaced by the port before the node publishes anything."""

@@ -1,4 +1,4 @@
-"""A mechanism as the message that tells listeners what the robot is."""
+"""Converts a mechanism to the message `Description`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ UNITS: dict[type, str] = {
     DeflectionOutput: "m",
     ContactForceOutput: "N",
 }
-CLAMP = (0.012, 0.02, 0.04)  # of a beam's length, along it, aside and across: the block that a clamped end sits in
-FOOT = 0.025  # of a beam's length: the triangle under an end that may turn
+CLAMP = (0.012, 0.02, 0.04)  # size of the block at a clamped end, as shares of the beam's length
+FOOT = 0.025  # size of the triangle under a pinned end, as share of the beam's length
 
 
 def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: str, robot: str = "") -> Description:
-    """The description of a mechanism, stepped by step_s seconds; `robot` is its name in topics, by default its own."""
+    """The description of a mechanism that is simulated with steps of step_s seconds.
+
+    robot  the robot's name in topics; "" for the mechanism's name
+    """
     return Description(
         robot=robot or mechanism.name,
         joints=[
@@ -92,18 +95,18 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
 
 
 def output_names(mechanism: Any) -> list[str]:
-    """The names of its outputs, in their order."""
+    """Names of the mechanism's outputs, in their order."""
     return list(_output_units(mechanism))
 
 
 def output_units(mechanism: Any, outputs: Sequence[str]) -> list[str]:
-    """The unit of each of these outputs, "" for one that the mechanism does not have."""
+    """Unit of each of these outputs, "" for one that the mechanism does not have."""
     units = _output_units(mechanism)
     return [units.get(name, "") for name in outputs]
 
 
 def _output_units(mechanism: Any) -> dict[str, str]:
-    """The unit of each output by name."""
+    """{output: its unit}."""
     units: dict[str, str] = {}
     for output in mechanism.outputs:
         unit = mechanism.joint(output.joint).unit if isinstance(output, JointOutput) else UNITS[type(output)]
@@ -112,7 +115,7 @@ def _output_units(mechanism: Any) -> dict[str, str]:
 
 
 def _holds(mechanism: Any) -> list[GripperDescription]:
-    """The points of bodies that take hold: those whose constraints say in outputs whether they act."""
+    """The grippers: points of bodies whose constraints have outputs that tell whether they are on."""
     constraints = {constraint.name: constraint for constraint in mechanism.constraints}
     found: dict[tuple[str, tuple[float, ...]], GripperDescription] = {}
     for output in mechanism.outputs:
@@ -126,7 +129,7 @@ def _holds(mechanism: Any) -> list[GripperDescription]:
 
 
 def _contact_forces(mechanism: Any) -> list[ForceDescription]:
-    """What a beam does to the points that slide on it: the part against the beam's direction, where it is an output."""
+    """Contact forces of a beam on the points that slide on it, against the beam's direction, where they are outputs."""
     beams = {beam.name: beam for beam in mechanism.beams}
     contacts = {c.name: c for c in mechanism.constraints if isinstance(c, BeamContact)}
     found = []
@@ -147,7 +150,7 @@ def _contact_forces(mechanism: Any) -> list[ForceDescription]:
 
 
 def _support(beam: Any, x: float, gravity: Any) -> Shape:
-    """What holds a beam's end at x: a block that a clamped one sits in, a triangle below one that may turn."""
+    """Shape of the support of a beam's end at x: a block for a clamped end, a triangle for a pinned one."""
     axis, across = np.array(beam.axis, dtype=float), np.array(beam.direction, dtype=float)
     end = np.array(beam.origin) + x * axis
     if beam.supports == "clamped":
@@ -167,7 +170,7 @@ def _numbers(values: Iterable[Any]) -> list[float]:
 
 
 def _number(value: Any) -> float:
-    """A number, or the value of one that can be tuned."""
+    """A number, or the value of a tunable parameter."""
     return float(getattr(value, "value", value))
 
 

@@ -1,7 +1,7 @@
-"""Runs the simulation server over sockets. The main thread steps and paces; it never waits for anyone's stream.
+"""Runs the simulation server over sockets. The main thread steps and paces, and never waits for a subscriber.
 
-It takes the commands that came before each step. One more thread blocks on a socket: it takes service calls, which the
-main thread answers between steps.
+It receives the commands before each step. A second thread waits for service calls, which the main thread executes
+between steps.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ log = logging.getLogger("armswing.node")
 
 LONGEST_SLEEP_NS = 50_000_000  # longer waits for a step are interrupted by calls
 SUBSCRIPTIONS_S = 0.01
-MOST_CALLS = 64  # that wait for the thread that steps
-STEPS_IN_A_ROW = 8  # where nothing is paced, between two looks at what else there is to do
-STEP_REPLY_S = 1.5  # a call of `step` is answered by then, even if its steps take longer
+MOST_CALLS = 64  # calls waiting for the stepping thread
+STEPS_IN_A_ROW = 8  # without pacing: steps between two checks for other work
+STEP_REPLY_S = 1.5  # latest reply to a call of `step`, even if its steps take longer
 ROUND_TRIP_EVERY = 16  # steps; the wait for one in so many listens for commands, to measure when they come
 LONGEST_UNHEARD_NS = 5_000_000
 FIRST_COMMANDS_S = 0.2  # the first step in realtime waits at most so long for the answers to the state at the start
-FAST_BATCH = 32  # steps between two turns of a lossless participant in fast
+FAST_BATCH = 32  # steps between two turns of a lossless participant in mode fast
 
 
 class SimHost:
-    """The server, its sockets and its loop. `run` returns when it was asked to shut down."""
+    """The simulation server with its sockets and loop. `run` returns after a shutdown request."""
 
     def __init__(self, plan: Plan, server: Simulated) -> None:
         self._plan = plan
@@ -79,7 +79,7 @@ class SimHost:
         server.out = self._say_first
 
     def run(self) -> None:
-        """Serve until shut down. SimulationError, LockstepError and DeadlineMissedError end it, one line each."""
+        """Serve until shut down. SimulationError, LockstepError and DeadlineMissedError, one line each, end the run."""
         place, server = self._session, self._server
         services = threading.Thread(target=self._take_calls, name="services", daemon=True)
         try:
@@ -102,7 +102,7 @@ class SimHost:
             self._close(services)
 
     def _configure_thread(self) -> None:
-        """Core, priority and garbage of the thread that steps, once everything is there."""
+        """Set core, priority and garbage collection of the stepping thread."""
         sim = self._plan.sim
         tighten_timer_slack()
         for line in arrange(sim.cpu, sim.realtime_priority):
@@ -133,7 +133,7 @@ class SimHost:
             ran = True
 
     def _steps_in_a_row(self, scheduler: Scheduler) -> None:
-        """Some steps, until a call comes."""
+        """Take up to STEPS_IN_A_ROW steps, until a call arrives."""
         for _ in range(STEPS_IN_A_ROW):
             scheduler.step()
             self._session.publisher.notify()
@@ -141,7 +141,7 @@ class SimHost:
                 break
 
     def _paced_steps(self, begins: bool) -> None:
-        """Wait for each deadline and take the steps that are due at it, until there is something else to do."""
+        """Wait for each deadline and take its steps, until there is other work."""
         server = self._server
         pacer = self._cadence.at(server.speed, begins)
         if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:
@@ -166,15 +166,16 @@ class SimHost:
 
     @property
     def _has_more_to_do(self) -> bool:
-        """Whether `_between_steps` would do something, or the end is asked for."""
+        """Whether `_between_steps` has work, or a stop is requested."""
         if self._calls or self._nodes_changed or self._server.state != self._session.status.state:
             return True
         return time.monotonic() >= self._chores_due or self._session.stop.is_set()
 
     def _waits_for_commands(self) -> bool:
-        """Say the state as time begins for the first time, and wait for those who command by it; whether to go on so.
+        """Before the first step: publish the state and wait for the nodes' first commands; whether to wait on.
 
-        A controller cannot answer a state before it is there: without this the first steps would have no efforts.
+        A controller can reply to a state only after it is published: without this the first steps would have no
+        efforts.
         """
         server = self._server
         if self._awaited is None:
@@ -192,7 +193,7 @@ class SimHost:
         return False
 
     def _commanders(self) -> set[str]:
-        """Nodes that hear the state and say commands."""
+        """Names of nodes that subscribe to the state and publish commands."""
         state, command = (f"{self._plan.sim.robot_name}/{name}" for name in ("state", "command"))
         return {node.name for node in self._nodes if command in node.publishes and {state, "*"} & set(node.subscribes)}
 
@@ -221,7 +222,7 @@ class SimHost:
         self._chores_due = min(self._subscriptions_due, place.status_due)
 
     def _wait_for_commands(self, longest_s: float) -> None:
-        """Wait for a command, and take it the moment it comes."""
+        """Wait for up to `longest_s`, and receive commands as they arrive."""
         self._subscriptions.take_new(self._take_command)
         self._subscriptions.take_new(self._take_timed_command, longest_s)
 
@@ -244,14 +245,14 @@ class SimHost:
         self._subscriptions_due = 0.0
 
     def _settle(self) -> None:
-        """Steps end for now: participants hear what they have not heard."""
+        """Deliver all remaining messages to the participants, when stepping ends."""
         if self._scheduler is not None:
             self._scheduler.finish()
 
-    # -- what is said
+    # -- publishing
 
     def _say_first(self, topic: str, payload: bytes) -> None:
-        """Before the participants are known: publish, and keep it for their first turn."""
+        """Publish a message, and keep it for the first turns of participants that are not connected yet."""
         self._first.append((topic, payload))
         self._carry(topic, payload)
 
@@ -281,7 +282,7 @@ class SimHost:
     # -- participants
 
     def _schedule(self) -> None:
-        """Reach every participant of the plan; ValueError names those that are not there."""
+        """Connect to every participant of the plan. ValueError names those that are missing."""
         mode = self._plan.sim.mode
         if mode == "realtime":
             if self._scheduler is None:
@@ -320,11 +321,11 @@ class SimHost:
         self._first.clear()
 
     def _carry_ours(self, topic: str, payload: bytes) -> None:
-        """Publish what the server says; participants publish what they say themselves."""
+        """Publish the server's own messages; participants publish theirs."""
         if topic in self._ours:
             self._carry(topic, payload)
 
-    # -- services, in the main thread
+    # -- service calls, in the main thread
 
     def _answer(self, request: Request) -> None:
         name = request.call.call

@@ -1,4 +1,4 @@
-"""How far the joints went, to say afterwards which of them left their limits."""
+"""Records the range of each joint's motion, to report afterwards which joints left their limits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism import Mechanism
 from sim_core.servos.kernels import widen
 
-TOLERANCE = 0.01  # of a joint's range: a servo that holds a joint at its limit swings about it
+TOLERANCE = 0.01  # share of a joint's range: a servo that holds a joint at its limit oscillates about it
 
 
 class JointLimitMonitor:
-    """Lowest and highest position of each joint, rad or m, over the states since the last reset or restore.
+    """Smallest and largest position of each joint, rad or m, over the states since the last reset or restore.
 
-    see  kernel that looks at the positions of the joints: those of the array given
+    position  array of the joint positions
+    see       kernel that updates the ranges from `position`
     """
 
     def __init__(self, mechanism: Mechanism, position: np.ndarray) -> None:
@@ -28,11 +29,11 @@ class JointLimitMonitor:
         self.clear()
 
     def clear(self) -> None:
-        """Count from here."""
+        """Start again with empty ranges."""
         self._lowest[:], self._highest[:] = np.inf, -np.inf
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
-        """{joint that left its limits: its farthest position, lower and upper (None without one), unit}."""
+        """{joint beyond its limits: position farthest beyond, lower and upper limit (None for none), unit}."""
         found: dict[str, dict[str, Any]] = {}
         for joint, lowest, highest in zip(self._joints, self._lowest.tolist(), self._highest.tolist(), strict=True):
             lower, upper = joint.lower, joint.upper

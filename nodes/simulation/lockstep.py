@@ -1,8 +1,8 @@
-"""Lockstep is a schedule: per step, each due participant in plan order has one turn, then the step is taken.
+"""The lockstep schedule: per step, each due participant has one turn in plan order, then the simulation advances.
 
-A turn carries every message due: the state, and what earlier participants said in this step. The same
-scheduler drives nodes in this process (`LocalPort`) and in others (`RemotePort`); both carry encoded messages,
-so both give the same bytes.
+A turn delivers every due message: the state, and the messages that earlier participants published in this step. The
+same scheduler runs nodes in this process (`LocalPort`) and in others (`RemotePort`). Both exchange encoded messages, so
+both give the same bytes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from nodes.simulation.protocol import Stepped
 
 
 class Port(Protocol):
-    """How the scheduler reaches a participant.
+    """The scheduler's connection to a participant.
 
-    decimation     called on each n-th step
-    lossless  hears every message even when it is called less often
+    decimation  number n: the participant has a turn on each n-th step
+    lossless    whether it receives every message, also with fewer turns
     """
 
     name: str
@@ -29,13 +29,13 @@ class Port(Protocol):
     lossless: bool
 
     def wants(self, topic: str) -> bool:
-        """Whether it listens to a topic."""
+        """Whether the participant subscribes to a topic."""
 
     def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
-        """One turn at simulation time `now`, seconds; what it said."""
+        """One turn at simulation time `now`, s; returns the messages that the participant published."""
 
     def settle(self) -> list[EncodedMessage]:
-        """Wait for what is still on its way."""
+        """Wait for a pending reply; returns its messages."""
 
 
 class LocalPort:
@@ -54,7 +54,7 @@ class LocalPort:
         self._said.append((topic, payload))
 
     def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
-        """One turn; what the node said in it, or since the last."""
+        """One turn; returns the messages that the node published in it or since the last one."""
         self._hosted.turn(now, heard)
         if not self._said:
             return self._said
@@ -62,12 +62,12 @@ class LocalPort:
         return said
 
     def settle(self) -> list[EncodedMessage]:
-        """Nothing is ever on its way."""
+        """Returns no messages, as no reply is ever pending."""
         return []
 
 
 class ScheduledParticipant:
-    """A participant's place in the order, and the messages waiting for its next turn."""
+    """A participant with the messages waiting for its next turn."""
 
     def __init__(self, port: Port, decimation: int) -> None:
         self.port = port
@@ -75,7 +75,10 @@ class ScheduledParticipant:
         self.waiting: list[EncodedMessage] = []
 
     def due(self) -> list[EncodedMessage]:
-        """The messages for the turn that comes now, taken out."""
+        """Take the messages for the turn that begins now; with decimation, only the latest of each sampled topic.
+
+        Lossless participants receive all messages.
+        """
         heard, self.waiting = self.waiting, []
         if self.decimation == 1 or self.port.lossless:
             return heard
@@ -90,8 +93,8 @@ class ScheduledParticipant:
 class Scheduler:
     """Steps a simulation together with its participants.
 
-    carry  takes every message of the run in its one order: what the server and the participants say
-    batch  lossless participants are called on each n-th step only (and hear all); 1 in lockstep
+    carry  called with every message of the run, of server and participants, in their order
+    batch  lossless participants have a turn only on each batch-th step, and receive all messages; 1 in lockstep
     """
 
     def __init__(self, server: Stepped, ports: Sequence[Port], carry: Out | None = None, batch: int = 1) -> None:
@@ -106,11 +109,11 @@ class Scheduler:
         server.out = self._from_server
 
     def start(self) -> None:
-        """Have the server say what it says first: description and initial state."""
+        """Start the server: it publishes description and initial state."""
         self.server.start()
 
     def hear_first(self, said: Sequence[EncodedMessage]) -> None:
-        """What the server said before there was a schedule waits for each participant's first turn."""
+        """Queue messages that the server published before the schedule existed, for each participant's first turn."""
         for topic, payload in said:
             for seat in self._route(topic):
                 seat.waiting.append((topic, payload))
@@ -126,14 +129,14 @@ class Scheduler:
         server.step()
 
     def finish(self) -> None:
-        """Give lossless participants what they have not heard, and wait for all."""
+        """Deliver the remaining messages to lossless participants, and wait for all pending replies."""
         for seat in self._seats:
             if seat.port.lossless and seat.waiting:
                 seat.port.turn(self.server.time, seat.due())
             seat.port.settle()
 
     def forget(self) -> None:
-        """Drop what waits for participants, except lossless ones: simulation time was put back."""
+        """Drop queued messages after a reset or restore, except those of lossless participants."""
         for seat in self._seats:
             if not seat.port.lossless:
                 seat.waiting.clear()

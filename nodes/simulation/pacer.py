@@ -1,4 +1,4 @@
-"""The deadlines of the server's steps in realtime, at any speed, and what became of them."""
+"""Deadlines of the server's steps in mode realtime, at any speed, with counts of missed ones."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from nodes.hosting.clock import Deadline, Durations, Pacer
 
-SHORTEST_SLEEP_S = 0.5e-3  # steps shorter than this are taken in batches
+SHORTEST_SLEEP_S = 0.5e-3  # steps with a shorter period are taken in batches
 LONGEST_BATCH = 256
 
 
 class StepPacer:
     """Paces steps of `step_s` simulated seconds.
 
-    pacer  of the latest speed; None before the first step
-    batch  steps that are due at each of its deadlines
+    pacer  pacer of the present speed; None before the first step
+    batch  number of steps per deadline
     """
 
     def __init__(self, step_s: float, deadline: Deadline = "skip") -> None:
@@ -27,7 +27,10 @@ class StepPacer:
         self._overruns = self._skipped = 0
 
     def at(self, speed: float, begins: bool) -> Pacer:
-        """The pacer for this speed; `begins`: its deadlines are counted from now."""
+        """Pacer for this speed, in simulated seconds per wall second.
+
+        begins  whether to restart the deadlines from now
+        """
         pacer = self.pacer
         if pacer is None or speed != self._speed:
             self._overruns, self._skipped = self.overruns, self.skipped
@@ -41,21 +44,21 @@ class StepPacer:
 
     @property
     def left_s(self) -> float:
-        """Seconds to the next deadline, below zero when it has passed; infinite before there is one."""
+        """Seconds to the next deadline, negative when it has passed; infinite before the first step."""
         return math.inf if self.pacer is None else self.pacer.left_s
 
     @property
     def overruns(self) -> int:
-        """Deadlines that were missed by a whole period or more."""
+        """Number of deadlines missed by a period or more."""
         return self._overruns + (0 if self.pacer is None else self.pacer.overruns)
 
     @property
     def skipped(self) -> int:
-        """Deadlines that were given up."""
+        """Number of deadlines skipped."""
         return self._skipped + (0 if self.pacer is None else self.pacer.skipped)
 
     def timing(self) -> dict[str, float | None]:
-        """By how much the time between two deadlines' steps differed from the period, s; None without any."""
+        """Quantiles of |time between two deadlines' steps - period|, s; None where nothing was measured."""
         jitter = self.jitter
         return {
             "jitter_p50_s": jitter.quantile_s(0.50),
@@ -64,7 +67,7 @@ class StepPacer:
         }
 
     def status(self) -> dict[str, Any]:
-        """For a person who asks: counts, and the histogram of the jitter."""
+        """Counts, quantiles and histogram of the jitter, as plain data."""
         return {
             "overruns": self.overruns,
             "skipped": self.skipped,

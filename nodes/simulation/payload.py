@@ -1,7 +1,8 @@
-"""Payloads of states and poses, their numbers written into bytes that were encoded once.
+"""Payloads of states and poses: numbers are written into a message that was encoded once.
 
-All but the stamp has the same length every time: names and keys stay, a number is a mark and eight bytes, the most
-significant first. So a server that says a state hundreds of times a second makes no list and no message for it.
+Apart from the stamp the encoded message always has the same length: names and keys stay, and a number is a marker byte
+and eight bytes, most significant first. A server that publishes hundreds of states per second thus builds no list and
+no message object for each.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import native_function
 from sim_core.simulation import Simulation
 
-NUMBER = struct.Struct(">cd")  # of MessagePack: a mark, and a double
+NUMBER = struct.Struct(">cd")  # number in MessagePack: marker byte and double
 MARK = b"\xcb"
-FIRST_SIGN = -1.2345678901234567e-300  # no name has the bytes of these numbers
+FIRST_SIGN = -1.2345678901234567e-300  # placeholder numbers; their bytes occur in no name
 SIGNATURE = types.void(*2 * [types.CPointer(types.CPointer(types.float64))])
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _store_swapped(typing_context: Any, start: Any, offset: Any, value: Any) -> Any:
-    """A double so many bytes after `start`, its most significant byte first."""
+    """Store a double `offset` bytes after `start`, most significant byte first."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, offset, value = arguments
@@ -45,15 +46,15 @@ def _store_swapped(typing_context: Any, start: Any, offset: Any, value: Any) -> 
 
 @native_function(SIGNATURE)
 def write_numbers(given, buffer):  # type: ignore[no-untyped-def]
-    """Numbers into bytes: given [n], where each goes, numbers; told: the bytes."""
+    """Write numbers into bytes: given has [n], the n byte positions, and the n numbers; buffer has the bytes."""
     for k in range(int(given[0][0])):
         _store_swapped(buffer[0], int(given[1][k]), given[2][k])
 
 
 class Payload:
-    """Encodes messages that are like `message`, where `signs` stand for the numbers of `buffer`.
+    """Encoded form of `message`, in which the placeholders `signs(buffer)` are replaced by the numbers of `buffer`.
 
-    write  kernel that takes over the numbers of `buffer`; `stamped` puts a stamp before them
+    write  kernel that writes the numbers of `buffer` into the payload
     """
 
     def __init__(self, message: Message, buffer: np.ndarray, topic: str) -> None:
@@ -68,14 +69,16 @@ class Payload:
         self.write = BoundKernel(write_numbers.address, given, [room])
 
     def stamped(self, stamp: Message) -> bytes:
-        """The payload with the timestamp, seq and sent_ns of this message."""
+        """The payload with timestamp, seq and sent_ns of `stamp`."""
         return b"".join((self._begin, _stamp(stamp), self._rest))
 
 
 class Payloads:
-    """States and poses of a simulation, as they go out.
+    """Encoded states and poses of a simulation.
 
-    `look` is a kernel that is called with each state, when the positions in `readings.moves` are those of now.
+    look     kernel called for each state after the joint positions were read
+    topics   {"state": topic, "body_poses": topic}, full names
+    stamper  numbers the messages
     """
 
     def __init__(
@@ -90,14 +93,14 @@ class Payloads:
         self._place = BoundKernel.in_turn([simulation.place, self._poses.write])
 
     def state(self) -> tuple[int, bytes]:
-        """The state now: its seq, and the payload."""
+        """The present state: its seq, and the payload."""
         self._tell()
         stamp = self._stamp
         stamp.timestamp = self._simulation.time
         return self._stamper.stamp(self._topics[0], stamp), self._state.stamped(stamp)
 
     def poses(self) -> bytes:
-        """The poses of the bodies now."""
+        """Payload of the present poses of the bodies."""
         self._place()
         stamp = self._stamp
         stamp.timestamp = self._simulation.time
@@ -106,12 +109,12 @@ class Payloads:
 
 
 def signs(buffer: np.ndarray) -> list[float]:
-    """One number for each, that stands for it."""
+    """Placeholder numbers, one per entry of `buffer`."""
     return [FIRST_SIGN * (1.0 + k / 8192.0) for k in range(len(buffer))]
 
 
 def state_payload(names: Sequence[str], outputs: Sequence[str], buffer: np.ndarray, topic: str) -> Payload:
-    """A RobotState of position, velocity, effort of each name, phi, phidot, energy, outputs, in this order."""
+    """Payload of a RobotState with these numbers: positions, velocities, efforts, phi, phidot, energy, outputs."""
     n, marks = len(names), signs(buffer)
     state = RobotState(
         name=list(names),
@@ -125,11 +128,11 @@ def state_payload(names: Sequence[str], outputs: Sequence[str], buffer: np.ndarr
 
 
 def poses_payload(placed: np.ndarray, topic: str) -> Payload:
-    """BodyPoses of p (3n,), then quaternion (4n,)."""
+    """Payload of BodyPoses with numbers p (3n,), then quaternion (4n,)."""
     marks, last = signs(placed), 3 * (len(placed) // 7)
     return Payload(BodyPoses(p=marks[:last], quaternion=marks[last:]), placed, topic)
 
 
 def _stamp(message: Message) -> bytes:
-    """What every message begins with, after the count of its fields."""
+    """First bytes of every encoded message, without the count of fields: timestamp, seq and sent_ns."""
     return encode(message)[1:]

@@ -1,4 +1,4 @@
-"""The simulation server as the lockstep scheduler and the event loop see it; `SimServer` is one."""
+"""Interfaces of the simulation server for the lockstep scheduler and the event loop; `SimServer` implements both."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nodes.transport.rejections import RejectionLog
 
 
 class Stepped(Protocol):
-    """A simulation as the scheduler drives it.
+    """A simulation as the scheduler uses it.
 
-    out  takes each (topic, encoded message) the moment the server publishes it
+    out  called with each (topic, encoded message) at once when the server publishes it
     """
 
     out: Out
@@ -24,29 +24,29 @@ class Stepped(Protocol):
 
     @property
     def tick(self) -> int:
-        """Steps since the start or the last reset; time = tick * step_s."""
+        """Number of steps since the start or the last reset; time = tick * step_s."""
 
     @property
     def time(self) -> float:
-        """Simulation time, seconds."""
+        """Simulation time, s."""
 
     def start(self) -> None:
         """Publish the description and the initial state."""
 
     def step(self) -> None:
-        """Apply the commands that came, advance one step, publish what is due."""
+        """Apply the commands received, advance one step, publish what is due."""
 
     def command(self, source: str, command: JointCommand) -> None:
-        """Take a command of the node `source`; it holds from the next step on."""
+        """Receive a command of the node `source`; it takes effect in the next step."""
 
     def refuse(self, topic: str, reason: str) -> None:
-        """Count and report something that was no command."""
+        """Count and report an invalid command message."""
 
 
 class Simulated(Stepped, Protocol):
-    """A simulation as the event loop drives it.
+    """A simulation as the event loop uses it.
 
-    refusals  rejected commands
+    refusals  counts rejected commands
     """
 
     refusals: RejectionLog
@@ -57,47 +57,50 @@ class Simulated(Stepped, Protocol):
 
     @property
     def speed(self) -> float:
-        """Simulated seconds per wall second, in realtime."""
+        """Simulated seconds per wall second, in mode realtime."""
 
     @property
     def steps_left(self) -> int:
-        """Steps still to take while paused."""
+        """Number of steps still to take while paused."""
 
     @property
     def state(self) -> str:
-        """ "paused", "running", "safe" or "stopped"."""
+        """State of the server: "paused", "running", "safe" or "stopped"."""
 
     @property
     def detail(self) -> str:
-        """One line on why it is in this state."""
+        """One line for the user on the reason of the present state."""
 
     @property
     def runs(self) -> bool:
-        """Whether a step is due."""
+        """Whether to take a step: time runs, or single steps were requested."""
 
     def publish_state(self) -> None:
         """Publish the present state and poses."""
 
     def publish_events(self, events: Iterable[Event]) -> None:
-        """Publish events of the present simulation time."""
+        """Publish events with the present simulation time."""
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Take a command of the node `source`; it holds from the next step on. `timed`: it arrives now."""
+        """Receive a command of the node `source`; it takes effect in the next step.
+
+        timed  whether it arrived just now, so that its round trip can be measured
+        """
 
     def forget(self, source: str) -> None:
-        """Let other nodes command: this one is gone. Any thread may call this."""
+        """Note that a node left; other nodes may command its actuators. Callable from any thread."""
 
     def restart_pace(self) -> None:
         """Measure the real-time factor from now on."""
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
-        """Answer a service that is about the simulation itself; ValueError refuses with a line."""
+        """Response to a service call about the simulation. ValueError, one line, to refuse."""
 
     def status(self) -> dict[str, Any]:
-        """How the simulation runs: SI units, plain data."""
+        """Status of the simulation: SI units, plain data."""
 
     def timing(self) -> Mapping[str, float | None]:
-        """Percentiles of the time of a step and of a round trip, seconds; None where nothing was measured."""
+        """Quantiles of step time and round-trip time, s; None where nothing was measured."""
 
     def counters(self) -> Mapping[str, int]:
         """Whole numbers that only grow: commands, watchdog trips."""

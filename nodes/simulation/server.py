@@ -1,6 +1,6 @@
-"""The simulation server: owns state and time of one robot, says what happens, takes commands and requests.
+"""The simulation server: owns state and time of one robot, publishes messages, executes commands and service calls.
 
-A plain object like any node. The scheduler (lockstep, in process) or the socket host (realtime, fast) calls it.
+A plain object like a node. The scheduler (lockstep, in one process) or the socket host (realtime, fast) calls it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from sim_core.state import State
 from sim_core.system import assemble
 
 SPEAKS = ("description", "state", "body_poses", "lines", "event")
-DRAWN = 6  # decimals of metres in the points of lines
-MOST_WAITING = 1024  # commands between two steps
+DRAWN = 6  # decimals of the points of lines, m
+MOST_WAITING = 1024  # most commands between two steps
 
 
 class SimServer:
-    """One simulation of one robot.
+    """The simulation of one robot.
 
-    state       "paused", "running", "safe" (running, the commander is silent) or "stopped" (duration_s reached)
-    steps_left  steps still to take while paused, asked for by the service `step`
-    speed       simulated seconds per wall second, in realtime
+    state       "paused", "running", "safe" (running, but the commanding node is silent) or "stopped" (duration_s
+                reached)
+    steps_left  steps still to take while paused, requested by the service `step`
+    speed       simulated seconds per wall second, in mode realtime
     """
 
     name = "sim"
@@ -107,39 +108,39 @@ class SimServer:
 
     @property
     def tick(self) -> int:
-        """Steps since the start or the last reset."""
+        """Number of steps since the start or the last reset."""
         return self.simulation.tick
 
     @property
     def time(self) -> float:
-        """Simulation time, seconds."""
+        """Simulation time, s."""
         return self.simulation.time
 
     @property
     def runs(self) -> bool:
-        """Whether a step is due: time runs, or single steps were asked for."""
+        """Whether to take a step: time runs, or single steps were requested."""
         return self.state in ("running", "safe") or self.steps_left > 0
 
     @property
     def detail(self) -> str:
-        """One line for a person on why it is in this state."""
+        """One line for the user on the reason of the present state."""
         if self.state == "safe":
             return f"no command for {1e3 * (self.plan.sim.watchdog_s or 0.0):g} ms: {self.plan.sim.safe_mode}"
         return f"duration_s = {self.plan.duration_s:g} is over" if self.state == "stopped" else ""
 
     def start(self) -> None:
-        """Say the description and the initial state."""
+        """Publish the description and the initial state."""
         self._say("description", self.description)
         self.publish_state()
         self._say_notices()
 
     def publish_state(self) -> None:
-        """Say the state and the poses as they are now."""
+        """Publish the present state and poses."""
         self._say_state()
         self._say_poses()
 
     def step(self) -> None:
-        """Apply the commands that came, advance one step, say what is due."""
+        """Apply the commands received, advance one step, publish what is due."""
         began = time.perf_counter_ns()
         sim = self.simulation
         self._actuate()
@@ -160,7 +161,7 @@ class SimServer:
         tick = sim.tick
         if tick % self._poses_every == 0:
             self._say_poses()
-        if tick % self._state_every == 0:  # last: an answer is waited for, and nothing more is to be done
+        if tick % self._state_every == 0:  # last: controllers can reply while nothing else remains
             self._say_state()
         elif self.milestones.pending:
             self.milestones.see(sim.time, sim.readings.position)
@@ -171,7 +172,7 @@ class SimServer:
         self.step_times.add(time.perf_counter_ns() - began)
 
     def restart_pace(self) -> None:
-        """Measure the real-time factor from now on."""
+        """Restart the measurement of the real-time factor."""
         self.pace.clear()
         if self.runs:
             self.pace.run(self.time)
@@ -179,22 +180,25 @@ class SimServer:
     # -- commands
 
     def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Take a command from a node; it holds from the next step on. `timed`: the moment it is here is now."""
+        """Receive a command from a node; it takes effect in the next step.
+
+        timed  whether it arrived just now, so that its round trip can be measured
+        """
         if timed and command.state_seq is not None:
             self.round_trips.answered(command.state_seq)
         self._inbox.append((source, command))
 
     def forget(self, source: str) -> None:
-        """A node is gone; another may command. Any thread may call this."""
+        """Note that a node left; other nodes may command its actuators. Callable from any thread."""
         self.actuation.forget(source)
         self._news.gone.append(source)
 
     def refuse(self, topic: str, reason: str) -> None:
-        """Count and report something that was no command."""
+        """Count and report an invalid command message."""
         self.refusals.refuse(topic, reason)
 
     def _actuate(self) -> None:
-        """What the commands that came make of the efforts of this step."""
+        """Apply the received commands, watchdogs and servos to the efforts of this step."""
         actuation, news, joints, inbox = self.actuation, self._news, self._joints, self._inbox
         while inbox:
             source, command = inbox.popleft()
@@ -209,7 +213,9 @@ class SimServer:
         if news.gone or news.cut:
             self.publish_events(news.departures(self.time))
         if self._watchdog_s is not None:
-            if self._clock - actuation.heard_at > self._watchdog_s:  # none can trip before: most steps pass by here
+            if (
+                self._clock - actuation.heard_at > self._watchdog_s
+            ):  # no watchdog can trip earlier; most steps skip this
                 for source in actuation.watch(joints, self._clock):
                     self.publish_events([news.silent(source, self.time)])
             if self.state in ("running", "safe"):
@@ -217,20 +223,20 @@ class SimServer:
         actuation.drive(joints)
 
     def _joints(self) -> tuple[Any, Any]:
-        """Positions and velocities of the joints now: computed once per tick."""
+        """Present positions and velocities of the joints; computed once per tick."""
         if self._measured is None:
             self._measured = self.simulation.readings.motion()
         return self._measured
 
     def _too_old(self, state_seq: int) -> str:
-        """Why a command that answers this state comes too late, "" when it does not."""
+        """Reason why a command in reply to this state is refused as too late, "" where it is not."""
         age_s = (self.round_trips.seq - state_seq) * self._state_every * self._step_s
         return too_old(age_s, math.inf if self._watchdog_s is None else self._watchdog_s, self.speed)
 
     # -- services
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
-        """Answer a service; ValueError refuses with a line."""
+        """Response to a service call. ValueError, one line, to refuse."""
         if name not in SERVICES:
             raise ValueError(f"the simulation has no service {name!r}; its services are {', '.join(SERVICES)}")
         if name in ("set", "set_parameters"):
@@ -316,13 +322,13 @@ class SimServer:
         return self.simulation.parameters
 
     def _moved(self, kind: str, servos: dict[str, Any] | None = None) -> None:
-        """Time was put elsewhere: what was measured and commanded no longer holds."""
+        """Reset commands, measurements and sums after a reset or restore, and publish event and state."""
         if self.state == "stopped":
             self.state = "paused"
         self.steps_left = 0
         self._measured = None
         self._inbox.clear()
-        self.actuation.moved(self.simulation.snapshot().u, servos)  # a restored run goes on with the effort it had
+        self.actuation.moved(self.simulation.snapshot().u, servos)  # a restored run continues with its efforts
         self._news.clear()
         if self.state == "safe":
             self.state = "running"
@@ -341,7 +347,7 @@ class SimServer:
     # -- what it says
 
     def status(self) -> dict[str, Any]:
-        """How the simulation runs: SI units, plain data."""
+        """Status of the simulation: SI units, plain data."""
         phi, phidot = self.simulation.peak_violation()
         return {
             "time": self.time,
@@ -368,7 +374,7 @@ class SimServer:
         }
 
     def timing(self) -> dict[str, float | None]:
-        """Time of a step and round trip, seconds; None where nothing was measured."""
+        """Quantiles of step time and round-trip time, s; None where nothing was measured."""
         return {
             "step_p50_s": self.step_times.quantile_s(0.50),
             "step_p99_s": self.step_times.quantile_s(0.99),
@@ -379,7 +385,7 @@ class SimServer:
         }
 
     def counters(self) -> dict[str, int]:
-        """Commands taken and trips of the watchdog."""
+        """Number of watchdog trips and of accepted commands."""
         return {"watchdog_trips": self.actuation.trips, "commands": self.actuation.commands}
 
     def _say(self, name: str, message: Message) -> None:
@@ -392,11 +398,11 @@ class SimServer:
             self.refuse(topic, error.reason)
 
     def _say_notices(self) -> None:
-        """Say what is wrong with the run: a step too large, ..."""
+        """Publish warnings about the run as events, such as a step that is too large."""
         self.publish_events(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
 
     def publish_events(self, events: Iterable[Event]) -> None:
-        """Say what happened."""
+        """Publish these events."""
         for event in events:
             self._say("event", event)
 
@@ -419,4 +425,4 @@ class SimServer:
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
-    """Where a server speaks to before it is hosted."""
+    """Placeholder for `out` before the server has a host."""

@@ -1,4 +1,4 @@
-"""What the simulation server may be asked, and with which arguments."""
+"""Services of the simulation server: names, help and arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVICES = {
 
 
 def known_names(args: Mapping[str, object], allowed: Sequence[str], service: str) -> None:
-    """Refuse arguments that a service does not take, with those it does."""
+    """Raise ValueError for arguments that a service does not take; the message lists those that it takes."""
     for key in args:
         if key not in allowed:
             takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"

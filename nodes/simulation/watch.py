@@ -1,4 +1,4 @@
-"""What a simulation server watches: its commander's silence and answers, milestones, and how fast time goes."""
+"""Monitors of a simulation server: watchdog of the commanding nodes, round trips, milestones, real-time factor."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from nodes.hosting.clock import Durations
 from nodes.plan.launch_plan import Milestone
 
-REMEMBERED = 1024  # states whose send time is kept
+REMEMBERED = 1024  # number of latest states whose send times are kept
 
 
 class Watchdog:
-    """Trips when the commands of one node have been silent for `limit_s`, on a clock the caller reads.
+    """Watchdog of one commanding node: trips after a silence longer than `limit_s`, on a clock that the caller reads.
 
-    heard_at  when the last one came
+    heard_at  time of the node's latest command, s
     """
 
     def __init__(self, limit_s: float, now: float) -> None:
@@ -23,30 +23,34 @@ class Watchdog:
         self.heard_at = now
 
     def trips(self, now: float) -> bool:
-        """Whether the silence has been too long."""
+        """Whether the silence exceeds the limit at the time `now`."""
         return now - self.heard_at > self._limit_s
 
 
 def too_old(age_s: float, limit_s: float, speed: float) -> str:
-    """Why a command that answers a state of this age (simulation time) comes too late, "" when it does not.
+    """Reason why a command in reply to a state this old is refused, "" where it is not.
 
-    Its node was held up, and works off what it should have said long ago.
+    Such a node was held up and is working off old states.
+
+    age_s    age of the state, simulation time, s
+    limit_s  limit of the watchdog, s
+    speed    simulated seconds per wall second
     """
-    if age_s <= limit_s * max(speed, 1.0):  # the limit is of wall time
+    if age_s <= limit_s * max(speed, 1.0):  # the limit is a wall time
         return ""
     return f"answers a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} allows no such age"
 
 
 def fresh_states(limit_s: float | None, every_s: float) -> float:
-    """How many states back, `every_s` apart, an answer is never too old."""
+    """Number of latest states, `every_s` apart, for which a reply is never too old."""
     return math.inf if limit_s is None else int(limit_s / every_s) - 1
 
 
 class RoundTrips:
-    """The time from a state to the command that answers it.
+    """Times from the publication of a state to the arrival of the command that replies to it.
 
-    seq    of the latest state, 0 before the first
-    times  from sent to answered, as a histogram
+    seq    seq of the latest state, 0 before the first
+    times  histogram of the round-trip times
     """
 
     def __init__(self) -> None:
@@ -55,19 +59,19 @@ class RoundTrips:
         self._sent: list[tuple[int, int]] = [(0, 0)] * REMEMBERED
 
     def sent(self, seq: int) -> None:
-        """A state goes out now."""
+        """Note that a state is published now."""
         self.seq = seq
         self._sent[seq % REMEMBERED] = (seq, time.perf_counter_ns())
 
     def answered(self, seq: int) -> None:
-        """The command that answers this state is here; one that answers none of ours is left out."""
+        """Note that the command in reply to this state has arrived; unknown seq are ignored."""
         known, sent_ns = self._sent[seq % REMEMBERED]
         if known == seq:
             self.times.add(time.perf_counter_ns() - sent_ns)
 
 
 class MilestoneWatch:
-    """Notes the simulation time at which each milestone was reached, None until then."""
+    """Simulation time at which each milestone was reached, None until then."""
 
     def __init__(self, milestones: Sequence[Milestone], joints: Sequence[str]) -> None:
         self._milestones = [
@@ -76,13 +80,13 @@ class MilestoneWatch:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was reached."""
+        """Reset all milestones to not reached."""
         self.reached: dict[str, float | None] = {name: None for name, *_ in self._milestones}
         self._since: dict[str, float] = {}
         self.pending = list(self._milestones)
 
     def see(self, now: float, position: Callable[[int], float]) -> None:
-        """The positions at simulation time `now`, rad, each by its joint's place."""
+        """Check the milestones at simulation time `now`, s; `position` gives a joint's position, rad, by its index."""
         for entry in self.pending[:]:
             name, after, joint, target_deg, tolerance_deg, hold_s = entry
             if after and self.reached[after] is None:
@@ -98,33 +102,33 @@ class MilestoneWatch:
 
 
 class RealTimeFactor:
-    """Simulated seconds, and those of the processor, per wall second, over the time that the simulation ran."""
+    """Simulated seconds, and processor seconds, per wall second over the time in which the simulation ran."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Count from here."""
+        """Start again with empty sums."""
         self._ran = (0.0, 0.0, 0.0)  # simulated, wall, processor seconds of this process
         self._began: tuple[float, float, float] | None = None
 
     def run(self, simulated: float) -> None:
-        """Time runs from now on."""
+        """Note that simulation time runs from now on. `simulated` is the simulation time, s."""
         if self._began is None:
             self._began = simulated, time.perf_counter(), time.process_time()
 
     def rest(self, simulated: float) -> None:
-        """Time stands from now on."""
+        """Note that simulation time is stopped from now on. `simulated` is the simulation time, s."""
         self._ran, self._began = self._until(simulated), None
 
     def factor(self, simulated: float) -> float:
-        """Simulated per wall second; 0 before anything ran."""
+        """Simulated per wall second; 0 before anything ran. `simulated` is the simulation time, s."""
         ran, wall, _ = self._until(simulated)
         return ran / wall if wall > 0.0 else 0.0
 
     @property
     def processor_share(self) -> float:
-        """Of one core, what this process took while the simulation ran, all its threads together."""
+        """Processor time of all threads of this process per wall time while the simulation ran; 1 is one core."""
         _, wall, processor = self._until(0.0)
         return processor / wall if wall > 0.0 else 0.0
 

@@ -1,4 +1,4 @@
-"""What a replayed node said beside what was recorded: field by field, with tolerances."""
+"""Compares the messages of a replayed node with the recorded ones, field by field, with tolerances."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import msgspec
 
 from nodes.messages import Message
 
-NOT_COMPARED = frozenset({"seq", "sent_ns"})  # the publisher's count and clock, not the node's word
+NOT_COMPARED = frozenset({"seq", "sent_ns"})  # set by the publisher, not by the node
 
 
 @dataclass(frozen=True)
 class Line:
-    """One recorded message: its topic, decoded, and its time in s."""
+    """One recorded message: topic, decoded message, and time in s."""
 
     topic: str
     message: Message
@@ -25,7 +25,7 @@ class Line:
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One field that came out otherwise, or a message that one of the two lacks (`field` is "" then).
+    """A field that differs, or, with field "", a message that only one of recording and replay has.
 
     time, seq  of the recorded message, or of the replayed one where none was recorded
     """
@@ -39,7 +39,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """One line for a person."""
+        """One line for the user."""
         where = f"{self.topic} at t = {self.time:.6g} s (seq {self.seq})"
         if not self.field:
             return f"{where}: {'not said in the replay' if self.replayed is None else 'said in the replay only'}"
@@ -47,15 +47,16 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What a replay came to.
+    """Result of a replay.
 
-    compared     messages that were set side by side
-    differing    messages that differ, or that one of the two lacks
-    first        the first of them, field by field
-    worst        {field: the largest difference of a number in it, in the field's unit}
-    unanswered   messages of the replay that a run in real time did not say, no difference: it may have missed some
-    crossed      times that the node must have heard messages in another order than the recorder
-    refused      messages of the node that are none, or that it was told and are none
+    compared     pairs of messages compared
+    differing    pairs that differ, and messages that only one of recording and replay has
+    first        differences of the first of them
+    worst        {field: largest difference of a number in it, in the field's unit}
+    unanswered   messages in the replay of a real-time run that were not recorded; no difference, as the node may have
+                 missed messages
+    crossed      times at which the node must have received messages in another order than the recorder
+    refused      invalid messages that the node published or received
     """
 
     node: str
@@ -72,19 +73,19 @@ class Outcome(msgspec.Struct, kw_only=True):
 
     @property
     def same(self) -> bool:
-        """Whether something was compared and nothing differs."""
+        """Whether at least one pair was compared and nothing differs."""
         return self.compared > 0 and self.differing == 0
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """How far numbers may be apart: |a - b| <= t max(1, |b|), `t` of the field's name or `default`."""
+    """Permitted differences of numbers: |a - b| <= t max(1, |b|), with t from `fields` or `default`."""
 
     default: float = 0.0
     fields: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> float:
-        """The tolerance of a field; "outputs.height" asks "outputs.height", then "outputs"."""
+        """Tolerance of a field; for "outputs.height" that of "outputs.height", else that of "outputs"."""
         plain = re.sub(r"\[.*?\]", "", name)
         return self.fields.get(plain, self.fields.get(plain.partition(".")[0], self.default))
 
@@ -92,9 +93,10 @@ class Tolerances:
 def compare(
     recorded: Sequence[Line], said: Sequence[Line], outcome: Outcome, tolerances: Tolerances, strict: bool
 ) -> None:
-    """Pair and compare all messages, and note in the outcome what differs.
+    """Pair and compare all messages; the differences go into `outcome`.
 
-    strict  what is said in the replay alone differs; otherwise a node may have missed messages, and it does not
+    said    the replayed messages
+    strict  whether a message in the replay alone is a difference; false where the node may have missed messages
     """
     waiting: dict[Any, list[Line]] = {}
     for line in said:
@@ -129,7 +131,7 @@ def _differ(outcome: Outcome, differences: list[Difference]) -> None:
 
 
 def _key(line: Line) -> Any:
-    """What pairs two messages: the state that a command answers, the time of all else."""
+    """Key that pairs two messages: for a command the state that it replies to, otherwise topic and time."""
     state_seq = getattr(line.message, "state_seq", None)
     return (
         (line.topic, "state_seq", state_seq)
@@ -145,7 +147,7 @@ def _plain(line: Line) -> Any:
 def differences(
     recorded: Line, replayed: Line, tolerances: Tolerances, worst: dict[str, float] | None = None
 ) -> Iterator[Difference]:
-    """The fields beyond their tolerance; `worst` takes note of the largest difference of each."""
+    """The fields that differ by more than their tolerance; updates `worst`, the largest difference of each field."""
     worst = {} if worst is None else worst
     before, after = _plain(recorded), _plain(replayed)
     for name in before:
@@ -186,7 +188,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _apart(old: float, new: float) -> float:
-    """How far two numbers are apart; those that are both not numbers, or equal infinities, are not."""
+    """Distance of two numbers; 0 for equal infinities, and for two NaN."""
     if old == new or (math.isnan(old) and math.isnan(new)):
         return 0.0
     apart = abs(old - new)

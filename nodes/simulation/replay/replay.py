@@ -1,8 +1,8 @@
-"""Replay: a recorded run fed to one node without sockets, and what it says set beside what was recorded.
+"""Replay: feeds a recorded run to one node without sockets, and compares its messages with the recorded ones.
 
-A lockstep recording holds every message in the one order of the run, so the schedule that made it is run again: the
-node has its turns at the same ticks and hears the same in each. In realtime and fast the node's own order of hearing
-was not recorded; it is told each message in the order of the file.
+A lockstep recording has every message in the order of the run, so its schedule can be run again: the node has its turns
+at the same ticks with the same messages. In the modes realtime and fast the order in which the node received messages
+was not recorded; it receives them in the order of the file.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from nodes.simulation.replay.comparison import Line, Outcome, Tolerances, compar
 from nodes.simulation.replay.stream import CROSSING_S, Stream
 from robots.files import located_if_there
 
-LAST = 64  # messages at the end of a recording that may be of its last tick
+LAST = 64  # number of messages at the end of a recording that may belong to its last tick
 SERVER = ("description", "state", "body_poses", "lines", "event")
 
 # -- the recording
 
 
 def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
-    """Every message of the recording that is one of ours, in the file's order, and the metadata.
+    """All messages of known types in the recording, in the file's order, and its metadata.
 
-    RecordingError for one with a hole, for which the node would be blamed. Of one that was cut off the last instants
-    are left out: who spoke at them after the cut is not known.
+    RecordingError for a recording with a hole, for which the node would be blamed. Of a truncated recording the last
+    instants are left out, since messages at those instants may be missing.
     """
     file = RecordingFile(path)
     lines = []
@@ -56,7 +56,7 @@ def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
 
 
 def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
-    """The plan that the recording was made with; PlanError where it holds none."""
+    """The plan with which the recording was made. PlanError where it has none."""
     if "plan" not in metadata:
         raise PlanError(f"{path} holds no plan, so how its nodes ran is not known; recordings of a launch hold one")
     try:
@@ -71,9 +71,9 @@ def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
 
 
 def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -> NodePlan:
-    """The node of the plan that `run` stands in for: the one called `name`, else the one of the same class name.
+    """The recorded node that `run` replaces: the one called `name`, else the one with the same class name.
 
-    Its recorded parameters hold, with `params` in their place where given.
+    Its recorded parameters hold, overridden by `params`.
     """
     there = [node.name for node in plan.nodes]
     if name is not None:
@@ -95,7 +95,7 @@ def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -
 
 
 def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: Tolerances) -> Outcome:
-    """Feed the recorded run to the node and compare; PlanError where it cannot be replayed."""
+    """Feed the recorded run to the node and compare. PlanError where it cannot be replayed."""
     cls: type[Node] = load_class(node_plan.run, Path.cwd())
     mode = plan.sim.mode
     topics = {resolve(name, plan.sim.robot_name) for name in cls.publishes}
@@ -110,7 +110,9 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
             "not hold; record in lockstep to replay it"
         )
     outcome = Outcome(node=node_plan.name, run=node_plan.run, mode=mode)
-    if len(ours) > len({topic for topic, _ in ours}):  # other nodes command too: a first run says what is ours
+    if len(ours) > len(
+        {topic for topic, _ in ours}
+    ):  # other nodes command too: a first run shows which are this node's
         ours = {_speech(line) for line in _said(lines, ours, plan, HostedNode(cls(), plan, node_plan, _nobody), None)}
     hosted = HostedNode(cls(), plan, node_plan, _nobody, wall_clock=False)
     said = _said(lines, ours, plan, hosted, tolerances, outcome)
@@ -120,7 +122,7 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
     return outcome
 
 
-Speech = tuple[str, tuple[str, ...]]  # topic, and the actuators of a command: several nodes may command
+Speech = tuple[str, tuple[str, ...]]  # topic and, for commands, their actuators: several nodes may command
 
 
 def _speech(line: Line) -> Speech:
@@ -135,7 +137,11 @@ def _said(
     tolerances: Tolerances | None,
     outcome: Outcome | None = None,
 ) -> list[Line]:
-    """What the node says to all that is not ours; without tolerances, in the file's order whatever was answered."""
+    """Messages that the node publishes in the replay.
+
+    ours        (topic, actuators) of the node's own messages
+    tolerances  None: keep the file's order, whatever the node replies
+    """
     if plan.sim.mode == "lockstep":
         return _in_lockstep(lines, ours, plan, hosted)
     state_seq: dict[int, Line] = {}
@@ -151,15 +157,15 @@ def _said(
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
-    """Replaced before the node says anything."""
+    """Placeholder for `out`, replaced before the node publishes anything."""
 
 
 @dataclass
 class _Tick:
-    """What was said at one tick: by the server before anyone's turn, and by other nodes around our own turn.
+    """Messages of one tick: from the server before all turns, from other nodes before and after this node's turn.
 
-    turns  whether the nodes had their turns, or the run ended or was put elsewhere before
-    jump   the simulation was put elsewhere: what waited for the nodes is forgotten
+    turns  whether the nodes had their turns; false where the run ended or was reset first
+    jump   whether the simulation was reset or restored, which drops queued messages
     """
 
     tick: int
@@ -171,7 +177,7 @@ class _Tick:
 
 
 class _Recorded:
-    """Stands in for the simulation server: its step says what the recorded one said."""
+    """Stands in for the simulation server: its step publishes the recorded messages."""
 
     def __init__(self, robot: str, step_s: float) -> None:
         self.robot = robot
@@ -186,22 +192,22 @@ class _Recorded:
         return self.tick * self._step_s
 
     def start(self) -> None:
-        """All that was said is said by `step`."""
+        """Does nothing: `step` publishes all messages."""
 
     def step(self) -> None:
-        """Say what was said at this tick."""
+        """Publish the server's messages of this tick."""
         for topic, payload in self.next:
             self.out(topic, payload)
 
     def command(self, source: str, command: JointCommand) -> None:
-        """Commands change nothing: what came of them is recorded."""
+        """Does nothing: the effect of commands is in the recording."""
 
     def refuse(self, topic: str, reason: str) -> None:
-        """Nor do refused ones."""
+        """Does nothing, like `command`."""
 
 
 class _Others:
-    """Stands in for the other nodes: its turn says what they said at this tick."""
+    """Stands in for the other nodes: its turn returns their recorded messages."""
 
     decimation = 1
     lossless = False
@@ -211,15 +217,15 @@ class _Others:
         self.next: list[EncodedMessage] = []
 
     def wants(self, topic: str) -> bool:
-        """It listens to nothing."""
+        """False: it subscribes to nothing."""
         return False
 
     def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
-        """What was said at this tick."""
+        """The recorded messages of this tick."""
         return self.next
 
     def settle(self) -> list[EncodedMessage]:
-        """Nothing is ever on its way."""
+        """Returns no messages, as no reply is ever pending."""
         return []
 
 
@@ -250,18 +256,18 @@ def _in_lockstep(lines: Sequence[Line], ours: set[Speech], plan: Plan, hosted: H
 
 
 def _ticks(lines: Sequence[Line], ours: set[Speech], plan: Plan) -> Iterator[_Tick]:
-    """The run, tick by tick. Who spoke before our node is learnt from the ticks in which both spoke."""
+    """The recorded run, tick by tick. The order of the nodes follows from ticks in which several published."""
     later = _later(lines, ours, plan.sim.robot_name)
     served = {f"{plan.sim.robot_name}/{name}" for name in SERVER}
     step_s = plan.sim.step_s
     now = _Tick(0)
     for line in lines:
-        if "/" not in line.topic:  # what nodes say of themselves is no part of the schedule
+        if "/" not in line.topic:  # topics without a robot, such as status, are not scheduled
             continue
         from_server = line.topic in served
         tick = round(line.time / step_s)
         jump = isinstance(line.message, Event) and line.message.kind in PUT_BACK
-        jump = jump or (from_server and tick < now.tick)  # the server was started anew
+        jump = jump or (from_server and tick < now.tick)  # the server was restarted
         if jump:
             yield now
             now = _Tick(tick, jump=True)
@@ -280,7 +286,7 @@ def _ticks(lines: Sequence[Line], ours: set[Speech], plan: Plan) -> Iterator[_Ti
 
 
 def _later(lines: Sequence[Line], ours: set[Speech], robot: str) -> set[Speech]:
-    """What nodes say whose turn comes after ours: in some tick it stands behind what ours said in it."""
+    """(topic, actuators) of messages from nodes whose turn comes after this node's, by their order within a tick."""
     later: set[Speech] = set()
     we_spoke = False
     for line in lines:

@@ -1,7 +1,7 @@
-"""Replay of a run that was not in lockstep: messages in the file's order, but for those that crossed on their way.
+"""Replay of a run that was not in lockstep: messages in the file's order, except for those that may have crossed.
 
-The recorder hears a reference and a state in one order, the controller may have heard them in the other. Around each
-state that the node answered, the order is taken in which it says what was recorded; where none does, the file's.
+The recorder may have received a reference and a state in another order than the controller did. Around each state that
+the node replied to, the replay uses the order that reproduces the recorded reply; where none does, the file's order.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from nodes.messages.codec import decode
 from nodes.node import Node
 from nodes.simulation.replay.comparison import Line
 
-CROSSING_S = 0.05  # messages this close in simulation time may have crossed
+CROSSING_S = 0.05  # messages closer than this in simulation time may have crossed
 
 
 class Stream:
-    """Tells a node what was recorded; `said` is what it answered.
+    """Passes recorded messages to a node; `said` collects the messages that it publishes.
 
-    answers  {seq of a state: the command that was recorded in answer}
-    agree    whether a replayed line is the recorded one
-    crossed  states before which another number of messages was heard than in the file
+    answers  {seq of a state: the recorded command in reply to it}
+    agree    whether a recorded and a replayed line agree
+    crossed  number of states at which the order differs from the file's
     """
 
     def __init__(self, hosted: HostedNode, answers: Mapping[int, Line], agree: Callable[[Line, Line], bool]) -> None:
@@ -39,7 +39,7 @@ class Stream:
         hosted.start()
 
     def tell(self, lines: Iterable[Line]) -> None:
-        """Everything the node listens to, in order."""
+        """Pass all messages that the node subscribes to, in order."""
         heard = [line for line in lines if self._hosted.wants(line.topic)]
         states = [i for i, line in enumerate(heard) if type(line.message) is RobotState]
         others = [i for i, line in enumerate(heard) if type(line.message) is not RobotState]
@@ -54,7 +54,7 @@ class Stream:
         self._hear(rest[told:])
 
     def _choices(self, rest: Sequence[Line], state: Line, told: int, usual: int) -> list[int]:
-        """How many of the others may have been heard before this state, the file's number first."""
+        """Possible numbers of other messages received before this state, the number in the file first."""
         first, last = usual, usual
         while first > told and rest[first - 1].time > state.time - CROSSING_S:
             first -= 1
@@ -63,14 +63,14 @@ class Stream:
         return sorted(range(first, last + 1), key=lambda n: abs(n - usual))
 
     def _try(self, state: Line, rest: Sequence[Line], told: int, choices: Sequence[int]) -> int:
-        """Tell the state after as many of the others as agree with the recorded answer; that number."""
+        """Pass the state after as many other messages as make the reply the recorded one; returns their number."""
         answer = self._answers.get(state.message.seq)
         if answer is None or len(choices) == 1:
             self._hear([*rest[told : choices[0]], state])
             return choices[0]
         hosted, said = self._hosted, len(self.said)
         before, time = hosted.node, hosted.time
-        for choice in [*choices, choices[0]]:  # the last: none agrees
+        for choice in [*choices, choices[0]]:  # the last entry: no order agrees
             hosted.node, hosted.time = _copied(before, hosted), time
             del self.said[said:]
             self._hear([*rest[told:choice], state])
@@ -88,6 +88,6 @@ class Stream:
 
 
 def _copied(node: Node, hosted: HostedNode) -> Node:
-    """A copy of the node with a state of its own; the plan that its context holds is shared."""
+    """A copy of the node with a state of its own; the plan in its context is shared."""
     plan = hosted.context.plan
     return copy.deepcopy(node, {id(plan): plan})
