@@ -1,4 +1,4 @@
-"""What is claimed of the gibbon on its cable, with the rules that decide."""
+"""Claims about the gibbon on its cable, and the rules that decide them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from nodes.studies.framework.claims import Claim, Finding, Verdict, verdict_of
 from nodes.studies.framework.study import Results
 from nodes.studies.gibbon.runs import LAUNCHED, Case, Runs
 
-NEAR, FAR = (0.101, 0.051), (0.201, 0.101)  # shares, of tension and mass: the errors that are claimed to be survived
+NEAR, FAR = (0.101, 0.051), (0.201, 0.101)  # relative errors (tension, mass) that the claims cover
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """The claims in the order of the page."""
+    """All claims, in the order of the page."""
     return (launched_claim(runs), replanning_claim(runs), errors_claim(runs), damping_claim(runs))
 
 
@@ -33,7 +33,7 @@ def _together(reading: str, results: Results, cases: Sequence[Case], wanted: int
 
 
 def launched_claim(runs: Runs) -> Claim:
-    """The launch file's errors."""
+    """Claim about the model errors of the launch file."""
     wanted = runs.spans.wanted
 
     def judge(results: Results) -> list[Finding]:
@@ -56,7 +56,7 @@ def launched_claim(runs: Runs) -> Claim:
 
 
 def replanning_claim(runs: Runs) -> Claim:
-    """What planning in flight is good for."""
+    """Claim about the benefit of replanning in flight."""
 
     wanted = runs.spans.wanted
 
@@ -86,7 +86,7 @@ def _within(case: Case, most: tuple[float, float]) -> bool:
 
 
 def errors_claim(runs: Runs) -> Claim:
-    """Tension and mass, as far as these runs go."""
+    """Claim about errors of tension and mass, up to the largest that these runs cover."""
     wanted = runs.spans.wanted
     most = [max(abs(getattr(case, kind)) for case in runs.grid if _within(case, FAR)) for kind in ("tension", "mass")]
 
@@ -110,7 +110,7 @@ def errors_claim(runs: Runs) -> Claim:
 
 
 def damping_claim(runs: Runs) -> Claim:
-    """The cable's damping."""
+    """Claim about errors of the cable's damping."""
     wanted = runs.spans.wanted
 
     def judge(results: Results) -> list[Finding]:

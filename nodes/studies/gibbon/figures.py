@@ -1,4 +1,4 @@
-"""Pictures of the gibbon's study: where the hands go, hand-overs over errors of tension and mass, and over damping."""
+"""Plots of the gibbon's study: paths of the hands, and hand-overs over errors of tension, mass and damping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ((LAUNCHED, "planned anew in flight"), (BLIND, "planned once per swing")
 
 
 def motion(results: Results, figure: Any, runs: Runs) -> None:
-    """The paths of the hands, planned in flight and planned once, and below where they are along the line over time."""
+    """Draw the paths of the hands, replanned in flight and planned once per swing, and below them x over time."""
     grid = figure.add_gridspec(3, 2, height_ratios=(1.0, 1.0, 0.8))
     paths = [figure.add_subplot(grid[0, :])]
     paths.append(figure.add_subplot(grid[1, :], sharex=paths[0], sharey=paths[0]))
@@ -35,22 +35,22 @@ def motion(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def overs(number: int) -> str:
-    """So many hand-overs."""
+    """Number of hand-overs with its noun."""
     return f"{number} hand-over{'' if number == 1 else 's'}"
 
 
 def count(results: Results, case: Any) -> int:
-    """Hand-overs in a row of a case."""
+    """Number of consecutive hand-overs in a case."""
     return int(results.parts[case.name]["hand_overs"])
 
 
 def percent(error: float) -> str:
-    """An error with its sign, 0 without."""
+    """A relative error as a percentage with sign, "0 %" for none."""
     return f"{100 * error:+.0f} %".replace("-", "\u2212") if error else "0 %"
 
 
 def errors(results: Results, figure: Any, runs: Runs) -> None:
-    """Hand-overs in a row over the errors of tension and of mass."""
+    """Draw the number of consecutive hand-overs over the errors of tension and of mass."""
     axis, spans = figure.subplots(), runs.spans
     counts = np.array([count(results, case) for case in runs.grid]).reshape(len(spans.tensions), -1)
     axis.grid(visible=False)
@@ -69,7 +69,8 @@ def errors(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def damping(results: Results, figure: Any, runs: Runs) -> None:
-    """Hand-overs in a row over the cable's damping, planned in flight and planned once."""
+    """Draw the number of consecutive hand-overs over the cable's damping, replanned in flight and planned once per
+    swing."""
     axis, wanted = figure.subplots(), runs.spans.wanted
     places, width = np.arange(len(runs.damped)), 0.38
     axis.axhline(wanted, color=MUTED, lw=0.9, ls=(0, (4, 3)), label="a run ends with so many", zorder=0.5)
@@ -80,7 +81,9 @@ def damping(results: Results, figure: Any, runs: Runs) -> None:
         counts = [count(results, case) for case in cases]
         bars = axis.bar(places + side * width, counts, width, color=color, label=name)
         for text in axis.bar_label(bars, padding=2):
-            text.set_bbox({"facecolor": PAPER, "edgecolor": "none", "pad": 1.0})  # no line runs through a number
+            text.set_bbox(
+                {"facecolor": PAPER, "edgecolor": "none", "pad": 1.0}
+            )  # the box keeps lines from crossing the number
     axis.grid(visible=False, axis="x")
     axis.set_xticks(places, [f"{case.damping:g}" for case in runs.damped])
     axis.set_yticks(range(wanted + 1))

@@ -1,4 +1,4 @@
-"""The runs behind the gibbon's study: a robot on a cable that is not as its planner believes, in one process."""
+"""Runs of the gibbon's study: a robot on a cable that differs from its planner's model, simulated in one process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from nodes.studies.framework.study import Part
 
-BELIEVED = {"tension": 5000.0, "mass_scale": 1.0, "modes": 12.0}  # N, 1, 1
-DAMPING = 0.01  # the cable's damping ratio, as believed
+BELIEVED = {"tension": 5000.0, "mass_scale": 1.0, "modes": 12.0}  # parameters of the planner's model; N, 1, 1
+DAMPING = 0.01  # damping ratio of the cable in the planner's model
 PLANNER: dict[str, Any] = {
     "parameters": BELIEVED,
     "torque_limit": 27.0,
@@ -21,16 +21,17 @@ PLANNER: dict[str, Any] = {
 }
 CONTROLLER = {"stiffness": 400.0, "damping": 40.0, "torque_limit": 30.0, "close_ms": 200.0}
 SLICE_S, NEVER_MS = 0.02, 1e6
-MISSED_S = 2.5  # a swing that takes longer has missed; one that does not takes up to 1.5 s
+MISSED_S = 2.5  # a longer swing has missed the cable; successful swings take up to 1.5 s
 PLACES = ("hand_a_x", "hand_a_z", "hand_b_x", "hand_b_z")
 
 
 @dataclass(frozen=True, order=True)
 class Case:
-    """How robot and cable differ from what is believed.
+    """Deviations of the robot and the cable from the planner's model.
 
-    tension, mass  share more than believed; damping and modes as multiples of what is
-    replans        whether swings are planned anew in flight
+    tension, mass   relative error, positive where the real value is larger
+    damping, modes  real value as a multiple of the model's
+    replans         whether swings are replanned in flight
     """
 
     tension: float = 0.0
@@ -41,14 +42,14 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What its results are kept under."""
+        """Name under which its results are kept."""
         kept = f"tension {self.tension:+.2f}, mass {self.mass:+.2f}, damping {self.damping:g}, modes {self.modes}"
         return kept + ("" if self.replans else ", not replanned")
 
 
 @dataclass(frozen=True)
 class Spans:
-    """How many hand-overs are asked for and in how many simulated seconds, and what is varied."""
+    """Extent of a study: number of hand-overs required, simulated seconds, and the values varied."""
 
     wanted: int
     seconds: float
@@ -68,44 +69,44 @@ SPANS = {
     "quick": Spans(4, 24.0, (-0.1, 0.0, 0.1), (-0.05, 0.0, 0.05), (0.2, 1.0, 5.0)),
     "tiny": Spans(1, 1.5, (-0.1, 0.0), (0.0, 0.05), (1.0, 5.0)),
 }
-LAUNCHED = Case(tension=-0.1, mass=0.05)  # what launch/gibbon_cable.toml has
+LAUNCHED = Case(tension=-0.1, mass=0.05)  # the model errors of launch/gibbon_cable.toml
 BLIND = Case(tension=-0.1, mass=0.05, replans=False)
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Every case by what it shows. `parts` is the list that is carried out."""
+    """Cases of the study by purpose. `parts` lists everything to compute."""
 
     spans: Spans
 
     @property
     def grid(self) -> tuple[Case, ...]:
-        """Tension by mass."""
+        """Cases over all errors of tension and mass."""
         return tuple(Case(tension, mass) for tension in self.spans.tensions for mass in self.spans.masses)
 
     @property
     def damped(self) -> tuple[Case, ...]:
-        """The launched errors with the cable's damping beside them."""
+        """Cases with the launch file's errors and different damping."""
         return tuple(Case(LAUNCHED.tension, LAUNCHED.mass, damping) for damping in self.spans.dampings)
 
     @property
     def once(self) -> tuple[Case, ...]:
-        """The same with one plan per swing."""
+        """The cases of `damped` with one plan per swing."""
         return tuple(replace(case, replans=False) for case in self.damped)
 
     @property
     def all(self) -> tuple[Case, ...]:
-        """Each case once."""
+        """All cases, each once."""
         return tuple(dict.fromkeys([LAUNCHED, Case(), Case(modes=1), *self.grid, *self.damped, *self.once]))
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What the study works out."""
+        """Computations of the study, one per case."""
         return tuple(Part(case.name, partial(brachiate, case, self.spans), alone=False) for case in self.all)
 
 
 def plan_of(case: Case, seconds: float) -> Any:
-    """The plan of a case, as a launch file would give it."""
+    """Launch plan of a case."""
     import nodes
     from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 
@@ -131,7 +132,10 @@ def plan_of(case: Case, seconds: float) -> Any:
 
 
 def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
-    """Hand-overs in a row until one is missed, enough are made, or time is over; the hands' places meanwhile, m."""
+    """Result of one case: consecutive hand-overs until one is missed, enough are made, or time is over.
+
+    places  rows of time and positions x, z of both hands, s and m
+    """
     from nodes.simulation.compose import compose
 
     steps, held = round(SLICE_S * 1e3), 0.0

@@ -1,4 +1,4 @@
-"""`armswing reproduce gibbon`: how far a gibbon on a cable bears that its planner is wrong."""
+"""`armswing reproduce gibbon`: how large model errors may be for a gibbon's planner on a cable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nodes.studies.gibbon.runs import BELIEVED, DAMPING, SPANS, Runs
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names other simulated times ("tiny", for tests)."""
+    """The study; `spans` names another set of run lengths ("tiny", for tests)."""
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
         name="gibbon",
@@ -42,7 +42,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
 
 
 def sections(runs: Runs) -> tuple[Section, ...]:
-    """The page below its table of claims."""
+    """Sections of the page below its table of claims."""
     motion = Plot(
         "motion",
         "The paths of the hands until one misses or enough hand-overs are made, and their places over time.",
@@ -93,7 +93,7 @@ COLUMNS = {
 
 
 def rows(results: Results, runs: Runs) -> list[dict[str, Any]]:
-    """Every run and what came of it."""
+    """Rows of the result table, one per case."""
     found = []
     for case in runs.all:
         result = results.parts[case.name]

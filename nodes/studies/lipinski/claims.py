@@ -1,4 +1,4 @@
-"""What Lipinski claims, and what is claimed here of the real-time form, with the rules that decide. [Lipinski2023]"""
+"""Claims of Lipinski's paper and of this study's real-time form, and the rules that decide them. [Lipinski2023]"""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ KEPT, KEPT_AT_1_MS = 1e-6, 3e-3  # J
 CLOSED = 1e-6  # m
 KEPT_BY_PRINT = 0.1  # J
 TIMES_REAL = 100.0
-OURS = 10.0  # m/s2, the gravity assumed
+OURS = 10.0  # gravity assumed, m/s2
 QUANTITIES = ("mid-span", "contact", "q3", "q4", "contact force")
 UNITS = ("m", "m", "rad", "rad", "N")
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """The paper's claims in its order, then ours."""
+    """The paper's claims in its order, then the project's own."""
     return (
         printed_claim(runs),
         partition_claim(runs),
@@ -45,7 +45,7 @@ def _figures(largest: np.ndarray) -> dict[str, float]:
 
 
 def printed_claim(runs: Runs) -> Claim:
-    """Equation 23."""
+    """Claim about equation 23, the force of the contact."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -74,7 +74,7 @@ def printed_claim(runs: Runs) -> Claim:
 
 
 def partition_claim(runs: Runs) -> Claim:
-    """Section 4."""
+    """Claim about section 4, the elimination of multiplier and dependent coordinate."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -99,7 +99,7 @@ def partition_claim(runs: Runs) -> Claim:
 
 
 def energy_claim(runs: Runs) -> Claim:
-    """Section 1: multipliers keep energy."""
+    """Claim of section 1 that multipliers conserve energy."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -120,7 +120,7 @@ def energy_claim(runs: Runs) -> Claim:
 
 
 def preload_claim() -> Claim:
-    """Section 8: the start."""
+    """Claim of section 8 about the start in equilibrium."""
 
     def judge(results: Results) -> list[Finding]:
         from robots.benchmarks.lipinski import ARM_MASS, LOWER_LENGTH
@@ -137,7 +137,7 @@ def preload_claim() -> Claim:
             except InvalidRequest:
                 holds = False
             here = f"the lower arm holds at most {most:g} N m (100 N m needed)"
-            chosen = holds and gravity == OURS  # we took this gravity because the torque holds at it
+            chosen = holds and gravity == OURS  # this gravity was assumed because the torque is in equilibrium at it
             verdict = Verdict.BUILT_IN if chosen else verdict_of(holds)
             found.append(Finding(f"g = {gravity:g} m/s²", here, verdict, {"largest torque (N m)": most}))
         return found
@@ -153,7 +153,7 @@ def preload_claim() -> Claim:
 
 
 def contact_claim(runs: Runs) -> Claim:
-    """Section 9."""
+    """Claim of section 9 that beam and pendulum stay in contact."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -178,7 +178,7 @@ def contact_claim(runs: Runs) -> Claim:
 
 
 def real_time_claim(runs: Runs) -> Claim:
-    """Ours: the form for real time."""
+    """The project's own claim on the accuracy of the real-time form."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -208,7 +208,7 @@ def real_time_claim(runs: Runs) -> Claim:
 
 
 def cost_claim(runs: Runs) -> Claim:
-    """Ours: how fast it is."""
+    """The project's own claim on the speed of the real-time form."""
 
     def judge(results: Results) -> list[Finding]:
         found = []

@@ -1,4 +1,4 @@
-"""Pictures of the pendulum on its beam: motion, poses, energy, how far the formulations are apart, cost."""
+"""Plots of the pendulum on its beam: motion, poses, energy, differences between the formulations, cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nodes.studies.lipinski.shapes import deflected, model_of
 
 
 def motion(results: Results, figure: Any, runs: Runs) -> None:
-    """Mid-span, contact, contact force: one column per kind of supports."""
+    """Draw mid-span, contact position and contact force over time, one column per kind of supports."""
     columns = {
         "clamped": [("all nodes", runs.reference), ("20 modes at 1 ms", runs.real_time())],
         "simple supports": [("20 modes, RK4", runs.modal(supports="simple"))],
@@ -38,7 +38,7 @@ def motion(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
-    """Beam and arms at six instants, those that the run reached; one row per kind of supports."""
+    """Draw beam and arms at up to six instants that the run reached, one row per kind of supports."""
     axes = figure.subplots(len(supported), len(POSES), sharex=True, sharey=True)
     for row, (supports, run) in zip(axes, supported.items(), strict=True):
         found, model = results[run], model_of(run)
@@ -60,7 +60,7 @@ def poses(results: Results, figure: Any, supported: Mapping[str, Run]) -> None:
 
 
 def _arms(joints: np.ndarray) -> np.ndarray:
-    """(3, 2): contact, joint between the arms and end of the lower arm, x and z, m."""
+    """Positions x and z, m, (3, 2): contact, joint between the arms, and end of the lower arm."""
     from robots.benchmarks.lipinski import LOWER_LENGTH, UPPER_LENGTH
 
     slide, drop, q3, q4 = joints
@@ -73,7 +73,8 @@ def _arms(joints: np.ndarray) -> np.ndarray:
 
 
 def energies(results: Results, figure: Any, runs: Runs) -> None:
-    """Left: the printed force and the corrected one. Right: all formulations, logarithmic."""
+    """Draw energies: left with the printed and the corrected contact force, right for all formulations on a log
+    axis."""
     left, right = figure.subplots(1, 2)
     for index, (name, run) in enumerate(
         (
@@ -95,7 +96,7 @@ def energies(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def agreement(results: Results, figure: Any, runs: Runs) -> None:
-    """How far each formulation is from the partition, over time."""
+    """Draw the difference of each formulation from the partitioned one over time."""
     axes = figure.subplots(1, 3, sharex=True)
     quantities = {"mid-span": "m", "angles": "rad", "contact force": "N"}
     for axis, (title, unit) in zip(axes, quantities.items(), strict=True):
@@ -117,7 +118,7 @@ def agreement(results: Results, figure: Any, runs: Runs) -> None:
 
 
 def work(results: Results, figure: Any, runs: Runs) -> None:
-    """Left: mid-span beside that of fine steps, over the step. Right: time that each form takes."""
+    """Draw left the error of mid-span over the step, and right the computing time of each form."""
     left, right = figure.subplots(1, 2)
 
     def distance(run: Run) -> float | None:

@@ -1,4 +1,4 @@
-"""The runs behind Lipinski's figures, as data, and what is compared between them. [Lipinski2023]"""
+"""Runs of the study of Lipinski's paper as data, and comparisons between them. [Lipinski2023]"""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ALPHA = Stepping("generalized-α, ρ 0.9", "generalized_alpha")
 BAUMGARTE = Method("Baumgarte (1/h, √2/h)", "baumgarte")
 FINE, REAL_TIME, MODAL = 2e-5, 1e-3, 1e-4  # steps, s
 SWEEP = (2.5e-4, 5e-4, 2e-3)
-FIRST = 1.0  # s that claims are about
+FIRST = 1.0  # duration that the claims are about, s
 WATCH = ("outputs", "joints", "energy")
 PARTITIONED = "partitioned"
-# formulation and stabilizer of what has all nodes for coordinates
+# formulation and stabilizer of the runs whose coordinates are all nodes of the beam
 FORMS: dict[str, tuple[str, Method]] = {
     PARTITIONED: ("partitioned", NONE),
     "augmented, Baumgarte": ("augmented", BAUMGARTE),
@@ -29,7 +29,7 @@ FORMS: dict[str, tuple[str, Method]] = {
     "Schur complement, sampled fuzzy": ("schur", SAMPLED),
 }
 POSES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-# case A by RK4 at 1 us with all 98 modes: mid-span, contact, q3, q4; contact force to 0.05 N
+# Reference, case A by RK4 at 1 us with all 98 modes, at POSES: mid-span, contact, q3, q4, contact force (to 0.05 N)
 CASE_A = (
     (0.4738284, 2.5, -0.2240931, 1.7948894, 399.462),
     (0.3648650, 2.7034129, -0.0227115, 1.194554, 309.256),
@@ -42,7 +42,7 @@ CASE_A = (
 
 @dataclass(frozen=True)
 class Spans:
-    """Simulated seconds, and the elements of what has all nodes for coordinates."""
+    """Extent of a study: simulated seconds, and the number of elements where all nodes are coordinates."""
 
     seconds: float
     elements: int
@@ -53,7 +53,7 @@ SPANS = {"full": Spans(1.2, 50), "quick": Spans(1.2, 16), "tiny": Spans(0.06, 4)
 
 @dataclass(frozen=True)
 class Runs:
-    """Every run by what it shows. `all` is the list that is carried out."""
+    """Runs of the study by purpose. `all` lists everything to simulate."""
 
     spans: Spans
 
@@ -62,20 +62,20 @@ class Runs:
         return Run(case, ROBOT, stepping, method, step, self.spans.seconds, options, watch=watch)
 
     def nodal(self, form: str) -> Run:
-        """All nodes, 20 us."""
+        """Run with all nodes as coordinates, steps of 20 us."""
         formulation, method = FORMS[form]
         options: Options = (("modes", 0), ("elements", self.spans.elements), ("formulation", formulation))
         return self._run(f"all nodes, {formulation}", RK4, method, FINE, options)
 
     def modal(self, formulation: str = "partitioned", supports: str = "clamped") -> Run:
-        """20 modes, 0.1 ms."""
+        """Run with 20 modes, steps of 0.1 ms."""
         options: Options = (("formulation", formulation), ("supports", supports))
         return self._run(f"20 modes, {formulation}, {supports}", RK4, NONE, MODAL, options)
 
     def real_time(
         self, stepping: Stepping = MIDPOINT, modes: int = 20, step: float = REAL_TIME, supports: str = "clamped"
     ) -> Run:
-        """Modes in minimal coordinates under an implicit stepper."""
+        """Run with modes in minimal coordinates and an implicit stepper."""
         options: Options = (("modes", modes),)
         if supports == "clamped":
             return self._run(f"{modes} modes, partitioned", stepping, NONE, step, options)
@@ -84,27 +84,27 @@ class Runs:
 
     @property
     def supported(self) -> dict[str, Run]:
-        """The real-time form on either kind of supports."""
+        """The real-time form on both kinds of supports."""
         return {"clamped": self.real_time(), "simple supports": self.real_time(supports="simple")}
 
     @property
     def reference(self) -> Run:
-        """What the others are measured against: the partition with all nodes."""
+        """Reference run for comparisons: the partitioned formulation with all nodes."""
         return self.nodal(PARTITIONED)
 
     def swept(self) -> dict[str, list[Run]]:
-        """The implicit steppers over the step."""
+        """Runs with the implicit steppers over a range of steps."""
         steps = sorted((*SWEEP, REAL_TIME))
         return {s.label: [self.real_time(s, step=step) for step in steps] for s in (MIDPOINT, ALPHA)}
 
     @property
     def forms(self) -> dict[str, Run]:
-        """The four formulations with all nodes."""
+        """Runs of the four formulations with all nodes."""
         return {form: self.nodal(form) for form in FORMS}
 
     @property
     def all(self) -> tuple[Run, ...]:
-        """Each run once."""
+        """All runs, each once."""
         found = [*self.forms.values(), self.modal(), self.modal(supports="simple")]
         found.append(self.modal("partitioned_as_printed"))
         found += [self.real_time(modes=modes) for modes in (10, 30)]
@@ -114,18 +114,18 @@ class Runs:
 
     @property
     def measured(self) -> tuple[Run, ...]:
-        """Runs whose time is measured."""
+        """Runs whose computing time is measured."""
         return (*self.forms.values(), self.modal(), *[run for runs in self.swept().values() for run in runs])
 
 
 def rows_of(outcome: Any) -> np.ndarray:
-    """(n, 5): mid-span, contact, q3, q4, contact force."""
+    """Series (n, 5): mid-span, contact, q3, q4, contact force."""
     outputs, joints = outcome.watched["outputs"], outcome.watched["joints"]
     return np.column_stack([outputs[:, :2], joints[:, 2:], outputs[:, 2]])
 
 
 def apart(results: Results, one: Run, other: Run, until: float = FIRST) -> np.ndarray:
-    """(5,): the largest differences of the rows at the instants of the first second that both were looked at."""
+    """Largest differences (5,) between the series of two runs, at the instants up to `until` sampled in both."""
     a, b = results[one], results[other]
     t, outputs, theirs = at_common_times(a, b, "outputs")
     _, joints, their_joints = at_common_times(a, b, "joints")
@@ -136,7 +136,7 @@ def apart(results: Results, one: Run, other: Run, until: float = FIRST) -> np.nd
 
 
 def from_table(outcome: Any) -> tuple[np.ndarray, int]:
-    """(5,): the largest differences from case A at its instants that were reached, and how many those are."""
+    """Largest differences (5,) from CASE_A at the instants that the run reached, and their number."""
     rows, found = rows_of(outcome), []
     for time, due in zip(POSES, CASE_A, strict=True):
         (places,) = np.nonzero(np.abs(outcome.t - time) < 1e-9)
@@ -146,7 +146,7 @@ def from_table(outcome: Any) -> tuple[np.ndarray, int]:
 
 
 def drift(outcome: Any, until: float = FIRST) -> np.ndarray:
-    """Energy less that of the start, J, over the first second."""
+    """Energy minus its initial value, J, up to the time `until`."""
     energy = outcome.watched["energy"][outcome.t <= until + 1e-9]
     change: np.ndarray = energy - energy[0]
     return change

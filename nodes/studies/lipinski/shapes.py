@@ -1,6 +1,6 @@
-"""The shape of Lipinski's motion: how deep and how steep the beam hangs, when its middle turns. [Lipinski2023, sec. 8]
+"""Shape of Lipinski's motion: deflection and slope of the beam, turning times of its middle. [Lipinski2023, sec. 8]
 
-The paper's figures 4 and 5 come without numbers: what is here can be held beside them by eye.
+The paper's figures 4 and 5 come without numbers, so that these results can only be compared with them by eye.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from nodes.studies.framework.runs import Run
 from nodes.studies.framework.study import Column, Results, Table
 from nodes.studies.lipinski.runs import FIRST, Runs
 
-DEEP = 0.05  # of the beam's length, that its middle hangs down
-STEEP = 0.5  # slope, up to which the beam's equations, made for small ones, are taken
-TURNING_S = 1.2  # up to then turning points are listed
+DEEP = 0.05  # deflection of the middle that counts as significant, as a fraction of the beam's length
+STEEP = 0.5  # largest slope for which the beam's small-slope equations are accepted
+TURNING_S = 1.2  # turning points are listed up to this time, s
 COLUMNS = {
     "supports": Column("supports"),
     "mid-span turns": Column("mid-span is there"),
@@ -28,7 +28,7 @@ COLUMNS = {
 
 @cache
 def model_of(run: Run) -> Any:
-    """The beam of a run."""
+    """Beam model of a run."""
     from robots.registry import build
     from sim_core.flexible.elements import beam_model
 
@@ -36,21 +36,21 @@ def model_of(run: Run) -> Any:
 
 
 def deflected(outcome: Any, run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Displacement downwards, m, and slope of every node at the instants looked at, each (n, nodes)."""
+    """Downward displacement, m, and slope of every node at the sampled instants, each (n, nodes)."""
     model = model_of(run)
     nodes = outcome.watched["coordinates"][:, -model.n :] @ model.basis.T
     return nodes[:, ::2], nodes[:, 1::2]
 
 
 def turning_points(t: np.ndarray, series: np.ndarray) -> list[tuple[float, float, bool]]:
-    """(time, value, whether it is a largest one) of every local extreme between the ends of a series."""
+    """(time, value, whether it is a maximum) of every local extreme inside a series."""
     rises = np.sign(np.diff(series))
     (places,) = np.nonzero(rises[1:] * rises[:-1] < 0)
     return [(float(t[k + 1]), float(series[k + 1]), bool(rises[k] > 0)) for k in places]
 
 
 def turns(runs: Runs) -> Table:
-    """When the middle of the beam turns, for either kind of supports."""
+    """Table of the times at which the middle of the beam turns, for both kinds of supports."""
 
     def rows(results: Results) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -74,7 +74,7 @@ def turns(runs: Runs) -> Table:
 
 
 def deep_claim(runs: Runs) -> Claim:
-    """Section 8: deformations can be seen."""
+    """Claim of section 8 that deformations are visible."""
 
     def judge(results: Results) -> list[Finding]:
         found = []
@@ -101,7 +101,7 @@ def deep_claim(runs: Runs) -> Claim:
 
 
 def steep_claim(runs: Runs) -> Claim:
-    """Ours: which supports suit a beam of small slopes."""
+    """The project's own claim on which supports suit a small-slope beam."""
 
     def judge(results: Results) -> list[Finding]:
         found = []

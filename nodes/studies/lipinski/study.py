@@ -10,7 +10,7 @@ from nodes.studies.lipinski.shapes import turns
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names other simulated times ("tiny", for tests)."""
+    """The study; `spans` names another set of run lengths ("tiny", for tests)."""
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
         name="lipinski",
@@ -36,7 +36,7 @@ def study(quick: bool = False, spans: str = "") -> Study:
 
 
 def assumptions(elements: int) -> tuple[Assumption, ...]:
-    """What the paper leaves open."""
+    """Assumptions about what the paper does not state."""
     return (
         Assumption("gravity", "10 m/s²", "not stated; at 9.81 the published torque has no equilibrium"),
         Assumption(
@@ -54,7 +54,7 @@ def assumptions(elements: int) -> tuple[Assumption, ...]:
 
 
 def sections(runs: Runs) -> tuple[Section, ...]:
-    """The page below its table of claims."""
+    """Sections of the page below its table of claims."""
     named = (
         ("all nodes", runs.reference),
         ("real time", runs.real_time()),

@@ -1,4 +1,4 @@
-"""What Man and co-authors claim, in our words, and the rules that decide each claim. [Man2025]"""
+"""Claims of Man and co-authors in the project's words, and the rules that decide each claim. [Man2025]"""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from nodes.studies.man.runs import NUDGE, STEP, Runs, case2
 READINGS = (FIXED, ONE_CALL)
 # The paper's table 1, rows by position and columns by velocity, negative big to positive big.
 TABLE = ((-2, -2, -2, -1, 0), (-2, -2, -1, 0, 1), (-2, -1, 0, 1, 2), (-1, 0, 1, 2, 2), (0, 1, 2, 2, 2))
-TINY_PHI = 1e-5  # the violation that the paper calls small, without stabilization
-APART = 0.1  # rad at which two motions differ visibly
+TINY_PHI = 1e-5  # violation without stabilization that the paper calls small
+APART = 0.1  # angle from which on two motions differ visibly, rad
 
 
 def _text(results: Results, named: Iterable[tuple[str, Run]]) -> str:
@@ -47,7 +47,7 @@ def claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def table_claim() -> Claim:
-    """Table 1."""
+    """Claim about the rules of table 1."""
 
     def same(results: Results) -> list[Finding]:
         from sim_core.stabilization.rules import RULES
@@ -68,7 +68,7 @@ def table_claim() -> Claim:
 
 
 def triple_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Example 1."""
+    """Claims about example 1, the triple pendulum."""
 
     def grows(results: Results) -> list[Finding]:
         found = []
@@ -138,7 +138,7 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def motion_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Figure 7."""
+    """Claims about figure 7, the motion of the triple pendulum."""
 
     def part(results: Results) -> list[Finding]:
         found = []
@@ -190,13 +190,13 @@ def motion_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def parting(results: Results, one: Run, other: Run) -> float | None:
-    """When the angles of bars 2 and 3 of two runs first differ by APART."""
+    """Time at which the angles of bars 2 and 3 of two runs first differ by APART; None if never."""
     t, first, second = at_common_times(results[one], results[other], "bars")
     return parting_time(t, first[:, 1:], second[:, 1:], APART)
 
 
 def crank_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Example 2."""
+    """Claims about example 2, the crank-slider."""
 
     def cannot_run(results: Results) -> list[Finding]:
         found = []
@@ -274,7 +274,7 @@ def _late(results: Results, run: Run) -> tuple[float, float]:
 
 
 def reach_claims(runs: Runs) -> tuple[Claim, ...]:
-    """The conclusions: any step, any integrator, long runs."""
+    """Claims of the conclusions: any step, any integrator, long runs."""
 
     def any_step(results: Results) -> list[Finding]:
         found = []
@@ -328,13 +328,13 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _failing(results: Results, swept: list[Run]) -> str:
-    """How the run of the smallest step that fails does so."""
+    """How the run with the smallest unsuccessful step fails: "chatters", or the reason of its loss."""
     run = min((run for run in swept if not settles(results, run)), key=lambda run: run.dt)
     outcome = results[run]
     return "chatters" if outcome.held else LOSS.get(outcome.reason, "lost")
 
 
 def settles(results: Results, run: Run) -> bool:
-    """Whether a run held, and its velocities' violation did not end above where it started, or above a tenth."""
+    """Whether a run held without chatter: late |Phidot| at most as large as at the start, or as 0.1."""
     outcome = results[run]
     return outcome.held and _late(results, run)[1] <= max(float(outcome.phidot[0]), 0.1)

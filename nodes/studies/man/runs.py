@@ -1,4 +1,4 @@
-"""The runs behind Man's figures, as data: triple pendulum, crank-slider, and the two cases of scaling. [Man2025]"""
+"""Runs of the study of Man's paper as data: triple pendulum, crank-slider, and the two cases of scaling. [Man2025]"""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from nodes.studies.framework.methods import (
 )
 from nodes.studies.framework.runs import Method, Options, Run, Stepping, simulation_of
 
-STEP = 1e-2  # the paper's h
-TICK = 5e-2  # of an adaptive call
+STEP = 1e-2  # the paper's h, s
+TICK = 5e-2  # tick of an adaptive call, s
 STEPS = (2.5e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
 LENGTH, LINKS = 2.0, 3
 REACH = LENGTH * LINKS
-NUDGE = 1e-9  # rad, by which the second of two starts differs
+NUDGE = 1e-9  # difference between the starts of the two reference motions, rad
 PRINTED: Options = (("start", "printed"),)
 VARIANT: Options = (("variant", "man"),)
 
@@ -53,7 +53,7 @@ CASE1 = Method("fuzzy, case 1", "man", (("case", 1),))
 
 @cache
 def first_violation() -> tuple[float, float, float]:
-    """|Phi|, |Phidot| after the first step of h without stabilization, and |v| at the start: what case 2 scales by."""
+    """|Phi| and |Phidot| after one step of h without stabilization, and |v| at the start, by which case 2 scales."""
     sim, _ = simulation_of(Run("first step", "crank_slider", DOPRI5, NONE, STEP, STEP, PRINTED))
     speed = float(np.linalg.norm(sim.state.v))
     sim.step()
@@ -63,13 +63,13 @@ def first_violation() -> tuple[float, float, float]:
 
 @cache
 def case2() -> Method:
-    """The scaling for starts in motion, from the first step's violation. [Man2025, sec. 4.4]"""
+    """Stabilizer with the scaling for starts in motion, from the first step's violation. [Man2025, sec. 4.4]"""
     phi, phidot, speed = first_violation()
     return Method("fuzzy, case 2", "man", (("case", 2), ("phi", phi), ("phidot", phidot), ("speed", speed)))
 
 
 def level_start(nudge: float) -> tuple[float, ...]:
-    """Coordinates of the level triple pendulum whose last bar is turned by `nudge`."""
+    """Coordinates of the horizontal triple pendulum whose last bar is rotated by `nudge`, rad."""
     q = [c for i in range(LINKS) for c in (LENGTH * (i + 0.5), 0.0, 0.0)]
     hinge = LENGTH * (LINKS - 1)
     q[-3:] = [hinge + LENGTH / 2 * math.cos(nudge), LENGTH / 2 * math.sin(nudge), nudge]
@@ -78,12 +78,12 @@ def level_start(nudge: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Runs:
-    """Every run by what it shows. `all` is the list that is carried out."""
+    """Runs of the study by purpose. `all` lists everything to simulate."""
 
     spans: Spans
 
     def triple(self, method: Method, reading: str) -> Run:
-        """The triple pendulum from the level, at rest."""
+        """Run of the triple pendulum from the horizontal, at rest."""
         stepping, step = (DOPRI5, STEP) if reading == FIXED else (ODE45, TICK)
         given = 0.0 if reading == FIXED else STEP
         watch = ("outputs", "bars")
@@ -92,12 +92,12 @@ class Runs:
         return Run(name, "triple_pendulum", stepping, method, step, span, VARIANT, given_s=given, watch=watch)
 
     def triples(self, reading: str) -> dict[str, Run]:
-        """The triple pendulum under every method."""
+        """Runs of the triple pendulum with every method, by its label."""
         methods = (NONE, CASE1, B20, SAMPLED, PROJECTION)
         return {method.label: self.triple(method, reading) for method in methods}
 
     def twins(self) -> tuple[Run, Run]:
-        """Two motions without violation, whose starts differ by NUDGE."""
+        """Runs of two reference motions without violation, whose starts differ by NUDGE."""
         pair = [
             Run(
                 f"triple pendulum, last bar turned by {nudge:g} rad",
@@ -115,7 +115,7 @@ class Runs:
         return pair[0], pair[1]
 
     def crank(self, method: Method, reading: str, printed: bool = True) -> Run:
-        """The crank-slider from its dead centre, with the velocities the paper prints, or consistent ones."""
+        """Run of the crank-slider from its dead centre, with the velocities printed in the paper or consistent ones."""
         stepping, step = (DOPRI5, STEP) if reading == FIXED else (ODE45, TICK)
         name = "crank-slider" if printed else "crank-slider, consistent start"
         options = PRINTED if printed else ()
@@ -124,12 +124,13 @@ class Runs:
         return Run(name, "crank_slider", stepping, method, step, span, options, given_s=given, watch=("outputs",))
 
     def cranks(self, reading: str) -> dict[str, Run]:
-        """The crank-slider under every method."""
+        """Runs of the crank-slider with every method, by its label."""
         methods = (NONE, B20, case2(), SAMPLED)
         return {method.label: self.crank(method, reading) for method in methods}
 
     def swept(self, stepping: Stepping) -> dict[str, list[Run]]:
-        """Case 1 on the triple pendulum and case 2 on the crank-slider over fixed steps, with what they are beside."""
+        """Runs over fixed steps: case 1 on the triple pendulum; case 2 and the methods compared with it on the
+        crank-slider."""
         span, found = self.spans.sweep, {}
         for case, robot, options, methods in (
             ("triple pendulum", "triple_pendulum", VARIANT, (CASE1,)),
@@ -144,7 +145,7 @@ class Runs:
 
     @property
     def all(self) -> tuple[Run, ...]:
-        """Each run once."""
+        """All runs, each once."""
         found: list[Run] = [*self.twins()]
         for reading in (FIXED, ONE_CALL):
             found += [*self.triples(reading).values(), *self.cranks(reading).values()]
@@ -155,7 +156,7 @@ class Runs:
 
     @property
     def measured(self) -> tuple[Run, ...]:
-        """Runs whose time is measured."""
+        """Runs whose computing time is measured."""
         found = [run for runs in self.swept(DOPRI5).values() for run in runs]
         for reading in (FIXED, ONE_CALL):
             found += [*self.triples(reading).values(), *self.cranks(reading).values()]

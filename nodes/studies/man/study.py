@@ -18,7 +18,7 @@ KINDS = ("III",)
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names other simulated times ("tiny", for tests)."""
+    """The study; `spans` names another set of run lengths ("tiny", for tests)."""
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
         name="man",
@@ -45,7 +45,7 @@ READINGS = shared.readings("h", " The paper's h is 10 ms.")
 
 
 def assumptions() -> tuple[Assumption, ...]:
-    """What the paper leaves open."""
+    """Assumptions about what the paper does not state."""
     phi, phidot, speed = first_violation()
     return (
         shared.SIMULATED_TIME,
@@ -68,7 +68,7 @@ def assumptions() -> tuple[Assumption, ...]:
 
 
 def sections(runs: Runs) -> tuple[Section, ...]:
-    """The page below its table of claims."""
+    """Sections of the page below its table of claims."""
     return (
         Section(
             "controller",
@@ -88,7 +88,7 @@ def sections(runs: Runs) -> tuple[Section, ...]:
 
 
 def triple_section(runs: Runs) -> Section:
-    """Figures 6 and 7."""
+    """Section with figures 6 and 7."""
     columns = {
         f"{FIXED}, h = 10 ms": list(runs.triples(FIXED).items()),
         ONE_CALL: list(runs.triples(ONE_CALL).items()),
@@ -134,7 +134,7 @@ def triple_section(runs: Runs) -> Section:
 
 
 def crank_section(runs: Runs) -> Section:
-    """Figure 9."""
+    """Section with figure 9."""
     columns = {
         f"{FIXED}, h = 10 ms": list(runs.cranks(FIXED).items()),
         ONE_CALL: list(runs.cranks(ONE_CALL).items()),
@@ -155,7 +155,7 @@ def crank_section(runs: Runs) -> Section:
 
 
 def step_section(runs: Runs) -> Section:
-    """The claim of independence, as pictures."""
+    """Section on the claim of independence from step and integrator."""
     return Section(
         "steps",
         "Step, integrator and cost",
@@ -179,7 +179,7 @@ def step_section(runs: Runs) -> Section:
 
 
 def limits() -> dict[str, dict[str, float]]:
-    """{stabilizer: {stepper: s}}."""
+    """Largest stable steps {stabilizer: {stepper: s}}."""
     return {
         method.label: {s.label: method.make().stability_limit(s.make(), STEP) for s in FIXED_STEPPINGS}
         for method in (CASE1, case2(), B20, SAMPLED)
@@ -187,7 +187,7 @@ def limits() -> dict[str, dict[str, float]]:
 
 
 def draw_chatter(runs: Runs, results: Results, figure: Any) -> None:
-    """Late violation of the velocities over the step, one axis per case."""
+    """Draw the late |Phidot| over the step, one axis per case."""
     import numpy as np
 
     def late(run: Run) -> float | None:

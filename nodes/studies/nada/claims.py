@@ -1,6 +1,6 @@
-"""What Nada and Bayoumi claim of the triple pendulum and the rotary one without fuzziness, and of the gear train.
+"""Claims of Nada and Bayoumi on the triple pendulum, on the rotary one without fuzzy control, and on the gear train.
 
-In our words; with the rules that decide each claim. [NadaBayoumi2024, secs. 3.3, 4, 5]
+In the project's words, with the rules that decide each claim. [NadaBayoumi2024, secs. 3.3, 4, 5]
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def triple_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Section 3.3."""
+    """Claims of section 3.3 on the triple pendulum."""
 
     def small(results: Results) -> list[Finding]:
         run = runs.triple_small(DIRECT)
@@ -123,7 +123,7 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Section 4 up to figure 19: no stabilization, Baumgarte."""
+    """Claims of section 4 up to figure 19: no stabilization, Baumgarte."""
 
     def unstabilized(results: Results) -> list[Finding]:
         found = []
@@ -198,7 +198,7 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def integrator_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Figure 17, of the integrators by name."""
+    """Claims about figure 17 that name integrators."""
 
     def adams_best(results: Results) -> list[Finding]:
         found = []
@@ -268,7 +268,7 @@ def integrator_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def gear_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Section 5."""
+    """Claims of section 5 on the gear train."""
 
     def damped(results: Results) -> list[Finding]:
         found = []

@@ -1,4 +1,4 @@
-"""What Nada's methods cost: figure 24, work and precision, and what steps the stabilizers bear. [NadaBayoumi2024]"""
+"""Cost of Nada's methods: figure 24, work and precision, and stable step sizes. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nodes.studies.nada.runs import LARGEST, STEPS, Runs
 
 
 def cost_section(runs: Runs) -> Section:
-    """Figure 24, the work-precision pictures, and the limits."""
+    """Section with figure 24, the work-precision plots, and the stable step sizes."""
     return Section(
         "cost",
         "Cost, step and precision",
@@ -68,7 +68,7 @@ def cost_section(runs: Runs) -> Section:
 
 
 def limits() -> dict[str, dict[str, float]]:
-    """{stabilizer: {stepper: s}} for the gains as they are, those that follow the step at 1 ms."""
+    """Largest stable steps {stabilizer: {stepper: s}}; gains that follow the step are those at 1 ms."""
     methods = (B2, b3(STEPS[0]), PID, DIRECT, DIRECT_INSIDE, FLC1, FLC2, FLC3, SAMPLED)
     found: dict[str, dict[str, float]] = {}
     for method in methods:
@@ -79,7 +79,7 @@ def limits() -> dict[str, dict[str, float]]:
 
 
 def draw_cost(runs: Runs, results: Results, figure: Any) -> None:
-    """Evaluations and time over dt, both readings."""
+    """Draw evaluations and computing time over dt, for both readings."""
     axes = figure.subplots(2, 2, sharex="col")
     methods = {FLC3.label: FLC3, FLC1.label: FLC1, FLC2.label: FLC2, DIRECT.label: DIRECT, SAMPLED.label: SAMPLED}
     for column, reading in enumerate((ONE_CALL, FIXED)):

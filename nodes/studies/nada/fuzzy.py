@@ -1,4 +1,4 @@
-"""What Nada and Bayoumi claim of the fuzzy sets on the rotary pendulum, and the rules that decide it.
+"""Claims of Nada and Bayoumi on the fuzzy sets for the rotary pendulum, and the rules that decide them.
 
 [NadaBayoumi2024, sec. 4, figs. 20-26]
 """
@@ -31,11 +31,11 @@ from nodes.studies.framework.study import Results
 from nodes.studies.nada.judging import BELOW_TENFOLD, READINGS, TENFOLD, growths, peaks, stable, texts
 from nodes.studies.nada.runs import FLC, LARGEST, STEPS, Runs
 
-ROUNDING = 1e-9  # a row that stays below has no violation to speak of
+ROUNDING = 1e-9  # largest violation of a row that counts as rounding
 
 
 def fuzzy_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Section 4 from figure 20 on: the fuzzy sets beside the others."""
+    """Claims of section 4 from figure 20 on: the fuzzy sets compared with other methods."""
 
     def holds_at_largest(results: Results) -> list[Finding]:
         found = []
@@ -233,7 +233,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def cost_claims(runs: Runs) -> tuple[Claim, ...]:
-    """Figure 24, in evaluations of the right-hand side, which do not depend on the machine, and in time."""
+    """Claims about figure 24, in evaluations of the right-hand side, which are machine-independent, and in time."""
 
     def evaluations(results: Results, run: Run) -> float | None:
         found = results[run]

@@ -1,4 +1,4 @@
-"""What the rules of Nada's claims share: readings, and figures as text. [NadaBayoumi2024]"""
+"""Shared by the rules of Nada's claims: readings, and figures as text. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nodes.studies.framework.study import Results
 
 READINGS = (FIXED, ONE_CALL)
 TENFOLD, BELOW_TENFOLD = "10 needed", "below 10 needed"
-UNIVERSE_PHI, UNIVERSE_PHIDOT = 1e-2, 1e2  # 1/Kp and 1/Kd of the paper's scaling: where its controller saturates
+UNIVERSE_PHI, UNIVERSE_PHIDOT = 1e-2, 1e2  # 1/Kp and 1/Kd of the paper's scaling, at which its controller saturates
 
 
 def texts(results: Results, named: Iterable[tuple[str, Run]]) -> str:
@@ -27,7 +27,7 @@ def peaks(results: Results, named: Iterable[tuple[str, Run]]) -> dict[str, float
 
 
 def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> str:
-    """By what factor each run's |Φ| grew, or when it was lost."""
+    """Text with the factor by which each run's |Phi| grew, or the time of its loss."""
     each = []
     for name, run in named:
         found = results[run]
@@ -36,6 +36,6 @@ def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> 
 
 
 def stable(results: Results, run: Run) -> bool:
-    """Whether a run held and its violation did not grow tenfold."""
+    """Whether a run held and its |Phi| did not grow tenfold."""
     found = results[run]
     return found.held and growth(found.phi) < ENOUGH

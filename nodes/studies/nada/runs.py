@@ -1,4 +1,4 @@
-"""The runs behind Nada's figures, as data: robots, steps, stabilizers, times. [NadaBayoumi2024]"""
+"""Runs of the study of Nada's paper as data: robots, steps, stabilizers, durations. [NadaBayoumi2024]"""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from nodes.studies.framework.methods import (
 )
 from nodes.studies.framework.runs import Method, Run, Stepping
 
-STEPS = (1e-3, 1e-2, 5e-2)  # the paper's dt
+STEPS = (1e-3, 1e-2, 5e-2)  # the paper's values of dt, s
 LARGEST = STEPS[-1]
 FLC = {"set I": FLC1, "set II": FLC2, "set III": FLC3}
-GEAR_TICK = 1e-2  # of an adaptive call, for the gear train, whose motion lasts 2 s
+GEAR_TICK = 1e-2  # tick of an adaptive call for the gear train, whose motion lasts 2 s
 RK4_STEPS = (2.5e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2)
 BOUND_PHI, BOUND_PHIDOT = 1e-6, 1e-4  # the upper limits that the paper sets for its triple pendulum
-LENGTH, LINKS = 0.3, 3  # of the triple pendulum, m
+LENGTH, LINKS = 0.3, 3  # length of a bar of the triple pendulum, m, and number of bars
 REACH = LENGTH * LINKS
 
 
@@ -64,7 +64,7 @@ RECIPE = Method("fuzzy, gains by the recipe", "nada", (("permitted", (BOUND_PHI,
 
 
 def hanging(angle: float) -> tuple[float, ...]:
-    """Coordinates of the triple pendulum with all bars at `angle` from the vertical."""
+    """Coordinates of the triple pendulum with all bars at `angle`, rad, from the vertical."""
     q: list[float] = []
     x = y = 0.0
     for _ in range(LINKS):
@@ -79,12 +79,13 @@ SMALL_ANGLE = math.radians(5.0)
 
 @dataclass(frozen=True)
 class Runs:
-    """Every run by what it shows. `all` is the list that is carried out."""
+    """Runs of the study by purpose. `all` lists everything to simulate."""
 
     spans: Spans
 
     def rotary(self, method: Method, reading: str, dt: float = LARGEST, stepping: Stepping | None = None) -> Run:
-        """The rotary pendulum; in one adaptive call dt reaches the gains alone, the solver picks its own steps."""
+        """Run of the rotary pendulum; in one adaptive call dt affects only the gains, as the solver chooses its own
+        steps."""
         watch = ("row 9", "rows pendulum")
         if reading == FIXED:
             robot = "rotary_pendulum"
@@ -95,7 +96,7 @@ class Runs:
         return Run("rotary pendulum", robot, stepping, method, tick, self.spans.rotary, given_s=given, watch=watch)
 
     def unstabilized(self, reading: str) -> dict[str, Run]:
-        """Every integrator without stabilization, by its label."""
+        """Runs with every integrator without stabilization, by its label."""
         adaptive = reading == ONE_CALL
         found = {}
         for stepping in ADAPTIVE_STEPPINGS if adaptive else FIXED_STEPPINGS:
@@ -103,42 +104,43 @@ class Runs:
         return found
 
     def baumgarte(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """The three sets of constants at a dt."""
+        """Runs with the three sets of Baumgarte gains at a dt, by label."""
         return {method.label: self.rotary(method, reading, dt) for method in (B1, B2, b3(dt))}
 
     def compared(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """Direct correction, the better Baumgarte, the three fuzzy sets, and what we would use."""
+        """Runs with direct correction, the better Baumgarte, the three fuzzy sets, and the project's own methods, by
+        label."""
         methods = (DIRECT, b3(dt), FLC1, FLC2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.rotary(method, reading, dt) for method in methods}
 
     def inside(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """Direct correction fed back, inside the right-hand side, and none."""
+        """Runs with direct correction fed back, inside the right-hand side, and without stabilization, by label."""
         return {method.label: self.rotary(method, reading, dt) for method in (DIRECT, DIRECT_INSIDE, NONE)}
 
     def triple(self, method: Method, stepping: Stepping = RK4, step: float = 1e-3, seconds: float = 0.0) -> Run:
-        """The triple pendulum from the horizontal."""
+        """Run of the triple pendulum from the horizontal."""
         span = seconds or self.spans.triple
         return Run("triple pendulum", "triple_pendulum", stepping, method, step, span, watch=("outputs",))
 
     def triple_small(self, method: Method) -> Run:
-        """The triple pendulum from 5 degrees, for a short time."""
+        """Short run of the triple pendulum from 5 degrees."""
         name, start = "triple pendulum, 5 degrees", hanging(SMALL_ANGLE)
         span = self.spans.short
         return Run(name, "triple_pendulum", RK4, method, 1e-3, span, start=start, watch=("outputs",))
 
     def gear(self, method: Method, reading: str) -> Run:
-        """The gear train, driven by 0.1 N m on its arm."""
+        """Run of the gear train, driven by 0.1 N m on its arm."""
         watch = ("unit rows", "rolling rows")
         stepping, step = (DOPRI5, 1e-3) if reading == FIXED else (ODE45, GEAR_TICK)
         return Run("epicyclic gear train", "epicyclic_gear_train", stepping, method, step, self.spans.gear, watch=watch)
 
     def gears(self, reading: str) -> dict[str, Run]:
-        """The gear train under every method."""
+        """Runs of the gear train with every method, by label."""
         methods = (NONE, B2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.gear(method, reading) for method in methods}
 
     def sweep(self, methods: tuple[Method, ...] = ()) -> dict[str, list[Run]]:
-        """The rotary pendulum under RK4 over a range of steps, by stabilizer."""
+        """Runs of the rotary pendulum under RK4 over a range of steps, by stabilizer."""
         span = self.spans.sweep
         found: dict[str, list[Run]] = {}
         for step in RK4_STEPS:
@@ -148,11 +150,11 @@ class Runs:
         return found
 
     def corrections(self) -> dict[str, list[Run]]:
-        """The same sweep under what corrects the state, and PID."""
+        """The sweep over steps for methods that correct the state, and for PID."""
         return self.sweep((NONE, PID, DIRECT, DIRECT_MASS, DIRECT_INSIDE, SAMPLED, PROJECTION))
 
     def integrators(self) -> dict[str, list[Run]]:
-        """The rotary pendulum with the sampled law over a range of steps, by stepper."""
+        """Runs of the rotary pendulum with the sampled fuzzy law over a range of steps, by stepper."""
         span = self.spans.sweep
         found: dict[str, list[Run]] = {}
         for stepping in FIXED_STEPPINGS:
@@ -162,7 +164,7 @@ class Runs:
         return found
 
     def reference(self) -> tuple[Run, Run]:
-        """The reference motion and the fuzzy one of the largest dt, in one adaptive call each."""
+        """Runs of a reference motion and of the fuzzy one with the largest dt, each in one adaptive call."""
         pair = []
         for stepping, method, tick in ((TIGHT, PROJECTION, LARGEST / 10), (ODE45, FLC3, LARGEST)):
             robot, span = "rotary_pendulum", self.spans.compare
@@ -170,7 +172,8 @@ class Runs:
         return pair[0], pair[1]
 
     def bounded(self) -> dict[str, Run]:
-        """The fuzzy triple pendulum that the paper keeps within bounds, in both readings and by the recipe."""
+        """Runs of the fuzzy triple pendulum that the paper keeps within bounds, in both readings and with the
+        recipe's gains."""
         span = min(60.0, self.spans.triple)
         return {
             "fixed step, 1 ms": self.triple(FLC3, RK4, 1e-3, span),
@@ -180,18 +183,18 @@ class Runs:
         }
 
     def fuzzy_steps(self) -> dict[str, list[Run]]:
-        """The fuzzy sets over fixed steps of RK4."""
+        """The sweep over steps under RK4 for the fuzzy sets."""
         sweep = self.sweep()
         return {label: runs for label, runs in sweep.items() if label.startswith("fuzzy,")}
 
     @property
     def swept_all(self) -> list[list[Run]]:
-        """Every sweep."""
+        """Runs of every sweep."""
         return [*self.sweep().values(), *self.corrections().values(), *self.integrators().values()]
 
     @property
     def all(self) -> tuple[Run, ...]:
-        """Each run once."""
+        """All runs, each once."""
         found: list[Run] = []
         for reading in (FIXED, ONE_CALL):
             found += self.unstabilized(reading).values()
@@ -208,7 +211,7 @@ class Runs:
 
     @property
     def measured(self) -> tuple[Run, ...]:
-        """Runs whose time is measured."""
+        """Runs whose computing time is measured."""
         found: list[Run] = []
         for dt in STEPS:
             found += self.baumgarte(ONE_CALL, dt).values()

@@ -1,4 +1,5 @@
-"""`armswing reproduce nada`: fuzzy constraint stabilization, three mechanisms, every method. [NadaBayoumi2024]"""
+"""`armswing reproduce nada`: fuzzy constraint stabilization on three mechanisms, with every method.
+[NadaBayoumi2024]"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ KINDS = ("I", "II", "III")
 
 
 def study(quick: bool = False, spans: str = "") -> Study:
-    """The study; `spans` names other simulated times ("tiny", for tests)."""
+    """The study; `spans` names another set of run lengths ("tiny", for tests)."""
     runs = Runs(SPANS[spans or ("quick" if quick else "full")])
     return Study(
         name="nada",
@@ -68,7 +69,7 @@ ASSUMPTIONS = (
 
 
 def sections(runs: Runs) -> tuple[Section, ...]:
-    """The page below its table of claims."""
+    """Sections of the page below its table of claims."""
     return (
         controller_section(),
         triple_section(runs),
@@ -80,7 +81,7 @@ def sections(runs: Runs) -> tuple[Section, ...]:
 
 
 def controller_section() -> Section:
-    """Membership functions and surfaces."""
+    """Section with membership functions and control surfaces."""
     return Section(
         "controller",
         "The controller",
@@ -107,7 +108,7 @@ def controller_section() -> Section:
 
 
 def triple_section(runs: Runs) -> Section:
-    """Figures 13 to 15."""
+    """Section with figures 13 to 15."""
     methods = (DIRECT, DIRECT_INSIDE, FLC3, SAMPLED)
     named = [(method.label, runs.triple(method)) for method in methods]
     bounded = list(runs.bounded().items())
@@ -140,7 +141,7 @@ def triple_section(runs: Runs) -> Section:
 
 
 def rotary_columns(runs: Runs, which: str) -> Columns:
-    """One column per dt of the fixed reading, and one for the adaptive call."""
+    """Runs by column title: one column per dt of the fixed-step reading, and one for the adaptive call."""
     columns: dict[str, list[tuple[str, Run]]] = {}
     for dt in STEPS:
         columns[f"{FIXED}, δt = {dt * 1e3:g} ms"] = list(getattr(runs, which)(FIXED, dt).items())
@@ -154,7 +155,7 @@ def rotary_columns(runs: Runs, which: str) -> Columns:
 
 
 def rotary_section(runs: Runs) -> Section:
-    """Figures 17 to 26."""
+    """Section with figures 17 to 26."""
     bare: Columns = {reading: list(runs.unstabilized(reading).items()) for reading in (FIXED, ONE_CALL)}
     titled: Columns = {f"{FIXED}, δt = 1 ms": bare[FIXED], ONE_CALL: bare[ONE_CALL]}
     baumgarte, compared = rotary_columns(runs, "baumgarte"), rotary_columns(runs, "compared")
@@ -212,7 +213,7 @@ def rotary_section(runs: Runs) -> Section:
 
 
 def direct_section(runs: Runs) -> Section:
-    """Direct correction on the rotary pendulum."""
+    """Section on direct correction of the rotary pendulum."""
     columns = rotary_columns(runs, "inside")
     return Section(
         "direct-correction",
@@ -232,7 +233,7 @@ def direct_section(runs: Runs) -> Section:
 
 
 def gear_section(runs: Runs) -> Section:
-    """Figures 29 to 32."""
+    """Section with figures 29 to 32."""
     columns: Columns = {
         f"{FIXED}, δt = 1 ms": list(runs.gears(FIXED).items()),
         ONE_CALL: list(runs.gears(ONE_CALL).items()),
