@@ -1,4 +1,4 @@
-"""Robots as data: `robots.names()`, `robots.build(name, **parameters)`."""
+"""Robot descriptions: `robots.names()` lists them, `robots.build(name, **parameters)` builds one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every robot's parameters say of themselves, and the checks that they go through."""
+"""Annotation of robot parameters with meaning and unit, and checks of their values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sim_core.errors import InvalidRequest
 
 @dataclass(frozen=True)
 class ParameterInfo:
-    """What a parameter means, for people: Annotated[float, About("between the bars", "m")].
+    """Meaning of a robot parameter, for people: Annotated[float, ParameterInfo("distance between the bars", "m")].
 
-    none  what the default stands for where it is None or empty
+    none  the value used if the default is None or empty
     """
 
     text: str
@@ -35,7 +35,7 @@ def require_not_negative(robot: str, **values: float) -> None:
 
 
 def require_choice(robot: str, parameter: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raise InvalidRequest when `value` is none of `choices`."""
+    """Raise InvalidRequest if `value` is not one of `choices`."""
     if value not in choices:
         raise InvalidRequest(f"robot {robot!r}: {parameter} is {value!r}; it is one of {', '.join(map(str, choices))}")
 

@@ -1,7 +1,6 @@
-"""Every robot by name, or by the file of a user: "path/to/file.py:function".
+"""Registry of robots by name. Other packages add robots by entry points in the group `armswing.robots`.
 
-Other packages add theirs with an entry point in the group `armswing.robots`. The function of a file, or of an entry
-point, takes keyword parameters and returns a Mechanism.
+An entry point refers to a function that takes keyword parameters and returns a Mechanism.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from sim_core.mechanism.validation import validate
 
 Builder = Callable[..., Mechanism]
 OWN_FILE = f"; one of your own is {files.FORM!r}"
-FILE = "file"  # the parameter of a robot whose numbers are in a file
+FILE = "file"  # name of the parameter that gives a robot's parameter file
 
 BUILTIN: dict[str, Builder] = {
     "andrews_squeezer": squeezer.andrews_squeezer,
@@ -63,7 +62,7 @@ def _theirs() -> dict[str, Any]:
 
 
 def names() -> list[str]:
-    """The names that `build` knows, sorted."""
+    """All robot names, sorted."""
     return sorted([*BUILTIN, *_theirs()])
 
 
@@ -71,7 +70,7 @@ def _load(name: str) -> Builder:
     point = _theirs()[name]
     try:
         loaded = point.load()
-    except Exception as error:  # another package's code: whatever goes wrong there is said in one line here
+    except Exception as error:  # another package's code may raise anything; it is reported in one line
         why = f"{type(error).__name__}: {error}"
         raise InvalidRequest(f"robot {name!r}: its entry point {point.value!r} cannot be loaded: {why}") from error
     if not callable(loaded):
@@ -81,7 +80,7 @@ def _load(name: str) -> Builder:
 
 
 def builder(name: str) -> Builder:
-    """The function that builds a robot; its signature and docstring say what it takes."""
+    """The function that builds a robot; its signature and docstring describe the parameters."""
     if name in BUILTIN:
         return BUILTIN[name]
     if name in _theirs():
@@ -93,7 +92,12 @@ def builder(name: str) -> Builder:
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a builder takes; choices of words, and what None or an empty word as a default stands for."""
+    """A parameter of a robot's builder.
+
+    choices  permitted values, for parameters that take one of several
+    meaning  description for people
+    none     the value used if the default is None or empty
+    """
 
     name: str
     default: Any
@@ -104,7 +108,7 @@ class Parameter:
 
 
 def parameters(name: str) -> list[Parameter]:
-    """The parameters of a robot, as its builder declares them by robots.parameters.About."""
+    """The parameters of a robot, as its builder declares them with ParameterInfo annotations."""
     function = builder(name)
     hints, found = _hints(function), []
     for parameter in inspect.signature(function).parameters.values():
@@ -120,12 +124,12 @@ def parameters(name: str) -> list[Parameter]:
 def _hints(function: Builder) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except Exception:  # another package's annotations may name what is not there
+    except Exception:  # another package's annotations may not be resolvable
         return {}
 
 
 def _counted(hint: Any, value: Any) -> Any:
-    """24.0 as 24 where a builder counts: launch files know one kind of number."""
+    """The value as an int where the builder takes an int: launch files have one kind of number, so 24.0 becomes 24."""
     kind = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
     among = typing.get_args(kind)
     counts = kind is int or (float not in among and any(one is int or type(one) is int for one in among))
@@ -133,7 +137,7 @@ def _counted(hint: Any, value: Any) -> Any:
 
 
 def build(name: str, **parameters: Any) -> Mechanism:
-    """The mechanism of a robot, checked; a parameter it does not take is refused with those it does."""
+    """The validated mechanism of a robot; raises UnknownName or InvalidRequest for wrong names and values."""
     function = builder(name)
     known, hints = inspect.signature(function).parameters, _hints(function)
     for parameter in parameters:

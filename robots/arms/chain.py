@@ -1,8 +1,7 @@
-"""The paper's three smaller models: CHARMIE's arm on a fixed shoulder with two, four or six of its joints.
+"""Arms on a fixed base: CHARMIE's arm with two, four or six moving joints, the paper's three smaller models.
 
-Links between which no joint moves are one body, so that there are as many bodies as joints.
-
-[GoncalvesEtAl2024, sec. 6]; the links' numbers are those of `robots/charmie/charmie.toml`.
+Links without a moving joint between them are welded into one body, so that there are as many bodies as joints.
+[GoncalvesEtAl2024, sec. 6]; the numbers are those of `robots/charmie/charmie.toml`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from sim_core.mechanism import Joint, Mechanism, PointOutput
 
 File = Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")]
 
-# The joints that move, by their place in the arm: shoulder and elbow; then the turns about the links; then the wrist
+# {degrees of freedom: numbers of the moving joints}: shoulder and elbow; also rotation about the links; also the wrist
 MOVING = {2: (2, 4), 4: (1, 2, 3, 4), 6: (1, 2, 3, 4, 5, 6)}
 
 
@@ -52,24 +51,24 @@ def _arm(n: int, file: str) -> Mechanism:
 
 
 def arm_2dof(file: File = "") -> Mechanism:
-    """CHARMIE's arm standing upright on the ground: joints 2 (shoulder) and 4 (elbow), both about x.
+    """CHARMIE's arm upright on the ground, with joints 2 (shoulder) and 4 (elbow) moving, both about x.
 
-    file  a parameter file like robots/charmie/charmie.toml; empty: that one
+    file  a parameter file like robots/charmie/charmie.toml; empty: that file
     """
     return _arm(2, file)
 
 
 def arm_4dof(file: File = "") -> Mechanism:
-    """CHARMIE's arm standing upright on the ground: joints 1 to 4.
+    """CHARMIE's arm upright on the ground, with joints 1 to 4 moving.
 
-    file  a parameter file like robots/charmie/charmie.toml; empty: that one
+    file  a parameter file like robots/charmie/charmie.toml; empty: that file
     """
     return _arm(4, file)
 
 
 def arm_6dof(file: File = "") -> Mechanism:
-    """CHARMIE's arm standing upright on the ground: joints 1 to 6.
+    """CHARMIE's arm upright on the ground, with joints 1 to 6 moving.
 
-    file  a parameter file like robots/charmie/charmie.toml; empty: that one
+    file  a parameter file like robots/charmie/charmie.toml; empty: that file
     """
     return _arm(6, file)

@@ -1,4 +1,4 @@
-"""Bodies that fixed joints hold together, as one body each."""
+"""Welding: joins bodies that fixed joints connect into one body each."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Places = dict[str, tuple[str, Vector3]]
 
 
 def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body, ...], tuple[Joint, ...], Places]:
-    """Bodies and moving joints without the fixed ones, and {body: (the body it went into, where it is there)}.
+    """Welded bodies, moving joints, and {original body: (welded body, its position in that body's frame)}.
 
-    A chain or tree without turns in its fixed joints; what is welded to the ground is left out.
+    The joints form a chain or tree; fixed joints must not rotate their child. Bodies welded to the ground are left out.
     """
     places: Places = {GROUND: (GROUND, ORIGIN)}
     members: dict[str, list[tuple[Body, Vector3]]] = {GROUND: []}
@@ -40,7 +40,7 @@ def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body,
 
 
 def _joined(parts: Sequence[tuple[Body, Vector3]]) -> Body:
-    """One body in the axes of the first: masses, centre, inertia about it, shapes."""
+    """One body in the axes of the first part: total mass, centre of mass, inertia about it, all shapes."""
     first = parts[0][0]
     if len(parts) == 1:
         return first
@@ -72,5 +72,5 @@ def _triple(values: Iterable[float]) -> Vector3:
 
 
 def plus(a: Vector3, b: Vector3) -> Vector3:
-    """a + b."""
+    """Vector sum a + b."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]

@@ -1,6 +1,6 @@
 """Planar crank-sliders in five coordinates: Man's, and one with equal bars that passes singular positions.
 
-Where the numbers are from: SOURCES.md.
+SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from sim_core.mechanism import Body, Joint, Mechanism, PointOutput, Shape, X
 def crank_slider(
     start: Annotated[Literal["consistent", "printed"], ParameterInfo("velocities at the start")] = "consistent",
 ) -> Mechanism:
-    """Crank 0.2 m (J 45 kg m2), rod 0.35 m (3.5 kg, J 3.5), slider 2.5 kg along x; crank at 0 turning at pi/3 rad/s.
+    """Man's crank-slider: crank at 0 rad turning at pi/3 rad/s, gravity along -y. [Man2025, example 2]
 
-    start  "consistent" velocities, or "printed": the paper's, which leave row 2 open by 0.2094 m/s
-    [Man2025, example 2], where L2 of the equations is half the rod.
+    Crank 0.2 m (J 45 kg m2), rod 0.35 m (3.5 kg, J 3.5 kg m2), slider 2.5 kg along x.
+    start  "consistent" velocities, or "printed": those of the paper, which violate row 2 by 0.2094 m/s
+    In the paper's equations, L2 is half the rod's length.
     """
     require_choice("crank_slider", "start", start, ("consistent", "printed"))
     made = _crank_slider("crank_slider", (0.2, 0.35), (45.0, 3.5), (20.0, 3.5, 2.5), angle=0.0, rate=math.pi / 3)
@@ -30,9 +31,10 @@ def crank_slider(
 
 
 def equal_crank_slider() -> Mechanism:
-    """Crank and rod 0.3 m (J 0.01 kg m2 each), rod and slider 1 kg; crank at 0.3 rad turning at 6 rad/s, consistent.
+    """Crank-slider with equal bars: crank at 0.3 rad turning at 6 rad/s, consistent velocities, gravity along -y.
 
-    When the crank stands upright the slider is over the crank's axis, and the rows lose rank.
+    Crank and rod 0.3 m (J 0.01 kg m2 each), rod and slider 1 kg. When the crank is upright, the slider is on the
+    crank's axis and the rows lose rank.
     """
     return _crank_slider("equal_crank_slider", (0.3, 0.3), (0.01, 0.01), (1.0, 1.0, 1.0), angle=0.3, rate=6.0)
 
@@ -96,7 +98,7 @@ def _crank_slider(
 def _consistent_start(
     crank: float, rod: float, angle: float, rate: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Coordinates and velocities from the crank's angle and rate, the slider ahead of the crank."""
+    """Coordinates and velocities for an angle and rate of the crank, the slider on the positive x side."""
     half = rod / 2
     rod_angle = -math.asin(crank * math.sin(angle) / rod)
     rod_rate = -crank * math.cos(angle) * rate / (rod * math.cos(rod_angle))

@@ -1,6 +1,6 @@
-"""The parallelogram four-bar: it passes positions where all bars lie in one line and may change its branch.
+"""Parallelogram four-bar: it passes positions where all bars are collinear and may change its branch there.
 
-Where the numbers are from: SOURCES.md.
+SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ START, RATE = 1.0, 6.0  # rad, rad/s
 
 
 def parallelogram_four_bar() -> Mechanism:
-    """Crank and rocker 0.5 m, coupler and ground 1 m, each bar 1 kg and uniform; crank at 1 rad turning at 6 rad/s.
+    """Four-bar with crank and rocker 0.5 m, coupler and ground 1 m; crank at 1 rad turning at 6 rad/s.
 
-    Absolute coordinates, four revolutes, eight rows; gravity along -y. The coupler translates while the branch is kept.
+    Each bar is uniform, 1 kg. Absolute coordinates, four revolute joints, eight rows; gravity along -y. The coupler
+    translates as long as the mechanism stays on the parallelogram branch.
     """
     c, s = math.cos(START), math.sin(START)
     half = CRANK / 2

@@ -1,8 +1,7 @@
-"""The epicyclic gear train: 7 bodies, Euler parameters, holonomic and nonholonomic rows. [NadaBayoumi2024, sec. 5]
+"""Epicyclic gear train: 7 bodies, Euler parameters, holonomic and nonholonomic rows. [NadaBayoumi2024, sec. 5]
 
-Masses, inertias and tooth counts are assumed: the paper does not state them.
-
-Where the numbers are from: SOURCES.md.
+Masses, inertias and tooth counts are assumed, because the paper does not state them. SOURCES.md lists the sources of
+the numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from sim_core.mechanism import Body, Joint, Mechanism, PointOutput, Shape, SpinR
 
 SUN_TEETH, PLANET_TEETH = 24, 18
 MODULE = 1e-3  # m per tooth
-AXIS_DISTANCE = MODULE * (SUN_TEETH + PLANET_TEETH)  # 42 mm: planet axes from the sun's
+AXIS_DISTANCE = MODULE * (SUN_TEETH + PLANET_TEETH)  # 42 mm between the planets' axes and the sun's
 RIM_CORNERS = 72
 NAMES = ("ring", "sun", "arm", "pin_a", "planet_a", "pin_b", "planet_b")
 MASSES = (1.0, 0.2, 0.4, 0.02, 0.1, 0.02, 0.1)
@@ -24,9 +23,10 @@ AXIAL = (4e-3, 3e-4, 1e-3, 1e-6, 8e-5, 1e-6, 8e-5)  # Izz
 
 
 def epicyclic_gear_train(torque: Annotated[float, ParameterInfo("on the arm about its z", "N m")] = 0.1) -> Mechanism:
-    """Ring fixed, sun, arm with two planets on pins; at rest, `torque` (N m) on the arm about its z, no gravity.
+    """Epicyclic gear train: fixed ring, sun, and an arm with two planets on pins; at rest, without gravity.
 
-    45 holonomic rows (coordinate differences, dot products of axes, e'e - 1) and 3 nonholonomic ones in tooth counts.
+    torque  constant torque on the arm about its z axis, N m
+    45 holonomic rows (coordinate differences, dot products of axes, e'e - 1) and 3 nonholonomic rows in tooth counts.
     """
     places = (0.0, 0.0, 0.0, AXIS_DISTANCE, AXIS_DISTANCE, -AXIS_DISTANCE, -AXIS_DISTANCE)
     bodies = tuple(
@@ -64,7 +64,7 @@ def epicyclic_gear_train(torque: Annotated[float, ParameterInfo("on the arm abou
 
 
 def _meshes() -> tuple[SpinRelation, ...]:
-    """The rolling rows, in tooth counts. [NadaBayoumi2024, eqs. 26-28]"""
+    """Rolling constraints of the gear meshes, in tooth counts. [NadaBayoumi2024, eqs. 26-28]"""
     sun, planet = float(SUN_TEETH), float(PLANET_TEETH)
     first = (("sun", Z, sun), ("planet_a", Z, planet), ("arm", Z, -(sun + planet)))
     ring = (("ring", Z, sun + 2 * planet), ("arm", Z, -(sun + planet)), ("planet_a", Z, -planet))
@@ -77,13 +77,13 @@ def _meshes() -> tuple[SpinRelation, ...]:
 
 
 def _shapes(name: str) -> tuple[Shape, ...]:
-    """Pitch circles as rims that meet, with a spoke by which a turn can be seen; the arm between the planets' axes."""
+    """Pitch circles with a spoke that makes the rotation visible; for the arm, a line between the planets' axes."""
     if name == "arm":
         return (Shape(kind="line", points=(-AXIS_DISTANCE, 0.0, 0.0, AXIS_DISTANCE, 0.0, 0.0)),)
     if name.startswith("pin"):
         return (Shape(kind="cylinder", size=(2e-3, 5e-3)),)
     teeth = {"ring": SUN_TEETH + 2 * PLANET_TEETH, "sun": SUN_TEETH}.get(name, PLANET_TEETH)
-    radius = teeth * MODULE  # at the stated axis distance a tooth of the pitch circle's radius is one module
+    radius = teeth * MODULE  # the stated axis distance makes the pitch radius one module per tooth
     angles = [2 * math.pi * corner / RIM_CORNERS for corner in range(RIM_CORNERS + 1)]
     rim = [c for a in angles for c in (radius * math.cos(a), radius * math.sin(a), 0.0)]
     spoke = [] if name == "ring" else [0.0, 0.0, 0.0]

@@ -1,6 +1,6 @@
-"""Mechanisms of the IFToMM library of computational benchmark problems. [GonzalezEtAl2006] A01 and A02.
+"""Mechanisms A01 and A02 of the IFToMM library of computational benchmark problems. [GonzalezEtAl2006]
 
-Where the numbers are from: SOURCES.md.
+SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from sim_core.mechanism import ORIGIN, Body, Distance, Joint, Mechanism, PointOu
 
 
 def simple_pendulum() -> Mechanism:
-    """A01: a point mass of 1 kg on 1 m in Cartesian coordinates, from x = -1 at rest, gravity along -y."""
+    """A01: a point mass of 1 kg at 1 m from the pivot; from x = -1 m at rest, gravity along -y.
+
+    In Cartesian coordinates with one distance constraint.
+    """
     mass = Body(
         name="mass",
         mass=1.0,
@@ -36,10 +39,11 @@ def simple_pendulum() -> Mechanism:
 
 
 def four_bar_chain(loops: Annotated[int, ParameterInfo("square four-bars in a row")] = 2) -> Mechanism:
-    """A02: `loops` square four-bars in a row, 2 N + 1 bars of 1 kg and 1 m; rockers upright, tips at 1 m/s along x.
+    """A02: N square four-bars in a row, 2 N + 1 bars of 1 kg and 1 m; rockers upright, tips at 1 m/s along x.
 
-    Passes positions where all bars lie in one line and the rows lose rank.
-    Exact: theta'' = ((N + 1) / 2 + N) / ((N + 1) / 3 + N) g sin(theta), theta from upright.
+    loops  N
+    It passes positions where all bars are collinear and the rows lose rank. Exact solution: theta'' = ((N + 1) / 2 + N)
+    / ((N + 1) / 3 + N) g sin(theta), theta measured from upright.
     """
     require_positive("four_bar_chain", loops=loops)
     if loops != int(loops):

@@ -1,9 +1,8 @@
-"""A double pendulum that slides without friction on a beam of finite elements. [Lipinski2023]
+"""Double pendulum that slides without friction on a beam of finite elements. [Lipinski2023]
 
-World x runs along the beam, z up; the paper's z points down, so joint 2 and the deflection are positive downwards, and
-its joint coordinates q1 ... q4 are those of `slide`, `drop`, `upper` and `lower`.
-
-Where the numbers are from: SOURCES.md.
+World x runs along the beam, z up. The paper's z points down, so joint 2 and the deflection are positive downwards; its
+joint coordinates q1 ... q4 are the joints `slide`, `drop`, `upper` and `lower`. SOURCES.md lists the sources of the
+numbers.
 """
 
 from __future__ import annotations
@@ -38,12 +37,14 @@ def lipinski_pendulum(
     tension: Annotated[float, ParameterInfo("of the beam", "N")] = 0.0,
     damping_ratio: Annotated[float, ParameterInfo("of the beam's modes")] = 0.0,
 ) -> Mechanism:
-    """Arms 1.5 m and 1 m, 20 kg each, hang on a beam of 5 m; outputs midspan (down), contact_position, contact_force.
+    """Double pendulum that slides along an elastic beam of 5 m; arms 1.5 m and 1 m, 20 kg each. [Lipinski2023, sec. 5]
 
-    It starts at rest in the equilibrium that `preload_torque` (N m) between the arms holds at mid-span, and the torque
-    is let go. modes: of the beam, 0 for the displacement and slope of every node; gravity m/s2, tension N. With 20
-    modes take steps of 0.5 ms under RK4, or of 1 ms under implicit_midpoint or generalized_alpha.
-    [Lipinski2023, sec. 5]
+    It starts at rest, in the equilibrium at mid-span under `preload_torque` (N m) between the arms; the torque is
+    released at the start. Outputs: midspan (deflection, m, positive down), contact_position (m), contact_force (N).
+    modes    number of modes of the beam; 0: displacement and slope of every node
+    gravity  m/s2, downwards
+    tension  tension of the beam, N
+    With 20 modes the step is at most 0.5 ms with RK4; implicit_midpoint and generalized_alpha work at 1 ms.
     """
     name = "lipinski_pendulum"
     require_positive(name, gravity=gravity)
@@ -93,9 +94,9 @@ def lipinski_pendulum(
 
 
 def preloaded_angles(gravity: float, torque: float) -> tuple[float, float]:
-    """Angles of the joints `upper` and `lower` at rest under a torque between the arms, N m, N m.
+    """Angles of the joints `upper` and `lower`, rad, in equilibrium under a torque between the arms, N m.
 
-    InvalidRequest with the largest torque that has an equilibrium.
+    InvalidRequest, naming the largest torque with an equilibrium, for a larger torque.
     """
     lower = gravity * ARM_MASS * LOWER_LENGTH / 2
     upper = gravity * ARM_MASS * (UPPER_LENGTH / 2 + UPPER_LENGTH)

@@ -1,6 +1,6 @@
-"""The spatial rotary pendulum: a driven arm about the vertical, a pendulum about the arm. [NadaBayoumi2024, sec. 4]
+"""Spatial rotary pendulum: a driven arm about the vertical, a pendulum about the arm. [NadaBayoumi2024, sec. 4]
 
-Where the numbers are from: SOURCES.md.
+SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ def rotary_pendulum(
 ) -> Mechanism:
     """Arm (joint "arm", about the vertical) and pendulum (joint "pendulum", 0 hangs, 180 degrees is upright).
 
-    variant      "qube": two uniform rods (masses and lengths as given); "qnet" reads the paper's hardware
-    start_deg    pendulum angle at the start, degrees, everything at rest
-    *_damping    N m s, tunable while running; torque_limit on the arm's motor, N m (None: unlimited)
-    ZXZ Euler angles whose nutation stays at 90 degrees, so neither triple is ever singular.
+    variant       "qube": two uniform rods with the given masses and lengths; "qnet": the numbers of the paper's
+                  hardware
+    coordinates   "absolute" (12 ZXZ coordinates; the nutation stays at 90 degrees, away from its singularity) or
+                  "joint" (2)
+    start_deg     angle of the pendulum at the start, degrees; everything is at rest
+    arm_damping, pendulum_damping  N m s, tunable while running
+    torque_limit  limit of the arm's motor, N m; None: unlimited
     """
     name = "rotary_pendulum"
     require_choice(name, "variant", variant, ("qube", "qnet"))
@@ -50,7 +53,7 @@ def rotary_pendulum(
         reach, length, masses = 0.0826, 0.191, (0.028, 0.027)
         arm, pendulum = _qnet(masses, reach, length)
     angle = math.radians(start_deg)
-    # Absolute start: ZXZ angles phi, theta, psi of both bodies; the pendulum turns about z2 by psi.
+    # Start in absolute coordinates: ZXZ angles phi, theta, psi of both bodies; psi turns the pendulum about z2.
     phi, theta, psi = math.pi / 2, math.pi / 2, 0.0
     start = (0.0, 0.0, 0.0, phi, theta, psi, reach, 0.0, 0.0, phi, theta, psi + angle)
     n = 12 if coordinates == "absolute" else 2
@@ -88,7 +91,7 @@ def rotary_pendulum(
 
 
 def _uniform_rods(masses: tuple[float, float], reach: float, length: float) -> tuple[Body, Body]:
-    """Arm and pendulum as uniform rods; inertias about the rods' own axes 1e-5 and 5e-6 kg m2 (assumed)."""
+    """Arm and pendulum as uniform rods; the inertias about the rods' own axes, 1e-5 and 5e-6 kg m2, are assumed."""
     across = masses[0] * reach**2 / 12, masses[1] * length**2 / 12
     return (
         _arm(masses[0], (across[0], across[0], 1e-5), reach),
@@ -97,7 +100,10 @@ def _uniform_rods(masses: tuple[float, float], reach: float, length: float) -> t
 
 
 def _qnet(masses: tuple[float, float], reach: float, length: float) -> tuple[Body, Body]:
-    """The QNET-class hardware: inertias about the pivots 1.23e-4 and 6.98e-4 kg m2 (unconfirmed), centre at 0.153 m."""
+    """QNET-class hardware: pendulum's centre of mass at 0.153 m.
+
+    Inertias about the pivots 1.23e-4 and 6.98e-4 kg m2 (unconfirmed).
+    """
     center = 0.153
     arm = 1.23e-4 - masses[0] * (reach / 2) ** 2
     pendulum = 6.98e-4 - masses[1] * center**2

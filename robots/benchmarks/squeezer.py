@@ -1,9 +1,9 @@
 """Andrews' squeezer: seven bodies in the plane, fast and stiff. [GonzalezEtAl2006] A03, [HairerWanner1996, ch. VII.7]
 
-Lengths keep the problem's names. A crank (K1) about O drives, over a rod (K2) from F to E, three loops that meet in E:
-the plate K3 about B, whose corner D hangs on a spring to C; K4 and K5 over H to A; K6 and K7 over G to A.
+Lengths keep the names of the problem. A crank (K1) about O drives, by a rod (K2) from F to E, three loops that meet in
+E: the plate K3 about B, whose corner D is connected to C by a spring; K4 and K5 over H to A; K6 and K7 over G to A.
 
-Where the numbers are from: SOURCES.md.
+SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ START = {
     "Omega": -0.222668390165885885,
     "epsilon": 1.23054744454982119,
 }
-# Points of the bodies, in axes that turn with the problem's angles.
+# Points of the bodies, m, in axes that rotate with the problem's angles.
 POINTS: dict[str, dict[str, tuple[float, float]]] = {
     "K1": {"O": (0.0, 0.0), "F": (RR, 0.0), "center": (RA, 0.0)},
     "K2": {"F": (0.0, 0.0), "E": (-D, 0.0), "center": (-DA, 0.0)},
@@ -47,11 +47,12 @@ POINTS: dict[str, dict[str, tuple[float, float]]] = {
 
 
 def andrews_squeezer(torque: Annotated[float, ParameterInfo("on the crank", "N m")] = 0.033) -> Mechanism:
-    """Seven bodies, ten revolutes, one degree of freedom; from rest, `torque` (N m) on the crank, no gravity.
+    """Andrews' squeezer: seven bodies, ten revolute joints, one degree of freedom; from rest, without gravity.
 
-    Absolute coordinates of the centres of mass. Outputs: the problem's seven angles by name, unwrapped. It turns at
-    1000 rad/s within 30 ms: RK4 wants steps of 0.05 ms or less (1e-6 rad at 30 ms with sampled fuzzy control), and
-    tr_bdf2 and radau5 converge up to 0.2 ms (to 0.1 s, sampled fuzzy or projection).
+    torque  constant torque on the crank, N m
+    Absolute coordinates of the centres of mass. Outputs: the problem's seven angles by name, unwrapped. The crank turns
+    at 1000 rad/s within 30 ms: RK4 needs steps of 0.05 ms or less (error 1e-6 rad at 30 ms with sampled fuzzy control);
+    tr_bdf2 and radau5 converge up to 0.2 ms (run to 0.1 s, sampled fuzzy or projection).
     """
     require_finite_number("andrews_squeezer", torque=torque)
     joints = (
@@ -111,7 +112,7 @@ def _body(name: str, mass: float, inertia: float) -> Body:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A body at its start: where the origin of its points is, and its angle."""
+    """A body at the start: position of the origin of its points, m, and its angle, rad."""
 
     x: float
     y: float
@@ -123,7 +124,7 @@ class _Placed:
 
 
 def _start() -> dict[str, tuple[float, float, float]]:
-    """x, y of the centre and angle of every body, from the published angles down the open chains."""
+    """x, y of the centre of mass and angle of every body, from the published angles along the open chains."""
     a = START
     K1, K3 = _Placed(0.0, 0.0, a["beta"]), _Placed(*B, a["gamma"])
     K5, K7 = _Placed(*A, a["delta"]), _Placed(*A, a["epsilon"])

@@ -1,6 +1,6 @@
-"""The planar triple pendulum of both stabilization papers. [NadaBayoumi2024, sec. 3.3] [Man2025, example 1]
+"""Planar triple pendulum of both stabilization papers. [NadaBayoumi2024, sec. 3.3] [Man2025, example 1]
 
-Where the numbers are from: SOURCES.md.
+SOURCES.md lists the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ def triple_pendulum(
     shift: Annotated[float, ParameterInfo("of the last body along x at the start, in absolute coordinates", "m")] = 0.0,
     links: Annotated[int, ParameterInfo("bars in a row")] = 3,
 ) -> Mechanism:
-    """Three equal bars in a row, horizontal along +x and at rest, gravity along -y.
+    """Equal bars in a row, horizontal along +x and at rest, gravity along -y.
 
-    variant  "nada": l 0.3 m, m 0.25 kg, J m l^2 / 12; "man": l 2 m, m 1 kg, J 0.001 kg m2
-    shift    the last body starts that far off along x, m (absolute coordinates): a start off the manifold
+    variant  "nada": length l 0.3 m, mass m 0.25 kg, J m l^2 / 12; "man": l 2 m, m 1 kg, J 0.001 kg m2
+    shift    displacement of the last body along x at the start, m: a start that violates the constraints (absolute
+             coordinates only)
     links    number of bars
     """
     name = "triple_pendulum"

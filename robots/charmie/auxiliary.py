@@ -1,8 +1,8 @@
-"""The bodies that do not belong to the main chains: linear actuators, springs, balancing mechanism, second fingers.
+"""CHARMIE's bodies outside the main chains: linear actuators, springs, balancing mechanism, second fingers.
 
-[GoncalvesEtAl2024, secs. 3.1, 4.3]. Together with the main chains they are 40 bodies on 34 revolute, 10 prismatic and 3
-fixed joints, which close 7 loops. That the claws' counterpart fingers are among them is our reading of the count.
-Orientations come from directed angles; eq. 21 gives their cosine.
+[GoncalvesEtAl2024, secs. 3.1, 4.3]. With the main chains they are 40 bodies on 34 revolute, 10 prismatic and 3 fixed
+joints, which close 7 loops. Counting the claws' counterpart fingers among them is our interpretation of the paper.
+Orientations come from directed angles; eq. 21 gives their cosine only.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from robots.charmie.parameters import Parameters, Point
 from sim_core.mechanism import Vector3, X, Y, Z
 from sim_core.spatial import rotation_about
 
-HALVES = {"l": -1.0, "r": 1.0}  # left and right half of the balancing mechanism: where its slider is along x
+HALVES = {"l": -1.0, "r": 1.0}  # left and right half of the balancing mechanism: sign of its slider's x
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A joint of the inventory: P, R or F between two bodies; `loop` says whether it closes one."""
+    """A joint of the inventory between two bodies: prismatic (P), revolute (R) or fixed (F).
+
+    loop  whether the joint closes a loop
+    """
 
     name: str
     kind: Literal["P", "R", "F"]
@@ -37,9 +40,10 @@ class Connection:
 
 @dataclass(frozen=True)
 class AuxiliaryBody:
-    """Where an auxiliary body is in the axes of the main body that carries it, and its own points.
+    """Pose of an auxiliary body in the axes of its carrier, a main body, and the auxiliary body's own points.
 
-    ends  A, where it hangs on the body before it, then its B points; shape (n, 3) points; all in its own axes
+    ends   A, its point on the preceding body, then its points B; in its own axes
+    shape  (n, 3) points of its shape, in its own axes
     """
 
     carrier: str
@@ -50,17 +54,17 @@ class AuxiliaryBody:
 
     @property
     def center(self) -> np.ndarray:
-        """C: the middle of its ends; it has no mass in the tree."""
+        """C: the mean of its ends; the body is massless."""
         return np.asarray(np.array(self.ends).mean(axis=0))
 
 
 def mirrored(point: Point, side: float) -> Point:
-    """A point of the left half as it is (side -1), or on the right half (+1)."""
+    """A point of the left half (side -1), or its mirror image at x -> -x (side +1)."""
     return (-side * point[0] + 0.0, point[1], point[2])
 
 
 def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarray]:
-    """F3, B4sla, B4slb, B4slc and the spring's anchor of a half, in link 3's axes. [eqs. 22 to 27]"""
+    """F3, B4sla, B4slb, B4slc and the spring's anchor of one half, in link 3's axes. [eqs. 22 to 27]"""
     side, balance = HALVES[half], p.balance
     bar, slider = balance_motion(p, Motion(lift))
     pivot = np.array(mirrored(balance.pivot, side))
@@ -75,13 +79,13 @@ def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarra
 
 
 def spring_5s(p: Parameters, tilt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the tilt spring on links 4 and 5, in link 4's axes."""
+    """Ends of the tilt spring on links 4 and 5, both in link 4's axes."""
     joint, R = np.array(p.lower_body.tilt_joint), rotation_about(X, tilt)
     return np.array(p.tilt_spring.base_point), np.asarray(joint + R @ np.array(p.tilt_spring.body_point))
 
 
 def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str, float]) -> dict[str, AuxiliaryBody]:
-    """Every auxiliary body at joint positions of lift, tilt and claws (by branch). [eqs. 20 to 27]"""
+    """{name: auxiliary body} at joint positions of lift, tilt and claws (by branch). [eqs. 20 to 27]"""
     found = _actuator(p, "4d", "link_3", p.lift.base_point, lift_actuator(p, Motion(lift)))
     found |= _actuator(p, "5d", "link_4", p.tilt.base_point, tilt_actuator(p, Motion(tilt)))
     base, body = spring_5s(p, tilt)
@@ -95,7 +99,7 @@ def auxiliary_bodies(p: Parameters, lift: float, tilt: float, claws: Mapping[str
 
 
 def _box(width: float, low: Point, high: Point) -> np.ndarray:
-    """Corners (8, 3) of a box between two points on an axis, `width` wide across it."""
+    """Corners (8, 3) of a box between two points on an axis, `width` wide in the other directions."""
     ends = np.array([low, high])
     across = np.ptp(ends, axis=0) == 0.0
     ends += width / 2 * across * [[-1.0], [1.0]]
@@ -103,7 +107,7 @@ def _box(width: float, low: Point, high: Point) -> np.ndarray:
 
 
 def _actuator(p: Parameters, name: str, carrier: str, base: Point, line: PlanarMotion) -> dict[str, AuxiliaryBody]:
-    """Cylinder from its hinge on, and rod with its origin at its tip; z along the actuator."""
+    """Cylinder, from its hinge on, and rod, with its origin at its tip; z along the actuator."""
     R, reach = rotation_about(X, line.turn.x), 0.6 * (p.lift if name == "4d" else p.tilt).start_length
     tip = np.array(base) + R @ np.array([0.0, 0.0, line.length.x])
     top, back = (0.0, 0.0, reach), (0.0, 0.0, -reach)
@@ -118,7 +122,7 @@ def _actuator(p: Parameters, name: str, carrier: str, base: Point, line: PlanarM
 def _halves_of(
     name: str, carrier: str, base: np.ndarray, R: np.ndarray, length: float, width: float
 ) -> dict[str, AuxiliaryBody]:
-    """A spring as two bodies, one from either end to the middle."""
+    """A spring as two bodies, one from each end to the middle."""
     zero, up, down = (0.0, 0.0, 0.0), (0.0, 0.0, length / 2), (0.0, 0.0, -length / 2)
     end = base + R @ np.array([0.0, 0.0, length])
     return {
@@ -144,7 +148,7 @@ def _balance(p: Parameters, half: str, lift: float) -> dict[str, AuxiliaryBody]:
 
 
 def _finger(p: Parameters, branch: str, claw: float) -> AuxiliaryBody:
-    """The finger that mirrors link 13 in the plane across the claw's hinge."""
+    """The counterpart finger: mirror image of link 13 in the plane through the claw's hinge."""
     x, y, z = p.arm.claw.hinge
     axis = {"x": X, "y": Y, "z": Z}[p.arm.claw.axis]
     end = (0.0, 0.0, p.arm.claw.length)
@@ -156,7 +160,7 @@ def _finger(p: Parameters, branch: str, claw: float) -> AuxiliaryBody:
 
 
 def auxiliary_connections() -> tuple[Connection, ...]:
-    """The joints of the auxiliary bodies; the last one of each closed group closes its loop."""
+    """Joints of the auxiliary bodies; the last one of each loop closes it."""
     found = [
         *_line("4d", "link_3", "cylinder", "rod", "link_4", X),
         *_line("5d", "link_4", "cylinder", "rod", "link_5", X),
@@ -175,7 +179,7 @@ def auxiliary_connections() -> tuple[Connection, ...]:
 
 
 def _line(name: str, base: str, first: str, second: str, end: str, axis: Vector3) -> list[Connection]:
-    """Hinge, slide, hinge of a body of varying length."""
+    """Hinge, slide and hinge of a body of varying length."""
     one, two = f"link_{name}_{first}", f"link_{name}_{second}"
     return [
         Connection(f"{name}_base", "R", base, one, axis),

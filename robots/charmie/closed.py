@@ -1,7 +1,7 @@
-"""What closes CHARMIE's loops: linear actuators and balancing bars as bodies of small mass, springs, closures.
+"""CHARMIE's closed loops: linear actuators and balancing bars as bodies with mass, springs, and loop constraints.
 
-Eight more joints than the open tree has, and eight rows that take their freedom again: lift and tilt are passive, the
-actuators push on the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
+Eight joints more than the open tree, and eight constraint rows: lift and tilt are passive, and the actuators push on
+the rods. [GoncalvesEtAl2024, secs. 3.1, 4.3]
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sim_core.mechanism import Actuator, Body, Joint, Shape, Slider, Spring, Vec
 
 DRIVEN = {"lift": ("4d", "link_3", "link_4"), "tilt": ("5d", "link_4", "link_5")}
 SIDES = {"l": "left", "r": "right"}
-WAY = 1001  # places along a joint's range at which its actuator is looked at
+WAY = 1001  # positions along a joint's range at which its actuator is checked for dead centres
 LOOP_JOINTS = (
     "lift_cylinder",
     "lift_rod",
@@ -44,10 +44,10 @@ LOOP_JOINTS = (
 
 
 def own_masses(p: Parameters) -> Parameters:
-    """The parameters with the masses that links 3 to 5 have without the parts of the loops that hang on them.
+    """The parameters with the masses of links 3 to 5 reduced by the loop bodies that belong to them.
 
-    The file's masses of these links include their parts, so that the robot weighs the same with open and closed loops.
-    InvalidRequest where a link would weigh nothing without them.
+    The file's masses of these links include the loop bodies, so that the robot weighs the same with open and closed
+    loops. Raises InvalidRequest if a link would have no mass left.
     """
     part = p.auxiliary
     on_link = {
@@ -69,7 +69,7 @@ def own_masses(p: Parameters) -> Parameters:
 
 
 def loop_bodies(p: Parameters) -> tuple[Body, ...]:
-    """Cylinder and rod of 4d and 5d, bar and slider of both halves: uniform, of the masses in [auxiliary]."""
+    """Cylinder and rod of 4d and 5d, bar and slider of both halves: uniform bodies with the masses in [auxiliary]."""
     found: list[Body] = []
     wide = p.auxiliary.width
     for name, (link, _, _) in DRIVEN.items():
@@ -88,10 +88,10 @@ def loop_bodies(p: Parameters) -> tuple[Body, ...]:
 
 
 def loop_joints(p: Parameters) -> tuple[Joint, ...]:
-    """Their joints in the tree, in the order of LOOP_JOINTS.
+    """Tree joints of the loop bodies, in the order of LOOP_JOINTS.
 
-    A cylinder turns about x from upright, its rod's position is the length of the actuator; a bar's is how far it is
-    raised from level, a slider's how far it is from the middle.
+    Positions: a cylinder's angle about x from upright, a rod's is the actuator's length, a bar's its elevation from
+    level, a slider's its distance from the middle.
     """
     found: list[Joint] = []
     for name, (link, carrier, _) in DRIVEN.items():
@@ -147,7 +147,7 @@ def closures(p: Parameters) -> tuple[Slider, ...]:
 
 
 def springs(p: Parameters) -> tuple[Spring, ...]:
-    """5s, and 4slb and 4srb from the bars to link 3; with the law of `loads.tension`."""
+    """Springs 5s, and 4slb and 4srb from the bars to link 3; their force law is that of `loads.tension`."""
     tilt = p.tilt_spring
     found = [
         Spring(
@@ -178,7 +178,7 @@ def springs(p: Parameters) -> tuple[Spring, ...]:
 
 
 def rod_actuators(p: Parameters) -> dict[str, Actuator]:
-    """The actuators that stand in the place of those of the open tree's lift and tilt; positive effort lengthens."""
+    """The actuators that replace those of lift and tilt in the open tree; positive effort lengthens them."""
     return {
         name: actuator(f"{name}_rod", of.effort_limit, of.rod_velocity_limit, of.rod_servo, "N")
         for name in DRIVEN
@@ -187,9 +187,9 @@ def rod_actuators(p: Parameters) -> dict[str, Actuator]:
 
 
 def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
-    """Shortest and longest length of an actuator, m: at the limits of the joint that it moves.
+    """Shortest and longest length of an actuator, m, at the limits of the joint that it moves.
 
-    InvalidRequest where the joint passes a dead centre on its way, at which the actuator cannot push.
+    InvalidRequest if the joint passes a dead centre, where the actuator cannot move it.
     """
     length, of = (length_of_lift, lift_actuator) if name == "lift" else (length_of_tilt, tilt_actuator)
     lower, upper = given(p, name).lower, given(p, name).upper
@@ -206,7 +206,7 @@ def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
 
 
 def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
-    """Motions of LOOP_JOINTS that keep the loops closed while lift and tilt move as given."""
+    """Motions of LOOP_JOINTS for given motions of lift and tilt, with the loops closed."""
     lines: list[PlanarMotion] = [lift_actuator(p, lift), tilt_actuator(p, tilt)]
     bar, slider = balance_motion(p, lift)
     return [part for line in lines for part in (line.turn, line.length)] + [bar, slider, bar, slider]
@@ -215,7 +215,7 @@ def loop_motion(p: Parameters, lift: Motion, tilt: Motion) -> list[Motion]:
 def closed_motion(
     p: Parameters, joint_names: tuple[str, ...], q: Any, v: Any, a: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q, v, a (29,) with closed loops for those of the open tree (21,), whose joints are the first of `joint_names`."""
+    """q, v, a (29,) with closed loops from those of the open tree (21,), whose joints come first in `joint_names`."""
     tree = [Motion(*(float(x[i]) for x in (q, v, a))) for i in range(len(joint_names) - len(LOOP_JOINTS))]
     parts = [*tree, *loop_motion(p, tree[joint_names.index("lift")], tree[joint_names.index("tilt")])]
     x, rate, change = np.array(parts).T
@@ -223,12 +223,12 @@ def closed_motion(
 
 
 def given(p: Parameters, name: str) -> LinearActuator:
-    """The parameters of the actuator that moves a joint."""
+    """Parameters of the linear actuator of a joint ("lift" or "tilt")."""
     return p.lift if name == "lift" else p.tilt
 
 
 def barrel(given: LinearActuator) -> float:
-    """Length of an actuator's cylinder and of its rod, m: 0.6 of the length at the start."""
+    """Length of an actuator's cylinder, and of its rod, m: 0.6 of the actuator's start length."""
     return 0.6 * given.start_length
 
 
@@ -242,7 +242,7 @@ def _closure(
 
 
 def _round(name: str, mass: float, radius: float, length: float, center: float) -> Body:
-    """A cylinder along z; its inertia is that of the box around it."""
+    """A cylinder along z, with the inertia of the box around it."""
     at = (0.0, 0.0, center)
     return Body(
         name=name,

@@ -1,9 +1,9 @@
-"""The joints that linear actuators move, from actuator length and back; the bars of the balancing mechanism.
+"""Kinematics of the linear actuators (actuator length to joint position and back) and of the balancing bars.
 
 [GoncalvesEtAl2024, eqs. 5 to 14 and 22 to 25]
 
-Both are planar, in x = 0 of the body that carries the actuator. Lengths m, angles rad; a Motion has rates and
-accelerations too. Lift: height of O4 above B3, the negative of the paper's d4. Tilt: forward is negative.
+All are planar, in x = 0 of the body that carries the actuator. Lengths m, angles rad; a Motion includes rate and
+acceleration. Lift: height of O4 above B3, the negative of the paper's d4. Tilt: forward is negative.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Motion(NamedTuple):
 
 
 class PlanarMotion(NamedTuple):
-    """From an actuator's base to its end, in the yz plane of the body that carries it, with rate and acceleration."""
+    """Vector from an actuator's base to its end, in the yz plane of the carrying body, with rate and acceleration."""
 
     y: Motion
     z: Motion
 
     @property
     def length(self) -> Motion:
-        """Its length and how that changes."""
+        """Length of the vector, m, with rate and acceleration."""
         (y, dy, ddy), (z, dz, ddz) = self.y, self.z
         length = math.hypot(y, z)
         rate = (y * dy + z * dz) / length
@@ -39,7 +39,7 @@ class PlanarMotion(NamedTuple):
 
     @property
     def turn(self) -> Motion:
-        """The angle about x that turns z into its direction, and how that changes."""
+        """Angle about x from the z axis to the vector, rad, with rate and acceleration."""
         (y, dy, ddy), (z, dz, ddz) = self.y, self.z
         square = y * y + z * z
         rate = (y * dz - dy * z) / square
@@ -48,34 +48,34 @@ class PlanarMotion(NamedTuple):
 
 
 def lift_of_length(p: Parameters, length: float) -> float:
-    """Joint position of the lift at a length of actuator 4d. [eq. 6, which gives its negative]"""
+    """Joint position of the lift for a length of actuator 4d, both m. [eq. 6, which gives its negative]"""
     return lift_motion(p, Motion(length)).x
 
 
 def length_of_lift(p: Parameters, position: float) -> float:
-    """Length of actuator 4d at a joint position of the lift."""
+    """Length of actuator 4d for a joint position of the lift, both m."""
     return lift_actuator(p, Motion(position)).length.x
 
 
 def tilt_of_length(p: Parameters, length: float) -> float:
-    """Joint position of the tilt at a length of actuator 5d. [eqs. 7 to 14]"""
+    """Joint position of the tilt, rad, for a length of actuator 5d, m. [eqs. 7 to 14]"""
     return tilt_motion(p, Motion(length)).x
 
 
 def length_of_tilt(p: Parameters, position: float) -> float:
-    """Length of actuator 5d at a joint position of the tilt."""
+    """Length of actuator 5d, m, for a joint position of the tilt, rad."""
     return tilt_actuator(p, Motion(position)).length.x
 
 
 def lift_actuator(p: Parameters, lift: Motion) -> PlanarMotion:
-    """From D3 to E4 in link 3's axes, for a motion of the lift."""
+    """Vector from D3 to E4 in link 3's axes, for a motion of the lift."""
     across = p.lift.body_point[1] - p.lift.base_point[1]
     up = p.base.lift_joint[2] + lift.x + p.lift.body_point[2] - p.lift.base_point[2]
     return PlanarMotion(Motion(across), Motion(up, lift.v, lift.a))
 
 
 def tilt_actuator(p: Parameters, tilt: Motion) -> PlanarMotion:
-    """From F4 to G5 in link 4's axes, for a motion of the tilt."""
+    """Vector from F4 to G5 in link 4's axes, for a motion of the tilt."""
     B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
     c, s = math.cos(tilt.x), math.sin(tilt.x)
     gy, gz = c * G[1] - s * G[2], s * G[1] + c * G[2]
@@ -86,7 +86,10 @@ def tilt_actuator(p: Parameters, tilt: Motion) -> PlanarMotion:
 
 
 def lift_motion(p: Parameters, length: Motion) -> Motion:
-    """Motion of the lift for one of actuator 4d: eq. 6 and its derivatives. InvalidRequest for one that cannot be."""
+    """Motion of the lift for a motion of actuator 4d's length: eq. 6 and its derivatives.
+
+    InvalidRequest for a length that is too short.
+    """
     across = p.lift.body_point[1] - p.lift.base_point[1]
     if length.x <= abs(across):
         raise InvalidRequest(
@@ -99,9 +102,9 @@ def lift_motion(p: Parameters, length: Motion) -> Motion:
 
 
 def tilt_motion(p: Parameters, length: Motion) -> Motion:
-    """Motion of the tilt for one of actuator 5d: G5 on the circles about F4 and B4, and its derivatives.
+    """Motion of the tilt for a motion of actuator 5d's length: G5 as intersection of circles about F4 and B4.
 
-    Of the two intersections the one in front of the line from F4 to B4, where the actuator is mounted.
+    Of the two intersections it is the one in front of the line from F4 to B4, where the actuator is mounted.
     InvalidRequest for a length at which the triangle does not close or is flat.
     """
     B, F, G = p.lower_body.tilt_joint, p.tilt.base_point, p.tilt.body_point
@@ -115,7 +118,7 @@ def tilt_motion(p: Parameters, length: Motion) -> Motion:
     h = math.sqrt(length.x**2 - at**2)  # eq. 12
     y = F[1] + (at * (B[1] - F[1]) + h * (B[2] - F[2])) / e  # eq. 13
     z = F[2] + (at * (B[2] - F[2]) - h * (B[1] - F[1])) / e  # eq. 14, its second sign derived
-    # eqs. 7 to 9: the angle of B4 G5 now, less the same in link 5's own axes; eq. 9 defines the alpha of eq. 7
+    # eqs. 7 to 9: the angle of B4 G5 now, minus that in link 5's own axes; eq. 9 defines the alpha of eq. 7
     position = math.atan2(z - B[2], y - B[1]) - math.atan2(G[2], G[1])
     # l' = g tilt', l'' = g tilt'' + g' tilt', with g = dl/dtilt
     unit = tilt_actuator(p, Motion(position, 1.0)).length
@@ -124,10 +127,10 @@ def tilt_motion(p: Parameters, length: Motion) -> Motion:
 
 
 def balance_motion(p: Parameters, lift: Motion) -> tuple[Motion, Motion]:
-    """Of either half of the balancing mechanism: how far its bar is raised from level, and its slider from the middle.
+    """Elevation of the bar from level, rad, and distance of the slider from the middle, m, of either balancing half.
 
-    [eqs. 22 to 25]; the printed eq. 25 is a tautology, the slider's x is that of the bar's end. InvalidRequest for a
-    lift that the bar does not reach.
+    Both as motions, for a motion of the lift. [eqs. 22 to 25]; the printed eq. 25 is a tautology, so the slider's x is
+    taken as that of the bar's end. InvalidRequest for a lift out of the bar's reach.
     """
     b = p.balance.bar_length
     rise = p.base.lift_joint[2] + lift.x + p.balance.slide_height - p.balance.slider_length - p.balance.pivot[2]

@@ -1,4 +1,4 @@
-"""The links of CHARMIE's main chains, numbered as in the paper: 1 to 5, arms 6a to 13a and 6b to 13b, head 6c to 8c.
+"""Links of CHARMIE's main chains, numbered as in the paper: 1 to 5, arms 6a to 13a and 6b to 13b, head 6c to 8c.
 
 [GoncalvesEtAl2024, secs. 3.1, 3.2]; axes: x to the right, y forward, z up.
 """
@@ -24,24 +24,24 @@ FIXED_ZXZ = {
 
 
 def fixed_rotation(branch: str) -> Matrix3:
-    """R_56 of a branch; its entries are 0 and +-1, and written so."""
+    """R_56 of a branch, with entries exactly 0 and +-1."""
     rows = rotation_zxz(*FIXED_ZXZ[branch]).round().tolist()
     return tuple(tuple(value + 0.0 for value in row) for row in rows)  # type: ignore[return-value]
 
 
 def box_inertia(mass: float, size: Point) -> tuple[float, float, float, float, float, float]:
-    """Inertia of a uniform box about its centre, kg m2."""
+    """Inertia of a uniform box about its centre, kg m2: Ixx, Iyy, Izz, Ixy, Ixz, Iyz."""
     x, y, z = (length * length for length in size)
     return (mass * (y + z) / 12, mass * (x + z) / 12, mass * (x + y) / 12, 0.0, 0.0, 0.0)
 
 
 def box(name: str, mass: float, size: Point, center: Point, drawn: tuple[Shape, ...]) -> Body:
-    """A body with the mass of a uniform box around `center`."""
+    """A body with mass and inertia of a uniform box around `center`."""
     return Body(name=name, mass=mass, inertia=box_inertia(mass, size), center_of_mass=center, shapes=drawn)
 
 
 def trunk_bodies(p: Parameters) -> tuple[Body, ...]:
-    """Links 1 to 5. Links 1 and 2 only stand for the sliding of the base and have no mass."""
+    """Links 1 to 5. Links 1 and 2 only represent the sliding of the base and have no mass."""
     wheels = p.base.wheels.count * p.base.wheels.mass
     nothing = (0.0,) * 6
     height = p.base.floor_gap + p.base.size[2] / 2
@@ -56,7 +56,7 @@ def trunk_bodies(p: Parameters) -> tuple[Body, ...]:
 
 
 def trunk_joints(p: Parameters) -> tuple[Joint, ...]:
-    """Base x, base y, base yaw, lift (height of O4 above B3), tilt (about x; forward is negative)."""
+    """Joints base_x, base_y, base_yaw, lift (height of O4 above B3) and tilt (about x; forward is negative)."""
     return (
         Joint(name="base_x", kind="prismatic", child="link_1", axis=X),
         Joint(name="base_y", kind="prismatic", parent="link_1", child="link_2", axis=Y),
@@ -98,7 +98,10 @@ def arm_bodies(arm: Arm, branch: str) -> tuple[Body, ...]:
 
 
 def arm_joints(arm: Arm, branch: str, parent: str, names: list[str]) -> tuple[Joint, ...]:
-    """The six joints of one arm and that of its claw, `names` in that order; the first one at the parent's origin."""
+    """The six joints of one arm and the joint of its claw; the first one is at the parent's origin.
+
+    names  names of the joints, in that order
+    """
     joints = []
     point: Point = ORIGIN
     for number, (link, name) in enumerate(zip(arm.links, names[:6], strict=True), start=7):
@@ -132,13 +135,13 @@ def arm_joints(arm: Arm, branch: str, parent: str, names: list[str]) -> tuple[Jo
 
 
 def arm_joint_names(branch: str) -> list[str]:
-    """left_arm_1 to left_arm_6 and left_claw, or those of the right arm."""
+    """left_arm_1 to left_arm_6 and left_claw; the same with right_ for the right arm."""
     side = SIDES[branch]
     return [*[f"{side}_arm_{number}" for number in range(1, 7)], f"{side}_claw"]
 
 
 def mount(p: Parameters, branch: str) -> tuple[Body, Joint]:
-    """Link 6 of a branch, fixed to link 5."""
+    """Link 6 of a branch, and the joint that fixes it to link 5."""
     points = {"a": p.upper_body.left_shoulder, "b": p.upper_body.right_shoulder, "c": p.upper_body.neck}
     mass, size = (p.head.mount_mass, p.head.mount_size) if branch == "c" else (p.arm.mount_mass, p.arm.mount_size)
     body = box(f"link_6{branch}", mass, size, ORIGIN, (shapes.brick(size, ORIGIN, shapes.DARK),))
@@ -154,7 +157,7 @@ def mount(p: Parameters, branch: str) -> tuple[Body, Joint]:
 
 
 def head_bodies(head: Head) -> tuple[Body, ...]:
-    """Links 7c and 8c."""
+    """Links 7c and 8c of the head."""
     drawn = shapes.head(head)
     return tuple(
         box(name, link.mass, link.size, link.center_of_mass, drawn[name])
@@ -163,7 +166,7 @@ def head_bodies(head: Head) -> tuple[Body, ...]:
 
 
 def head_joints(head: Head) -> tuple[Joint, ...]:
-    """Pan about z and tilt about x."""
+    """Joints of the head: pan about z and tilt about x."""
 
     def joint(name: str, link: HeadLink, axis: Point, parent: str, child: str) -> Joint:
         return Joint(
@@ -183,6 +186,6 @@ def head_joints(head: Head) -> tuple[Joint, ...]:
 
 
 def actuator(joint: str, effort: float, velocity: float, gains: ServoGains, unit: str = "N m") -> Actuator:
-    """The actuator of a joint, named as the joint."""
+    """The actuator of a joint, with the joint's name."""
     servo = Servo(stiffness=gains.stiffness, damping=gains.damping)
     return Actuator(name=joint, joint=joint, effort_limit=effort, velocity_limit=velocity, servo=servo, unit=unit)

@@ -1,7 +1,8 @@
-"""Step 7: how the loads of links 5 and 4 divide among the bodies before them. [GoncalvesEtAl2024, sec. 5.2]
+"""Joint loads of CHARMIE with closed loops: division of the loads of links 5 and 4 among the bodies before them.
 
-The closed loops are overconstrained; the paper's simplifications decide what equilibrium leaves open. Auxiliary bodies
-have no mass. Forces N, torques N m. Signs are derived from equilibrium; they differ in places from the printed rows.
+Step 7 of [GoncalvesEtAl2024, sec. 5.2]. The closed loops are overconstrained; the paper's simplifications decide what
+equilibrium leaves open. Auxiliary bodies have no mass. Forces N, torques N m. Signs are derived from equilibrium; they
+differ in places from the printed equations.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ TRUNK = ("link_1", "link_2", "link_3", "link_4", "link_5")
 
 @dataclass(frozen=True)
 class CharmieLoads:
-    """Loads of all main joints with the loops closed, and of what closes them.
+    """Loads of all main joints with closed loops, and of the actuators and springs in the loops.
 
-    joints     by body: what the body before it in the main chain exerts on it at A, in the body's axes
-    actuators  lift (4d) and tilt (5d): force along the actuator, N, positive when it pushes its ends apart
+    joints     by body: load of the preceding body in the main chain on it at A, in the body's axes
+    actuators  lift (4d) and tilt (5d): force along the actuator, N, positive in compression (it pushes its ends apart)
     springs    tilt_spring (5s), balance_l and balance_r (4slb, 4srb): tension, N
-    on_link_3, on_link_4, on_link_5  what auxiliary bodies exert on these links, by auxiliary body
+    on_link_3, on_link_4, on_link_5  loads on these links, by the auxiliary body that exerts them
     """
 
     joints: dict[str, JointLoad]
@@ -42,17 +43,23 @@ class CharmieLoads:
 
     @property
     def floor(self) -> JointLoad:
-        """What body 2 exerts on body 3, in body 3's axes: the reaction of the floor."""
+        """Load of body 2 on body 3, in body 3's axes: the reaction of the floor."""
         return self.joints["link_3"]
 
 
 def charmie_loads(p: Parameters, mechanism: Mechanism, q: Any, v: Any, a: Any) -> CharmieLoads:
-    """Every load at positions, velocities and accelerations (21,) of the open tree `mechanism`, built from p."""
+    """All loads at positions, velocities and accelerations (21,) of the open tree.
+
+    mechanism  the open tree, built from p
+    """
     return loads_of_motion(p, mechanism, motions(mechanism, postures(mechanism, q), v, a), q)
 
 
 def loads_of_motion(p: Parameters, mechanism: Mechanism, moving: Mapping[str, BodyMotion], q: Any) -> CharmieLoads:
-    """The backward iterations over the branches, then links 5 and 4 with their loops, then link 3 and those before."""
+    """All loads for given motions of the bodies at joint positions q (21,).
+
+    Backward iteration over the branches, then links 5 and 4 with their loops, then links 3 to 1.
+    """
     names = [joint.name for joint in mechanism.moving_joints]
     lift, tilt = float(q[names.index("lift")]), float(q[names.index("tilt")])
     branches = joint_loads(mechanism, moving, only=[name for name in moving if name not in TRUNK])
@@ -89,7 +96,7 @@ def tension(spring: ExtensionSpring, length: float) -> float:
 
 
 def tilt_spring(p: Parameters, tilt: float) -> tuple[float, Acting, Acting]:
-    """Tension of spring 5s, and what it exerts on links 4 and 5, each in its own axes."""
+    """Tension of spring 5s, and its loads on links 4 and 5, each in the link's own axes."""
     base, body = spring_5s(p, tilt)
     length = float(np.linalg.norm(body - base))
     pull = tension(p.tilt_spring, length)
@@ -100,7 +107,11 @@ def tilt_spring(p: Parameters, tilt: float) -> tuple[float, Acting, Acting]:
 
 @dataclass(frozen=True)
 class BalanceHalf:
-    """One half of the balancing mechanism: tension of its spring, and what it exerts on links 4 and 3."""
+    """Loads of one half of the balancing mechanism: tension of its spring, and loads on links 4 and 3.
+
+    on_link_3  load at the bar's pivot
+    at_anchor  load at the spring's anchor, also on link 3
+    """
 
     tension: float
     on_link_4: Acting
@@ -109,14 +120,17 @@ class BalanceHalf:
 
 
 def balance_half(p: Parameters, half: str, lift: float) -> BalanceHalf:
-    """A half whose bar turns freely at F3: its slider gives link 4 a force along z alone. [eqs. 39 to 41]"""
+    """Loads of one half of the balancing mechanism. [eqs. 39 to 41]
+
+    The bar rotates freely about F3, so that its slider exerts a force along z alone on link 4.
+    """
     at = balance_points(p, half, lift)
     along = at["anchor"] - at["B4slb"]
     length = float(np.linalg.norm(along))
     pull = tension(p.balance.spring, length)
     spring = pull * along / length
     held, tip = at["B4slb"] - at["F3"], at["B4sla"] - at["F3"]
-    # moments of the bar about y at F3: that of the spring, that of the slider's force along z
+    # moment equilibrium of the bar about y at F3: spring against the slider's force along z
     up = (held[2] * spring[0] - held[0] * spring[2]) / tip[0]
     slider = np.array([0.0, 0.0, up])
     on_track = at["B4slc"] - np.array(p.base.lift_joint) - [0.0, 0.0, lift]
@@ -130,9 +144,12 @@ def balance_half(p: Parameters, half: str, lift: float) -> BalanceHalf:
 
 @dataclass(frozen=True)
 class _Driven:
-    """A linear actuator from `base` on the link before to `end` on the link it drives, which tilts by `turned`.
+    """A linear actuator from `base` on the preceding link to `end` on the driven link.
 
-    reach  from base to end, in the axes of the link before
+    base   in the axes of the preceding link, m
+    end    in the axes of the driven link, m
+    reach  vector from base to end in the axes of the preceding link, m
+    turned  tilt of the driven link relative to the preceding one, rad
     """
 
     base: np.ndarray
@@ -142,7 +159,7 @@ class _Driven:
 
     @property
     def direction(self) -> np.ndarray:
-        """From base to end, in the axes of the driven link; a unit vector."""
+        """Unit vector from base to end, in the axes of the driven link."""
         return np.asarray(rotation_about(X, -self.turned) @ self.reach / np.linalg.norm(self.reach))
 
 
@@ -151,7 +168,7 @@ def _driven(given: LinearActuator, line: PlanarMotion, turned: float) -> _Driven
 
 
 def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, Acting, float]:
-    """What link 4 and actuator 5d exert on link 5, and the actuator's push. [eqs. 36 to 38]"""
+    """Loads of link 4 and of actuator 5d on link 5, and the actuator's push, N. [eqs. 36 to 38]"""
     force, moment = required(motion, known)
     C = np.array(motion.posture.body.center_of_mass)
     d, h = C - drive.end, motion.posture.r_AC  # from G5 and from the hinge to C5
@@ -168,13 +185,13 @@ def _divide_link_5(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
     )
     found = np.linalg.solve(rows, [*force, moment[0], 0.0, 0.0])
     f_5d, f_4 = found[:3], found[3:]
-    rest = moment + cross(d, f_5d) + cross(h, f_4)  # eq. 34 less the moments of the forces
+    rest = moment + cross(d, f_5d) + cross(h, f_4)  # eq. 34 minus the moments of the forces
     half = np.array([0.0, rest[1] / 2, rest[2] / 2])  # eq. 38
     return JointLoad(f_4, half), Acting(drive.end, f_5d, half), float(drive.direction @ f_5d)
 
 
 def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) -> tuple[JointLoad, float, np.ndarray]:
-    """What link 3 exerts on link 4, the push of actuator 4d, and the torque about z left to the two sliders.
+    """Load of link 3 on link 4, push of actuator 4d, N, and torque about z on the two sliders together, N m.
 
     [eqs. 42, 43]: the guide takes no force along z and no torque about z; the actuator only pushes.
     """
@@ -187,7 +204,7 @@ def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 
 
 def _through_actuator(drive: _Driven, on_end: Acting) -> Acting:
-    """What an actuator that exerts `on_end` on the driven link gives the link before, in that link's axes."""
+    """Load of an actuator on the preceding link, in that link's axes, if it exerts `on_end` on the driven link."""
     R = rotation_about(X, drive.turned)
     force, torque = R @ on_end.force, R @ on_end.torque
     return Acting(drive.base, -force, -torque - cross(drive.reach, force))

@@ -1,6 +1,6 @@
-"""CHARMIE as a mechanism: the tree of its main chains, alone or with its loops. [GoncalvesEtAl2024]
+"""CHARMIE as a mechanism: the tree of its main chains, alone or with closed loops. [GoncalvesEtAl2024]
 
-Where the numbers are from: SOURCES.md; the numbers: charmie.toml.
+The numbers are in charmie.toml; SOURCES.md lists their sources.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def charmie(
     ] = "open",
     file: Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")] = "",
 ) -> Mechanism:
-    """21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
+    """CHARMIE, 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 
-    loops  "open": the tree of the paper's recursion; lift and tilt are driven at their joints, and neither springs nor
-           the bodies of the loops are in it: their forces come after, from robots.charmie.loads. "closed": linear
-           actuators and balancing bars are bodies, springs pull, constraints close the loops; eight joints more, lift
-           and tilt are passive, and the actuators are those of the rods, `lift_rod` and `tilt_rod`
-    file   a parameter file like robots/charmie/charmie.toml; empty: that one
+    loops  "open": the tree of the paper's recursion. Lift and tilt are driven at their joints; springs and loop bodies
+           are left out, and robots.charmie.loads computes their forces afterwards. "closed": linear actuators and
+           balancing bars are bodies, springs act, constraints close the loops. There are eight more joints; lift and
+           tilt are passive, and the actuators `lift_rod` and `tilt_rod` drive the rods
+    file   a parameter file like robots/charmie/charmie.toml; empty: that file
     """
     require_choice("charmie", "loops", loops, ("open", "closed"))
     p = read_parameters(file)
@@ -65,12 +65,12 @@ def charmie(
 
 
 def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:
-    """The open tree with the bodies, springs and constraints of its loops, started closed and at rest.
+    """The open tree with the bodies, springs and constraints of its loops, at rest with the loops closed.
 
-    Links 3 to 5 are without the masses of these bodies: the whole robot weighs the same.
+    The masses of the loop bodies are subtracted from links 3 to 5, so that the robot weighs the same.
     """
     for end in (p.lift.lower, p.lift.upper):
-        balance_motion(p, Motion(end))  # the bars reach
+        balance_motion(p, Motion(end))  # raises if a bar is too short
     trunk = {body.name: body for body in links.trunk_bodies(closed.own_masses(p))}
     at = dict(zip((joint.name for joint in tree.moving_joints), tree.initial_q, strict=True))
     loop_q = [motion.x for motion in closed.loop_motion(p, Motion(at["lift"]), Motion(at["tilt"]))]
@@ -88,7 +88,7 @@ def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:
 
 
 def actuators(p: Parameters) -> tuple[Actuator, ...]:
-    """One actuator per joint, named as its joint."""
+    """One actuator per joint, with the joint's name."""
     base, lift, tilt, head, claw = p.base, p.lift, p.tilt, p.head, p.arm.claw
     found = [
         actuator("base_x", base.effort_limit, base.speed_limit, base.slide_servo, "N"),

@@ -22,7 +22,11 @@ JointMotion = Callable[[float], Instant]
 
 
 def bang(acceleration: float, t: float, half: float = DURATION / 2) -> Motion:
-    """From rest at 0: minus the acceleration for one half of the time, plus it for the other, and rest again."""
+    """Bang-bang motion from rest at 0 to rest: acceleration -a for the first half of the time, +a for the second.
+
+    acceleration  a
+    half  half the duration, s
+    """
     if t < half:
         return Motion(-acceleration * t * t / 2, -acceleration * t, -acceleration)
     if t <= 2 * half:
@@ -32,7 +36,10 @@ def bang(acceleration: float, t: float, half: float = DURATION / 2) -> Motion:
 
 
 def validation_motion(p: Parameters, names: Sequence[str]) -> JointMotion:
-    """t (s) -> q, v, a of the joints `names` of the open tree: all from 0, both actuators from their start lengths."""
+    """Function t (s) -> q, v, a of the paper's validation motion, for the joints `names` of the open tree.
+
+    Joints start at 0, lift and tilt at the start lengths of their actuators.
+    """
 
     def at(t: float) -> Instant:
         found = {name: bang(REVOLUTE, t) for name in names}
@@ -49,9 +56,9 @@ SQUAT_S = 6.0
 
 
 def squat_and_lean(p: Parameters, names: Sequence[str]) -> JointMotion:
-    """t (s) -> q, v, a: in 6 s once down and up over the middle nine tenths of the lift, leaning forward 0.9 rad twice.
+    """Function t (s) -> q, v, a of 6 s: squats once over nine tenths of the lift, leans forward twice by 0.9 rad.
 
-    Both arms hang beside the body and bend forward while it leans; smooth, and at rest at both ends.
+    Both arms hang beside the body and bend forward during the leans; smooth, and at rest at both ends.
     """
 
     def swing(low: float, high: float, turns: float, t: float) -> Motion:
@@ -65,7 +72,7 @@ def squat_and_lean(p: Parameters, names: Sequence[str]) -> JointMotion:
         rest["lift"] = swing(low + 0.95 * (high - low), low + 0.05 * (high - low), 1, t)
         rest["tilt"] = swing(-0.05, -0.95, 2, t)
         for side, inward in (("left", -1.0), ("right", 1.0)):
-            rest[f"{side}_arm_2"] = Motion(1.4)  # it hangs ...
+            rest[f"{side}_arm_2"] = Motion(1.4)  # the arm hangs ...
             rest[f"{side}_arm_3"] = Motion(inward * math.pi / 2)  # ... with its elbow turned, to bend it forward
             rest[f"{side}_arm_4"] = swing(0.2, 1.4, 2, t)
         return _columns([rest[name] for name in names])

@@ -1,4 +1,4 @@
-"""The parameter file of CHARMIE: what it must hold, and how it is read."""
+"""Parameter file of CHARMIE: its schema, and its reader."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ Size = tuple[Positive, Positive, Positive]
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file; a key it does not know is a mistake."""
+    """A table of the file; unknown keys are errors."""
 
 
 class ServoGains(_Table, frozen=True):
-    """The actuator's own loop, for velocity and position commands: N m/rad or N/m, N m s/rad or N s/m."""
+    """Gains of an actuator's own loop for velocity and position commands: N m/rad or N/m, N m s/rad or N s/m."""
 
     stiffness: Positive
     damping: NotNegative
 
 
 class Wheels(_Table, frozen=True):
-    """Omnidirectional wheels, evenly around the yaw axis; `distance` from it, m.
+    """Omnidirectional wheels, evenly spaced around the yaw axis at `distance` from it, m.
 
-    first_angle  rad, of the first wheel's place, from x towards y
+    mass         kg, of each wheel
+    first_angle  direction of the first wheel, rad, from x towards y
     speed_limit  rad/s
     """
 
@@ -50,7 +51,7 @@ class Wheels(_Table, frozen=True):
 
 
 class Base(_Table, frozen=True):
-    """Link 3, and the limits of the three fictitious actuators that move it (m/s, rad/s, m/s2, N, N m)."""
+    """Link 3, and limits and gains of the three fictitious actuators that move it (m/s, rad/s, m/s2, N, N m)."""
 
     mass: Positive
     size: Size
@@ -67,7 +68,7 @@ class Base(_Table, frozen=True):
 
 
 class LowerBody(_Table, frozen=True):
-    """Link 4."""
+    """Link 4, the lower body: m, kg."""
 
     mass: Positive
     size: Size
@@ -76,7 +77,7 @@ class LowerBody(_Table, frozen=True):
 
 
 class UpperBody(_Table, frozen=True):
-    """Link 5."""
+    """Link 5, the upper body: m, kg."""
 
     mass: Positive
     size: Size
@@ -87,7 +88,10 @@ class UpperBody(_Table, frozen=True):
 
 
 class ArmLink(_Table, frozen=True):
-    """One of the links 7 to 12: a uniform box along z from its joint to the next; `axis` of the joint before it."""
+    """One of the links 7 to 12: a uniform box along z from its joint to the next.
+
+    axis  axis of the joint before it
+    """
 
     axis: Literal["x", "y", "z"]
     length: Positive
@@ -100,7 +104,7 @@ class ArmLink(_Table, frozen=True):
 
 
 class Claw(_Table, frozen=True):
-    """Link 13: the driven finger. `hinge` and `center` in link 12."""
+    """Link 13, the driven finger. `hinge` and `center` are in link 12's axes, m."""
 
     axis: Literal["x", "y", "z"]
     hinge: Point
@@ -115,7 +119,7 @@ class Claw(_Table, frozen=True):
 
 
 class Arm(_Table, frozen=True):
-    """Links 6 to 13 of either arm."""
+    """Links 6 to 13 of an arm; both arms are alike."""
 
     mount_mass: Positive
     mount_size: Size
@@ -126,7 +130,7 @@ class Arm(_Table, frozen=True):
 
 
 class HeadLink(_Table, frozen=True):
-    """Link 7c or 8c; `joint` in the link before it."""
+    """Link 7c or 8c of the head; `joint` is its joint's position in the preceding link, m."""
 
     joint: Point
     mass: Positive
@@ -138,7 +142,7 @@ class HeadLink(_Table, frozen=True):
 
 
 class Head(_Table, frozen=True):
-    """Links 6c to 8c."""
+    """Links 6c to 8c, the head."""
 
     mount_mass: Positive
     mount_size: Size
@@ -151,8 +155,8 @@ class Head(_Table, frozen=True):
 class LinearActuator(_Table, frozen=True):
     """A linear actuator between two bodies.
 
-    Of the joint that it moves are lower, upper, velocity_limit, joint_effort_limit (N or N m) and servo; of its rod,
-    where that is driven, effort_limit (N), rod_velocity_limit (m/s) and rod_servo.
+    lower, upper, velocity_limit, joint_effort_limit, servo  of the joint that it moves (rad or m; N or N m)
+    effort_limit, rod_velocity_limit, rod_servo  of its rod (N, m/s), used when the rod is driven
     """
 
     base_point: Point
@@ -169,7 +173,7 @@ class LinearActuator(_Table, frozen=True):
 
 
 class ExtensionSpring(_Table, frozen=True):
-    """Pulls with pretension + stiffness (length - free_length)."""
+    """An extension spring, which pulls with pretension + stiffness (length - free_length)."""
 
     stiffness: NotNegative
     free_length: Positive
@@ -177,14 +181,14 @@ class ExtensionSpring(_Table, frozen=True):
 
 
 class TiltSpring(ExtensionSpring, frozen=True):
-    """Spring 5s with its points on links 4 and 5."""
+    """Spring 5s, with its points on links 4 and 5."""
 
     base_point: Point
     body_point: Point
 
 
 class Balance(_Table, frozen=True):
-    """One half of the balancing mechanism of the lift; the other is its mirror image at x -> -x."""
+    """One half of the balancing mechanism of the lift; the other half is its mirror image at x -> -x."""
 
     pivot: Point
     bar_length: Positive
@@ -196,7 +200,7 @@ class Balance(_Table, frozen=True):
 
 
 class Auxiliary(_Table, frozen=True):
-    """Masses (kg) and thickness (m) of the bodies in the loops."""
+    """Masses (kg) and thickness (m) of the loop bodies."""
 
     cylinder_mass: Positive
     rod_mass: Positive
@@ -206,7 +210,7 @@ class Auxiliary(_Table, frozen=True):
 
 
 class Parameters(_Table, frozen=True):
-    """Every number of CHARMIE, SI and radians; the sections of `charmie.toml`."""
+    """All numbers of CHARMIE, SI and radians: the sections of `charmie.toml`."""
 
     gravity: NotNegative
     base: Base
@@ -221,11 +225,11 @@ class Parameters(_Table, frozen=True):
     auxiliary: Auxiliary
 
 
-FIRST_LINK = 7  # of the array `arm.links`, whose entries are links 7 to 12
+FIRST_LINK = 7  # number of the first entry of the array `arm.links`, which holds links 7 to 12
 
 
 def read_parameters(file: str | Path = "") -> Parameters:
-    """The parameters in a TOML file, ours without one. InvalidRequest names the file and the key that is wrong."""
+    """The parameters in a TOML file, by default charmie.toml. InvalidRequest names the file and the wrong key."""
     path = Path(file) if file else DEFAULT_FILE
     where = f"robot 'charmie': {path}"
     try:
@@ -248,18 +252,15 @@ def read_parameters(file: str | Path = "") -> Parameters:
     return msgspec.convert(document, Parameters)
 
 
-TWO_TURNS = 4 * math.pi  # rad; no limit of a joint is beyond two turns; in degrees most are
-_said: dict[Any, Any] = {}  # what was warned of once is not said again
-FAR = 100.0  # times the number that ships, or its inverse: hardly meant so
+TWO_TURNS = 4 * math.pi  # rad; a joint limit beyond it is probably in degrees
+_said: dict[Any, Any] = {}  # registry of `warnings`: each warning is shown once
+FAR = 100.0  # ratio to the default number, or its inverse, beyond which a number is suspicious
 UNITS = {"length": "m", "width": "m", "size": "m", "radius": "m", "distance": "m", "center": "m", "mass": "kg"}
 SMALLER = {"m": "mm", "kg": "g"}
 
 
 def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
-    """One line on the number farthest from the one that ships, where one is far, or on a limit in degrees.
-
-    A zero is meant.
-    """
+    """Warn of a joint limit in degrees, or else of the nonzero number farthest from its default, if it is far."""
     for key, x in numbers.items():
         if key.endswith((".lower", ".upper")) and not key.startswith("lift.") and abs(x) > TWO_TURNS:
             _warn(where, f"{key} is {x:g} rad, {abs(x) / (2 * math.pi):.1f} turns; degrees?")
@@ -280,14 +281,14 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
 
 
 def _warn(where: str, says: str) -> None:
-    """Said once, whoever reads the file; of no line of a program, the file is what is wrong."""
+    """Show the warning once, attributed to the parameter file instead of a line of code."""
     warnings.warn_explicit(f"{where}: {says}", ParameterWarning, DEFAULT_FILE.name, 0, registry=_said)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:
-    """Every number of the file by its dotted key, or those of some sections: base.size.x, arm.links.7.mass.
+    """{dotted key: number} of the file or of some of its sections: base.size.x, arm.links.7.mass.
 
-    Points and sizes end in .x, .y, .z; links of the arm carry the paper's numbers.
+    Points and sizes end in .x, .y, .z; links of the arm have the paper's numbers.
     """
     table = msgspec.to_builtins(p)
     found: dict[str, float] = {}

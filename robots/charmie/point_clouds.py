@@ -1,4 +1,4 @@
-"""The inventory of CHARMIE's 40 bodies and 47 joints, and the points of every body in the world.
+"""Inventory of CHARMIE's 40 bodies and 47 joints, and the world positions of every body's points.
 
 [GoncalvesEtAl2024, secs. 3.1, 3.2 and 4]
 """
@@ -23,10 +23,13 @@ KINDS = {"prismatic": "P", "revolute": "R", "fixed": "F"}
 
 @dataclass(frozen=True)
 class PointCloud:
-    """Points of a body in the world, m.
+    """World positions of a body's points, m.
 
-    O its origin (3,), A towards its predecessor (3,), B towards its successors (n, 3), C its centre of mass (3,), shape
-    (n, 3).
+    O      origin (3,)
+    A      point towards its predecessor (3,)
+    B      points towards its successors (n, 3)
+    C      centre of mass (3,)
+    shape  points of its shape (n, 3)
     """
 
     O: np.ndarray
@@ -37,7 +40,7 @@ class PointCloud:
 
 
 def connections(mechanism: Mechanism) -> tuple[Connection, ...]:
-    """Every joint: those of the open tree, then those of the auxiliary bodies."""
+    """All joints: those of the open tree, then those of the auxiliary bodies."""
     main = [
         Connection(joint.name, KINDS[joint.kind], joint.parent, joint.child, joint.axis)  # type: ignore[arg-type]
         for joint in mechanism.joints
@@ -47,14 +50,14 @@ def connections(mechanism: Mechanism) -> tuple[Connection, ...]:
 
 @dataclass(frozen=True)
 class LocalPoints:
-    """The points of a main body in its own axes, (n, 3): O, C, then n_B points B, then those of its shape."""
+    """Points (n, 3) of a main body in its own axes: O, C, then n_B points B, then those of its shape."""
 
     points: np.ndarray
     n_B: int
 
 
 def local_points(mechanism: Mechanism) -> dict[str, LocalPoints]:
-    """The points of all bodies of a tree, once and for all its motions. [secs. 3.2 and 4.2, first step]"""
+    """{body: points in its own axes} of a tree, independent of the joint positions. [secs. 3.2 and 4.2, first step]"""
     found = {}
     for body in mechanism.bodies:
         B = [joint.parent_point for joint in mechanism.joints if joint.parent == body.name]
@@ -64,13 +67,16 @@ def local_points(mechanism: Mechanism) -> dict[str, LocalPoints]:
 
 
 def point_clouds(p: Parameters, mechanism: Mechanism, q: Any) -> dict[str, PointCloud]:
-    """The points of all 40 bodies at joint positions q (21,) of the open tree `mechanism`, built from p."""
+    """{body: points} of all 40 bodies at joint positions q (21,).
+
+    mechanism  the open tree, built from p
+    """
     at = postures(mechanism, np.asarray(q, dtype=float))
     return main_clouds(local_points(mechanism), at) | auxiliary_clouds(p, mechanism, at, q)
 
 
 def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> dict[str, PointCloud]:
-    """The points of the bodies of a tree at their postures, turned and moved. [eqs. 15 and 19]"""
+    """{body: points} of the bodies of a tree, rotated and translated by their postures. [eqs. 15 and 19]"""
     found = {}
     for name, body in local.items():
         posture = at[name]
@@ -81,7 +87,10 @@ def main_clouds(local: Mapping[str, LocalPoints], at: Mapping[str, Posture]) -> 
 
 
 def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Posture], q: Any) -> dict[str, PointCloud]:
-    """The points of CHARMIE's auxiliary bodies, the main ones being at their postures."""
+    """{body: points} of CHARMIE's auxiliary bodies.
+
+    at  postures of the main bodies
+    """
     found: dict[str, PointCloud] = {}
     position = dict(zip((joint.name for joint in mechanism.moving_joints), q, strict=True))
     claws = {branch: position[f"{side}_claw"] for branch, side in SIDES.items()}
@@ -94,7 +103,7 @@ def auxiliary_clouds(p: Parameters, mechanism: Mechanism, at: Mapping[str, Postu
 
 
 def shape_points(body: Body) -> np.ndarray:
-    """Corners of the boxes around a body's shapes and the points of its lines, (n, 3) in its axes."""
+    """Corners of the bounding boxes of a body's shapes and the points of its lines, (n, 3) in its axes."""
     found = []
     for shape in body.shapes:
         if shape.kind == "line":
@@ -107,7 +116,7 @@ def shape_points(body: Body) -> np.ndarray:
 
 
 def _extent(kind: str, size: tuple[float, ...]) -> tuple[float, ...]:
-    """Half the sides of the box around a shape."""
+    """Half the sides of the bounding box of a shape."""
     half: Mapping[str, tuple[float, ...]] = {
         "box": tuple(side / 2 for side in size),
         "sphere": 3 * size[:1],

@@ -1,6 +1,6 @@
-"""The frames of CHARMIE's low-level board: bytes to numbers and back. The layout is ours, docs/serial_board.md says it.
+"""Serial frames of CHARMIE's low-level board: encoding and decoding. docs/serial_board.md defines the layout.
 
-Lengths on the line are in tenths of a millimetre or of the torso's unit; speeds are 0 .. 200 with 100 for none.
+Lengths are transmitted in tenths of a millimetre or of the torso's unit; speeds are 0 .. 200, with 100 for standstill.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ POLYNOMIAL = 0x07
 
 LEGS = (0.0, 140.0)  # mm
 TORSO = (8.0, 170.0)  # units of the torso's actuator
-SPEED_STEPS = 100  # from none to full speed
-KEEP = 255  # as legs or torso of a command: stay where they were sent last
-STOPPED, REFUSED = 1, 2  # bits of a stream frame's status
+SPEED_STEPS = 100  # steps from standstill to full speed
+KEEP = 255  # value of legs or torso in a command: keep the last target
+STOPPED, REFUSED = 1, 2  # status bits of a stream frame
 KNOWN_STATUS = STOPPED | REFUSED
 
 
@@ -39,7 +39,7 @@ _TABLE = _table()
 
 
 def checksum(data: bytes) -> int:
-    """CRC-8 of the bytes, polynomial x^8 + x^2 + x + 1, from 0: finds each burst of up to 8 wrong bits."""
+    """CRC-8 of the bytes, polynomial x^8 + x^2 + x + 1, initial value 0: detects every error burst of up to 8 bits."""
     crc = 0
     for byte in data:
         crc = _TABLE[crc ^ byte]
@@ -48,13 +48,14 @@ def checksum(data: bytes) -> int:
 
 @dataclass(frozen=True)
 class Stream:
-    """What the board measured when it was asked.
+    """A stream frame: the board's measurements, sent in reply to a command.
 
-    number   of this frame, 0 .. 255 and round again
-    millis   of the board's own clock since it was switched on, to 2**32 and round again
-    counts   pulses of the four wheels' encoders, signed 32 bits and round again
-    legs     mm, 0 .. 140; torso 8 .. 170; both in tenths on the line
-    status   bits, of what was since the last frame: 1 stopped, as no command came in time; 2 a command was refused
+    number   frame number, 0 .. 255, wrapping around
+    millis   ms since the board was switched on, modulo 2**32
+    counts   encoder pulses of the four wheels, signed 32 bits, wrapping around
+    legs     mm, 0 .. 140
+    torso    torso's unit, 8 .. 170
+    status   bits since the last frame: 1 stopped, because no command came in time; 2 a command was refused
     """
 
     number: int
@@ -65,7 +66,7 @@ class Stream:
     status: int = 0
 
     def encode(self) -> bytes:
-        """The 29 bytes."""
+        """The frame as 29 bytes."""
         legs, torso = round(10.0 * self.legs), round(10.0 * self.torso)
         body = _STREAM.pack(HEAD, self.number, self.millis, *self.counts, legs, torso, self.status)
         return body + bytes([checksum(body[2:])])
@@ -73,11 +74,12 @@ class Stream:
 
 @dataclass(frozen=True)
 class Command:
-    """What the board shall do; it answers each with a stream frame.
+    """A command frame; the board replies to each with a stream frame.
 
-    number            of this frame, 0 .. 255 and round again
-    right, forward, turn  speeds, 0 .. 200, 100 for none, 200 full speed: x to the right, y forward, yaw to the left
-    legs, torso       mm and the torso's unit, whole; None: stay where they were sent last
+    number            frame number, 0 .. 255, wrapping around
+    right, forward, turn  speeds, 0 .. 200, 100 for standstill, 200 full speed: x to the right, y forward, yaw to the
+                          left
+    legs, torso       whole numbers in mm and the torso's unit; None: keep the last target
     """
 
     number: int
@@ -88,7 +90,7 @@ class Command:
     torso: int | None = None
 
     def encode(self) -> bytes:
-        """The 9 bytes."""
+        """The frame as 9 bytes."""
         legs, torso = (KEEP if value is None else value for value in (self.legs, self.torso))
         body = _COMMAND.pack(COMMAND_HEAD, self.number, self.right, self.forward, self.turn, legs, torso)
         return body + bytes([checksum(body[2:])])
@@ -115,14 +117,14 @@ F = TypeVar("F", Stream, Command)
 
 
 class FrameReader(Generic[F]):
-    """Finds frames in bytes as they come, in whatever pieces.
+    """Finds frames in a byte stream that arrives in pieces of any size.
 
-    What is no frame is skipped from its first byte on, so that one that begins inside it is found.
+    After an invalid frame the search continues at its second byte, so that a frame that begins inside it is found.
 
-    frames   that were whole and right
-    torn     frames that end too early: the head of another stands where they should go on
-    wrong    others with a wrong checksum, or with values out of their range
-    skipped  bytes that belong to no frame
+    frames   number of valid frames
+    torn     number of truncated frames: another frame's head appears inside them
+    wrong    number of other invalid frames: wrong checksum or values out of range
+    skipped  number of bytes that belong to no frame
     """
 
     def __init__(self, head: bytes, size: int, parse: Callable[[bytes], F | None]) -> None:
@@ -133,16 +135,16 @@ class FrameReader(Generic[F]):
 
     @property
     def bad(self) -> int:
-        """Heads of a frame that was none."""
+        """Number of invalid frames: torn plus wrong."""
         return self.torn + self.wrong
 
     @property
     def waiting(self) -> int:
-        """Bytes that may be the beginning of a frame."""
+        """Number of buffered bytes, which may begin a frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[F]:
-        """The frames that these bytes complete."""
+        """The frames that these bytes complete, in order."""
         buffer, size = self._buffer, self._size
         buffer += data
         found: list[F] = []
@@ -167,7 +169,7 @@ class FrameReader(Generic[F]):
                 del buffer[:size]
 
     def _ends_early(self) -> bool:
-        """Whether the head of another frame stands inside the one that the buffer begins with."""
+        """Whether another frame's head appears inside the frame at the start of the buffer."""
         size, first = self._size, self._head[:1]
         return self._head in self._buffer[1 : size + 1] or (len(self._buffer) == size and self._buffer.endswith(first))
 
@@ -177,10 +179,10 @@ class FrameReader(Generic[F]):
 
 
 def stream_reader() -> FrameReader[Stream]:
-    """For what the board says."""
+    """A reader of the frames that the board sends."""
     return FrameReader(HEAD, STREAM_BYTES, _stream)
 
 
 def command_reader() -> FrameReader[Command]:
-    """For what the board is told."""
+    """A reader of the frames that are sent to the board."""
     return FrameReader(COMMAND_HEAD, COMMAND_BYTES, _command)

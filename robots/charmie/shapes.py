@@ -1,6 +1,6 @@
-"""How CHARMIE is drawn: boxes for links, cylinders for what turns; white shells, grey links, dark joints, blue claws.
+"""Shapes of CHARMIE for drawing: boxes for links, cylinders for joints; white shells, grey links, blue claws.
 
-Shapes follow the numbers of the parameter file and carry no mass: a body's inertia is that of its own box.
+Shapes follow the numbers of the parameter file and have no mass: a body's inertia is that of its own box.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ QUARTER_ABOUT_Y = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
 
 
 def brick(size: Point, center: Point, color: str) -> Shape:
-    """A box."""
+    """A box of this size, m, around `center`."""
     return Shape(kind="box", size=size, position=center, color=color)
 
 
 def drum(radius: float, length: float, center: Point, color: str, along: str = "z") -> Shape:
-    """A cylinder along an axis of its body."""
+    """A cylinder of this radius and length, m, around `center`, along an axis of its body."""
     turn = {"x": QUARTER_ABOUT_Y, "y": QUARTER_ABOUT_X, "z": (1.0, 0.0, 0.0, 0.0)}[along]
     return Shape(kind="cylinder", size=(radius, length), position=center, quaternion=turn, color=color)
 
 
 def rail(axis: Point, length: float) -> tuple[Shape, ...]:
-    """A line on the floor as long as the base, for links that are only a sliding."""
+    """A line on the floor, as long as the base, for a link that only represents sliding."""
     end = [length / 2 * part for part in axis]
     return (Shape(kind="line", points=(*(-x + 0.0 for x in end), *end), color=GREY),)
 
@@ -35,7 +35,7 @@ def rail(axis: Point, length: float) -> tuple[Shape, ...]:
 def base(p: Parameters) -> tuple[Shape, ...]:
     """A round shell over a dark skirt, a column as high as the lift goes, and the wheels.
 
-    Wheels roll across the direction they stand in.
+    A wheel's axle points in the wheel's direction from the yaw axis.
     """
     x, _, height = p.base.size
     wide, deep, _ = p.lower_body.size
@@ -50,7 +50,7 @@ def base(p: Parameters) -> tuple[Shape, ...]:
     for k in range(wheels.count):
         beta = wheels.first_angle + 2 * math.pi * k / wheels.count
         at = (wheels.distance * math.cos(beta), wheels.distance * math.sin(beta), wheels.radius)
-        # z of the cylinder laid level, then turned to the direction (cos beta, sin beta)
+        # the cylinder's z axis, laid horizontal, then turned to (cos beta, sin beta)
         h, c, s = math.sqrt(0.5), math.cos(beta / 2), math.sin(beta / 2)
         axle = (h * c, -h * s, h * c, h * s)
         found.append(Shape(kind="cylinder", size=(wheels.radius, 0.04), position=at, quaternion=axle, color=DARK))
@@ -58,12 +58,12 @@ def base(p: Parameters) -> tuple[Shape, ...]:
 
 
 def trunk(p: Parameters) -> dict[str, tuple[Shape, ...]]:
-    """Links 1 to 5."""
+    """Shapes of links 1 to 5, by link."""
     lower, upper = p.lower_body, p.upper_body
     shoulders = abs(upper.left_shoulder[0] - upper.right_shoulder[0])
     height = (upper.left_shoulder[2] + upper.right_shoulder[2]) / 2
     wide, deep, tall = lower.size
-    seen = tall / 2 + lower.center_of_mass[2]  # the rest of it slides in the base
+    seen = tall / 2 + lower.center_of_mass[2]  # visible height; the rest slides into the base
     chest = (0.8 * shoulders, 0.10, 0.20)
     return {
         "link_1": rail(X, p.base.size[0]),
@@ -81,7 +81,7 @@ def trunk(p: Parameters) -> dict[str, tuple[Shape, ...]]:
 
 
 def arm_link(link: ArmLink) -> tuple[Shape, ...]:
-    """A link along z with the housing of the joint before it; links behind a turn about z are shells."""
+    """Shapes of an arm link along z, with the housing of its joint; links that rotate about z are white shells."""
     length, width = link.length, link.width
     if link.axis == "z" and length < width:
         return (drum(0.5 * width, length, (0.0, 0.0, length / 2), DARK),)
@@ -93,14 +93,14 @@ def arm_link(link: ArmLink) -> tuple[Shape, ...]:
 
 
 def hand(arm: Arm) -> tuple[Shape, ...]:
-    """The counterpart finger on link 12, drawn closed."""
+    """Shape of the counterpart finger on link 12, drawn closed."""
     x, y, z = arm.claw.hinge
     claw = arm.claw
     return (brick((claw.width, claw.width, claw.length), (-x + 0.0, -y + 0.0, z + claw.length / 2), BLUE),)
 
 
 def head(p: Head) -> dict[str, tuple[Shape, ...]]:
-    """Neck, and a face with a dark screen and two eyes, looking forward."""
+    """Shapes of the head, by link: neck, and a face with a dark screen and two eyes, looking forward."""
     x, y, z = p.tilt.size
     at = p.tilt.center_of_mass
     front = at[1] + 0.03 + y / 2

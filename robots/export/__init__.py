@@ -1,4 +1,4 @@
-"""Robots as files that other programs read. Names are loaded when they are asked for."""
+"""Export of robots to files for other programs. Names are imported on first use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sim_core.mechanism import Mechanism
 if TYPE_CHECKING:
     from robots.export.tree import Export
 
-# format -> the module whose `export` writes it
+# {format: module whose function `export` writes it}
 FORMATS = {"urdf": "robots.export.urdf", "mjcf": "robots.export.mjcf"}
-# formats that are several files: a robot's kernels for its own computer
+# formats of several files: compiled kernels for a robot's computer
 FOLDERS = ("c", "object")
 
 
 def export(mechanism: Mechanism, format_name: str, open_tree: bool = False) -> Export:
-    """The mechanism as text in one of FORMATS, and a line for each thing the format cannot say.
+    """The mechanism as text in one of FORMATS, with notes on what the format cannot express.
 
-    open_tree  leave the constraints that close loops out where the format has no word for them, and say so
-    Raises InvalidRequest for absolute coordinates, loops, and bodies that the format's readers refuse.
+    open_tree  leave out the constraints that close loops if the format cannot express them, and note it
+    Raises InvalidRequest for absolute coordinates, loops, and bodies that readers of the format refuse.
     """
     if format_name not in FORMATS:
         raise UnknownName("robot export", "format", format_name, [*FORMATS, *FOLDERS])

@@ -1,4 +1,4 @@
-"""Numbers, rotations and colours as XML attributes that lose nothing, and the document around them."""
+"""XML documents and attributes: numbers without loss of precision, rotations, colours, comments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def numbers(values: Iterable[Any]) -> str:
-    """Numbers as the shortest text that reads back as the same doubles."""
+    """Numbers separated by spaces, each the shortest text that reads back as the same double."""
     return " ".join(repr(float(number) + 0.0) for number in values)  # + 0.0 turns -0.0 into 0.0
 
 
 def rpy_of(R: Array) -> tuple[float, float, float]:
-    """Roll, pitch, yaw (rad) with R = Rz(yaw) Ry(pitch) Rx(roll); to rounding also where the pitch is +-pi/2.
+    """Roll, pitch, yaw (rad) of R = Rz(yaw) Ry(pitch) Rx(roll), accurate to rounding even at a pitch of +-pi/2.
 
-    Roll is read after the yaw was turned back, so that the two make up for one another where each alone is free.
+    Roll is computed after removing the yaw, so that their combination is right where only their sum is determined.
     """
     yaw = math.atan2(R[1, 0], R[0, 0])
     c, s = math.cos(yaw), math.sin(yaw)
@@ -34,18 +34,18 @@ def rpy_of(R: Array) -> tuple[float, float, float]:
 
 
 def quaternion_of(R: Array) -> Array:
-    """Unit quaternion (4,), w x y z, of a rotation."""
+    """Unit quaternion (4,), w x y z, of a rotation matrix."""
     return np.asarray(quaternions_from_rotations(R[None])[0])
 
 
 def rotation_of(quaternion: Iterable[float]) -> Array:
-    """Rotation of a quaternion w x y z of any length but zero."""
+    """Rotation matrix of a nonzero quaternion w x y z, which is normalized."""
     e = np.array(tuple(quaternion), dtype=float)
     return np.asarray(rotation_from_quaternion(e / np.linalg.norm(e)))
 
 
 def rotation_to(direction: Array) -> Array:
-    """A rotation whose z axis is the unit vector `direction`."""
+    """A rotation matrix whose z axis is the unit vector `direction`."""
     helper = np.eye(3)[int(np.argmin(np.abs(direction)))]
     x = np.cross(helper, direction)
     x /= np.linalg.norm(x)
@@ -53,7 +53,7 @@ def rotation_to(direction: Array) -> Array:
 
 
 def rgba_of(color: str) -> str | None:
-    """ "r g b 1" of "#rrggbb" or "#rgb"; None for anything else."""
+    """ "r g b 1" from "#rrggbb" or "#rgb"; None for any other text."""
     digits = color.removeprefix("#")
     if len(digits) == 3:
         digits = "".join(2 * digit for digit in digits)
@@ -65,29 +65,29 @@ def rgba_of(color: str) -> str | None:
 
 
 def pieces_of(line: Shape) -> list[tuple[Array, Array]]:
-    """Start and end (3,) of every piece of a "line", in the body's frame; pieces without length are left out."""
+    """Start and end (3,) of every segment of a "line" shape, in the body's frame; zero-length segments are left out."""
     points = np.array(line.points, dtype=float).reshape(-1, 3) @ rotation_of(line.quaternion).T
     return [(a, b) for a, b in pairwise(points + np.array(line.position)) if (a != b).any()]
 
 
 def line_radius(mechanism: Mechanism) -> float:
-    """How thick lines are drawn, m."""
+    """Radius, m, with which lines are drawn."""
     return 0.01 * mechanism.characteristic_length
 
 
 def title(mechanism: Mechanism) -> str:
-    """What a file says of itself first."""
+    """First line of an exported file."""
     return f"{mechanism.name}, written by armswing robot export; SI units, angles in radians"
 
 
 def comment(text: str) -> Any:
-    """A comment; two hyphens, which would end it, are drawn apart."""
+    """An XML comment; "--", which is not allowed in one, is written as "- -"."""
     while "--" in text:
         text = text.replace("--", "- -")
     return ElementTree.Comment(f" {text} ")
 
 
 def document(root: ElementTree.Element) -> str:
-    """The text of a file."""
+    """Text of the XML file."""
     ElementTree.indent(root)
     return f"<?xml version='1.0' encoding='utf-8'?>\n{ElementTree.tostring(root, encoding='unicode')}\n"

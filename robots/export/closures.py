@@ -1,4 +1,4 @@
-"""Which constraints keep two points together: what a format with connections, and no rows, can say of a loop."""
+"""Finds the constraints that keep two points together, for formats with point connections but no constraint rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from robots.export.tree import Array, Branch, poses_at
 from sim_core.mechanism import Coincidence, Constraint, Distance, Mechanism, Slider, Vector3
 
-SAMPLES = 8  # constraint modes in which a direction must be closed by the joints alone
-NOTHING = 1e-9  # of the characteristic length: a gap that is one of rounding
+SAMPLES = 8  # random joint positions at which the joints alone must keep a direction closed
+NOTHING = 1e-9  # share of the characteristic length: a smaller gap is rounding
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Two points that always meet where the constraints `parts` hold."""
+    """Two points that coincide while the constraints `parts` hold."""
 
     name: str
     parts: tuple[Coincidence | Slider, ...]
@@ -28,9 +28,9 @@ class Meeting:
 
 
 def meetings(mechanism: Mechanism, branches: Sequence[Branch]) -> list[Meeting]:
-    """Coincidences and sliders that together close all three directions, or two of them in a loop that is planar.
+    """Groups of coincidences and sliders that close all three directions of a gap, or two of them in a planar loop.
 
-    A loop is planar when its gap across the two directions is zero at whatever joint positions.
+    A loop is planar if the gap's third component is zero at all joint positions.
     """
     groups: dict[tuple[object, ...], list[Coincidence | Slider]] = {}
     for constraint in mechanism.constraints:
@@ -47,7 +47,7 @@ def meetings(mechanism: Mechanism, branches: Sequence[Branch]) -> list[Meeting]:
 
 
 def _shared_name(names: list[str]) -> str:
-    """What they begin with, all alike; the first of them where that is nothing."""
+    """Common prefix of the names; the first name if there is none."""
     alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     return "".join(letters[0] for letters in alike).rstrip("_-. ") or names[0]
 
@@ -66,7 +66,7 @@ def _axes(part: Coincidence | Slider) -> tuple[Vector3, ...]:
 def _is_always_closed(
     part: Coincidence | Slider, direction: Array, mechanism: Mechanism, branches: Sequence[Branch]
 ) -> bool:
-    """Whether the joints alone keep the points together along a direction: of the world, or for sliders of body a."""
+    """Whether the joints alone keep the gap closed along a direction (world; for sliders, of body a)."""
     random, names = np.random.default_rng(0), [motion.name for branch in branches for motion in branch.motions]
     for _ in range(SAMPLES):
         poses = poses_at(branches, dict(zip(names, random.normal(size=len(names)), strict=True)))
@@ -78,11 +78,11 @@ def _is_always_closed(
 
 
 def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, Array]]) -> Array:
-    """r_b - r_a of the constraint's points, in the world."""
+    """Vector r_b - r_a between the constraint's points, in the world."""
     (p_a, R_a), (p_b, R_b) = poses[part.body_a], poses[part.body_b]
     return np.asarray(p_b + R_b @ np.array(part.point_b) - p_a - R_a @ np.array(part.point_a))
 
 
 def parts_of(found: Sequence[Meeting]) -> list[Constraint]:
-    """All constraints that the meetings stand for."""
+    """All constraints of these meetings."""
     return [part for meeting in found for part in meeting.parts]

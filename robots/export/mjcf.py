@@ -1,8 +1,8 @@
-"""Mechanism -> MJCF, MuJoCo's model file: bodies, joints, inertias, shapes, springs, loop closures, motors and a start.
+"""Export to MJCF, MuJoCo's model format: bodies, joints, inertias, shapes, springs, loop closures, motors, start.
 
-MuJoCo refuses moving bodies without mass. Such a body with one branch behind it is merged with the body of that
-branch, which gets the joints of both; a planar joint becomes three joints of one body. Inertias are written along
-their principal axes, since MuJoCo's own diagonalization leaves products of inertia up to 1e-12 kg m2.
+MuJoCo refuses moving bodies without mass. Such a body with one child is merged with the child, which gets the joints of
+both; a planar joint becomes three joints of one body. Inertias are written along their principal axes, because MuJoCo's
+own diagonalization leaves products of inertia up to 1e-12 kg m2.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from sim_core.mechanism import (
     Vector3,
 )
 
-SMALLEST = 1e-15  # kg and kg m2: MuJoCo takes no moving body with less
-SEEN = {"contype": "0", "conaffinity": "0", "group": "1"}  # shapes are seen and never touch
+SMALLEST = 1e-15  # kg and kg m2: least mass and moments of a moving body in MuJoCo
+SEEN = {"contype": "0", "conaffinity": "0", "group": "1"}  # shapes are visible and do not collide
 AS_WRITTEN = {
     "angle": "radian",
     "autolimits": "false",
@@ -67,7 +67,7 @@ AS_WRITTEN = {
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """The mechanism as MJCF. Notes: loops left open or closed softly, bodies merged, moments corrected by a rounding.
+    """The mechanism as MJCF, with notes on open or softly closed loops, merged bodies, and rounded moments of inertia.
 
     Raises InvalidRequest for bodies that MuJoCo refuses.
     """
@@ -104,7 +104,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
 
 def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:
-    """Moving bodies without mass -> the body each is merged with, and the branches that are left."""
+    """{massless moving body: body it is merged with}, and the remaining branches."""
     merged: dict[str, str] = {}
     kept: list[Branch] = []
     waiting: dict[str, Branch] = {}  # the massless bodies by name
@@ -129,7 +129,7 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
 
 
 def _joined(first: Branch, second: Branch) -> Branch:
-    """Two branches as one, with the body of the second and the motions of both."""
+    """Two consecutive branches as one, with the body of the second and the motions of both."""
     early = tuple(motion.seen_from(second.p, second.R) for motion in first.motions)
     return replace(
         second,
@@ -141,7 +141,7 @@ def _joined(first: Branch, second: Branch) -> Branch:
 
 
 def _check_inertia(branch: Branch, owner: str) -> list[str]:
-    """Raise for what MuJoCo refuses; a line where a rounding of the moments must be taken back."""
+    """Raise InvalidRequest for inertias that MuJoCo refuses; returns a note if rounding of the moments is corrected."""
     wrong = impossible_inertia(branch.body)
     if wrong:
         raise InvalidRequest(f"{owner}: {wrong}, and MuJoCo takes no such body")
@@ -187,7 +187,7 @@ def _write_motion(body: Element, motion: Motion) -> None:
 def _write_inertia(element: Element, body: Body) -> None:
     moments, R = principal_moments(body)
     largest = int(np.argmax(moments))
-    moments[largest] = min(moments[largest], np.delete(moments, largest).sum())  # off by a rounding at most
+    moments[largest] = min(moments[largest], np.delete(moments, largest).sum())  # corrects rounding
     SubElement(
         element,
         "inertial",
@@ -199,7 +199,7 @@ def _write_inertia(element: Element, body: Body) -> None:
 
 
 def _geometries(shape: Shape, thickness: float) -> Iterator[dict[str, str]]:
-    """Attributes of the geoms of a shape; a line gives a thin capsule for each of its pieces."""
+    """Attributes of the geoms of a shape; a line gives a thin capsule per segment."""
     rgba = rgba_of(shape.color)
     look = {} if rgba is None else {"rgba": rgba}
     pose = {"pos": numbers(shape.position), "quat": numbers(quaternion_of(rotation_of(shape.quaternion)))}
@@ -223,7 +223,7 @@ def _add_site(elements: dict[str, Element], name: str, body: str, point: Vector3
 
 
 def _add_sites(elements: dict[str, Element], item: Spring | Meeting | Distance) -> tuple[str, str]:
-    """The names of the sites at both ends."""
+    """Add a site at each end of an item; returns the names of both sites."""
     return (
         _add_site(elements, f"{item.name}.a", item.body_a, item.point_a),
         _add_site(elements, f"{item.name}.b", item.body_b, item.point_b),
@@ -231,7 +231,7 @@ def _add_sites(elements: dict[str, Element], item: Spring | Meeting | Distance) 
 
 
 def _add_line(root: Element, name: str, ends: Sequence[str]) -> Element:
-    """A tendon straight from one site to another."""
+    """Add a straight tendon between two sites."""
     section = root.find("tendon")
     spatial = SubElement(SubElement(root, "tendon") if section is None else section, "spatial", name=name)
     for end in ends:
@@ -249,7 +249,10 @@ def _add_springs(root: Element, elements: dict[str, Element], mechanism: Mechani
 
 
 def _zero_length(spring: Spring) -> float | None:
-    """The length, m, at which a spring with pretension stops pulling; None where it never does: MuJoCo has no such."""
+    """Length, m, at which a spring with pretension exerts no force; None if it pulls at any length.
+
+    MuJoCo cannot express the latter as a spring.
+    """
     stiffness, pull, length = value(spring.stiffness), value(spring.pretension), value(spring.rest_length)
     return length if pull == 0.0 else length - pull / stiffness if pull <= stiffness * length else None
 
@@ -261,7 +264,7 @@ def _add_equalities(
     held: Sequence[Distance],
     poses_at_zero: dict[str, tuple[Array, Array]],
 ) -> None:
-    """Loop closures: points that meet are connected; a distance is a line whose length is held."""
+    """Add loop closures: coinciding points are connected; a distance is a tendon of fixed length."""
     if not met and not held:
         return
     equality = Element("equality")
@@ -270,7 +273,7 @@ def _add_equalities(
         SubElement(equality, "connect", name=meeting.name, site1=ends[0], site2=ends[1])
     for distance in held:
         _add_line(root, distance.name, _add_sites(elements, distance))
-        # MuJoCo counts the length from what it is with all joints at zero
+        # MuJoCo measures the length relative to that with all joints at zero
         offset = distance.length - np.linalg.norm(gap_of(distance, poses_at_zero))
         length = numbers([offset, 0.0, 0.0, 0.0, 0.0])
         SubElement(equality, "tendon", name=distance.name, tendon1=distance.name, polycoef=length)
@@ -278,7 +281,7 @@ def _add_equalities(
 
 
 def _add_actuators(root: Element, mechanism: Mechanism) -> None:
-    """Motors, with their limits; a constant load or pull is a motor that listens to nobody."""
+    """Add motors with their limits; a constant load or pull becomes an actuator without a control input."""
     pulls = [spring for spring in mechanism.springs if _zero_length(spring) is None]
     loads = [joint for joint in mechanism.joints if value(joint.load) != 0.0]
     motors = [actuator for actuator in mechanism.actuators if actuator.joint]  # a switch drives nothing
@@ -300,12 +303,12 @@ def _add_actuators(root: Element, mechanism: Mechanism) -> None:
 
 
 def _acted_on(joint: Joint) -> str:
-    """The name of the motion that efforts of a joint act on."""
+    """Name of the motion that a joint's efforts act on."""
     return f"{joint.name}.theta" if joint.kind == "planar" else joint.name
 
 
 def _add_start(root: Element, branches: Sequence[Branch], world: Element, mechanism: Mechanism) -> None:
-    """The state it starts from, in MuJoCo's order of the joints: depth first."""
+    """Add a keyframe with the start state, in MuJoCo's joint order (depth first)."""
     names = [motion.name for branch in branches_of(mechanism) for motion in branch.motions]
     order = [names.index(joint.attrib["name"]) for joint in world.iter("joint")]
     if order:

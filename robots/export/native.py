@@ -1,6 +1,6 @@
-"""A robot's kernels for its own computer: C99 sources, or an object file for x86-64 or aarch64, and a header.
+"""Export of a robot's kernels for its own computer: C99 sources, or an object file, with header and example.
 
-What is exported: inverse dynamics, forward dynamics and forward kinematics, as `sim_core.inverse` has them.
+Inverse dynamics, forward dynamics and forward kinematics, as in `sim_core.inverse`; object files for x86-64 or aarch64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sim_core.kernels.c_source import Signature
 
-# target -> LLVM's triple, processor and features; a processor of the last ten years
+# {target: LLVM triple, processor, features}; processors of the last ten years
 TARGETS = {
     "x86_64": ("x86_64-unknown-linux-gnu", "x86-64-v3", ""),
     "aarch64": ("aarch64-unknown-linux-gnu", "generic", ""),
@@ -39,7 +39,10 @@ Bodies, in the order of the poses [{N}_N_BODIES]:
 
 @dataclass(frozen=True)
 class Interface:
-    """The three functions of a robot: CasADi function and C signature of each, and what their comments say."""
+    """The exported functions of a robot, with their C signatures.
+
+    n_rows  number of constraint rows
+    """
 
     mechanism: Mechanism
     prefix: str
@@ -51,9 +54,10 @@ class Interface:
 
 
 def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64") -> dict[str, bytes]:
-    """File name -> content: header, example, and the sources ("c") or the object file for a target ("object").
+    """{file name: content}: header, example, and the sources ("c") or the object file for a target ("object").
 
-    Raises UnknownName for a target that is none of TARGETS, InvalidRequest for beams or more than one constraint mode.
+    Raises UnknownName for a target that is not in TARGETS, InvalidRequest for beams, switched constraints or several
+    constraint modes.
     """
     if target not in TARGETS:
         raise UnknownName("robot export", "target", target, TARGETS)
@@ -67,13 +71,13 @@ def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64")
 
 
 def identifier(text: str) -> str:
-    """A name as C writes it."""
+    """A name as a C identifier."""
     plain = re.sub(r"\W", "_", text)
     return f"_{plain}" if plain[:1].isdigit() else plain
 
 
 def interface_of(mechanism: Mechanism) -> Interface:
-    """Derive a mechanism's functions and give them C names."""
+    """Derive a mechanism's functions and give them C signatures."""
     from sim_core.derivation.equations import derive
     from sim_core.kernels.c_source import Signature
 
@@ -106,7 +110,7 @@ def interface_of(mechanism: Mechanism) -> Interface:
 
 
 def _parameters(mechanism: Mechanism) -> dict[str, float]:
-    """The numbers that the functions take as p, and their values."""
+    """{name: value} of the numbers that the functions take as p."""
     values = map(float, mechanism.parameter_values(0))
     return dict(zip(mechanism.parameter_names, values, strict=True))
 
@@ -131,7 +135,7 @@ def _about(interface: Interface, title: str) -> str:
 
 
 def _units(interface: Interface) -> list[str]:
-    """The unit of every coordinate."""
+    """Unit of every coordinate."""
     slides = {joint.name for joint in interface.mechanism.joints if joint.kind == "prismatic"}
     if interface.mechanism.coordinates == "joint":
         return ["m" if name in slides or name.endswith((".x", ".y")) else "rad" for name in interface.coordinates]
@@ -153,7 +157,7 @@ WITH_ROWS = {
 
 
 def header(interface: Interface) -> str:
-    """The header: sizes, order of joints and bodies, the three declarations."""
+    """C header: sizes, order of joints and bodies, the three declarations."""
     N, mechanism = interface.prefix.upper(), interface.mechanism
     sizes = {"N_Q": len(interface.coordinates), "N_BODIES": len(mechanism.bodies)}
     sizes |= {"N_ROWS": interface.n_rows} if interface.n_rows else {}
@@ -171,7 +175,7 @@ def header(interface: Interface) -> str:
 
 
 def source(interface: Interface) -> str:
-    """The C99 source of the three functions."""
+    """C99 source of the three functions."""
     from sim_core.kernels.c_source import c_function
     from sim_core.kernels.program import program_of
 
@@ -185,7 +189,7 @@ def source(interface: Interface) -> str:
 
 
 def example(interface: Interface) -> str:
-    """A program that calls the three functions and prints what they give."""
+    """C program that calls the three functions and prints the results."""
     N, prefix, mechanism = interface.prefix.upper(), interface.prefix, interface.mechanism
     p = f"    const double p[{N}_N_P] = {{{', '.join(map(repr, _parameters(mechanism).values()))}}};"
     with_p, rows = (", p" if mechanism.parameter_names else ""), (", lam" if interface.n_rows else "")
@@ -230,7 +234,7 @@ def example(interface: Interface) -> str:
 
 
 def object_file(interface: Interface, target: str) -> bytes:
-    """The object file of the three functions for a target, from the same LLVM IR that runs here."""
+    """Object file of the three functions for a target, from the same LLVM IR that runs in the simulation."""
     from sim_core.kernels.emit import module_of
     from sim_core.kernels.native import cross_target, object_code
 
@@ -241,7 +245,7 @@ def object_file(interface: Interface, target: str) -> bytes:
 
 
 def _wrapper(interface: Interface, name: str, signature: Signature) -> str:
-    """The C function that sets up the pointer tables of a kernel and calls it."""
+    """LLVM IR of the C function that sets up a kernel's pointer tables and calls it."""
     names = [*signature.inputs.values(), *signature.outputs.values()]
     lines = [f"define void @{signature.name}({', '.join(f'ptr %{n}' for n in names)}) nounwind {{"]
     for table, places in (("in", signature.inputs), ("out", signature.outputs)):

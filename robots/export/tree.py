@@ -1,4 +1,4 @@
-"""A mechanism in joint coordinates as branches and motions: what every format of a kinematic tree starts from."""
+"""A mechanism in joint coordinates as branches and motions: the common form for all kinematic-tree formats."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sim_core.spatial import perpendicular_axes, rotation_about
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-NO_LIMIT = 1e30  # where a format wants a number and the description has none; it fits a single float
-ROUNDING = 1e-12  # how far, relative, principal moments may miss the triangle inequality by rounding alone
+NO_LIMIT = 1e30  # written for a missing limit if the format requires a number; fits a single-precision float
+ROUNDING = 1e-12  # relative violation of the triangle inequality of principal moments that rounding may cause
 
 
 @dataclass(frozen=True)
 class Export:
-    """The text of a file, and a line for each thing of the mechanism that is not in it."""
+    """Text of an exported file, and one note for each thing of the mechanism that the file lacks."""
 
     text: str
     notes: tuple[str, ...]
@@ -28,8 +28,12 @@ class Export:
 
 @dataclass(frozen=True)
 class Motion:
-    """One degree of freedom. `axis` and `point` are in the frame of the branch's body, where that frame is when this
-    motion and the later ones are at zero; `joint` is the joint whose damping, load, limits and actuators act on it."""
+    """One degree of freedom of a branch.
+
+    axis, point  in the frame of the branch's body, with this motion and the later ones at zero
+    joint        joint whose damping, load, limits and actuators apply to this motion; None for the slides of a planar
+                 joint
+    """
 
     name: str
     kind: Literal["revolute", "prismatic"]
@@ -38,13 +42,13 @@ class Motion:
     joint: Joint | None
 
     def seen_from(self, p: Array, R: Array) -> Motion:
-        """The same motion, expressed in a frame that has pose p, R in this one."""
+        """The motion expressed in a frame that has pose p, R in the present one."""
         return replace(self, axis=R.T @ self.axis, point=R.T @ (self.point - p))
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A body and how it hangs on its parent: p_PC and R_PC at joint position 0, then the motions in order."""
+    """A body and its connection to its parent: p_PC and R_PC at joint position 0, then the motions in order."""
 
     joint: Joint
     body: Body
@@ -55,7 +59,10 @@ class Branch:
 
 
 def branches_of(mechanism: Mechanism) -> list[Branch]:
-    """The branches in the order of the joints, each after its parent. Raises for what is no tree of joints."""
+    """The branches in the order of the joints, each after its parent.
+
+    Raises InvalidRequest for absolute coordinates, InvalidMechanism if the joints form no tree.
+    """
     owner = f"robot {mechanism.name!r}"
     if mechanism.coordinates != "joint":
         raise InvalidRequest(f"{owner} is in absolute coordinates; a tree can be exported from joint coordinates alone")
@@ -95,7 +102,7 @@ def _branch(joint: Joint, body: Body) -> Branch:
 
 
 def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict[str, tuple[Array, Array]]:
-    """{body: (p_WB, R_WB)} at positions of the motions by name, zero where none is given; the ground too."""
+    """{body: (p_WB, R_WB)}, the ground included, at positions of the motions by name; missing ones are zero."""
     poses = {GROUND: (np.zeros(3), np.eye(3))}
     for branch in branches:
         p, R = poses[branch.parent]
@@ -112,7 +119,7 @@ def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict
 
 
 def value(number: Any) -> float:
-    """A number of the description; a tunable's value."""
+    """Value of a number of the description; of a tunable its start value."""
     return float(number.value if isinstance(number, Tunable) else number)
 
 
@@ -133,8 +140,10 @@ def is_massless(body: Body) -> bool:
 
 
 def principal_moments(body: Body) -> tuple[Array, Array]:
-    """Moments (3,) about the centre of mass and R_BP, whose columns are the principal axes; R is the identity where
-    the axes of the body are principal already."""
+    """Principal moments (3,) about the centre of mass, and R_BP with the principal axes as columns.
+
+    R_BP is the identity if the body's own axes are principal.
+    """
     tensor = tensor_of(body)
     diagonal = np.diagonal(tensor)
     if not (tensor - np.diag(diagonal)).any():
@@ -144,13 +153,13 @@ def principal_moments(body: Body) -> tuple[Array, Array]:
 
 
 def triangle_excess(moments: Array) -> float:
-    """By how much the largest of three principal moments exceeds the sum of the others, relative; <= 0 for a body."""
+    """Relative excess of the largest of three principal moments over the sum of the others; <= 0 for a real body."""
     low, middle, high = sorted(moments.tolist())
     return float((high - (low + middle)) / high) if high > 0.0 else 0.0
 
 
 def impossible_inertia(body: Body) -> str | None:
-    """A line about a body that no mass in space can be, None for one that can."""
+    """A line about a body whose inertia no mass distribution can have; None for a possible one."""
     moments = principal_moments(body)[0]
     printed = ", ".join(f"{moment:.6g}" for moment in moments)
     what = f"body {body.name!r} has the principal moments of inertia {printed} kg m2"
@@ -162,7 +171,12 @@ def impossible_inertia(body: Body) -> str | None:
 
 
 def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: bool, language: str) -> list[str]:
-    """A line about the constraints and beams left out of an open tree. Raises where they may not be left out."""
+    """A note about the constraints and beams left out of an open tree.
+
+    expressible  constraints that the format can express
+    language     name of the format
+    Raises InvalidRequest if something would be left out but `open_tree` is False.
+    """
     closures = [constraint for constraint in mechanism.constraints if constraint not in expressible]
     left_out = {"constraints": closures, "beams": mechanism.beams}
     lines = [
@@ -179,19 +193,19 @@ def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: 
 
 
 def effort_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
-    """The largest effort of a joint's actuators together; None without actuators or where one has no limit."""
+    """Sum of the effort limits of a joint's actuators; None without actuators or if one has no limit."""
     limits = [actuator.effort_limit for actuator in mechanism.actuators if actuator.joint == joint.name]
     return sum(limit for limit in limits if limit is not None) if limits and None not in limits else None
 
 
 def velocity_limit_of(mechanism: Mechanism, joint: Joint) -> float | None:
-    """The smallest velocity limit of a joint's actuators; None where none has one."""
+    """Smallest velocity limit of a joint's actuators; None if none has one."""
     limits = [actuator.velocity_limit for actuator in mechanism.actuators if actuator.joint == joint.name]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def require_unique(owner: str, kind: str, names: Sequence[str]) -> None:
-    """Raise InvalidRequest when two parts of a file would have one name."""
+    """Raise InvalidRequest if two elements of a file would have the same name."""
     doubles = sorted({name for name in names if names.count(name) > 1})
     if doubles:
         raise InvalidRequest(f"{owner}: two {kind}s of the file would be named {doubles[0]!r}; rename one of them")

@@ -1,7 +1,7 @@
-"""Mechanism -> URDF: links, joints, inertias and shapes of a tree.
+"""Export to URDF: links, joints, inertias and shapes of a tree.
 
-A link's frame sits on its joint's axis, with the axes of the body. Where the body's own frame is elsewhere, a link
-`<body>.origin` without mass marks it. A planar joint becomes two prismatic joints and a revolute one.
+A link's frame is on its joint's axis, with the axes of the body. If the body's own frame is elsewhere, a massless link
+`<body>.origin` marks it. A planar joint becomes two prismatic joints and a revolute one.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """The mechanism as URDF. Notes: loops left open, gravity, loads and springs, which URDF has no words for.
+    """The mechanism as URDF, with notes on open loops, gravity, loads and springs, which URDF cannot express.
 
-    Moving links without mass are noted too: the format takes them, not every reader does.
+    Moving links without mass are noted too: the format allows them, but not every reader does.
     """
     branches = branches_of(mechanism)
     notes = [*closing(mechanism, (), open_tree, "URDF"), *_unsaid(mechanism)]
@@ -90,7 +90,7 @@ def _unsaid(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: Mechanism) -> None:
-    """The links and joints of one branch: a massless link behind every motion but the last."""
+    """Write the links and joints of one branch: a massless link for every motion but the last."""
     body, shift = branch.body, shifts[branch.body.name]
     parent, p, R = branch.parent, branch.p - shifts[branch.parent], branch.R
     names = [motion.name for motion in branch.motions[:-1]] + [body.name]
@@ -101,7 +101,7 @@ def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: 
         at = p if motion is None else p + R @ motion.point
         joint = _joint(robot, branch.joint.name if motion is None else motion.name, parent, name, at, R)
         _move(joint, motion, mechanism)
-        # the next motion of this branch starts where this one ended
+        # the next motion of this branch starts at the end of this one
         parent, p, R = name, np.zeros(3) if motion is None else -motion.point, np.eye(3)
     if shift.any():
         SubElement(robot, "link", name=f"{body.name}.origin")
@@ -122,7 +122,7 @@ def _origin(owner: Element, p: Array, R: Array) -> None:
 
 
 def _move(element: Element, motion: Motion | None, mechanism: Mechanism) -> None:
-    """Type, axis, limits and damping of a joint."""
+    """Write type, axis, limits and damping of a joint."""
     if motion is None:
         element.set("type", "fixed")
         return
@@ -147,7 +147,7 @@ def _bounds(joint: Joint | None) -> dict[str, float]:
 
 
 def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
-    """Inertia and shapes of a body, in the link's frame, which lies at `shift` in the body's."""
+    """Write inertia and shapes of a body; the link's frame is at `shift` in the body's frame."""
     if not is_massless(body):
         inertial = SubElement(link, "inertial")
         _origin(inertial, np.array(body.center_of_mass) - shift, np.eye(3))
@@ -167,7 +167,7 @@ def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
 
 
 def _geometries(shape: Shape, thickness: float) -> Iterator[tuple[Array, Array, Element]]:
-    """Pose in the body's frame and geometry; a line gives a thin cylinder for each of its pieces."""
+    """(position, rotation, geometry) in the body's frame; a line gives a thin cylinder per segment."""
     p, R = np.array(shape.position, dtype=float), rotation_of(shape.quaternion)
     if shape.kind == "box":
         yield p, R, Element("box", size=numbers(shape.size))

@@ -1,4 +1,4 @@
-"""What a gibbon can do at all: what cannot be is refused in one line, with what would be feasible."""
+"""Feasibility checks of a gibbon's parameters; each error names the feasible range."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sim_core.errors import InvalidRequest
 from sim_core.mechanism.beams import Beam
 from sim_core.mechanism.quantities import value_of
 
-NEAREST = 0.1  # of the reach: places closer than that make the arms fold flat
+NEAREST = 0.1  # share of the reach: with a smaller spacing the arms fold flat
 WHO = "robot 'gibbon'"
 
 
 def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
-    """Refuse a spacing that no hand reaches, and an elbow that cannot hold its lighter arm out level.
+    """Raise InvalidRequest for a spacing out of reach, or a torque limit too small to hold the lighter arm horizontal.
 
-    The swinging arm is brought up to the line with about that torque: a little above it robots swing on, a fifth below
-    it none gets a hand to the line.
+    A swing needs about that torque to bring an arm up to the line: robots with slightly more swing on; with a fifth
+    less, no hand gets to the line.
     """
     a, b = robot.arm_a.length, robot.arm_b.length
     if not NEAREST * (a + b) <= spacing < a + b:
@@ -35,13 +35,13 @@ def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
 
 
 def rounded_up(value: float) -> str:
-    """A number in three digits, not below it."""
+    """A number as text, rounded up to three digits."""
     size = 10.0 ** (math.floor(math.log10(value)) - 2)
     return f"{math.ceil(value / size - 1e-9) * size:.10g}"
 
 
 def torques_to_hold(robot: Robot) -> tuple[float, float]:
-    """Torque at the elbow, N m, that holds arm a, and arm b, out level with its hand."""
+    """Torques at the elbow, N m, that hold arm a, and arm b, horizontal with its hand."""
     a, b = robot.arm_a, robot.arm_b
     arm_a = a.mass * (a.length - a.centre) + robot.hand_a.mass * (a.length - robot.hand_a.centre)
     arm_b = b.mass * b.centre + robot.hand_b.mass * (b.length - robot.hand_b.centre)
@@ -49,7 +49,7 @@ def torques_to_hold(robot: Robot) -> tuple[float, float]:
 
 
 def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
-    """Refuse a start where there is no bar."""
+    """Raise InvalidRequest if there is no bar at the start position."""
     place, last = start_x / spacing, bars - (2 if start == "both" else 1)
     if abs(place - round(place)) > 1e-9 or not 0 <= round(place) <= last:
         raise InvalidRequest(
@@ -59,13 +59,13 @@ def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
 
 
 def tension_to_hold(robot: Robot) -> float:
-    """N below which the cable hangs too deep: sag in its middle under its weight and the robot's, as a string."""
+    """Smallest tension, N, at which the cable, as a string under its weight and the robot's, sags at most DEEPEST."""
     weight, l = GRAVITY * robot.mass, numbers.CABLE_LENGTH
     return (numbers.CABLE_MASS * GRAVITY * l**2 / 8 + weight * l / 4) / numbers.DEEPEST
 
 
 def check_cable(robot: Robot, cable: Beam, width: float, start_x: float, spacing: float, start: str) -> None:
-    """Refuse tension, damping and modes that the cable does not take, hands too wide, and a start beyond its ends."""
+    """Raise InvalidRequest for infeasible tension, damping, modes or width of the hands, or a start off the cable."""
     tension, (lowest, highest) = value_of(cable.tension), numbers.TENSIONS
     if not lowest <= tension <= highest:
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""What the hands of a gibbon do: they grip, slide, let go and fall, as constraint modes and guards of a mechanism."""
+"""Hands of a gibbon: gripping, sliding, releasing and falling, as constraint modes and guards of a mechanism."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ HANDS = ("a", "b")
 DOWN: Vector3 = (0.0, 0.0, -1.0)
 BACK: Vector3 = (-1.0, 0.0, 0.0)
 GRIPS, SLIDES, FREE = "grips", "slides", "free"
-CLOSED, LOOSE = 0.5, 0.25  # commands above the first close a gripper, above the second it slides
-MARGIN = 0.1  # m from the end of a cable, where a hand takes hold no more; at half of it one that slides lets go
+CLOSED, LOOSE = 0.5, 0.25  # a command above CLOSED closes a gripper; above LOOSE it slides along a cable
+MARGIN = 0.1  # m from the end of a cable, within which hands cannot grip; at half of it a sliding hand lets go
 
-# what hands a and b do, by constraint mode
+# {constraint mode: (state of hand a, state of hand b)}
 GRIPPING = {"both": (GRIPS, GRIPS), "a": (GRIPS, FREE), "b": (FREE, GRIPS), "none": (FREE, FREE)}
 SLIDING = {
     "a_slides": (SLIDES, FREE),
@@ -30,12 +30,12 @@ SLIDING = {
 
 @dataclass(frozen=True)
 class Line:
-    """What the line is to the hands.
+    """Properties of the line that matter to the hands.
 
-    aims    of each hand's two constraints, hand_a_x and hand_a_z: where they should hold it
-    length  of a cable, along which hands may slide; 0 for bars
-    depth   both hands that far below x = 0 have fallen, m
-    hook    grippers hold downwards only
+    aims    per hand, the permitted captured numbers of its two constraints, hand_a_x and hand_a_z
+    length  length of a cable, m, along which hands may slide; 0 for bars
+    depth   distance below the line, m, at which both hands count as fallen
+    hook    whether grippers can only pull downwards on the line
     """
 
     aims: Mapping[str, tuple[Aim, Aim]]
@@ -45,18 +45,18 @@ class Line:
 
     @property
     def states(self) -> dict[str, tuple[str, str]]:
-        """What hands a and b do, by constraint mode."""
+        """{constraint mode: (state of hand a, state of hand b)}."""
         return {**GRIPPING, **(SLIDING if self.length else {})}
 
 
 def grippers(start: str) -> tuple[Actuator, ...]:
-    """The switches grip_a and grip_b: 1 closes. The hands that hold the line at the start are closed."""
+    """The switches grip_a and grip_b (1 closes); those of the hands that hold the line at the start are closed."""
     closed = {hand: state == GRIPS for hand, state in zip(HANDS, GRIPPING[start], strict=True)}
     return tuple(Actuator(name=f"grip_{hand}", start=float(closed[hand]), effort_limit=1.0, unit="1") for hand in HANDS)
 
 
 def constraint_modes(line: Line) -> tuple[ConstraintMode, ...]:
-    """By what the hands do; and fallen: out of reach of the line for good."""
+    """Constraint modes: one per combination of hand states, and "fallen", out of reach of the line for good."""
     found = []
     for name, states in {**line.states, "fallen": (FREE, FREE)}.items():
         holding: list[str] = []
@@ -67,7 +67,11 @@ def constraint_modes(line: Line) -> tuple[ConstraintMode, ...]:
 
 
 def outputs() -> tuple[Output, ...]:
-    """hand_a_x, _z (m), hand_a_vx, _vz (m/s), hand_a_force_x, _z (N, what the line exerts), hand_a_grips, _holds."""
+    """Outputs of both hands.
+
+    For hand a: hand_a_x, _z (m), hand_a_vx, _vz (m/s), hand_a_force_x, _z (N, force of the line on the hand),
+    hand_a_grips, hand_a_holds (1 or 0).
+    """
     found: list[Output] = []
     for name in (f"hand_{hand}" for hand in HANDS):
         found += [
@@ -81,7 +85,7 @@ def outputs() -> tuple[Output, ...]:
 
 
 def arrows() -> tuple[ForceArrow, ...]:
-    """The force in each hand, for pictures."""
+    """Force arrow of each hand, for drawings."""
     return tuple(
         ForceArrow(name=body, body=body, outputs=(f"{body}_force_x", f"{body}_force_z"), axes=(X, Z))
         for body in (f"hand_{hand}" for hand in HANDS)
@@ -89,7 +93,7 @@ def arrows() -> tuple[ForceArrow, ...]:
 
 
 def guards(line: Line) -> tuple[Guard, ...]:
-    """Every change of constraint mode: grip, slide, release, and fall. A hand is held where it closes."""
+    """A guard for every change of constraint mode: grip, slide, release, fall. A hand grips at its present position."""
     names = {states: name for name, states in line.states.items()}
     found = []
     for source, states in line.states.items():
@@ -114,7 +118,7 @@ def guards(line: Line) -> tuple[Guard, ...]:
 
 
 def _changes(line: Line, hand: str, state: str) -> list[tuple[str, tuple[Condition, ...], tuple[str, ...]]]:
-    """(what the hand does then, when, what is captured) of a hand in a state."""
+    """(next state, conditions, captured constraints) of every change that a hand in this state can make."""
     grip, body = f"grip_{hand}", f"hand_{hand}"
     along, across = line.aims[hand]
     rows = along.constraint, across.constraint

@@ -1,4 +1,4 @@
-"""What a gibbon swings along: bars at equal distances, or a cable under tension."""
+"""The line that a gibbon swings along: bars at equal distances, or a cable under tension."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ ALONG_Y = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)  # turns z into -y
 
 @dataclass(frozen=True)
 class Strung:
-    """A line and a robot that hangs on it.
+    """A line, with the constraints by which a robot hangs on it.
 
-    constraints  of each hand, and `aims` where they should hold it
-    sag          how deep the line may hang below its ends, m
-    shapes       of what stands still, for pictures
+    constraints  constraints of each hand
+    aims         permitted captured numbers of each hand's constraints
+    beams        the cable, if the line is one
+    start        start of the robot on the line
+    sag          largest sag of the line below its ends, m
+    shapes       shapes of the bars, for drawings
     """
 
     constraints: dict[str, tuple[Constraint, ...]]
@@ -39,9 +42,9 @@ class Strung:
 
 
 def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) -> Beam:
-    """The cable from x = 0 on, at height 0 at its ends; tension and damping ratio can be tuned as a simulation runs.
+    """The cable, from x = 0 on, with its ends at height 0; tension and damping ratio are tunable.
 
-    least  N below which a robot has it hang too deep
+    least  lower bound of the tension, N, below which the cable would sag too far under the robot
     """
     lowest, highest = numbers.TENSIONS
     return Beam(
@@ -59,7 +62,7 @@ def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) 
 
 
 def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> Strung:
-    """On the bar at x, of `count` bars from 0 on."""
+    """The line of `count` bars, `spacing` apart from x = 0 on, with the robot on the bar at x."""
     check_bars(x, spacing, start, count)
     begin = start_on_bars(robot, start, x, spacing)
     constraints: dict[str, tuple[Constraint, ...]] = {}
@@ -78,14 +81,14 @@ def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: f
 
 
 def _bar(x: float) -> Shape:
-    """A bar across the robot's plane."""
+    """A bar at x, perpendicular to the robot's plane."""
     return Shape(kind="cylinder", size=(0.01, 0.3), position=(x, 0.0, 0.0), quaternion=ALONG_Y)
 
 
 def on_cable(
     robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
 ) -> Strung:
-    """On a cable at x, with hands `width` long."""
+    """The line that is a cable, with the robot at x and hands of this width, m, along the cable."""
     check_cable(robot, beam, width, x, spacing, start)
     begin = start_on_cable(robot, start, x, spacing, beam, width)
     constraints: dict[str, tuple[Constraint, ...]] = {}

@@ -1,8 +1,8 @@
-"""A robot that swings hand over hand: two arms, an actuated elbow, a gripper at each end, along a cable or bars.
+"""Gibbon: a robot that swings hand over hand along a cable or bars, with two arms and an actuated elbow.
 
-World x runs along the line, z up. Hand a slides along x and drops along -z from the world's origin, `pitch` turns its
-arm about y (0: it hangs), `elbow` the other arm against it (0: stretched); hand b is at that arm's end. What a hand
-holds is a constraint, so that the hands can take turns.
+World x runs along the line, z up. Hand a slides along x and drops along -z from the world's origin; `pitch` rotates its
+arm about y (0: hanging), `elbow` the other arm relative to it (0: straight); hand b is at that arm's end. Each hand's
+hold on the line is a constraint, so that the hands can alternate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Number, Shape, Tunable, X, Y
 
 NAME = "gibbon"
-HAND_COLORS = {"hand_a": "#0072b2", "hand_b": "#d55e00"}  # those of the first two curves of a plot
+HAND_COLORS = {"hand_a": "#0072b2", "hand_b": "#d55e00"}  # colours of the first two curves of a plot
 LINES, STARTS, TRUNKS = ("cable", "bars"), ("both", "a", "b"), ("passive", "actuated")
 
 CABLE = {"tension": 5e3, "modes": 30, "damping_ratio": 0.01, "clamp_width": numbers.CLAMP_WIDTH}
@@ -57,14 +57,21 @@ def gibbon(
     hook: Annotated[bool, ParameterInfo("hands hold only downwards, and take hold from above")] = False,
     trunk: Annotated[Literal["passive", "actuated"], ParameterInfo("of 3 links: a motor, or none")] = "passive",
 ) -> Mechanism:
-    """Two arms with an actuated elbow and a gripper at each end, that swings hand over hand along a cable or bars.
+    """Two arms with an actuated elbow and a gripper at each end, that swing hand over hand along a cable or bars.
 
-    The actuators grip_a and grip_b are switches: above 1/2 closed, above 1/4 sliding along a cable, below open. It
-    starts at rest: hand a at start_x and hand b a spacing on, or one of them at start_x with the robot below it.
-    links 3 adds a trunk at the elbow. spacing of the bars, or of the hands on the cable, m; torque_limit of elbow and
-    trunk, N m; elbow_damping of both, N m s; tension of the cable, N; clamp_width of a hand along it, m. A hook lets go
-    where the line would have to push it down, and takes hold from above. Masses and inertias of arms and trunk are
-    those of SOURCES.md times mass_scale.
+    The actuators grip_a and grip_b are switches: above 1/2 closed, above 1/4 sliding along a cable, otherwise open.
+    start         hands that hold the line at the start, at rest: hand a at start_x and hand b one spacing on, or only
+                  one of them at start_x
+    links         2: two arms; 3: also a trunk at the elbow
+    spacing       distance between bars, or between the hands on the cable, m
+    start_x       position of the rear (or only) hand at the start, m
+    torque_limit  torque limit of elbow and trunk, N m
+    mass_scale    factor on the masses and inertias of arms and trunk in SOURCES.md
+    elbow_damping  damping of elbow and trunk, N m s
+    tension       tension of the cable, N
+    clamp_width   length of a hand along the cable, m
+    hook          hands can only pull downwards: a hand lets go where the line would have to push it down, and grips
+                  only from above
     """
     require_choice(NAME, "line", line, LINES)
     require_choice(NAME, "links", links, (2, 3))
@@ -110,7 +117,10 @@ def gibbon(
 
 
 def _of_line(line: str, of: str, usual: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of one kind of line, those given over the usual ones; refused if given for the other kind."""
+    """The numbers of one kind of line (`of`): given values, otherwise the usual ones.
+
+    Raises InvalidRequest if numbers are given for a line of the other kind.
+    """
     if line != of and (named := [name for name, value in given.items() if value is not None]):
         raise InvalidRequest(
             f"robot {NAME!r}: {named[0]} is {given[named[0]]!r}, and line is {line!r}; only line {of!r} takes it"
@@ -119,7 +129,7 @@ def _of_line(line: str, of: str, usual: dict[str, Any], given: dict[str, Any]) -
 
 
 def _checked(cable_numbers: dict[str, Any]) -> float:
-    """Check the cable's numbers, and take the hands' width out of them."""
+    """Check the cable's numbers and remove the width of the hands from them, which is returned."""
     require_positive(NAME, tension=cable_numbers["tension"])
     require_whole(NAME, 1, modes=cable_numbers["modes"])
     width: float = cable_numbers.pop("clamp_width")
@@ -132,7 +142,7 @@ def _length(strung: Strung) -> float:
 
 
 def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
-    """The parts of a mechanism that are about the line, and the coordinates at rest."""
+    """The parts of the mechanism that concern the line, and the coordinates at rest."""
     q = strung.start.q
     return {
         "constraints": tuple(constraint for hand in grips.HANDS for constraint in strung.constraints[hand]),
@@ -145,20 +155,20 @@ def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
         "arrows": grips.arrows(),
         "initial_q": q,
         "initial_v": (0.0,) * len(q),
-        # somewhere: all starts have one set of kernels
+        # a common reference, so that all starts share one set of kernels
         "reference_q": (5.0, 0.0, -0.7, -1.4, *[0.0] * (len(q) - 4)),
     }
 
 
 @dataclass(frozen=True)
 class _Body:
-    """The robot's bodies and joints."""
+    """Bodies and joints of the robot."""
 
     robot: Robot
     damping: float
 
     def parts(self) -> dict[str, Any]:
-        """The parts of a mechanism that are about the robot."""
+        """The bodies and joints, as arguments of Mechanism."""
         robot, damping = self.robot, Tunable("elbow_damping", self.damping, unit="N m s")
         bodies = [
             Body(name="trolley", mass=0.0, inertia=_across(0.0)),
@@ -201,5 +211,5 @@ def _hand(name: str, link: Link, centre: float) -> Body:
 
 
 def _across(moment: Number) -> tuple[Number, Number, float, float, float, float]:
-    """The inertia of a rod along z."""
+    """Inertia of a thin rod along z, from its transverse moment."""
     return (moment, moment, 0.0, 0.0, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""The numbers of the two gibbons, one that swings along a cable and one along bars. Their sources: SOURCES.md."""
+"""Numbers of the two gibbons, one that swings along a cable and one along bars. SOURCES.md lists their sources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Link:
-    """Mass, kg; length, m; centre of mass from the end it hangs on, m; inertia about it across the link, kg m2."""
+    """A rigid link.
+
+    mass     kg
+    length   m
+    centre   distance of the centre of mass from the end that the link hangs on, m
+    inertia  about the centre of mass, perpendicular to the link, kg m2
+    """
 
     mass: float
     length: float
@@ -15,23 +21,23 @@ class Link:
     inertia: float
 
     def scaled(self, factor: float) -> Link:
-        """The same with its mass times a factor."""
+        """The link with mass and inertia multiplied by a factor."""
         return replace(self, mass=self.mass * factor, inertia=self.inertia * factor)
 
 
 def rod(mass: float, length: float) -> Link:
-    """A uniform rod."""
+    """A uniform rod with this mass, kg, and length, m."""
     return Link(mass, length, length / 2, mass * length**2 / 12)
 
 
 @dataclass(frozen=True)
 class Robot:
-    """Two arms, a from hand a to the elbow and b from the elbow to hand b, and two hands.
+    """Two arms, a from hand a to the elbow and b from the elbow to hand b, with their hands and an optional trunk.
 
-    A hand's length is where its centre of mass is above its grip, towards the elbow.
-    trunk         hangs on the elbow, if there is one
-    torque_limit  of the elbow, N m
-    step          how far apart the places are that the hands grip, m
+    hand_a, hand_b  `centre` is the distance of a hand's centre of mass above its grip, towards the elbow
+    trunk         link that hangs on the elbow; None without one
+    torque_limit  torque limit of the elbow, N m
+    step          default distance between the two grips, m
     """
 
     arm_a: Link
@@ -44,12 +50,12 @@ class Robot:
 
     @property
     def mass(self) -> float:
-        """kg."""
+        """Total mass, kg."""
         links = (self.hand_a, self.arm_a, self.arm_b, self.hand_b, self.trunk)
         return sum(link.mass for link in links if link is not None)
 
     def scaled(self, factor: float) -> Robot:
-        """The same with the masses of arms and trunk times a factor."""
+        """The robot with masses and inertias of arms and trunk multiplied by a factor."""
         trunk = self.trunk and self.trunk.scaled(factor)
         return replace(self, arm_a=self.arm_a.scaled(factor), arm_b=self.arm_b.scaled(factor), trunk=trunk)
 
@@ -80,18 +86,18 @@ ROBOTS = {
     ),
 }
 
-REACH = 0.03  # m, the gap that a gripper closes over
-CLOSING_SPEED = 1.5  # m/s, at most, of a hand that is caught
+REACH = 0.03  # m, largest gap over which a gripper can close
+CLOSING_SPEED = 1.5  # m/s, largest speed of a hand at which its gripper can close
 BARS = 24
 GRAVITY = 9.81
 
 CABLE_LENGTH = 20.0
-CABLE_MASS = 1.179  # per metre
+CABLE_MASS = 1.179  # kg/m
 CABLE_BENDING = 590.0  # N m2
 CABLE_ELEMENTS = 50
 CABLE_START = 5.0  # m along the cable
 CLAMP_WIDTH = 0.05
 TENSIONS = (2e3, 20e3)
-MOST_DAMPED = 0.999  # damping ratio that a running cable takes: from 1 on it does not vibrate
-LIGHTEST = 0.01  # of its mass and inertia that a part of a running robot may have
-DEEPEST = 1.0  # m that a cable hangs below its ends, more than it does with a robot on it
+MOST_DAMPED = 0.999  # largest damping ratio of a running cable: from 1 on it does not vibrate
+LIGHTEST = 0.01  # smallest share of its mass and inertia to which a part of a running robot may be set
+DEEPEST = 1.0  # m, largest permitted sag of a cable with a robot on it

@@ -1,4 +1,4 @@
-"""Where a gibbon hangs at rest: by one hand or by both, on bars or on a cable that sags under it."""
+"""Equilibrium of a gibbon that hangs by one hand or both, on bars or on a cable that sags under it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,32 @@ from sim_core.errors import InvalidRequest
 from sim_core.flexible.elements import contact_model
 from sim_core.mechanism.beams import Beam
 
-ENOUGH = 50  # iterations; each gains more than a digit
+ENOUGH = 50  # iterations, each of which gains more than one digit
 
 
 @dataclass(frozen=True)
 class Start:
-    """Coordinates at rest, and where along the line the hands grip, or could."""
+    """Coordinates q at rest, and the position along the line, m, where each hand grips or would grip."""
 
     q: tuple[float, ...]
     anchors: dict[str, float]
 
 
 def start_on_bars(robot: Robot, start: str, x: float, step: float) -> Start:
-    """Hand a on the bar at x, or both there and a step on, or hand b at x and the robot upside down."""
+    """The start on bars, at rest.
+
+    start  "a": hand a on the bar at x; "b": hand b there, the robot upside down; "both": a at x, b `step` further on
+    """
     rigid, _ = _posture(robot, start, x, step, 0.0, 0.0)
     return Start(rigid, _anchors(start, x, step))
 
 
 def start_on_cable(robot: Robot, start: str, x: float, step: float, beam: Beam, width: float) -> Start:
-    """The same on a cable that carries its own weight and the robot's; the hands' height follows from that."""
+    """The start on a cable that carries its own weight and the robot's; its sag determines the height of the hands.
+
+    start  hands that hold the cable, as in `start_on_bars`
+    width  length of a hand along the cable, m
+    """
     model = contact_model(beam, width)
     loads = {"a": x, "b": x + step} if start == "both" else {start: x}
     weight = beam.mass_per_length * GRAVITY
@@ -57,7 +64,7 @@ def _anchors(start: str, x: float, step: float) -> dict[str, float]:
 def _posture(
     robot: Robot, start: str, x: float, step: float, z_a: float, z_b: float
 ) -> tuple[tuple[float, ...], dict[str, float]]:
-    """slide, drop, pitch, elbow (and trunk), and what each hand carries, N, with the hands at these heights."""
+    """slide, drop, pitch, elbow (and trunk), and the load on each hand, N, with the hands at heights z_a and z_b, m."""
     a, b = robot.arm_a.length, robot.arm_b.length
     weight = GRAVITY * robot.mass
     hangs = () if robot.trunk is None else (0.0,)
@@ -76,7 +83,7 @@ def _posture(
 
 
 def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, float]:
-    """pitch and elbow where hand b is dx ahead of hand a and dz above it, the elbow below them; arms a and b m long."""
+    """pitch and elbow, rad, with hand b dx ahead of hand a and dz above it, the elbow below; arms a and b m long."""
     reach = math.hypot(dx, dz)
     at_elbow = math.acos(max(-1.0, min(1.0, (a**2 + b**2 - reach**2) / (2 * a * b))))
     at_hand = math.acos(max(-1.0, min(1.0, (a**2 + reach**2 - b**2) / (2 * a * reach))))
@@ -84,7 +91,7 @@ def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, flo
 
 
 def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> dict[str, float]:
-    """Upward forces on the hands, N, without a torque at the elbow: the moments about hand a and about the elbow."""
+    """Upward forces on the hands, N, with zero torque at the elbow: moments about hand a and about the elbow."""
 
     def at(distance: float, angle: float) -> np.ndarray:
         return distance * np.array([-math.sin(angle), -math.cos(angle)])
@@ -100,7 +107,7 @@ def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> 
     if robot.trunk is not None:
         arm_b.append((robot.trunk.mass, joint))
     weight = GRAVITY * sum(mass for mass, _ in (*arm_a, *arm_b))
-    # unknown: the force (H, V_a) on hand a and (-H, V_b) on hand b
+    # unknowns: the force (H, V_a) on hand a and (-H, V_b) on hand b
     rows = np.array([[0.0, 1.0, 1.0], [-dz, 0.0, -dx], [-joint[1], joint[0], 0.0]])
     about_a = -GRAVITY * sum(mass * r[0] for mass, r in (*arm_a, *arm_b))
     about_elbow = -GRAVITY * sum(mass * (r - joint)[0] for mass, r in arm_a)

@@ -56,9 +56,7 @@ class Contact:
 
 
 def with_beams(mechanism: Mechanism, symbols: Symbols, motion: Motion) -> tuple[Symbols, Motion]:
-    """The symbols and equations extended by the beams' coordinates, after those of the bodies. [Lipinski2023,
-    eq. 18]
-    """
+    """The symbols and equations extended by the beams' coordinates, after the bodies'. [Lipinski2023, eq. 18]"""
     if not mechanism.beams:
         return symbols, motion
     n, lifted = symbols.q.numel(), symbols.lifted

@@ -212,9 +212,7 @@ class _Blocks:
         return whole, ca.vertcat(f1, f2), PartitionedFactor(mass, N.T, y, b1, b2, alpha, small)
 
     def multiplier(self, a: ca.SX) -> ca.SX:
-        """lam from the row of d and the accelerations a of the other coordinates. [Lipinski2023, eqs. 26, 27,
-        as above]
-        """
+        """lam from the row of d and the accelerations a of u and c. [Lipinski2023, eqs. 26, 27, as above]"""
         n_u = len(self.u)
         others = ca.vertcat(*[a[i] for i in range(a.numel())])
         a_d = -(self.J[0, self.u] @ others[:n_u] + self.J[0, self.c] @ others[n_u:] + self.b) / self.J[0, self.d]
