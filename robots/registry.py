@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -134,6 +134,12 @@ def _counted(hint: Any, value: Any) -> Any:
     among = typing.get_args(kind)
     counts = kind is int or (float not in among and any(one is int or type(one) is int for one in among))
     return int(value) if counts and isinstance(value, float) and value.is_integer() else value
+
+
+def with_joint_coordinates(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters, with joint coordinates where the robot has a choice of coordinates and none is made."""
+    has_choice = "coordinates" in inspect.signature(builder(name)).parameters
+    return {"coordinates": "joint", **parameters} if has_choice else dict(parameters)
 
 
 def build(name: str, **parameters: Any) -> Mechanism:

@@ -18,10 +18,8 @@ def _column(system: System, name: str, value: Any) -> np.ndarray:
         raise TypeError(f"a System is needed, not a {type(system).__name__}: assemble(mechanism) gives one")
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != system.n_q:
-        robot, joints = system.mechanism.name, len(system.mechanism.moving_joints)
-        meant = f'; {joints} joint coordinates are those of build("{robot}", coordinates="joint")'
-        hint = meant if array.size == joints and system.mechanism.coordinates == "absolute" else ""
-        raise ValueError(f"{name} has {array.size} entries; {robot!r} takes {system.n_q}{hint}")
+        takes = f"{system.mechanism.name!r} takes {system.n_q}{system.size_hint(array.size)}"
+        raise ValueError(f"{name} has {array.size} entries; {takes}")
     require_finite(f"robot {system.mechanism.name!r}", name, array.tolist())
     return array
 

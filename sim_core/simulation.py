@@ -354,9 +354,8 @@ class Simulation:
         }
         for name, values in start.items():
             if len(values) != self.system.n_q:
-                raise InvalidRequest(
-                    f"{name} has {len(values)} entries; {mechanism.name!r} has {self.system.n_q} coordinates"
-                )
+                takes = f"{mechanism.name!r} takes {self.system.n_q}{self.system.size_hint(len(values))}"
+                raise InvalidRequest(f"{name} has {len(values)} entries; {takes}")
             require_finite(mechanism.name, name, list(values))
         if q is not None or v is not None:
             start["q"], start["v"] = self._checked(start["q"], start["v"], FAR_GIVEN, stacklevel=3)

@@ -161,18 +161,27 @@ class System:
 
         return Batch(self, lanes)
 
+    def size_hint(self, size: int) -> str:
+        """The end of an error line that says how joint coordinates are had; "" where `size` is not theirs."""
+        joints = len(self.mechanism.moving_joints)
+        if not size == joints != self.n_q or self.mechanism.coordinates != "absolute":
+            return ""
+        return f'; {joints} joint coordinates are those of build("{self.mechanism.name}", coordinates="joint")'
+
     def _check_sizes(self, **arrays: np.ndarray) -> None:
         for name, array in arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype != np.float64:
                 raise ValueError(f"{name} must be an array of float64 that the caller owns: np.array(..., dtype=float)")
             if array.shape != (self.n_q,):
-                raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes ({self.n_q},)")
+                takes = f"{self.mechanism.name!r} takes ({self.n_q},){self.size_hint(array.size)}"
+                raise ValueError(f"{name} has shape {array.shape}; {takes}")
 
     def _inputs(self, t: float, q: Any, v: Any, u: Any, p: Any, constraint_mode: int | None = None) -> list[np.ndarray]:
         def sized(name: str, value: Any, size: int) -> np.ndarray:
             array = np.ascontiguousarray(value, dtype=float).reshape(-1).copy()
             if array.size != size:
-                raise ValueError(f"{name} has {array.size} entries; {self.mechanism.name!r} takes {size}")
+                hint = self.size_hint(array.size) if name in "qv" else ""
+                raise ValueError(f"{name} has {array.size} entries; {self.mechanism.name!r} takes {size}{hint}")
             return array
 
         u = np.zeros(self.n_u) if u is None else u

@@ -14,7 +14,7 @@ from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, V
 from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.tables import suggestion
-from robots.registry import build
+from robots.registry import build, with_joint_coordinates
 from sim_core.inverse import DrivenDynamics
 from sim_core.mechanism import Mechanism
 from sim_core.system import assemble
@@ -25,7 +25,8 @@ class ModelParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
     joints        driven joints; empty for all joints of the model with an actuator
     robot         robot of the model, written as `robot` in a launch file; empty for the robot of the plan
-    parameters    parameters of the model; they override those of the plan's robot
+    parameters    parameters of the model; they override those of the plan's robot. Where the robot has a choice of
+                  coordinates, the model has joint coordinates
     effort_limit  one for all joints or one per joint, N m or N; empty for the limits of the actuators
     """
 
@@ -48,7 +49,10 @@ class ModelOfRobot:
 
     def __init__(self, params: ModelParams, plan: Mapping[str, Any], robot: str) -> None:
         given = plan.get("sim", {}).get("parameters", {}) if not params.robot else {}
-        self.mechanism: Mechanism = build(params.robot or robot, **{**given, **params.parameters})
+        name = params.robot or robot
+        given = {key: value for key, value in given.items() if key != "coordinates"}
+        chosen = with_joint_coordinates(name, {**given, **params.parameters})
+        self.mechanism: Mechanism = build(name, **chosen)
         name, moving = self.mechanism.name, self.mechanism.moving_joints
         if self.mechanism.coordinates != "joint" or any(joint.kind == "planar" for joint in moving):
             raise ValueError(f"the model {name!r} is not in joint coordinates; see its parameters")

@@ -57,3 +57,21 @@ def test_what_was_set_long_before_is_not_what_a_divergence_is_told_with(pendulum
     fresh.set_parameters({"arm_damping": 1e9})
     fresh.reset()  # time is put back, and tunables keep their values
     assert "was set" not in diverged(fresh, 500)
+
+
+def test_joint_coordinates_given_to_absolute_ones_are_told_how_they_are_had() -> None:
+    system = assemble(build("rotary_pendulum"))
+    two, sim = np.zeros(2), Simulation(system)
+    for call in (
+        lambda: system.terms(0.0, two, two),
+        lambda: system.bind_inverse_dynamics(two, two, two, two),
+        lambda: sim.reset(q=two),
+        lambda: sim.reset(v=two),
+    ):
+        with pytest.raises(
+            ValueError, match=r"[qv] has .*; 'rotary_pendulum' takes .*12.*; 2 joint coordinates are"
+        ) as told:
+            call()
+        assert str(told.value).endswith('are those of build("rotary_pendulum", coordinates="joint")')
+    with pytest.raises(ValueError, match=r"q has 3 entries; 'rotary_pendulum' takes 12$"):
+        system.terms(0.0, np.zeros(3), two)

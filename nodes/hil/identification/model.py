@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,13 +24,11 @@ class NoModelError(ValueError):
 
 def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
     """The robot's mechanism in joint coordinates. NoModelError for one unknown, with loops or with planar joints."""
-    from robots.registry import build, builder
+    from robots.registry import build, with_joint_coordinates
 
     try:
-        chosen = dict(parameters)
-        if "coordinates" in inspect.signature(builder(robot)).parameters:
-            chosen["coordinates"] = "joint"
-        mechanism = build(robot, **chosen)
+        chosen = {key: value for key, value in parameters.items() if key != "coordinates"}
+        mechanism = build(robot, **with_joint_coordinates(robot, chosen))
     except ValueError as error:
         raise NoModelError(str(error)) from None
     if mechanism.coordinates != "joint" or mechanism.constraints:

@@ -97,8 +97,11 @@ BAD_INPUT = {
     "robot show rotary_pendulm": (2, "did you mean 'rotary_pendulum'?"),
     "robot show rotary_pendulum --param mass": (2, "expected key=value"),
     "robot export rotary_pendulm --format urdf": (2, "did you mean 'rotary_pendulum'?"),
-    "robot export rotary_pendulum --format urdf": (2, "absolute coordinates; a tree can be exported from joint"),
-    "robot export rotary_pendulum --format mjcf": (2, "try --param coordinates=joint"),
+    "robot export rotary_pendulum --format urdf --param coordinates=absolute": (
+        2,
+        "absolute coordinates; a tree can be exported from joint",
+    ),
+    "robot export rotary_pendulum --format mjcf --param coordinates=absolute": (2, "try --param coordinates=joint"),
     "robot export rotary_pendulum --format sdf": (2, "no format 'sdf'; its formats are urdf, mjcf, c, object"),
     "robot export rotary_pendulum --format urdf -o no/folder.urdf": (2, "there is no folder"),
     "robot export charmie --format c": (2, "name their folder with --output"),

@@ -100,7 +100,7 @@ def test_every_robot_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_robot_is_exported_to_a_file_or_to_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["robot", "export", "rotary_pendulum", "--param", "coordinates=joint", "--param", "arm_mass=0.25"]
+    words = ["robot", "export", "rotary_pendulum", "--param", "arm_mass=0.25"]  # in joint coordinates, as a tree is
     assert run([*words, "--format", "urdf", "--output", "pendulum.urdf"]) == 0
     assert '<mass value="0.25" />' in (tmp_path / "pendulum.urdf").read_text()
     assert capsys.readouterr() == ("", "")

@@ -213,7 +213,12 @@ def test_a_reference_is_carried_on_between_two_messages_and_then_stayed_at() -> 
         (ComputedTorque, {"joints": ["joint_2", "joint_2"]}, "arm_2dof", "name each once"),
         (ComputedTorque, {"bandwidth": [1.0, 2.0, 3.0]}, "arm_2dof", "one number of at least 0 rad/s for all, or 2"),
         (ComputedTorque, {"damping_ratio": math.nan}, "arm_2dof", "damping_ratio is nan"),
-        (ComputedTorque, {}, "rotary_pendulum", "'rotary_pendulum' is not in joint coordinates"),
+        (
+            ComputedTorque,
+            {"parameters": {"coordinates": "absolute"}},
+            "rotary_pendulum",
+            "'rotary_pendulum' is not in joint coordinates",
+        ),
         (ComputedTorque, {"robot": "arm_3dof"}, "arm_2dof", "no robot 'arm_3dof'"),
         (ComputedTorque, {"parameters": {"length": 2.0}}, "arm_2dof", "no parameter 'length'"),
         (GravityPD, STIFF | {"stiffness": [-1.0]}, "arm_2dof", "stiffness is"),
@@ -230,9 +235,12 @@ def test_parameters_that_cannot_work_are_refused_before_the_start(
 
 def test_a_model_in_joint_coordinates_serves_a_robot_in_absolute_ones() -> None:
     plan = {"sim": {"robot": "rotary_pendulum", "parameters": {"torque_limit": 0.05}}}
-    params = msgspec.convert({"parameters": {"coordinates": "joint"}}, ComputedTorque.Params)
-    ComputedTorque.check(params, plan)
-    assert ComputedTorque.commands(params, plan) == ["arm"]
+    for given in ({}, {"parameters": {"coordinates": "joint"}}):
+        for simulated in ({}, {"coordinates": "absolute"}, {"coordinates": "joint"}):
+            plan["sim"]["parameters"] = {"torque_limit": 0.05, **simulated}
+            params = msgspec.convert(given, ComputedTorque.Params)
+            ComputedTorque.check(params, plan)
+            assert ComputedTorque.commands(params, plan) == ["arm"]
 
 
 def test_two_runs_in_process_say_the_same_bytes() -> None:

@@ -137,7 +137,7 @@ def export_robot(
 
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}")
-    mechanism, choices = _built(name, param)
+    mechanism, choices = _built(name, param, as_tree=form not in FOLDERS)
     if form in FOLDERS:
         _export_folder(mechanism, form, output, target)
         return
@@ -179,18 +179,20 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
         say(str(output / name))
 
 
-def _built(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
-    """The robot's mechanism, and the parameters of its builder with their defaults."""
+def _built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[Any, dict[str, Any]]:
+    """The robot's mechanism, and the parameters of its builder with their defaults; as a tree in joint coordinates."""
     from nodes.launching.process import say_warnings_plainly
     from robots.files import is_reference
-    from robots.registry import OWN_FILE, build, builder, names
+    from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
 
     if name not in names() and not is_reference(name):
         there = f"robots are {', '.join(sorted(names()))}{nearest(name, names())}{OWN_FILE}"
         raise InputError(f"no robot {name!r}; {there}")
     say_warnings_plainly()
     try:
-        return build(name, **parse_assignments(param or [], "--param")), _choices(builder(name))
+        given = parse_assignments(param or [], "--param")
+        chosen = with_joint_coordinates(name, given) if as_tree else given
+        return build(name, **chosen), _choices(builder(name))
     except (TypeError, ValueError) as error:
         owner = f"robot {name!r}"
         raise InputError(str(error) if str(error).startswith(owner) else f"{owner}: {error}") from error
