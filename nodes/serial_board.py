@@ -243,7 +243,7 @@ class SerialBoard(Node):
         found = self._odometry
         found.take(frame)
         stamp = self._clock.ours(1e-3 * found.millis, self._time)
-        if stamp < 0.0 or self._time <= self._told:  # before the run, or while it is paused
+        if stamp < 0.0 or self._time <= self._told:  # before the run begins, or while it is paused
             return
         self._told = self._time
         yield from self._taken(stamp)

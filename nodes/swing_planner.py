@@ -43,7 +43,7 @@ class SwingPlannerParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True
     torque_limit: float = 14.0  # N m, limit in a plan; below the motor's limit, to leave torque for the controller
     tolerance_mm: float = 2.0  # miss along the line that costs as much as a gap of 2 mm to the line
     period_ms: float = 50.0  # time between plans in flight
-    lead_ms: float = 50.0  # from the state to the start of the plan that is made from it
+    lead_ms: float = 50.0  # time from a state to the start of the plan made from it
     settle_ms: float = 150.0  # time for which both hands grip before a swing is planned
     last_ms: float = 200.0  # time before the end of a swing without new plans
     rollout_step_ms: float = 4.0

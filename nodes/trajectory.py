@@ -57,11 +57,11 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     relative: bool = False
     amplitude_deg: Annotated[float, Range(-1e6, 1e6, "degrees")] = 30.0  # sine
     period_s: Annotated[float, Range(1e-6, 1e8, "s")] = 5.0  # s, sine
-    waypoints: list[list[float]] = []  # s, then values
+    waypoints: list[list[float]] = []  # s, then values in `units`
     velocities: list[list[float]] = []  # per s
     accelerations: list[list[float]] = []  # per s^2
-    velocity_limit: list[float] = []  # per s, one or one per joint; empty for none
-    acceleration_limit: list[float] = []  # per s^2, one or one per joint
+    velocity_limit: list[float] = []  # per s, one for all or one per joint; empty for no limit
+    acceleration_limit: list[float] = []  # per s^2, one for all or one per joint
     segments: list[list[float]] = []  # s, then per s^2
     file: str = ""
     beyond_limits: bool = False
@@ -290,7 +290,7 @@ class Trajectory(Node):
             self._check_described(message, self._params, self._via, self._curves)
             return None
         now = message.timestamp
-        # half a step of grace: a stamp may fall short of the period by rounding
+        # half a step is added: a timestamp may be rounded below the period
         period = math.floor((now + self._half_step_s) * self._params.rate_hz)
         if period == self._published or not isinstance(message, RobotState):
             return None

@@ -77,7 +77,7 @@ class RotaryModel:
         self.fall_rate = math.sqrt(self.weight / self.swept)  # rad/s, unstable eigenvalue upright, arm fixed
 
     def pendulum_energy(self, alpha: float, alpha_dot: float) -> float:
-        """Energy of the pendulum with the arm fixed, in units of `weight`."""
+        """Energy of the pendulum with the arm fixed, in units of the largest moment of gravity, `weight`."""
         return 0.5 * self.swept / self.weight * (alpha_dot * alpha_dot) - math.cos(alpha)
 
     def arm_torque(self, alpha: float, theta_dot: float, alpha_dot: float, theta_ddot: float) -> float:

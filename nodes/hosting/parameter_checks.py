@@ -20,7 +20,7 @@ class ParameterChecks:
     def __init__(self, require: Callable[[dict[str, Any]], None], wake: WakeupPipe) -> None:
         self._require, self._wake = require, wake
         self._checked: deque[tuple[Request, str]] = deque()
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parameters")  # one: in order
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parameters")  # one worker keeps the order
 
     def begin(self, request: Request) -> None:
         """Start the check of a request."""

@@ -129,9 +129,10 @@ class Subscriptions:
                 self._take_from(feed, take)
 
     def take_new(self, take: Callable[[ReceivedMessage], None], longest_s: float = 0.0) -> None:
-        """Pass messages to `take` that have arrived since, or arrive within `longest_s`; 0.5 us where there are none.
+        """Pass messages to `take` that have arrived since the previous call, or arrive within `longest_s`.
 
-        libzmq signals edges only: other code that polls these sockets must receive all of their messages.
+        Takes 0.5 us where there are none. libzmq signals edges only: other code that polls these sockets must receive
+        all of their messages.
         """
         if longest_s > 0.0 and not self._flooded:
             select.select([self._ears], [], [], longest_s)

@@ -73,7 +73,7 @@ def encode(message: Message, topic: str = "") -> bytes:
     """The message as MessagePack. WireError, naming `topic`, for one that is invalid or too large."""
     try:
         _check(topic, message)
-    except TypeError:  # one number, texts, or an array with rows
+    except TypeError:  # a field with one number, with text, or with a 2-D array
         raise WireError(
             topic, f"a field of {type(message).__name__} is no list of numbers, one for each name"
         ) from None

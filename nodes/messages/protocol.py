@@ -7,9 +7,10 @@ FIRST = 1  # version of peers and recordings that carry none
 
 
 def mismatch(what: str, protocol: object) -> str:
-    """One-line message for a different protocol version, "" for this one.
+    """One-line error message where `protocol` is not this protocol version; "" where it is.
 
-    what  the peer or recording, for the message
+    what      the peer or recording, for the message
+    protocol  its version
     """
     if protocol == PROTOCOL:
         return ""

@@ -9,7 +9,7 @@ from nodes.messages.structs import UNSTAMPED, Message
 
 
 def is_stamped(message: Message) -> bool:
-    """Whether somebody has given the message a timestamp, 0.0 being one."""
+    """Whether the message's timestamp was set; 0.0 may be a set timestamp."""
     return message.timestamp is not UNSTAMPED
 
 

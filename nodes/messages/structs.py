@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-# The stamp of a message that has none, told by `is_stamped`: an object of its own, so that 0.0 is an instant as well.
+# Timestamp of a message that has none, recognized by identity in `is_stamped`: 0.0 is a valid timestamp.
 UNSTAMPED: Final = float("0")
 Outcome = Literal["passed", "failed", "not certain"]
 
@@ -18,7 +18,8 @@ Outcome = Literal["passed", "failed", "not certain"]
 class Message(msgspec.Struct, kw_only=True, gc=False):
     """Fields of every message. The runner stamps them; a node need not.
 
-    timestamp  seconds of `clock` (default: simulation time), in 0 .. 9e9; a node that sets it keeps it, 0.0 too
+    timestamp  seconds of `clock` (default: simulation time), in 0 .. 9e9; a timestamp set by the node, 0.0 included,
+               stays
     seq        counts up by one per publisher and topic, to 2**53; a gap means lost messages
     sent_ns    the sender's wall clock at sending, nanoseconds since the epoch; 0 in lockstep
     """

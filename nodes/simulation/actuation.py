@@ -208,7 +208,10 @@ class Loads:
         self._effort[:] = effort
 
     def bind(self, effort: np.ndarray) -> BoundKernel:
-        """`change` to the values of this array, as a kernel. Call `count` before it."""
+        """A kernel that sets the efforts to the values of `effort`, as `change` does.
+
+        Call `count` before each of its calls.
+        """
         sums = [self._largest_square, self._squares, self._effort]
         return BoundKernel(add_loads.address, [self._given, effort], sums)
 

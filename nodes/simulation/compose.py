@@ -58,7 +58,7 @@ class Composition:
         self._scheduler.finish()
 
     def request(self, name: str, **args: Any) -> Any:
-        """Response of a service of the simulation server."""
+        """Response of the simulation server to a service call. ValueError, one line, where it refuses."""
         if name in ("reset", "restore"):
             self._scheduler.forget()
         return self.server.request(name, args)

@@ -36,14 +36,14 @@ from nodes.transport.service import Request
 
 log = logging.getLogger("armswing.node")
 
-LONGEST_SLEEP_NS = 50_000_000  # longer waits for a step are interrupted by calls
+LONGEST_SLEEP_NS = 50_000_000  # longer waits for a step's deadline can be interrupted by calls
 SUBSCRIPTIONS_S = 0.01
 MOST_CALLS = 64  # calls waiting for the stepping thread
 STEPS_IN_A_ROW = 8  # without pacing: steps between two checks for other work
 STEP_REPLY_S = 1.5  # latest reply to a call of `step`, even if its steps take longer
-ROUND_TRIP_EVERY = 16  # steps; the wait for one in so many listens for commands, to measure when they come
+ROUND_TRIP_EVERY = 16  # steps; one wait in so many receives commands as they arrive, to measure round trips
 LONGEST_UNHEARD_NS = 5_000_000
-FIRST_COMMANDS_S = 0.2  # the first step in realtime waits at most so long for the answers to the state at the start
+FIRST_COMMANDS_S = 0.2  # longest wait of the first step in realtime for replies to the initial state
 FAST_BATCH = 32  # steps between two turns of a lossless participant in mode fast
 
 
@@ -56,7 +56,7 @@ class SimHost:
         self._context: Context = zmq.Context.instance()
         self._wake, self._service_wake = WakeupPipe(), WakeupPipe()
         self._session = NodeSession(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
-        self._session.publisher.prompt = False  # in the midst of a step another thread would take Python's lock
+        self._session.publisher.prompt = False  # within a step another thread would take Python's lock
         commands = {f"{plan.sim.robot_name}/command": JointCommand}
         self._subscriptions = Subscriptions(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
         self._poller = poller_of(self._wake, self._session.publisher.socket)
@@ -72,7 +72,7 @@ class SimHost:
         self._collector: Collector | None = None
         self._scheduling = ""
         self._subscriptions_due = self._chores_due = 0.0
-        self._awaited: set[str] | None = None  # whose first commands the first step waits for, None before it is due
+        self._awaited: set[str] | None = None  # nodes whose first commands are awaited, None before the first step
         self._await_until = 0.0
         self._stepping: Request | None = None
         self._step_until = 0.0
@@ -116,7 +116,7 @@ class SimHost:
         ran = False
         while not stop.is_set():
             if ran and not server.runs:
-                self._settle()  # before anyone is told that it stopped: who looks now sees all of it
+                self._settle()  # before the stop is published, so that observers have all messages
                 ran = False
             self._between_steps()
             if not server.runs:
@@ -334,7 +334,7 @@ class SimHost:
         except (ValueError, LockstepError) as error:
             result, line = None, str(error)
         if name == "step" and line is None and self._stepping is None:
-            self._stepping = request  # answered when the steps are taken
+            self._stepping = request  # replied to when the steps are taken
             self._step_until = time.monotonic() + STEP_REPLY_S
         else:
             self._reply(request, result, line)

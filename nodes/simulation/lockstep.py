@@ -39,7 +39,7 @@ class Port(Protocol):
 
 
 class LocalPort:
-    """A participant in this process."""
+    """A participant in this process, connected without sockets."""
 
     def __init__(self, hosted: HostedNode) -> None:
         self.name = hosted.name
@@ -54,7 +54,7 @@ class LocalPort:
         self._said.append((topic, payload))
 
     def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
-        """One turn; returns the messages that the node published in it or since the last one."""
+        """Run the node's turn; returns the messages that it published in the turn or since the previous one."""
         self._hosted.turn(now, heard)
         if not self._said:
             return self._said

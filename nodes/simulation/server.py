@@ -79,7 +79,7 @@ class SimServer:
         self._fresh = fresh_states(self._watchdog_s if self._realtime else None, self._state_every * self._step_s)
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._news = CommandEvents(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
-        # the watchdog's: simulated seconds, seconds of the clock where time goes faster
+        # clock of the watchdog: simulated seconds, or wall seconds where speed is above 1
         self._clock, self._clock_step = 0.0, self._step_s / (max(sim.speed, 1.0) if self._realtime else 1.0)
 
         self.state = "paused"
@@ -344,7 +344,7 @@ class SimServer:
         self.state = state
         self.steps_left = 0
 
-    # -- what it says
+    # -- published messages
 
     def status(self) -> dict[str, Any]:
         """Status of the simulation: SI units, plain data."""

@@ -71,7 +71,10 @@ class RoundTrips:
 
 
 class MilestoneWatch:
-    """Simulation time at which each milestone was reached, None until then."""
+    """Detects milestones, a joint held near a target angle for a time, and keeps when each was reached.
+
+    reached  {milestone: simulation time, s, or None}
+    """
 
     def __init__(self, milestones: Sequence[Milestone], joints: Sequence[str]) -> None:
         self._milestones = [
@@ -109,7 +112,7 @@ class RealTimeFactor:
 
     def clear(self) -> None:
         """Start again with empty sums."""
-        self._ran = (0.0, 0.0, 0.0)  # simulated, wall, processor seconds of this process
+        self._ran = (0.0, 0.0, 0.0)  # simulated, wall and processor seconds before the present run
         self._began: tuple[float, float, float] | None = None
 
     def run(self, simulated: float) -> None:

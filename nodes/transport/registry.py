@@ -77,7 +77,7 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     protocol: int = PROTOCOL
 
     def seen_from(self, host: str) -> NodeEntry:
-        """The entry with the endpoints that a node on this host connects to: those of `far` from another host."""
+        """The entry for nodes on `host`: on another host than its own, `endpoints` are those for other hosts."""
         return self if self.host == host else msgspec.structs.replace(self, endpoints=self.far)
 
 

@@ -315,7 +315,7 @@ class SwingSupervisor:
         self._made += 1
         return Swing(self._made, hand, start, release, target, plan)
 
-    # -- the state as the planner's model has it
+    # -- state of the planner's model
 
     def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
         """Set a roller to the measured joints and the estimated line."""

@@ -28,7 +28,7 @@ def listening(host: str, port: int) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONGEST_WAIT_BYTES)  # its connections inherit it
+        made.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONGEST_WAIT_BYTES)  # connections inherit this option
         made.bind((host, port))
         made.listen(BACKLOG)
     except OSError:
