@@ -18,7 +18,7 @@ from nodes.transport.host_config import read_host_config
 from nodes.transport.registry import NodeEntry
 from nodes.transport.registry_link import OnChange, RegistryLink
 from nodes.transport.rejections import RejectionLog
-from nodes.transport.security import authenticator as door
+from nodes.transport.security import authenticator
 from nodes.transport.security.permissions import shutdown_refusal
 from nodes.transport.service import ServiceServer
 
@@ -84,7 +84,7 @@ class NodeSession:
             "service": (self.service.endpoint, self.service.far),
             **more,
         }
-        self._link = RegistryLink(self.domain, on_change, self._strangers_here)
+        self._link = RegistryLink(self.domain, on_change, self._rejected_here)
         self._link.keep(
             NodeEntry(
                 name=self.name,
@@ -114,19 +114,19 @@ class NodeSession:
     @property
     def counters(self) -> dict[str, int]:
         """Rejected connections at this node's sockets for other hosts; empty without such sockets."""
-        return _strangers(self._strangers_here())
+        return _rejection_counters(self._rejected_here())
 
     @property
     def launch_counters(self) -> dict[str, Any]:
         """Rejected connections at all sockets of the launch, from the registry; `strangers_here` are this node's."""
-        here = self._strangers_here()
+        here = self._rejected_here()
         if not here or self._link is None:
             return {}
         everywhere = {kind: max(count, self._link.strangers.get(kind, 0)) for kind, count in here.items()}
-        return {**_strangers(everywhere), "strangers_here": here, "calls_refused": self._link.refused}
+        return {**_rejection_counters(everywhere), "strangers_here": here, "calls_refused": self._link.refused}
 
-    def _strangers_here(self) -> dict[str, int]:
-        return door.strangers_by_kind(self.context) if self.far else {}
+    def _rejected_here(self) -> dict[str, int]:
+        return authenticator.rejected_by_kind(self.context) if self.far else {}
 
     def set_state(self, state: str, detail: str = "") -> None:
         """Set the node's state and detail line, for the registry and the next status."""
@@ -163,7 +163,7 @@ class NodeSession:
             self._link.close()
 
 
-def _strangers(kinds: dict[str, int]) -> dict[str, int]:
+def _rejection_counters(kinds: dict[str, int]) -> dict[str, int]:
     """Counters of rejected connections, in total and by kind; {} without kinds."""
     return {"strangers": sum(kinds.values()), **{f"strangers_{kind}": n for kind, n in kinds.items()}} if kinds else {}
 

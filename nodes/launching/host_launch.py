@@ -16,7 +16,7 @@ from nodes.launching.supervisor import Failure, Supervisor
 from nodes.launching.waiting import Waiting
 from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
 from nodes.plan.tables import PlanError, near_word
-from nodes.transport.host_config import forget_site, write_host_config
+from nodes.transport.host_config import remove_host_config, write_host_config
 from nodes.transport.registry import DomainLock
 from nodes.transport.sockets import sweep
 
@@ -45,7 +45,7 @@ def launch_host(plan: Plan, host: str) -> int:
         stack.callback(hold.release)
         sweep(hold.folder)
         write_host_config(plan.domain, site)
-        stack.callback(forget_site, plan.domain)
+        stack.callback(remove_host_config, plan.domain)
         display = stack.enter_context(Display(None))
         waiting = Waiting(plan, host, site, display.say)
         stack.enter_context(on_signals(waiting.asked))

@@ -239,7 +239,7 @@ class Launch:
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
         failed = self._failure is not None and self._failure.name == name
         is_silent = name in self._speakers and counters.get("sent") == 0 and not failed
-        mine = self._registry.strangers_by_kind
+        mine = self._registry.rejected_by_kind
         self._strangers[name] = {kind: counters.get(f"strangers_{kind}", 0) for kind in mine}
         everywhere = [mine, *self._strangers.values()]
         self.summary.strangers_by_kind = {kind: sum(each[kind] for each in everywhere) for kind in mine}

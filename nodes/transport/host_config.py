@@ -73,7 +73,7 @@ def write_host_config(domain: int, site: HostConfig) -> None:
         file.write_bytes(msgspec.json.encode(site))
 
 
-def forget_site(domain: int) -> None:
+def remove_host_config(domain: int) -> None:
     """Remove the host configuration at the end of the launch."""
     with contextlib.suppress(DomainError):
         _file(domain).unlink(missing_ok=True)

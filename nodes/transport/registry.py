@@ -22,13 +22,13 @@ from nodes.transport.host_config import (
     HostConfig,
     calls_endpoint,
     far_registry,
-    forget_site,
     news_endpoint,
     read_host_config,
+    remove_host_config,
     write_host_config,
 )
 from nodes.transport.remote_stream import SubscriptionGuard, limit_subscriptions
-from nodes.transport.security import authenticator as door
+from nodes.transport.security import authenticator
 from nodes.transport.security.peers import Peer
 from nodes.transport.security.permissions import PermissionRefused, check_registration, check_removal, is_alive
 from nodes.transport.service import Context, Request, ServiceClient, ServiceError, ServiceServer, ServiceTimeout
@@ -184,20 +184,15 @@ class Registry:
         return self._server.refused.count + self._subscriptions.refused.count
 
     @property
-    def strangers(self) -> int:
-        """Number of connections that the registry's sockets rejected for lack of an authorized key."""
-        return door.strangers(self._context)
+    def rejected_by_kind(self) -> dict[str, int]:
+        """Number of rejected connections by kind, as in `authenticator.rejected_by_kind`."""
+        return authenticator.rejected_by_kind(self._context)
 
     @property
-    def strangers_by_kind(self) -> dict[str, int]:
-        """Number of rejected connections by kind, as in `authenticator.strangers_by_kind`."""
-        return door.strangers_by_kind(self._context)
-
-    @property
-    def strangers_of_launch(self) -> dict[str, int]:
+    def rejected_of_launch(self) -> dict[str, int]:
         """Rejected connections by kind, of the registry and of the plan's nodes as of their last renewal."""
         told = list(self._strangers.values())
-        return {kind: n + sum(each.get(kind, 0) for each in told) for kind, n in self.strangers_by_kind.items()}
+        return {kind: n + sum(each.get(kind, 0) for each in told) for kind, n in self.rejected_by_kind.items()}
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -213,7 +208,7 @@ class Registry:
         self._news.close()
         self._claim.release()
         self._context.term()
-        forget_site(self.domain)
+        remove_host_config(self.domain)
         self._hold.release()
 
     def _serve(self) -> None:
@@ -253,7 +248,7 @@ class Registry:
     def _say(self) -> None:
         nodes = list(self._entries.values())
         news = News(instance=self._instance, revision=self._revision, nodes=nodes, ending=self.ending, plan=self.plan)
-        news.strangers, news.refused = self.strangers_of_launch, self.refused
+        news.strangers, news.refused = self.rejected_of_launch, self.refused
         self._news.send_multipart([NEWS_TOPIC, msgspec.msgpack.encode(news)])
 
     def _answer(self, request: Request) -> None:
@@ -359,7 +354,7 @@ class Registry:
         """Whether the entry's process runs. On another host: whether the key of its endpoints is still authorized."""
         if entry.host == self.site.host:
             return is_alive(entry.pid)
-        return all(door.is_welcome(self._context, end.partition("#")[2]) for end in entry.far.values())
+        return all(authenticator.is_authorized(self._context, end.partition("#")[2]) for end in entry.far.values())
 
 
 def _check(entry: NodeEntry) -> None:

@@ -15,7 +15,7 @@ import zmq
 
 from nodes.messages.topics import lookup
 from nodes.transport.rejections import LONGEST_QUIET_S, RejectionLog
-from nodes.transport.security import authenticator as door
+from nodes.transport.security import authenticator
 from nodes.transport.security.peers import peer_of
 from nodes.transport.sockets import MORE, NOBLOCK, BoundEndpoint, make_socket
 
@@ -71,7 +71,7 @@ class SubscriptionQuota:
 
     @staticmethod
     def _forget_ended(mine: dict[Connection, list[int]]) -> None:
-        for connection in [each for each in mine if door.peer_at(each[0]) != each[1:]]:
+        for connection in [each for each in mine if authenticator.peer_at(each[0]) != each[1:]]:
             del mine[connection]
 
 
@@ -85,7 +85,7 @@ class SubscriptionGuard:
         self.refused = RejectionLog(owner, "%s: hung up %d times on %s: %s", LONGEST_QUIET_S)
         self._context = context
         self._quota = SubscriptionQuota()
-        self._hung_up: dict[tuple[int, str], float] = {}  # {(descriptor, key): time}
+        self._disconnected: dict[tuple[int, str], float] = {}  # {(descriptor, key): time}
 
     def passes(self, frame: zmq.Frame, is_known: bool) -> bool:
         """Count a subscription; whether its sender is within the quota. Processes of this computer have no quota."""
@@ -95,17 +95,17 @@ class SubscriptionGuard:
         descriptor = int(frame.get(zmq.SRCFD))
         now = time.monotonic()
         # a connection's last frames arrive after its end, when the descriptor may belong to another connection
-        if now - self._hung_up.get((descriptor, peer.key), -door.SHUT_S) < door.SHUT_S:
+        if now - self._disconnected.get((descriptor, peer.key), -authenticator.BLOCK_S) < authenticator.BLOCK_S:
             return False
-        at = door.peer_at(descriptor)
+        at = authenticator.peer_at(descriptor)
         if at is None:
             return False
         line = self._quota.excess(peer.key, (descriptor, *at), is_known)
         if line:
-            self._hung_up[descriptor, peer.key] = now
+            self._disconnected[descriptor, peer.key] = now
             self.refused.refuse(peer.text, line)
-            door.shut_key(self._context, peer.key)
-            door.hang_up(descriptor, at)
+            authenticator.block_key(self._context, peer.key)
+            authenticator.disconnect(descriptor, at)
         return not line
 
 
@@ -169,7 +169,7 @@ class RemoteStream:
             awake = dict(poller.poll((LONGEST_WAIT_MS if self._asked else None) if subscribes else PAUSE_MS))
             if self._wake in awake:
                 os.eventfd_read(self._wake)
-            while self._pass_on():
+            while self._forward():
                 pass
             if self._stop.is_set():
                 break
@@ -179,12 +179,12 @@ class RemoteStream:
             elif self._far in awake and self._take_subscriptions():
                 poller.unregister(self._far)
                 subscribes = False
-        while self._pass_on():
+        while self._forward():
             pass
         if self._asked:
             self._far.send_multipart([PROBE, END])
 
-    def _pass_on(self) -> bool:
+    def _forward(self) -> bool:
         """Forward a batch of messages; whether more may be waiting."""
         near, far = self._near, self._far
         for _ in range(BATCH):
@@ -194,7 +194,7 @@ class RemoteStream:
                 return False
             payload = near.recv()
             if topic == PROBE:
-                self._echoed(payload)
+                self._take_echo(payload)
                 continue
             if topic not in self._said and len(self._said) < MOST_TOPICS:
                 self._said.add(topic)
@@ -207,7 +207,7 @@ class RemoteStream:
             far.send(payload)
         return True
 
-    def _echoed(self, payload: bytes) -> None:
+    def _take_echo(self, payload: bytes) -> None:
         """Handle the publisher's echo of the probe: all messages arrive from now on. Echo it to waiting subscribers."""
         if payload != END:
             self._joined = True

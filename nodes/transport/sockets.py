@@ -20,8 +20,7 @@ from zmq.backend import zmq_poll
 
 from nodes.messages.codec import MAX_BYTES
 from nodes.transport.domain import LONGEST_IPC_PATH
-from nodes.transport.security import authenticator as door
-from nodes.transport.security import gate, keys
+from nodes.transport.security import authenticator, gate, keys
 
 LARGEST_FRAME = 4 * MAX_BYTES
 HEARTBEAT_MS = 100
@@ -168,7 +167,7 @@ class BoundEndpoint:
             listener = gate.listening(host.strip("[]"), 0 if port == "*" else int(port))
         except OSError as error:
             raise AddressError(f"cannot bind {address!r}: {error.strerror}") from None
-        door.enter(self._context, self._socket, owner, listener.dup())
+        authenticator.watch(self._context, self._socket, owner, listener.dup())
         self._watched = True
         bound = f"tcp://{host}:{listener.getsockname()[1]}"
         self._socket.setsockopt(zmq.USE_FD, listener.detach())  # closed by the ZeroMQ socket
@@ -180,7 +179,7 @@ class BoundEndpoint:
         """Remove the ipc path and its lock file. Call it after the socket is closed."""
         if self._watched:
             self._watched = False
-            door.leave(self._context, self._socket)
+            authenticator.unwatch(self._context, self._socket)
         if self._lock is not None and self._path is not None:
             self._path.unlink(missing_ok=True)
             lock_path(self._path).unlink(missing_ok=True)
@@ -232,6 +231,6 @@ def _tcp_options(socket: zmq.Socket[bytes], endpoint: str, far: bool = False) ->
     if far:
         socket.setsockopt(zmq.SNDHWM, FAR_QUEUE)
         socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
-        socket.setsockopt(zmq.HANDSHAKE_IVL, door.HANDSHAKE_MS)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, authenticator.HANDSHAKE_MS)
     if "[" in endpoint:
         socket.setsockopt(zmq.IPV6, 1)

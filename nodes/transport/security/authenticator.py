@@ -29,10 +29,10 @@ Context = zmq.Context[zmq.Socket[bytes]]
 ZAP_ADDRESS = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"armswing"
 HANDSHAKE_MS = 2000  # a connection without a handshake is closed after this time
-LOOK_S = 0.5  # interval of the check of the allow-list for revoked keys
+CHECK_S = 0.5  # interval of the check of the allow-list for revoked keys
 FLOOD = 50  # rejections of one address within LOOK_S: more than a peer's retries cause
-SHUT_S = 5.0
-LONGEST_SHUT_S = 320.0  # for a key that offends repeatedly: 5, 10, 20 ... s
+BLOCK_S = 5.0
+LONGEST_BLOCK_S = 320.0  # for a key that offends repeatedly: 5, 10, 20 ... s
 HANDSHAKES, HANDSHAKES_PER_S = (
     400,
     40.0,
@@ -48,7 +48,7 @@ REASONS = {  # event value of a failed handshake -> (kind, reason)
     zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC: (UNKNOWN_KEY, "what it said is not for this host's key"),
 }
 
-_doors: dict[Context, CurveAuthenticator] = {}
+_authenticators: dict[Context, CurveAuthenticator] = {}
 _guard = threading.Lock()
 _numbers = count()
 
@@ -73,7 +73,7 @@ class Watched:
     failed: deque[tuple[str, str]] = field(default_factory=deque)
 
 
-def enter(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
+def watch(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
     """Restrict a socket's next bind to keys on the allow-list, and watch its connections.
 
     listener  duplicate of the descriptor that the socket will listen on; the authenticator closes it
@@ -82,43 +82,43 @@ def enter(context: Context, socket: zmq.Socket[bytes], owner: str, listener: soc
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a ZAP reply the connection is rejected
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     with _guard:
-        door = _doors.get(context)
-        if door is None:
-            door = _doors[context] = CurveAuthenticator(context, owner)
-        door.watch(socket, listener)
+        authenticator = _authenticators.get(context)
+        if authenticator is None:
+            authenticator = _authenticators[context] = CurveAuthenticator(context, owner)
+        authenticator.watch(socket, listener)
 
 
-def leave(context: Context, socket: zmq.Socket[bytes]) -> None:
+def unwatch(context: Context, socket: zmq.Socket[bytes]) -> None:
     """Stop watching a socket that is about to close. The last one closes the context's authenticator."""
     with _guard:
-        door = _doors[context]
-        if door.unwatch(socket):
-            del _doors[context]
-            door.close()
+        authenticator = _authenticators[context]
+        if authenticator.unwatch(socket):
+            del _authenticators[context]
+            authenticator.close()
 
 
-def strangers(context: Context) -> int:
+def rejected(context: Context) -> int:
     """Number of connections without an authorized key that this context's sockets rejected."""
-    return sum(strangers_by_kind(context).values())
+    return sum(rejected_by_kind(context).values())
 
 
-def strangers_by_kind(context: Context) -> dict[str, int]:
+def rejected_by_kind(context: Context) -> dict[str, int]:
     """Number of rejected connections by kind: "unknown_key", "no_key" or "no_zmtp" (not a ZeroMQ connection)."""
-    door = _doors.get(context)
-    return dict.fromkeys((UNKNOWN_KEY, NO_KEY, NO_ZMTP), 0) if door is None else dict(door.kinds)
+    authenticator = _authenticators.get(context)
+    return dict.fromkeys((UNKNOWN_KEY, NO_KEY, NO_ZMTP), 0) if authenticator is None else dict(authenticator.kinds)
 
 
-def shut_key(context: Context, key: str) -> None:
+def block_key(context: Context, key: str) -> None:
     """Reject connections with this key for SHUT_S, and for twice as long at each repetition."""
-    known = _doors.get(context)
+    known = _authenticators.get(context)
     if known is not None:
-        known.shut_key(key)
+        known.block_key(key)
 
 
-def is_welcome(context: Context, key: str) -> bool:
+def is_authorized(context: Context, key: str) -> bool:
     """Whether a key was authorized at the latest check of the allow-list; False without an authenticator."""
-    known = _doors.get(context)
-    return known is not None and known.is_welcome(key)
+    known = _authenticators.get(context)
+    return known is not None and known.is_authorized(key)
 
 
 class CurveAuthenticator:
@@ -134,16 +134,16 @@ class CurveAuthenticator:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._new: list[Watched] = []
         self._watched: dict[zmq.Socket[bytes], Watched] = {}
-        self._told: dict[str, int] = {}  # {address: rejected handshakes with open connections}
-        self._guests: dict[str, set[str]] = {}  # {key: addresses that connected with it}
+        self._counted: dict[str, int] = {}  # {address: rejected handshakes with open connections}
+        self._addresses_of: dict[str, set[str]] = {}  # {key: addresses that connected with it}
         self._known: set[str] = set()  # addresses that ever connected with an allowed key
         self._allowed = _allowed()
         self._tally: dict[str, int] = {}  # {address: rejections since the last check}
-        self._shut_keys: dict[str, tuple[float, float]] = {}  # {key: (end of the block, its length in s)}
+        self._blocked_keys: dict[str, tuple[float, float]] = {}  # {key: (end of the block, its length in s)}
         self._handshakes: dict[str, tuple[float, float]] = {}  # {key: (recent handshakes, time of the last)}
-        self._shut_until: dict[str, float] = {}
+        self._blocked_until: dict[str, float] = {}
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="door", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="authenticator", daemon=True)
         self._thread.start()
 
     def watch(self, socket: zmq.Socket[bytes], listener: sockets.socket) -> None:
@@ -165,31 +165,31 @@ class CurveAuthenticator:
             socket.monitor(None, 0)
         return not self._watched
 
-    def is_welcome(self, key: str) -> bool:
+    def is_authorized(self, key: str) -> bool:
         """Whether a key was authorized at the latest check of the allow-list."""
         return key in self._allowed
 
-    def shut_key(self, key: str) -> None:
+    def block_key(self, key: str) -> None:
         """Reject connections with this key for a while. Callable from any thread."""
         now = time.monotonic()
-        until, before = self._shut_keys.get(key, (0.0, 0.0))
+        until, before = self._blocked_keys.get(key, (0.0, 0.0))
         if now < until:
             return
-        pause_s = min(2.0 * before, LONGEST_SHUT_S) if now < until + 2.0 * before else SHUT_S
-        self._shut_keys[key] = now + pause_s, pause_s
+        pause_s = min(2.0 * before, LONGEST_BLOCK_S) if now < until + 2.0 * before else BLOCK_S
+        self._blocked_keys[key] = now + pause_s, pause_s
         log.warning("%s: key %s asks for too much: shut out for %g s", self.refusals.owner, key, pause_s)
 
-    def _is_shut(self, key: str) -> bool:
+    def _is_blocked(self, key: str) -> bool:
         """Count a handshake; whether the key is blocked, or is blocked from now on for too many handshakes."""
         now = time.monotonic()
-        if now < self._shut_keys.get(key, (0.0, 0.0))[0]:
+        if now < self._blocked_keys.get(key, (0.0, 0.0))[0]:
             return True
         count, at = self._handshakes.get(key, (0.0, now))
         count = max(count - HANDSHAKES_PER_S * (now - at), 0.0) + 1.0
         self._handshakes[key] = count, now
         if count > HANDSHAKES:
             self._handshakes[key] = 0.0, now
-            self.shut_key(key)
+            self.block_key(key)
         return count > HANDSHAKES
 
     def close(self) -> None:
@@ -206,7 +206,7 @@ class CurveAuthenticator:
         watched: list[Watched] = []
         looked = time.monotonic()
         while not self._stop.is_set():
-            awake = dict(poller.poll(int(LOOK_S * 1e3)))
+            awake = dict(poller.poll(int(CHECK_S * 1e3)))
             if self._wake in awake:
                 os.eventfd_read(self._wake)
             while self._new:
@@ -221,12 +221,12 @@ class CurveAuthenticator:
                     watched.remove(each)
             if asked:
                 self._answer(self._zap.recv_multipart())
-            if time.monotonic() - looked > LOOK_S:
+            if time.monotonic() - looked > CHECK_S:
                 looked = time.monotonic()
-                self._hang_up_on_revoked(watched)
-                self._open_again(watched, looked)
+                self._disconnect_revoked(watched)
+                self._unblock(watched, looked)
             if self._tally:
-                self._shut_out_floods(watched)
+                self._block_floods(watched)
             if len(awake) > asked:
                 self._stop.wait(PAUSE_S)
         for each in watched:
@@ -248,21 +248,19 @@ class CurveAuthenticator:
         known = self._allowed.get(key) if mechanism == b"CURVE" and domain == ZAP_DOMAIN else None
         if known is None:
             kind = UNKNOWN_KEY if key else NO_KEY
-            if len(self._told) < 4096:
-                self._told[peer] = self._told.get(peer, 0) + 1
-            self._turn_away(
-                peer, kind, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in"
-            )
+            if len(self._counted) < 4096:
+                self._counted[peer] = self._counted.get(peer, 0) + 1
+            self._reject(peer, kind, f"key {key or '(none)'} is not allowed; 'armswing keys allow NAME KEY' lets it in")
             # 300, temporary: after 400, denied, a ZeroMQ peer stops retrying, but its key may be allowed later
             self._zap.send_multipart([version, number, b"300", b"not allowed", b"", b""])
             return
-        if self._is_shut(key):
-            self._told[peer] = self._told.get(peer, 0) + 1
+        if self._is_blocked(key):
+            self._counted[peer] = self._counted.get(peer, 0) + 1
             self._tally[peer] = self._tally.get(peer, 0) + 1
             self._zap.send_multipart([version, number, b"300", b"shut out for a while", b"", b""])
             return
-        if len(self._guests) < 4096:
-            self._guests.setdefault(key, set()).add(peer)
+        if len(self._addresses_of) < 4096:
+            self._addresses_of.setdefault(key, set()).add(peer)
             self._known.add(peer)
         self._zap.send_multipart([version, number, b"200", b"", key.encode(), b""])
 
@@ -285,13 +283,13 @@ class CurveAuthenticator:
                 watched.mixed += len(watched.fresh) > 1
                 del watched.fresh[:1]
             elif kind == zmq.EVENT_DISCONNECTED:
-                self._gone(watched, value)
+                self._disconnected(watched, value)
             elif kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 watched.failed.append(REASONS.get(value, (NO_ZMTP, "not our protocol")))
             else:
                 watched.failed.append(REASONS.get(value, (NO_ZMTP, "it said nothing")))
 
-    def _gone(self, watched: Watched, descriptor: int) -> None:
+    def _disconnected(self, watched: Watched, descriptor: int) -> None:
         """Handle the end of a connection: without a handshake it counts as rejected, unless it was closed here."""
         peer = watched.peers.pop(descriptor, None)
         is_fresh = descriptor in watched.fresh
@@ -300,7 +298,7 @@ class CurveAuthenticator:
         if descriptor in watched.ended:
             watched.ended.remove(descriptor)
             return
-        if is_fresh and self._was_told(None if peer is None else peer[0]):
+        if is_fresh and self._was_counted(None if peer is None else peer[0]):
             return
         if not is_fresh and not watched.failed:
             return
@@ -311,59 +309,59 @@ class CurveAuthenticator:
                 watched.mixed -= 1  # this connection may have completed its handshake
                 return
             kind, reason = NO_ZMTP, "not our protocol"
-        self._turn_away(UNKNOWN if peer is None else peer[0], kind, reason)
+        self._reject(UNKNOWN if peer is None else peer[0], kind, reason)
 
-    def _was_told(self, address: str | None) -> bool:
+    def _was_counted(self, address: str | None) -> bool:
         """Whether a connection that ended is one whose key was rejected, and thus counted already.
 
         address  None for a connection that ended before its address was read
         """
-        known = address if address is not None else next(iter(self._told), "")
-        if not self._told.get(known):
+        known = address if address is not None else next(iter(self._counted), "")
+        if not self._counted.get(known):
             return False
-        self._told[known] -= 1
-        if not self._told[known]:
-            del self._told[known]
+        self._counted[known] -= 1
+        if not self._counted[known]:
+            del self._counted[known]
         return True
 
-    def _turn_away(self, address: str, kind: str, reason: str) -> None:
+    def _reject(self, address: str, kind: str, reason: str) -> None:
         self.kinds[kind] += 1
         self.refusals.refuse(address, reason)
         self._tally[address] = self._tally.get(address, 0) + 1
 
-    def _shut_out_floods(self, watched: list[Watched]) -> None:
+    def _block_floods(self, watched: list[Watched]) -> None:
         """Block, in the kernel, addresses with too many rejected connections."""
         floods = [each for each, count in self._tally.items() if count > FLOOD and each != UNKNOWN]
         if not floods:
             return
-        until = time.monotonic() + SHUT_S
+        until = time.monotonic() + BLOCK_S
         for address in floods:
             del self._tally[address]
-            self._shut_until[address] = until
+            self._blocked_until[address] = until
             log.warning(
-                "%s: a flood from %s: new connections are shut out for %g s", self.refusals.owner, address, SHUT_S
+                "%s: a flood from %s: new connections are shut out for %g s", self.refusals.owner, address, BLOCK_S
             )
-        self._set_gates(watched)
+        self._set_filters(watched)
 
-    def _open_again(self, watched: list[Watched], now: float) -> None:
+    def _unblock(self, watched: list[Watched], now: float) -> None:
         """Reset the counts of rejections, and unblock addresses whose time is over."""
         self._tally.clear()
-        over = [address for address, until in self._shut_until.items() if now > until]
+        over = [address for address, until in self._blocked_until.items() if now > until]
         for address in over:
-            del self._shut_until[address]
+            del self._blocked_until[address]
         if over:
-            self._set_gates(watched)
+            self._set_filters(watched)
 
-    def _set_gates(self, watched: list[Watched]) -> None:
+    def _set_filters(self, watched: list[Watched]) -> None:
         for each in watched:
             with contextlib.suppress(OSError):  # the listener is being closed
-                gate.shut_out(each.listener, self._shut_until)
+                gate.block(each.listener, self._blocked_until)
 
-    def _hang_up_on_revoked(self, watched: list[Watched]) -> None:
+    def _disconnect_revoked(self, watched: list[Watched]) -> None:
         """Close the connections from addresses that used a revoked key; those with another allowed key reconnect."""
         self._allowed = _allowed()
-        revoked = [key for key in self._guests if key not in self._allowed]
-        addresses = {address for key in revoked for address in self._guests.pop(key)}
+        revoked = [key for key in self._addresses_of if key not in self._allowed]
+        addresses = {address for key in revoked for address in self._addresses_of.pop(key)}
         if not addresses:
             return
         log.warning("%s: a key was revoked: hung up on %s", self.refusals.owner, ", ".join(sorted(addresses)))
@@ -371,7 +369,7 @@ class CurveAuthenticator:
             for descriptor, peer in each.peers.items():
                 if peer is not None and peer[0] in addresses:
                     each.ended.add(descriptor)
-                    hang_up(descriptor, peer)
+                    disconnect(descriptor, peer)
 
 
 def _allowed() -> dict[str, str]:
@@ -392,7 +390,7 @@ def peer_at(descriptor: int) -> tuple[str, int] | None:
     return None
 
 
-def hang_up(descriptor: int, peer: tuple[str, int]) -> None:
+def disconnect(descriptor: int, peer: tuple[str, int]) -> None:
     """Shut a connection down, unless its descriptor belongs to another connection by now."""
     if peer_at(descriptor) == peer:
         with contextlib.suppress(OSError), sockets.socket(fileno=os.dup(descriptor)) as found:

@@ -37,16 +37,16 @@ def listening(host: str, port: int) -> socket.socket:
     return made
 
 
-def shut_out(listener: socket.socket, addresses: Iterable[str]) -> None:
+def block(listener: socket.socket, addresses: Iterable[str]) -> None:
     """Drop new connections from these IPv4 addresses and from no others; an empty list removes the filter."""
-    shut = [int(ip_address(address)) for address in addresses if ip_address(address).version == 4][:MOST]
-    if not shut:
+    blocked = [int(ip_address(address)) for address in addresses if ip_address(address).version == 4][:MOST]
+    if not blocked:
         # a socket without a filter answers ENOENT, which `_set` ignores
         _set(listener, SO_DETACH_FILTER, struct.pack("i", 0))
         return
-    program = [(LOAD_BYTE, 0, 0, NETWORK_HEADER), (AND, 0, 0, 0xF0), (JUMP_IF_EQUAL, 0, len(shut) + 1, 0x40)]
+    program = [(LOAD_BYTE, 0, 0, NETWORK_HEADER), (AND, 0, 0, 0xF0), (JUMP_IF_EQUAL, 0, len(blocked) + 1, 0x40)]
     program.append((LOAD_WORD, 0, 0, NETWORK_HEADER + 12))
-    program += [(JUMP_IF_EQUAL, len(shut) - index, 0, address) for index, address in enumerate(shut)]
+    program += [(JUMP_IF_EQUAL, len(blocked) - index, 0, address) for index, address in enumerate(blocked)]
     program += [(RETURN, 0, 0, PASS), (RETURN, 0, 0, DROP)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in program))
     _set(listener, SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(code)))

@@ -82,10 +82,10 @@ def _shake_hands(far: sockets.socket, key: str) -> Answer:
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
         socket.connect(f"tcp://127.0.0.1:{listener.getsockname()[1]}")
         near = stack.enter_context(listener.accept()[0])
-        return _pass_on(near, far, monitor)
+        return _forward(near, far, monitor)
 
 
-def _pass_on(near: sockets.socket, far: sockets.socket, monitor: zmq.Socket[bytes]) -> Answer:
+def _forward(near: sockets.socket, far: sockets.socket, monitor: zmq.Socket[bytes]) -> Answer:
     """Forward bytes in both directions until the handshake succeeds, one side closes, or HANDSHAKE_S have passed.
 
     near, far  connections to the local ZeroMQ socket, and to the probed one
@@ -100,7 +100,7 @@ def _pass_on(near: sockets.socket, far: sockets.socket, monitor: zmq.Socket[byte
                     continue
                 data = one.recv(CHUNK_BYTES)
                 if not data:
-                    return _hung_up(received)
+                    return _closed(received)
                 received += len(data) if one is far else 0
                 other.sendall(data)
             if monitor.poll(0):  # its only event is a successful handshake
@@ -110,10 +110,10 @@ def _pass_on(near: sockets.socket, far: sockets.socket, monitor: zmq.Socket[byte
     with contextlib.suppress(OSError):  # read what it sent before it closed
         while data := far.recv(CHUNK_BYTES):
             received += len(data)
-    return _hung_up(received)
+    return _closed(received)
 
 
-def _hung_up(received: int) -> Answer:
+def _closed(received: int) -> Answer:
     if received < GREETING_BYTES:
         return Answer("silent")
     return Answer("wrong_key" if received == GREETING_BYTES else "not_allowed")

@@ -20,8 +20,7 @@ from nodes.transport.bus import Context, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import HostConfig, read_host_config
 from nodes.transport.registry import Registry, RegistryError
-from nodes.transport.security import authenticator as door
-from nodes.transport.security import keys
+from nodes.transport.security import authenticator, keys
 from nodes.transport.security.probe import probe
 from nodes.transport.service import ServiceClient, ServiceServer
 from nodes.transport.sockets import AddressError, check_address, connect, make_socket
@@ -188,7 +187,7 @@ def test_an_allowed_key_hears_and_is_answered(shop: Shop, until: Callable[..., A
     heard = until(lambda: listener.receive(0.1))
     assert heard[2].state == "ready"
     listener.close()
-    assert door.strangers(shop.context) == 0
+    assert authenticator.rejected(shop.context) == 0
 
 
 def stranger(kind: int, key: str, pair: tuple[bytes, bytes] | None = None) -> zmq.Socket[bytes]:
@@ -212,7 +211,7 @@ def test_another_key_hears_nothing_until_it_is_allowed(
 
     def turned_away() -> bool:
         shop.serve()
-        return door.strangers(shop.context) >= 5
+        return authenticator.rejected(shop.context) >= 5
 
     until(turned_away)
     assert not caller.poll(0)
@@ -243,7 +242,7 @@ def test_a_revoked_key_is_hung_up_on(shop: Shop, until: Callable[..., Any], capl
 
     def deaf() -> bool:
         shop.serve()
-        return door.strangers(shop.context) >= 1
+        return authenticator.rejected(shop.context) >= 1
 
     until(deaf)  # it came back, and was turned away
     assert "not our protocol" not in caplog.text
@@ -259,13 +258,13 @@ def test_who_was_let_in_beside_a_stranger_is_not_taken_for_it(
     shop: Shop, until: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     host, _, port = shop.publisher.far.partition("#")[0].removeprefix("tcp://").rpartition(":")
-    watched = door._doors[shop.context]._watched[shop.publisher.remote.socket]
+    watched = authenticator._authenticators[shop.context]._watched[shop.publisher.remote.socket]
     with socket.create_connection((host, int(port)), timeout=5.0):
         until(lambda: watched.fresh)
         assert probe(shop.publisher.far).result == "open"  # and hangs up
         until(lambda: len(watched.peers) == 1)
     until(lambda: not watched.peers)
-    assert door.strangers(shop.context) == 1
+    assert authenticator.rejected(shop.context) == 1
     assert "turned 1 away from '127.0.0.1': it said nothing" in caplog.text
 
 
@@ -279,7 +278,7 @@ def test_bytes_that_are_no_handshake_are_counted_and_reach_nobody(
         host, _, port = end.partition("#")[0].removeprefix("tcp://").rpartition(":")
         with socket.create_connection((host, int(port)), timeout=5.0) as connection:
             connection.sendall(data)
-    until(lambda: door.strangers(shop.context) >= 2)
+    until(lambda: authenticator.rejected(shop.context) >= 2)
     assert shop.service.receive() is None
     caller = make_socket(zmq.Context.instance(), zmq.DEALER)
     connect(caller, shop.service.endpoint)
@@ -293,7 +292,7 @@ def test_strangers_are_counted_by_what_they_were(shop: Shop, until: Callable[...
     host, _, port = address.removeprefix("tcp://").rpartition(":")
 
     def count(kind: str) -> int:
-        return door.strangers_by_kind(shop.context)[kind]
+        return authenticator.rejected_by_kind(shop.context)[kind]
 
     keyless = make_socket(zmq.Context.instance(), zmq.DEALER)
     keyless.connect(address)
@@ -312,7 +311,7 @@ def test_strangers_are_counted_by_what_they_were(shop: Shop, until: Callable[...
     unknown.close()
     misled.close()
     assert count("no_zmtp") == 1
-    assert door.strangers(shop.context) >= 4
+    assert authenticator.rejected(shop.context) >= 4
 
 
 def test_an_address_of_ipv6_is_as_good(folder: Path, context: Context, domain: int, until: Callable[..., Any]) -> None:

@@ -16,8 +16,7 @@ from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import HostConfig
 from nodes.transport.registry import Registry
 from nodes.transport.remote_stream import SubscriptionQuota
-from nodes.transport.security import authenticator as door
-from nodes.transport.security import keys
+from nodes.transport.security import authenticator, keys
 
 Until = Callable[..., Any]
 STATE = "robot/state"
@@ -133,7 +132,7 @@ def test_a_flood_of_subscriptions_is_hung_up_on_and_leaves_the_publishers_thread
     assert publisher.remote.refused.count == 1
     hears(publisher, honest, until, 7.0)
     assert not publisher.socket.poll(50)  # no subscription of theirs came to the publisher's own socket
-    assert door.strangers(publisher.socket.context) == 0  # it has an allowed key
+    assert authenticator.rejected(publisher.socket.context) == 0  # it has an allowed key
     honest.close()
 
 
@@ -144,8 +143,8 @@ def test_who_sends_large_subscriptions_gets_none_in_and_is_shut_out_when_he_come
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(door, "HANDSHAKES", 20)
-    monkeypatch.setattr(door, "HANDSHAKES_PER_S", 0.0)
+    monkeypatch.setattr(authenticator, "HANDSHAKES", 20)
+    monkeypatch.setattr(authenticator, "HANDSHAKES_PER_S", 0.0)
     honest = ready(publisher, until, STATE)
     flood = colleague.floods(publisher.far, 500)
 
@@ -174,7 +173,7 @@ def test_known_topics_again_and_again_are_too_many_as_well(
 def test_who_was_hung_up_on_is_shut_out_and_the_others_are_not(
     publisher: Publisher, colleague: Colleague, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "SHUT_S", 300.0)
+    monkeypatch.setattr(authenticator, "BLOCK_S", 300.0)
     colleague.floods(publisher.far, 20)
     assert publisher.remote is not None
     until(lambda: publisher.remote.refused.count >= 1)
@@ -246,7 +245,7 @@ def test_the_registrys_news_have_the_same_quota(publisher: Publisher, domain: in
 
 def test_a_peer_has_a_share_of_subscriptions_and_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     living = {fd: ("10.0.0.1", fd) for fd in range(1000)}
-    monkeypatch.setattr(door, "peer_at", living.get)
+    monkeypatch.setattr(authenticator, "peer_at", living.get)
 
     def excess(quota: SubscriptionQuota, fd: int, times: int = 1, known: bool = True) -> str:
         return [quota.excess("key", (fd, "10.0.0.1", fd), known) for _ in range(times)][-1]
