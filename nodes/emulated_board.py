@@ -8,16 +8,14 @@ import tty
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from nodes.hil.emulation.board import Board, BoardParams, require_drivable
 from nodes.hil.emulation.serial_port import require_realtime, usual_port
 from nodes.messages import Message, RobotState
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import SimPlan
+from nodes.plan.launch_plan import Plan, SimPlan
 from robots.charmie.parameters import read_parameters
 
 MOST_BYTES = 4096
@@ -43,16 +41,16 @@ class EmulatedBoard(Node):
     rate_hz = 200.0
 
     @classmethod
-    def check(cls, params: EmulatedBoardParams, plan: Mapping[str, Any]) -> None:
-        require_realtime(plan)
-        read_parameters(_file(params, plan))
-        require_drivable(msgspec.convert(plan["sim"], SimPlan), params)
+    def check(cls, params: EmulatedBoardParams, plan: Plan) -> None:
+        require_realtime(plan.sim)
+        read_parameters(_file(params, plan.sim))
+        require_drivable(plan.sim, params)
 
     def on_start(self, context: Context) -> Outgoing:
         params = context.params
         self._context, self._dropped = context, 0
         self._time, self._origin = 0.0, math.nan
-        self._board = _board(params, context.plan, context.random)
+        self._board = _board(params, context.sim, context.random)
         self._master, self._slave = os.openpty()  # the slave stays open too, so that drivers may open and close it
         tty.setraw(self._slave)
         os.set_blocking(self._master, False)
@@ -76,7 +74,7 @@ class EmulatedBoard(Node):
     def on_reset(self, time: float) -> Outgoing:
         """Restart the emulated board, as if it were switched off and on."""
         self._time, self._origin = 0.0, math.nan
-        self._board = _board(self._context.params, self._context.plan, self._context.random)
+        self._board = _board(self._context.params, self._context.sim, self._context.random)
         return None
 
     def on_tick(self, now: float) -> Outgoing:
@@ -111,9 +109,9 @@ class EmulatedBoard(Node):
         }
 
 
-def _board(params: EmulatedBoardParams, plan: Mapping[str, Any], random: np.random.Generator) -> Board:
-    return Board(msgspec.convert(plan["sim"], SimPlan), read_parameters(_file(params, plan)), params, random)
+def _board(params: EmulatedBoardParams, sim: SimPlan, random: np.random.Generator) -> Board:
+    return Board(sim, read_parameters(_file(params, sim)), params, random)
 
 
-def _file(params: EmulatedBoardParams, plan: Mapping[str, Any]) -> str:
-    return params.file or str(plan["sim"].get("parameters", {}).get("file", ""))
+def _file(params: EmulatedBoardParams, sim: SimPlan) -> str:
+    return params.file or str(sim.parameters.get("file", ""))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +14,7 @@ from nodes.hil.emulation.plant import Plant, PlantPerturbation, mechanism_of, sp
 from nodes.hil.emulation.sensors import Sensing, Sensors
 from nodes.messages import JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import SimPlan
+from nodes.plan.launch_plan import Plan
 
 MOST_WAITING = 4096  # commands that are delayed at one time
 
@@ -49,8 +48,8 @@ class Hardware(Node):
     has_own_clock = True
 
     @classmethod
-    def check(cls, params: HardwareParams, plan: Mapping[str, Any]) -> None:
-        sim = msgspec.convert(plan["sim"], SimPlan)
+    def check(cls, params: HardwareParams, plan: Plan) -> None:
+        sim = plan.sim
         if sim.mode == "fast":
             raise ValueError('mode \'fast\' waits for no robot; "lockstep" and "realtime" do')
         if sim.mode == "lockstep" and (params.clock_offset_s or params.clock_drift_ppm or params.clock_step_s):
@@ -65,7 +64,7 @@ class Hardware(Node):
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
         self._params: HardwareParams = context.params
-        self._plant = Plant(msgspec.convert(context.plan["sim"], SimPlan), self._params)
+        self._plant = Plant(context.sim, self._params)
         self._sensors = self._new_sensors()
         self._refused = self._commands = 0
         self._host = HostTime()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 from nodes.hil.alignment.live import JointSums
 from nodes.hil.alignment.stamps import LiveAlignment
@@ -13,6 +12,7 @@ from nodes.hil.prediction.predicting import Judged, LivePrediction
 from nodes.hil.report.limits import Limits, angle_text
 from nodes.messages import Description, Event, JointCommand, Message, PeerClock, Residual, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import load_class
 from nodes.plan.tables import PlanError
 
@@ -37,11 +37,13 @@ class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
                 raise ValueError(f"{name} is {value}; it must be a number of at least 0")
 
 
-def _robot_says_taken(plan: Mapping[str, Any]) -> bool:
+def _robot_says_taken(plan: Plan | None) -> bool:
     """Whether a node of the plan publishes `applied_command`. A node whose class cannot be loaded here is skipped."""
-    for node in plan.get("nodes", []):
+    if plan is None:
+        return False
+    for node in plan.nodes:
         with suppress(PlanError):
-            if "applied_command" in load_class(node["run"], plan.get("folder", ".")).publishes:
+            if "applied_command" in load_class(node.run, plan.folder).publishes:
                 return True
     return False
 
@@ -77,7 +79,7 @@ class HilCompare(Node):
         self._sigma_s = 0.0  # standard deviation of the simulation time of a stamp, s
         self._time = 0.0
         times = self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3
-        self._prediction = LivePrediction(context.plan.get("sim", {}), *times)
+        self._prediction = LivePrediction(None if context.plan is None else context.plan.sim, *times)
         if _robot_says_taken(context.plan):
             self._prediction.prepare()  # before the run begins: loading kernels takes 0.2 s, compiling them longer
         self._told_lost = False

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from nodes.messages import Message, PeerClock, Verdict
+
+if TYPE_CHECKING:
+    from nodes.plan.launch_plan import Plan, SimPlan
 
 WAITS_FOR = "waits for"  # first words of `detail` in the status of a node whose `waits_for` is not empty
 Outgoing = Iterable[tuple[str, Message]] | None
@@ -33,7 +36,7 @@ class Context:
     params  the node's `Params`, filled in from the plan
     random  generator seeded from the plan's seed and the node's name; a node uses no other randomness
     log     (level, line) of each `warn` and `info`, shown by the runner
-    plan    the whole plan as plain data; empty where there is none
+    plan    the whole launch plan, shared by all nodes of the process: read it only; None where there is none
     clock   value for the `clock` field of a message that is stamped with the `now` of `on_tick`: the node's name where
             `now` is read from the node's own clock, "" where it is simulation time
     """
@@ -44,13 +47,25 @@ class Context:
     params: Any
     random: np.random.Generator
     log: list[tuple[str, str]] = field(default_factory=list)
-    plan: Mapping[str, Any] = field(default_factory=dict)
+    plan: Plan | None = None
     clock: str = ""
 
     @property
     def robot_source(self) -> str:
         """The robot of the plan as `robots.build` takes it: its name, or its file and function."""
-        return str(self.plan.get("sim", {}).get("robot") or self.robot)
+        return self.robot if self.plan is None else self.plan.sim.robot or self.robot
+
+    @property
+    def robot_parameters(self) -> Mapping[str, float | str]:
+        """Parameters that the plan gives to its robot."""
+        return {} if self.plan is None else self.plan.sim.parameters
+
+    @property
+    def sim(self) -> SimPlan:
+        """The [sim] table of the plan. ValueError, one line, where there is no plan."""
+        if self.plan is None:
+            raise ValueError(f"node {self.name!r} runs in a launch only: it needs the plan")
+        return self.plan.sim
 
     def warn(self, text: str) -> None:
         """Show the user a warning line at the launch; repeated lines are rate-limited."""
@@ -84,16 +99,14 @@ class Node:
     has_own_clock: ClassVar[bool] = False
 
     @classmethod
-    def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
+    def check(cls, params: Any, plan: Plan) -> None:
         """Raise ValueError, one line, for parameters that cannot work in this plan.
 
         Called before any process starts and, on a separate thread, before a parameter changes while the node runs.
-
-        plan  the whole plan as plain data, as in the context
         """
 
     @classmethod
-    def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
+    def commands(cls, params: Any, plan: Plan) -> Collection[str] | None:
         """Names of the actuators that the node commands in this plan.
 
         None: it may command any actuator, so that no other node of the plan may command one.

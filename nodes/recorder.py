@@ -15,6 +15,7 @@ import msgspec
 from nodes.messages import JointCommand, Message, RobotState, Verdict
 from nodes.messages.topics import lookup
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import PACKAGE_ROOT, load_class
 from nodes.recording.lock import FileInUseError, require_unlocked
 from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
@@ -65,7 +66,7 @@ class Recorder(Node):
     services = {"recording": "the file, messages and bytes written, and what went wrong last"}
 
     @classmethod
-    def check(cls, params: RecorderParams, plan: Mapping[str, Any]) -> None:
+    def check(cls, params: RecorderParams, plan: Plan) -> None:
         path = Path(params.file)
         if "\0" in params.file:
             raise ValueError(f"file is {params.file[:80]!r}; a path has no NUL character")
@@ -337,23 +338,20 @@ class Recorder(Node):
 def _recorder_before(context: Context) -> str:
     """Name of an earlier node of the plan, on the same host, that records to the same file; "" for none."""
     plan = context.plan
-    for node in plan.get("nodes", []):
-        if node.get("name") == context.name:
+    if plan is None:
+        return ""
+    for node in plan.nodes:
+        if node.name == context.name:
             return ""
-        file = node.get("params", {}).get("file")
+        file = node.params.get("file")
         same = isinstance(file, str) and Path(file).resolve() == Path(context.params.file).resolve()
-        if (
-            same
-            and node.get("host", "") == _host(context)
-            and "*" in load_class(node["run"], plan["folder"]).subscribes
-        ):
-            return str(node["name"])
+        if same and node.host == _host(plan, context.name) and "*" in load_class(node.run, plan.folder).subscribes:
+            return node.name
     return ""
 
 
-def _host(context: Context) -> str:
-    nodes = context.plan.get("nodes", [])
-    return next((str(node.get("host", "")) for node in nodes if node.get("name") == context.name), "")
+def _host(plan: Plan, name: str) -> str:
+    return next((node.host for node in plan.nodes if node.name == name), "")
 
 
 def run_metadata(context: Context) -> dict[str, str]:
@@ -361,7 +359,7 @@ def run_metadata(context: Context) -> dict[str, str]:
 
     A recorder that is not in the plan was started by hand; the metadata then has an entry that states it.
     """
-    plan = msgspec.to_builtins(context.plan)
+    plan: dict[str, Any] = msgspec.to_builtins(context.plan) or {}
     folder = plan.pop("folder", "")
     plan.pop("domain", None)
     nodes = plan.get("nodes", [])
@@ -386,11 +384,11 @@ def run_metadata(context: Context) -> dict[str, str]:
 def run_sidecar(context: Context) -> dict[str, Any]:
     """Machine-specific data of the run: the plan's folder, and the files of nodes and robot that lie outside it."""
     plan = context.plan
-    folder = str(plan.get("folder", ""))
-    nodes = plan.get("nodes", [])
-    elsewhere = {node["name"]: node["run"] for node in nodes if _portable(node["run"], folder) is None}
+    folder = "" if plan is None else plan.folder
+    nodes = [] if plan is None else plan.nodes
+    elsewhere = {node.name: node.run for node in nodes if _portable(node.run, folder) is None}
     found = {"plan_folder": folder, "node": context.name, "nodes_elsewhere": elsewhere}
-    robot = str(plan.get("sim", {}).get("robot", ""))
+    robot = "" if plan is None else plan.sim.robot
     return found | {"robot_file": robot} if is_reference(robot) and _portable(robot, folder) is None else found
 
 

@@ -16,6 +16,7 @@ from nodes.hil.emulation.serial_line import line_time
 from nodes.hil.emulation.serial_port import require_realtime, usual_port
 from nodes.messages import Encoders, JointCommand, Message, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 from robots.charmie.serial_frames import (
@@ -72,17 +73,17 @@ class SerialBoard(Node):
     rate_hz = 200.0
 
     @classmethod
-    def check(cls, params: SerialBoardParams, plan: Mapping[str, Any]) -> None:
+    def check(cls, params: SerialBoardParams, plan: Plan) -> None:
         import importlib.util
 
         if importlib.util.find_spec("serial") is None:
             raise ValueError("it speaks to the port with pyserial: pip install 'armswing[serial]'")
-        require_realtime(plan)
-        read_parameters(_file(params, plan))
+        require_realtime(plan.sim)
+        read_parameters(_file(params, plan.sim.parameters))
 
     def on_start(self, context: Context) -> Outgoing:
         self._context, self._params = context, context.params
-        self._robot = read_parameters(_file(self._params, context.plan))
+        self._robot = read_parameters(_file(self._params, context.robot_parameters))
         self._path = self._params.port or str(usual_port(context.plan))
         self._port: Any = None
         self._reader = stream_reader()
@@ -292,5 +293,5 @@ def _within(value: float, limits: tuple[float, float]) -> int:
     return round(min(max(value, limits[0]), limits[1]))
 
 
-def _file(params: SerialBoardParams, plan: Mapping[str, Any]) -> str:
-    return params.file or str(plan.get("sim", {}).get("parameters", {}).get("file", ""))
+def _file(params: SerialBoardParams, given: Mapping[str, float | str]) -> str:
+    return params.file or str(given.get("file", ""))

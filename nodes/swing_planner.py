@@ -15,6 +15,7 @@ import numpy as np
 
 from nodes.messages import Message, RobotState, SwingPlan, SwingProgress
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 from nodes.planning.brachiation.limits import check_gait, check_hanging, check_limit, check_line, end_of_line
 from nodes.planning.brachiation.planner_model import beliefs_of, limit_of
 from nodes.planning.brachiation.supervisor import HANDS, Gait, Hand, Measured, Swing, SwingSupervisor, elbow_of_robot
@@ -69,11 +70,11 @@ class SwingPlanner(Node):
     _pilot: SwingSupervisor
 
     @classmethod
-    def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
-        if plan["sim"].get("mode") == "fast":
+    def check(cls, params: Any, plan: Plan) -> None:
+        if plan.sim.mode == "fast":
             raise ValueError("mode 'fast' waits for no plan, and leaves the planner behind; \"lockstep\" waits")
-        mechanism = believed(params, plan, plan["sim"]["robot"])
-        robot = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
+        mechanism = believed(params, plan.sim.parameters, plan.sim.robot)
+        robot = build(plan.sim.robot, **plan.sim.parameters)
         check_line(mechanism, robot)
         period = 1e-3 * params.rollout_step_ms
         check_limit(mechanism, params.torque_limit, limit_of(mechanism, "elbow"))
@@ -101,7 +102,7 @@ class SwingPlanner(Node):
 
     def _believe(self, params: SwingPlannerParams) -> None:
         self._params = params
-        mechanism = believed(params, self._context.plan, self._context.robot_source)
+        mechanism = believed(params, self._context.robot_parameters, self._context.robot_source)
         self._beliefs = beliefs_of(mechanism, params.trunk_stiffness, params.trunk_damping)
         self._end, self._step = end_of_line(mechanism), step_of(params, mechanism)
 
@@ -155,9 +156,9 @@ class SwingPlanner(Node):
         }
 
 
-def believed(params: SwingPlannerParams, plan: Mapping[str, Any], robot: str) -> Mechanism:
+def believed(params: SwingPlannerParams, given: Mapping[str, float | str], robot: str) -> Mechanism:
     """The mechanism that the planner uses as its model. ValueError where it is no gibbon."""
-    given = plan.get("sim", {}).get("parameters", {}) if not params.robot else {}
+    given = {} if params.robot else given
     mechanism = build(params.robot or robot, **{**given, **params.parameters})
     names = [body.name for body in mechanism.bodies]
     if missing := [body for body in BODIES if body not in names]:

@@ -13,6 +13,7 @@ import msgspec
 
 from nodes.messages import Description, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 from nodes.plan.tables import suggestion
 from nodes.planning.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.planning.reachability import check_reach, too_fast, undriven
@@ -243,21 +244,21 @@ class Trajectory(Node):
     Params = TrajectoryParams
 
     @classmethod
-    def check(cls, params: TrajectoryParams, plan: Mapping[str, Any]) -> None:
-        via = via_points(params, plan["folder"])
+    def check(cls, params: TrajectoryParams, plan: Plan) -> None:
+        via = via_points(params, plan.folder)
         ways = curves(params, via)
-        if robot := plan.get("sim", {}).get("robot"):
+        if robot := plan.sim.robot:
             from robots.files import robot_name
             from robots.registry import build
 
-            joints = build(robot, **plan["sim"].get("parameters", {})).moving_joints
+            joints = build(robot, **plan.sim.parameters).moving_joints
             _check(params, via, ways, joints, robot_name(robot))
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
         self._description: Description | None = None
         self._half_step_s = context.step_s / 2.0
-        self._folder = str(context.plan.get("folder", "."))
+        self._folder = "." if context.plan is None else context.plan.folder
         self.on_parameters(context.params)
         return self.on_reset(0.0)
 

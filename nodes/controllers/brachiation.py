@@ -17,6 +17,7 @@ import numpy as np
 from nodes.controllers.take_over import TakeOver
 from nodes.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 from robots.registry import build
 
 HANDS = ("a", "b")
@@ -49,22 +50,22 @@ class Brachiation(Node):
     Params = BrachiationParams
 
     @classmethod
-    def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
+    def check(cls, params: Any, plan: Plan) -> None:
         from nodes.planning.brachiation.limits import check_hanging, check_limit
 
-        mechanism = build(plan["sim"]["robot"], **plan["sim"].get("parameters", {}))
+        sim = plan.sim
+        mechanism = build(sim.robot, **sim.parameters)
         if any(actuator.joint == "elbow" for actuator in mechanism.actuators):
             check_limit(mechanism, params.torque_limit)
-            sim = plan["sim"]
-            period = 1.0 / (sim.get("rate_hz") or 1e3 / sim["step_ms"])
+            period = 1.0 / (sim.rate_hz or 1e3 / sim.step_ms)
             check_hanging(mechanism, params.trunk_stiffness, params.trunk_damping, period)
 
     @classmethod
-    def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
-        return actuators(plan)
+    def commands(cls, params: Any, plan: Plan) -> Collection[str] | None:
+        return actuators(plan.sim.parameters)
 
     def on_start(self, context: Context) -> Outgoing:
-        self._context, self._params, self._actuators = context, context.params, actuators(context.plan)
+        self._context, self._params, self._actuators = context, context.params, actuators(context.robot_parameters)
         self._take_over = TakeOver(context)
         return self._begin(0.0)
 
@@ -213,9 +214,8 @@ class Brachiation(Node):
         }
 
 
-def actuators(plan: Mapping[str, Any]) -> list[str]:
-    """Names of the commanded actuators of a plan's robot, with the trunk where it has a motor."""
-    given = plan.get("sim", {}).get("parameters", {})
+def actuators(given: Mapping[str, float | str]) -> list[str]:
+    """Names of the commanded actuators of a gibbon with these parameters, with the trunk where it has a motor."""
     has_motor = given.get("links") == 3 and given.get("trunk") == "actuated"
     return [*ACTUATORS, "trunk"] if has_motor else ACTUATORS
 

@@ -13,6 +13,7 @@ from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 from nodes.plan.tables import suggestion
 from robots.registry import build, with_joint_coordinates
 from sim_core.inverse import DrivenDynamics
@@ -47,10 +48,10 @@ def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float
 class ModelOfRobot:
     """A mechanism in joint coordinates, and the joints of it that a controller drives."""
 
-    def __init__(self, params: ModelParams, plan: Mapping[str, Any], robot: str) -> None:
-        given = plan.get("sim", {}).get("parameters", {}) if not params.robot else {}
+    def __init__(self, params: ModelParams, given: Mapping[str, float | str], robot: str) -> None:
+        """`robot` with the parameters `given`, unless `params` names another; its own parameters come last."""
         name = params.robot or robot
-        given = {key: value for key, value in given.items() if key != "coordinates"}
+        given = {key: value for key, value in given.items() if key != "coordinates" and not params.robot}
         chosen = with_joint_coordinates(name, {**given, **params.parameters})
         self.mechanism: Mechanism = build(name, **chosen)
         name, moving = self.mechanism.name, self.mechanism.moving_joints
@@ -90,12 +91,12 @@ class ModelController(Node, ABC):
     _expected: ExpectedJoints
 
     @classmethod
-    def check(cls, params: Any, plan: Mapping[str, Any]) -> None:
-        cls().gains(params, len(ModelOfRobot(params, plan, plan["sim"]["robot"]).joints))
+    def check(cls, params: Any, plan: Plan) -> None:
+        cls().gains(params, len(ModelOfRobot(params, plan.sim.parameters, plan.sim.robot).joints))
 
     @classmethod
-    def commands(cls, params: Any, plan: Mapping[str, Any]) -> Collection[str] | None:
-        return ModelOfRobot(params, plan, plan["sim"]["robot"]).actuators
+    def commands(cls, params: Any, plan: Plan) -> Collection[str] | None:
+        return ModelOfRobot(params, plan.sim.parameters, plan.sim.robot).actuators
 
     @abstractmethod
     def gains(self, params: Any, n: int) -> None:
@@ -132,14 +133,14 @@ class ModelController(Node, ABC):
 
     def _prepare(self, params: Any) -> None:
         """Build the model and its inverse dynamics from the parameters."""
-        model = ModelOfRobot(params, self._context.plan, self._context.robot_source)
+        model = ModelOfRobot(params, self._context.robot_parameters, self._context.robot_source)
         self.gains(params, len(model.joints))
         self._model = model
         self._system = system = assemble(model.mechanism)
         self._inverse = DrivenDynamics(system)
         self._q, self._v = self._inverse.q, self._inverse.v
         self._expected = ExpectedJoints(self._context, model.names)
-        rate_hz = self._context.plan.get("sim", {}).get("rate_hz")
+        rate_hz = None if self._context.plan is None else self._context.plan.sim.rate_hz
         self._lead_s = max(self._context.step_s, 1.0 / rate_hz if rate_hz else 0.0) / 2.0
 
     def on_reset(self, time: float) -> Outgoing:

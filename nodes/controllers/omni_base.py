@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,6 +12,7 @@ from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError
 from nodes.messages import Encoders, Event, JointCommand, JointReference, Message, RobotState, Twist
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 
@@ -50,11 +50,11 @@ class OmniBase(Node):
     Params = OmniBaseParams
 
     @classmethod
-    def check(cls, params: OmniBaseParams, plan: Mapping[str, Any]) -> None:
-        read_parameters(_file(params, plan))
+    def check(cls, params: OmniBaseParams, plan: Plan) -> None:
+        read_parameters(_file(params, plan.sim.parameters))
 
     @classmethod
-    def commands(cls, params: OmniBaseParams, plan: Mapping[str, Any]) -> Collection[str] | None:
+    def commands(cls, params: OmniBaseParams, plan: Plan) -> Collection[str] | None:
         return JOINTS
 
     def on_start(self, context: Context) -> Outgoing:
@@ -64,7 +64,7 @@ class OmniBase(Node):
         return self.on_parameters(context.params)
 
     def on_parameters(self, params: OmniBaseParams) -> Outgoing:
-        of_robot = read_parameters(_file(params, self._context.plan)).base
+        of_robot = read_parameters(_file(params, self._context.robot_parameters)).base
         self._params, self._wheels, self._told_limited = params, of_robot.wheels, False
         self._speed_up = of_robot.acceleration_limit / of_robot.wheels.radius  # rad/s^2, limit of a wheel
         return self._begin(0.0)
@@ -156,5 +156,5 @@ class OmniBase(Node):
         return self._error.figures
 
 
-def _file(params: OmniBaseParams, plan: Mapping[str, Any]) -> str:
-    return params.file or str(plan.get("sim", {}).get("parameters", {}).get("file", ""))
+def _file(params: OmniBaseParams, given: Mapping[str, float | str]) -> str:
+    return params.file or str(given.get("file", ""))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 import msgspec
 import numpy as np
@@ -13,6 +12,7 @@ from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
 from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 
 
 class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -46,7 +46,7 @@ class JointPD(Node):
     Params = JointPDParams
 
     @classmethod
-    def commands(cls, params: JointPDParams, plan: Mapping[str, Any]) -> Collection[str] | None:
+    def commands(cls, params: JointPDParams, plan: Plan) -> Collection[str] | None:
         return params.joints
 
     def on_start(self, context: Context) -> Outgoing:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,6 +11,7 @@ from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.messages import Description, Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
+from nodes.plan.launch_plan import Plan
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -37,20 +37,20 @@ class JointPosition(Node):
     Params = JointPositionParams
 
     @classmethod
-    def check(cls, params: JointPositionParams, plan: Mapping[str, Any]) -> None:
+    def check(cls, params: JointPositionParams, plan: Plan) -> None:
         from robots.files import robot_name
         from robots.registry import build  # imported here, since the node's own process does not need it
 
-        sim = plan.get("sim", {})
-        for actuator in build(sim["robot"], **sim.get("parameters", {})).actuators if sim.get("robot") else ():
+        sim = plan.sim
+        for actuator in build(sim.robot, **sim.parameters).actuators if sim.robot else ():
             if actuator.name in params.joints and actuator.servo is None:
                 raise ValueError(
-                    f"joints: actuator {actuator.name!r} of {robot_name(sim['robot'])!r} has no servo, which follows "
+                    f"joints: actuator {actuator.name!r} of {robot_name(sim.robot)!r} has no servo, which follows "
                     "positions; controllers of effort drive it"
                 )
 
     @classmethod
-    def commands(cls, params: JointPositionParams, plan: Mapping[str, Any]) -> Collection[str] | None:
+    def commands(cls, params: JointPositionParams, plan: Plan) -> Collection[str] | None:
         return params.joints
 
     def on_start(self, context: Context) -> Outgoing:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 
 from nodes.controllers.tracking import Vector
 from nodes.messages import Event, RobotState
 from nodes.node import Context
-from nodes.plan.launch_plan import SimPlan
 
 FADE_S = 0.2  # duration of the fade in simulation time
 BEGINNING_S = 0.1  # a controller present within this time of a run's start does not fade
@@ -30,8 +28,7 @@ class TakeOver:
     """
 
     def __init__(self, context: Context, fade_s: float = FADE_S) -> None:
-        sim = context.plan.get("sim")
-        self._watchdog_s = msgspec.convert({"robot": context.robot, **sim}, SimPlan).watchdog_s if sim else None
+        self._watchdog_s = None if context.plan is None else context.plan.sim.watchdog_s
         self._name, self._fade_s = context.name, fade_s
         self._heard_at: float | None = None  # time of the latest state, s; None before the first
         self._due, self._learnt = False, False

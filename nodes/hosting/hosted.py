@@ -71,7 +71,7 @@ class HostedNode:
             step_s=plan.sim.step_s,
             params=self._params,
             random=np.random.default_rng([plan.seed, zlib.crc32(self.name.encode())]),
-            plan=msgspec.to_builtins(plan if told is None else told),
+            plan=plan if told is None else told,
             clock=self.name if node.has_own_clock and wall_clock else "",
         )
 
@@ -145,12 +145,13 @@ class HostedNode:
     def require_fitting(self, wanted: dict[str, Any]) -> None:
         """Raise ValueError, one line, for changed parameters that a launch would refuse. Callable from any thread."""
         params = self._changed(wanted)
-        if not self.robot:
-            return  # no plan to check against
         plan, plain = self.context.plan, msgspec.to_builtins(params)
-        nodes = [{**node, "params": plain} if node["name"] == self.name else node for node in plan["nodes"]]
+        if plan is None or not self.robot:
+            return  # no plan to check against
+        replace = msgspec.structs.replace
+        nodes = [replace(node, params=plain) if node.name == self.name else node for node in plan.nodes]
         try:
-            type(self.node).check(params, {**plan, "nodes": nodes})
+            type(self.node).check(params, replace(plan, nodes=nodes))
         except ValueError as error:
             raise ValueError(f"node {self.name!r}: params: {error}") from None
 

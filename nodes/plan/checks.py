@@ -50,11 +50,10 @@ def check_plan(plan: Plan, file: Path) -> None:
             raise PlanError(f"{where}: {wrong}")
         _check_topics(cls.publishes, plan.sim.robot_name, f"{where}: speaks")
         _check_topics(cls.subscribes, plan.sim.robot_name, f"{where}: listens")
-        plain = msgspec.to_builtins(plan)
         try:
-            cls.check(params, plain)
+            cls.check(params, plan)
             if any(resolve(name, plan.sim.robot_name) == f"{plan.sim.robot_name}/command" for name in cls.publishes):
-                names = cls.commands(params, plain)
+                names = cls.commands(params, plan)
                 _check_commands(names, actuators, commanders, node.name, where)
         except ValueError as error:
             raise error if isinstance(error, PlanError) else PlanError(f"{where}: params: {error}") from None

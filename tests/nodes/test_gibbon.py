@@ -14,7 +14,7 @@ from nodes.messages import JointCommand, RobotState, SwingPlan, SwingProgress
 from nodes.messages.codec import decode
 from nodes.node import Context
 from nodes.plan.file import load_plan
-from nodes.plan.launch_plan import Plan
+from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.plan.tables import PlanError
 from nodes.planning.brachiation.limits import least_torque
 from nodes.simulation.compose import compose
@@ -316,10 +316,11 @@ def test_a_hand_over_counts_when_the_hand_that_swung_is_in_front() -> None:
 
 def test_a_trunk_with_a_motor_is_pushed_towards_hanging() -> None:
     node = Brachiation()
-    plan = {"sim": {"robot": "gibbon", "parameters": {"links": 3, "trunk": "actuated"}}}
+    plan = Plan(name="trunk", sim=SimPlan(robot="gibbon", parameters={"links": 3, "trunk": "actuated"}))
+    passive = Plan(name="trunk", sim=SimPlan(robot="gibbon", parameters={"links": 3}))
     params = BrachiationParams(trunk_stiffness=20.0, trunk_damping=2.0, torque_limit=9.0)
     assert node.commands(params, plan) == ["elbow", "grip_a", "grip_b", "trunk"]
-    assert node.commands(params, {"sim": {"parameters": {"links": 3}}}) == ["elbow", "grip_a", "grip_b"]
+    assert node.commands(params, passive) == ["elbow", "grip_a", "grip_b"]
     node.on_start(Context("controller", "gibbon", 1e-3, params, np.random.default_rng(0), plan=plan))
     grips = state(0.0, "ab").outputs
     for trunk, torque in ((0.1, -20.0 * 0.3 - 2.0 * 0.5), (-0.2, -2.0 * 0.5), (1.0, -9.0), (0.1 - 2 * np.pi, -7.0)):

@@ -228,9 +228,9 @@ def test_a_reset_puts_the_robot_back_too() -> None:
 
 
 def started(**params: Any) -> Hardware:
-    sim = msgspec.to_builtins(SimPlan(robot="wheel"))
+    plan = Plan(name="wheel", sim=SimPlan(robot="wheel"))
     node = Hardware()
-    node.on_start(Context("hw", "wheel", 1e-3, Hardware.Params(**params), np.random.default_rng(0), plan={"sim": sim}))
+    node.on_start(Context("hw", "wheel", 1e-3, Hardware.Params(**params), np.random.default_rng(0), plan=plan))
     return node
 
 
@@ -248,12 +248,12 @@ def test_who_comes_late_begins_there_and_what_it_cannot_do_is_counted_and_told()
 
 
 def test_in_realtime_it_stamps_with_its_own_clock_beside_its_computers() -> None:
-    sim = msgspec.to_builtins(SimPlan(robot="wheel"))
+    plan = Plan(name="wheel", sim=SimPlan(robot="wheel"))
     params = Hardware.Params(
         clock_offset_s=5.0, clock_drift_ppm=1e4, clock_step_s=-0.25, clock_step_at_s=0.3, sample_hz=100.0
     )
     node = Hardware()
-    node.on_start(Context("hw", "wheel", 1e-3, params, np.random.default_rng(0), plan={"sim": sim}, clock="hw"))
+    node.on_start(Context("hw", "wheel", 1e-3, params, np.random.default_rng(0), plan=plan, clock="hw"))
     epoch, apart, late = 1_700_000_000_000_000_000, 20_000_000_000, 300_000  # ns; its computer is 20 s ahead
     assert node.clock_ns(epoch + apart) - epoch == apart + 5_000_000_000
 
@@ -314,7 +314,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(override: str, says: s
 def test_dry_friction_needs_joint_coordinates_and_says_how_to_get_them() -> None:
     of = plan(robot="rotary_pendulum", dry_friction={"arm": 1e-3})
     with pytest.raises(ValueError, match=re.escape('parameters = { coordinates = "joint" } may give it')):
-        Hardware.check(Hardware.Params(dry_friction={"arm": 1e-3}), msgspec.to_builtins(of))
+        Hardware.check(Hardware.Params(dry_friction={"arm": 1e-3}), of)
 
 
 def test_dry_friction_of_a_joint_without_an_actuator_takes_equal_angles_of_each_swing() -> None:

@@ -14,6 +14,7 @@ import nodes.recorder
 from nodes.messages import Description, JointCommand, Message, RobotState, Status
 from nodes.node import Context, Node
 from nodes.plan.file import load_plan
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.player import Player
 from nodes.recorder import Recorder, run_metadata, run_sidecar
 from nodes.recording import writer as recording_writer
@@ -22,16 +23,16 @@ from nodes.recording.reader import RecordingWriter, read_recording
 from nodes.simulation.compose import compose
 
 LOCKSTEP = Path(__file__).parents[2] / "launch" / "rotary_pendulum_lockstep.toml"
-PLAN = {
-    "name": "swing",
-    "folder": "/home/somebody/project",
-    "domain": 12,
-    "sim": {"robot": "arm", "parameters": {"mass": 0.2}},
-    "nodes": [
-        {"name": "recorder", "run": "nodes/recorder.py:Recorder", "params": {"file": "x.mcap", "flush_s": 0.2}},
-        {"name": "mine", "run": "/home/somebody/mine.py:Mine", "params": {}},
+PLAN = Plan(
+    name="swing",
+    folder="/home/somebody/project",
+    domain=12,
+    sim=SimPlan(robot="arm", parameters={"mass": 0.2}),
+    nodes=[
+        NodePlan(name="recorder", run="nodes/recorder.py:Recorder", params={"file": "x.mcap", "flush_s": 0.2}),
+        NodePlan(name="mine", run="/home/somebody/mine.py:Mine"),
     ],
-}
+)
 
 
 def context(node: Node, **params: Any) -> Context:
@@ -248,13 +249,15 @@ def test_a_recorder_beside_a_launch_says_so_and_keeps_the_plan_it_was_told(tmp_p
     recorder = Recorder()
     given = context(recorder, file=str(path))
     given.name = "record"
-    given.plan = {**PLAN, "nodes": [{"name": "mine", "run": "/home/somebody/project/launch/mine.py:Mine"}]}
+    mine = NodePlan(name="mine", run="/home/somebody/project/launch/mine.py:Mine")
+    given.plan = msgspec.structs.replace(PLAN, nodes=[mine])
     recorder.on_start(given)
     recorder.on_message("arm/state", RobotState())
     recorder.on_stop()
     metadata = read_recording(path).metadata
     assert metadata["recorded_by"] == "hand, node 'record' beside the launch"
-    assert json.loads(metadata["plan"])["nodes"] == [{"name": "mine", "run": "launch/mine.py:Mine"}]
+    (node,) = json.loads(metadata["plan"])["nodes"]
+    assert (node["name"], node["run"]) == ("mine", "launch/mine.py:Mine")
 
 
 def test_nodes_are_named_as_a_launch_file_may_name_them(tmp_path: Path) -> None:
@@ -262,7 +265,8 @@ def test_nodes_are_named_as_a_launch_file_may_name_them(tmp_path: Path) -> None:
     given = context(Recorder(), file=str(path))
     ours = Path(nodes.recorder.__file__)
     runs = [f"{ours}:Recorder", "/elsewhere/x.py:X", "nodes/player.py:Player"]
-    given.plan = {**PLAN, "nodes": [{"name": f"n{index}", "run": run} for index, run in enumerate(runs)]}
+    named = [NodePlan(name=f"n{index}", run=run) for index, run in enumerate(runs)]
+    given.plan = msgspec.structs.replace(PLAN, nodes=named)
     found = [node["run"] for node in json.loads(run_metadata(given)["plan"])["nodes"]]
     assert found == ["nodes/recorder.py:Recorder", "x.py:X", "nodes/player.py:Player"]
     assert run_sidecar(given)["nodes_elsewhere"] == {"n1": "/elsewhere/x.py:X"}
@@ -379,7 +383,7 @@ def test_a_plan_in_one_process_records_the_same_bytes_on_every_run(tmp_path: Pat
 
 
 def test_a_folder_that_is_not_there_is_refused_before_the_launch_starts(tmp_path: Path) -> None:
-    Recorder.check(msgspec.convert({"file": str(tmp_path / "run.mcap")}, Recorder.Params), {})
+    Recorder.check(msgspec.convert({"file": str(tmp_path / "run.mcap")}, Recorder.Params), PLAN)
     with pytest.raises(ValueError, match=f"there is no folder '{tmp_path}/no'") as refused:
-        Recorder.check(msgspec.convert({"file": f"{tmp_path}/no/run.mcap"}, Recorder.Params), {})
+        Recorder.check(msgspec.convert({"file": f"{tmp_path}/no/run.mcap"}, Recorder.Params), PLAN)
     assert "\n" not in str(refused.value)

@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -148,7 +147,7 @@ def test_the_boards_clock_is_known_to_the_quickest_frame(late: list[float], apar
 
 
 def context(params: Any, name: str) -> Context:
-    plan = {"sim": msgspec.to_builtins(SimPlan(robot="charmie", step_ms=2.0))}
+    plan = Plan(name="board", sim=SimPlan(robot="charmie", step_ms=2.0))
     return Context(name, "charmie", 2e-3, params, np.random.default_rng(3), plan=plan)
 
 
@@ -369,4 +368,4 @@ def test_a_robot_without_the_boards_joints_is_refused_with_what_would_do() -> No
     node = NodePlan(name="emulated", run="nodes/emulated_board.py:EmulatedBoard")
     plan = Plan(name="closed", sim=SimPlan(robot="charmie", parameters={"loops": "closed"}), nodes=[node])
     with pytest.raises(ValueError, match=r"the board drives actuator 'lift', which .* lacks"):
-        EmulatedBoard.check(EmulatedBoard.Params(), msgspec.to_builtins(plan))
+        EmulatedBoard.check(EmulatedBoard.Params(), plan)

@@ -13,6 +13,7 @@ import pytest
 
 from nodes.messages import ActuatorDescription, Description, JointDescription, JointReference, RobotState
 from nodes.node import Context
+from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.trajectory import Trajectory, TrajectoryParams
 
 STEP_S = 1e-3
@@ -106,7 +107,7 @@ def test_a_file_of_via_points_is_found_in_the_project_and_followed(tmp_path: Pat
     (tmp_path / "points.csv").write_text("time_s,arm_deg\n0,0\n2,90\n")
     node = Trajectory()
     params = msgspec.convert({"file": "points.csv", "kind": "minimum_jerk"}, TrajectoryParams)
-    plan = {"folder": str(tmp_path)}
+    plan = Plan(name="moves", sim=SimPlan(robot=""), folder=str(tmp_path))
     Trajectory.check(params, plan)
     node.on_start(Context("trajectory", "robot", STEP_S, params, np.random.default_rng(0), plan=plan))
     assert said_by(node, 1.0).position == [pytest.approx(math.pi / 4)]
@@ -127,7 +128,7 @@ def test_a_move_too_fast_for_its_limits_is_refused_before_the_start() -> None:
     ):
         params = msgspec.convert({"joints": ["arm"]} | moves | limits, TrajectoryParams)
         with pytest.raises(ValueError, match=re.escape(words)):
-            Trajectory.check(params, {"folder": "."})
+            Trajectory.check(params, Plan(name="moves", sim=SimPlan(robot="")))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,8 @@ def test_bad_parameters_are_refused_in_one_line(params: dict[str, Any], words: s
     assert "\n" not in str(refusal.value)
 
 
-PLAN = {"folder": ".", "sim": {"robot": "charmie", "parameters": {}}}
+PLAN = Plan(name="moves", sim=SimPlan(robot="charmie"))
+CLOSED = Plan(name="moves", sim=SimPlan(robot="charmie", parameters={"loops": "closed"}))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_joints_that_the_robot_lacks_are_named_before_it_starts(
 def test_joints_of_closed_loops_are_known_with_the_robots_parameters() -> None:
     waypoints = {"kind": "minimum_jerk", "joints": ["lift_rod"], "units": ["mm"], "waypoints": [[0.0, 400.0]]}
     params = msgspec.convert(waypoints, Trajectory.Params)
-    Trajectory.check(params, PLAN | {"sim": {"robot": "charmie", "parameters": {"loops": "closed"}}})
+    Trajectory.check(params, CLOSED)
     with pytest.raises(ValueError, match="has no joint 'lift_rod'"):
         Trajectory.check(params, PLAN)
 

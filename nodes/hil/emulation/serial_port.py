@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.transport.domain import domain_folder
 
 
-def usual_port(plan: Mapping[str, Any]) -> Path:
+def usual_port(plan: Plan | None) -> Path:
     """Where a plan's emulated board is found by who is not told of another port."""
-    return domain_folder(int(plan.get("domain", 0))) / "serial_board"
+    return domain_folder(0 if plan is None else plan.domain) / "serial_board"
 
 
-def require_realtime(plan: Mapping[str, Any]) -> None:
+def require_realtime(sim: SimPlan) -> None:
     """Raise ValueError, one line, for a plan whose simulation does not keep the time that a serial line has."""
-    sim = plan["sim"]
-    if sim["mode"] != "realtime" or sim["speed"] != 1.0:
-        how = f"mode {sim['mode']!r}" + (f" at speed {sim['speed']:g}" if sim["mode"] == "realtime" else "")
+    if sim.mode != "realtime" or sim.speed != 1.0:
+        how = f"mode {sim.mode!r}" + (f" at speed {sim.speed:g}" if sim.mode == "realtime" else "")
         raise ValueError(
             f'a serial line keeps the time of the clock; {how} does not, mode = "realtime" at speed 1 does'
         )

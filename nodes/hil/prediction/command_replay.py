@@ -7,10 +7,8 @@ no error of the robot, so its measured states are set beside a model that had th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-import msgspec
 import numpy as np
 
 from nodes.hil.alignment.streams import Floats, Stream
@@ -25,8 +23,8 @@ REMEMBERED = 4096  # states whose time is, for the age of commands
 class CommandReplayModel:
     """One model, from its start at simulation time 0."""
 
-    def __init__(self, sim: Mapping[str, Any]) -> None:
-        self._plant = Plant(msgspec.convert(sim, SimPlan), PlantPerturbation())
+    def __init__(self, sim: SimPlan) -> None:
+        self._plant = Plant(sim, PlantPerturbation())
         self.restart()
 
     def restart(self) -> None:
@@ -70,7 +68,7 @@ class CommandReplayModel:
         )
 
 
-def retraced(sim: Mapping[str, Any], end_s: float, taken: Iterable[tuple[float, JointCommand]]) -> Stream:
+def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointCommand]]) -> Stream:
     """The model's states at every step from 0 to `end_s`; `taken` has simulation times that do not fall."""
     retrace = CommandReplayModel(sim)
     for time, command in taken:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from nodes.hil.alignment.live import LivePairs
 from nodes.hil.alignment.stamps import SERVER, Stamped
 from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, CommandReplayModel
 from nodes.messages import Event, JointCommand, Residual, RobotState
+from nodes.plan.launch_plan import SimPlan
 from sim_core.errors import SimulationDiverged
 
 Judged = Iterator[tuple[Residual, list[float]]]
@@ -23,7 +23,7 @@ class LivePrediction:
     were lost on the way here.
     """
 
-    def __init__(self, sim: Mapping[str, Any], gap_s: float, delay_s: float) -> None:
+    def __init__(self, sim: SimPlan | None, gap_s: float, delay_s: float) -> None:
         self.pairs = LivePairs(gap_s, delay_s)
         self.ages = CommandAges()
         self.lost, self.taken_lost = "", 0
@@ -36,7 +36,7 @@ class LivePrediction:
 
     def prepare(self) -> None:
         """Get the model ready before it is needed."""
-        self._spare = CommandReplayModel(self._sim)
+        self._spare = None if self._sim is None else CommandReplayModel(self._sim)
 
     @property
     def retraces(self) -> bool:
@@ -108,6 +108,9 @@ class LivePrediction:
         if self._retrace is None:
             if self._first > FIRST_S:
                 self.lose(f"the first state that was heard is of t = {self._first:g} s")
+                return
+            if self._sim is None:
+                self.lose("the plan is not known, and with it the model")
                 return
             self._retrace, self._spare = self._spare or CommandReplayModel(self._sim), None
             self.pairs.forget()

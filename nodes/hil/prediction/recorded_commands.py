@@ -15,6 +15,7 @@ from nodes.hil.alignment.streams import Floats, Stream, StreamError
 from nodes.hil.clocks.recorded import simulation_time
 from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, retraced
 from nodes.messages import JointCommand, RobotState
+from nodes.plan.launch_plan import SimPlan
 from nodes.recording.columns import Columns
 from nodes.recording.reader import Recording
 from sim_core.errors import SimulationDiverged
@@ -56,7 +57,7 @@ def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str,
         ages.add(time, command)
         commands.append((time, command))
     try:
-        stream = retraced(sim, end_s, commands)
+        stream = retraced(msgspec.convert(sim, SimPlan), end_s, commands)
     except (ValueError, SimulationDiverged) as error:
         raise StreamError(f"the model with these commands: {error}") from None
     if set(stream.names) != set(said.names):

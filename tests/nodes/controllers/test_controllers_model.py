@@ -229,15 +229,15 @@ def test_parameters_that_cannot_work_are_refused_before_the_start(
     cls: type[ModelController], params: dict[str, Any], robot: str, says: str
 ) -> None:
     with pytest.raises(ValueError, match=says) as refusal:
-        cls.check(msgspec.convert(params, cls.Params), {"sim": {"robot": robot, "parameters": {}}})
+        cls.check(msgspec.convert(params, cls.Params), Plan(name="model", sim=SimPlan(robot=robot)))
     assert "\n" not in str(refusal.value)
 
 
 def test_a_model_in_joint_coordinates_serves_a_robot_in_absolute_ones() -> None:
-    plan = {"sim": {"robot": "rotary_pendulum", "parameters": {"torque_limit": 0.05}}}
     for given in ({}, {"parameters": {"coordinates": "joint"}}):
         for simulated in ({}, {"coordinates": "absolute"}, {"coordinates": "joint"}):
-            plan["sim"]["parameters"] = {"torque_limit": 0.05, **simulated}
+            sim = SimPlan(robot="rotary_pendulum", parameters={"torque_limit": 0.05, **simulated})
+            plan = Plan(name="model", sim=sim)
             params = msgspec.convert(given, ComputedTorque.Params)
             ComputedTorque.check(params, plan)
             assert ComputedTorque.commands(params, plan) == ["arm"]

@@ -148,4 +148,4 @@ def test_parameters_that_cannot_be_are_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"timeout_s is 0.0; it must be a number above 0"):
         msgspec.convert({"timeout_s": 0.0}, OmniBase.Params)
     with pytest.raises(ValueError, match=r"nowhere.toml cannot be read"):
-        OmniBase.check(OmniBase.Params(file="nowhere.toml"), {})
+        OmniBase.check(OmniBase.Params(file="nowhere.toml"), Plan(name="drive", sim=SimPlan(robot="charmie")))

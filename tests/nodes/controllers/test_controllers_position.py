@@ -9,6 +9,7 @@ import pytest
 from nodes.controllers.position import JointPosition, JointPositionParams
 from nodes.messages import Description, JointCommand, JointDescription, JointReference, RobotState
 from nodes.node import Context
+from nodes.plan.launch_plan import Plan, SimPlan
 
 
 def started(joints: list[str]) -> JointPosition:
@@ -59,6 +60,6 @@ def test_no_joint_and_a_joint_that_the_state_lacks_are_refused() -> None:
 def test_a_joint_without_a_servo_is_refused_before_the_start() -> None:
     params = JointPosition.Params(joints=["arm"])
     with pytest.raises(ValueError, match="actuator 'arm' of 'rotary_pendulum' has no servo") as refused:
-        JointPosition.check(params, {"sim": {"robot": "rotary_pendulum"}})
+        JointPosition.check(params, Plan(name="position", sim=SimPlan(robot="rotary_pendulum")))
     assert "\n" not in str(refused.value)
-    JointPosition.check(JointPosition.Params(joints=["lift"]), {"sim": {"robot": "charmie"}})
+    JointPosition.check(JointPosition.Params(joints=["lift"]), Plan(name="position", sim=SimPlan(robot="charmie")))

@@ -59,8 +59,7 @@ class Bench:
         """A controller that was started now."""
         node = self.kind()
         params = msgspec.convert(self.params, self.kind.Params)
-        plan = msgspec.to_builtins(self.plan)
-        context = Context("bench", self.plan.sim.robot, STEP_S, params, np.random.default_rng(0), plan=plan)
+        context = Context("bench", self.plan.sim.robot, STEP_S, params, np.random.default_rng(0), plan=self.plan)
         node.on_start(context)
         node.on_message("description", self.server.description)
         return node
@@ -137,7 +136,7 @@ def test_without_the_fade_it_would_step_by_thirty_times_as_much(name: str, monke
 
 
 def context(**sim: Any) -> Context:
-    plan = {"sim": {"robot": "arm_2dof", **sim}} if sim else {}
+    plan = Plan(name="taken_over", sim=SimPlan(robot="arm_2dof", **sim)) if sim else None
     return Context("pd", "arm_2dof", STEP_S, None, np.random.default_rng(0), plan=plan)
 
 

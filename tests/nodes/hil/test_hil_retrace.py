@@ -15,7 +15,7 @@ from nodes.hil_compare import HilCompare
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages import Verdict as LiveVerdict
 from nodes.plan.file import load_plan
-from nodes.plan.launch_plan import Plan
+from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -138,7 +138,7 @@ def test_what_a_robot_took_is_what_its_model_would_do_with_it_step_by_step(tmp_p
     assert stream.effort[rows] == pytest.approx(case.measured.stream.effort, abs=1e-9)
 
 
-SIM = {"robot": "arm_2dof", "mode": "lockstep"}
+SIM = SimPlan(robot="arm_2dof", mode="lockstep")
 
 
 def prediction(first_s: float = 0.0) -> LivePrediction:

@@ -34,7 +34,7 @@ class Damper(Node):
     @classmethod
     def check(cls, params, plan):
         if params.damping > 1.0:
-            raise ValueError(f"damping is {params.damping:g}; {plan['sim']['robot']} takes 1 N m s/rad at most")
+            raise ValueError(f"damping is {params.damping:g}; {plan.sim.robot} takes 1 N m s/rad at most")
 
     def on_start(self, context):
         self.params = context.params

@@ -55,7 +55,7 @@ class Part(Node):
 class Picky(Node):
     @classmethod
     def check(cls, params, plan):
-        if plan["sim"]["robot"] == "triple_pendulum":
+        if plan.sim.robot == "triple_pendulum":
             raise ValueError("the triple pendulum is none of mine")
 
 
