@@ -1,7 +1,7 @@
-"""Python files of a user: loads a module by its path, and a robot by "path/to/file.py:function".
+"""Python files of a user: imports a module by its path, and finds a robot by "path/to/file.py:function".
 
-The file's folder is appended to sys.path (never prepended): its neighbours import, and none of them shadows a package
-of ours.
+The file's folder is appended to sys.path (never prepended), so that modules beside it can be imported but cannot shadow
+packages of armswing.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # the function's name is the first 
 
 
 def is_reference(robot: str) -> bool:
-    """Whether a robot is named by its file, rather than by its name in the registry."""
+    """Whether `robot` refers to a Python file ("file.py:function"), not to a name in the registry."""
     return robot.rpartition(":")[0].endswith(".py") or robot.endswith(".py")
 
 
 def robot_name(robot: str) -> str:
-    """The name that a robot has in topics: the function of a file, otherwise its name in the registry."""
+    """A robot's name in topics: the function's name for a reference to a file, otherwise its name in the registry."""
     return robot.rpartition(":")[2] if is_reference(robot) else robot
 
 
 def located(robot: str, *folders: str | Path) -> str:
-    """The reference with the absolute path of its file, from the first of `folders` that has it.
+    """The reference with the absolute path of its file, which is searched for in `folders` in order.
 
-    InvalidRequest, one line, where none has it, and for what is no reference.
+    InvalidRequest, one line, if `robot` is no reference or no folder has the file.
     """
     file, _, name = robot.rpartition(":")
     if not file.endswith(".py") or not NAME.fullmatch(name):
@@ -51,7 +51,7 @@ def located(robot: str, *folders: str | Path) -> str:
 
 
 def located_if_there(robot: str, *folders: str | Path) -> str:
-    """The same of any robot; as it is where no folder has its file."""
+    """`located` for any robot: registry names, and references whose file is not found, are returned unchanged."""
     try:
         return located(robot, *folders) if is_reference(robot) else robot
     except InvalidRequest:
@@ -59,11 +59,11 @@ def located_if_there(robot: str, *folders: str | Path) -> str:
 
 
 def load(robot: str) -> Callable[..., Any]:
-    """The function that a reference names, of the file as it is now; InvalidRequest, one line, where there is none."""
+    """The function that a reference names, from the file's present content; InvalidRequest, one line, if it fails."""
     path, _, name = located(robot).rpartition(":")
     try:
         module = python_module(Path(path), Path(path).read_bytes())
-    except Exception as error:  # a user's code: whatever goes wrong there is one line here
+    except Exception as error:  # a user's code may raise anything; it is reported in one line
         raise InvalidRequest(f"robot {robot!r}: {failure(error, Path(path))}") from error
     function = getattr(module, name, None)
     if function is None:
@@ -81,7 +81,7 @@ def load(robot: str) -> Callable[..., Any]:
 
 
 def python_module(path: Path, version: bytes = b"") -> ModuleType:
-    """The module of a file under a name of its own; loaded again where the version is another."""
+    """Import a file as a module with a unique name; it is imported again if its content (`version`) has changed."""
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)
@@ -102,7 +102,10 @@ def python_module(path: Path, version: bytes = b"") -> ModuleType:
 
 
 def failure(error: Exception, path: Path, doing: str = "importing") -> str:
-    """What failed in a user's file, and the line: of a syntax error its own, otherwise the last in a user's code."""
+    """Message for an exception in a user's file: the error, and the file and line of the last frame in the user's code.
+
+    doing  what failed, such as "importing"
+    """
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     if isinstance(error, SyntaxError) and error.filename:
         file, line = error.filename, error.lineno
@@ -114,7 +117,7 @@ def failure(error: Exception, path: Path, doing: str = "importing") -> str:
 
 
 def _is_of_python(file: str) -> bool:
-    """Whether a frame is not in a user's code: the import machinery, the standard library, packages, or ours."""
+    """Whether a frame is outside the user's code: import machinery, standard library, packages, or armswing."""
     parts = Path(file).parts
     ours = [str(ROOT / each) for each in ("robots/files.py", "robots/registry.py", "nodes/plan/loading.py")]
     return file.startswith("<") or file in ours or "site-packages" in parts or file.startswith(PYTHON)

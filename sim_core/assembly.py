@@ -1,7 +1,7 @@
 """Start of a simulation: checks it, and finds the nearest state that satisfies the constraints.
 
-From a start that violates its constraints by more than the rounding of numbers in files, another system would be
-simulated: the stabilizer would pull the bodies together, with whatever energy that takes.
+A start that violates its constraints by more than the rounding of numbers in files is refused, because the stabilizer
+would pull the bodies together with whatever energy that takes.
 """
 
 from __future__ import annotations

@@ -75,11 +75,11 @@ class Batch:
         return BoundKernel(self._library.addresses[name], inputs, outputs, self._library)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any, p: Any = None) -> Array:
-        """tau (n, n_q) of each row of q, v, a (n, n_q), as `sim_core.inverse_dynamics` gives it."""
+        """tau (n, n_q) for each row of q, v, a (n, n_q); the batch form of `sim_core.inverse_dynamics`."""
         return self._each("inverse_dynamics", q, v, a, p)
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, p: Any = None) -> Array:
-        """a (n, n_q) of each row of q, v, tau (n, n_q), as `sim_core.forward_dynamics` gives it."""
+        """a (n, n_q) for each row of q, v, tau (n, n_q); the batch form of `sim_core.forward_dynamics`."""
         return self._each("forward_dynamics", q, v, tau, p)
 
     def _each(self, name: str, q: Any, v: Any, third: Any, p: Any) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class SimulationError(RuntimeError):
-    """A computation could not be carried out."""
+    """Base class of failed computations."""
 
 
 class InvalidRequest(ValueError):  # noqa: N818 - reads as what it is at the call site
@@ -36,7 +36,7 @@ class UnknownKey(UnknownName, KeyError):  # noqa: N818 - as above
 
 
 class InvalidMechanism(InvalidRequest):
-    """A mechanism that cannot be assembled."""
+    """A mechanism description that is invalid or cannot be assembled."""
 
 
 class SimulationDiverged(SimulationError):  # noqa: N818 - as above

@@ -83,15 +83,15 @@ def forward_kinematics(system: System, q: Any) -> Poses:
 
 
 class DrivenDynamics:
-    """Inverse dynamics for those who drive a mechanism: accelerations of the driven joints in, their efforts out.
+    """Inverse dynamics with actuated and passive joints: accelerations of the actuated joints to actuator efforts.
 
-    For a mechanism in joint coordinates. Call it after writing q, v and a (n_q,): it reads them, writes to `a` how the
-    joints without an actuator must accelerate for the loops to stay closed, and to `tau` (n_q,) the efforts (N or N m)
-    of the actuators at their joints, zero elsewhere. Where there are no loops, joints without an actuator accelerate
-    as `a` says, which nobody drives them to.
+    For a mechanism in joint coordinates. Write q, v and the actuated joints' accelerations a (n_q,), then call the
+    object. It writes the passive joints' accelerations that keep the loops closed to `a`, and the actuators' efforts (N
+    or N m) at their joints to `tau` (n_q,), zero elsewhere. Without loops, `a` is left as it is also for passive
+    joints, although nothing drives them.
 
-    With i the driven and d the other joints: J_d a_d = gamma - J_i a_i, and with r = M a - f, which no loop knows of,
-    J_d' lam = -r_d and tau_i = r_i + J_i' lam; in the sense of least squares where rows are more or fewer than d.
+    With i the actuated and d the passive joints: J_d a_d = gamma - J_i a_i. With r = M a - f of the open tree: J_d' lam
+    = -r_d and tau_i = r_i + J_i' lam; by least squares if the rows are more or fewer than d.
     """
 
     def __init__(self, system: System, q: np.ndarray | None = None) -> None:
@@ -125,7 +125,7 @@ class DrivenDynamics:
 
 
 def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """x of A x = b, of least norm and least squares where A is not square or is singular."""
+    """x of A x = b; the least-norm least-squares solution if A is not square or is singular."""
     if A.shape[0] == A.shape[1]:
         try:
             return np.asarray(np.linalg.solve(A, b))

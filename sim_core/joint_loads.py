@@ -227,7 +227,7 @@ def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Arr
 
 
 def _turned(joint: Joint, angle: Array | None) -> Array:
-    """R_PB of a joint at an angle. [eqs. 17, 18, as a rotation about the axis]"""
+    """R_PB of a joint at an angle, rad. [eqs. 17, 18, as a rotation about the axis]"""
     fixed = np.array(joint.rotation)
     return fixed if angle is None else rotation_about(joint.axis, angle) @ fixed
 

@@ -51,12 +51,12 @@ class Jet:
         return Jet(self.x @ other.x, self.d @ other.x + self.x @ other.d, dd)
 
     def scaled(self, factor: float) -> Jet:
-        """The jet times a constant."""
+        """The jet multiplied by a constant."""
         return Jet(factor * self.x, factor * self.d, factor * self.dd)
 
 
 def constant(x: Any) -> Jet:
-    """A jet with zero derivatives."""
+    """A jet that is constant along the line: both derivatives are zero."""
     x = np.asarray(x, dtype=float)
     return Jet(x, np.zeros_like(x), np.zeros_like(x))
 
@@ -81,7 +81,7 @@ def axial(K: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MovingFrame:
-    """Pose of a body along the line, with its Euler parameters e if it has them."""
+    """Pose of a body that moves along the line, as jets, with its Euler parameters e if it has them."""
 
     p: Jet
     R: Jet
@@ -225,7 +225,7 @@ def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tu
 
 
 def _holds(mechanism: Mechanism, names: list[str]) -> np.ndarray:
-    """1 for the rows of constraints that hold at the start, 0 for the others."""
+    """1 for each row of a constraint that holds at the start, 0 for the others."""
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
     return np.array([kept is None or name in kept or name not in mechanism.switched for name in names], dtype=float)
 
@@ -343,7 +343,7 @@ def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:
 
 
 def _spring_force(spring: Spring, axes: list[dict[str, MovingFrame]], along: dict[str, MovingFrame]) -> np.ndarray:
-    """Generalized force of a spring: its pull along the line between its ends times d(length)/dq."""
+    """Generalized force of a spring: minus its pull along the line between its ends, times d(length)/dq."""
     apart = _gap(spring, along)
     length = np.linalg.norm(apart.x)
     line = apart.x / length

@@ -196,7 +196,7 @@ class Simulation:
         self._marks_told = 0
 
     def _tell_departures(self) -> None:
-        """Append one notice for each departure that the energy ledger has marked since the last call."""
+        """Append one notice for each energy departure that the ledger has marked since the last call."""
         marks = int(self._w.ledger[MARKS])
         for time, line in self.energy_ledger.lines(self._marks_told, marks):
             more = f"; {self._too_large.line}" if self._too_large is not None else ""
@@ -284,12 +284,12 @@ class Simulation:
 
     @property
     def state(self) -> State:
-        """A copy of the state; the same as `snapshot()`."""
+        """A copy of the complete state; the same as `snapshot()`."""
         return self.snapshot()
 
     @property
     def coordinates(self) -> np.ndarray:
-        """A copy of q (n_q,)."""
+        """A copy of the coordinates q (n_q,)."""
         return np.array(self._w.q)
 
     def snapshot(self) -> State:

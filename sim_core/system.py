@@ -109,7 +109,7 @@ class System:
 
     @property
     def max_factor(self) -> int:
-        """Number of entries of a factor."""
+        """Size of the factor that `acceleration` returns."""
         return self.constraint_modes[0].factor_size
 
     def constraint_mode_index(self, name: str) -> int:
@@ -211,7 +211,7 @@ class System:
     def acceleration(
         self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, constraint_mode: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """a (n_q,), lam (n_r,) and the factor of M a + J' lam = f, J a = gamma - U."""
+        """a (n_q,), lam (n_r,) and the factor of the KKT matrix, from M a + J' lam = f, J a = gamma - U."""
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         out = [np.zeros(self.n_q), np.zeros(self.max_rows), np.zeros(self.max_factor)]
         self.bind("acceleration", [*self._inputs(t, q, v, u, p, constraint_mode), U], out)()

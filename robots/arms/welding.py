@@ -72,5 +72,5 @@ def _triple(values: Iterable[float]) -> Vector3:
 
 
 def plus(a: Vector3, b: Vector3) -> Vector3:
-    """Vector sum a + b."""
+    """Sum of two 3-vectors."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]

@@ -39,11 +39,10 @@ def simple_pendulum() -> Mechanism:
 
 
 def four_bar_chain(loops: Annotated[int, ParameterInfo("square four-bars in a row")] = 2) -> Mechanism:
-    """A02: N square four-bars in a row, 2 N + 1 bars of 1 kg and 1 m; rockers upright, tips at 1 m/s along x.
+    """A02: N = `loops` square four-bars in a row; rockers upright, tips at 1 m/s along x, gravity along -y.
 
-    loops  N
-    It passes positions where all bars are collinear and the rows lose rank. Exact solution: theta'' = ((N + 1) / 2 + N)
-    / ((N + 1) / 3 + N) g sin(theta), theta measured from upright.
+    2 N + 1 bars of 1 kg and 1 m. It passes positions where all bars are collinear and the rows lose rank. Exact
+    solution: theta'' = ((N + 1) / 2 + N) / ((N + 1) / 3 + N) g sin(theta), theta measured from upright.
     """
     require_positive("four_bar_chain", loops=loops)
     if loops != int(loops):

@@ -54,7 +54,7 @@ class AuxiliaryBody:
 
     @property
     def center(self) -> np.ndarray:
-        """C: the mean of its ends; the body is massless."""
+        """Nominal centre of mass C, the mean of the body's ends; auxiliary bodies are massless."""
         return np.asarray(np.array(self.ends).mean(axis=0))
 
 
@@ -122,7 +122,7 @@ def _actuator(p: Parameters, name: str, carrier: str, base: Point, line: PlanarM
 def _halves_of(
     name: str, carrier: str, base: np.ndarray, R: np.ndarray, length: float, width: float
 ) -> dict[str, AuxiliaryBody]:
-    """A spring as two bodies, one from each end to the middle."""
+    """A spring as two auxiliary bodies, one from each end to the middle."""
     zero, up, down = (0.0, 0.0, 0.0), (0.0, 0.0, length / 2), (0.0, 0.0, -length / 2)
     end = base + R @ np.array([0.0, 0.0, length])
     return {
@@ -179,7 +179,7 @@ def auxiliary_connections() -> tuple[Connection, ...]:
 
 
 def _line(name: str, base: str, first: str, second: str, end: str, axis: Vector3) -> list[Connection]:
-    """Hinge, slide and hinge of a body of varying length."""
+    """The connections (hinge, slide, hinge) of an auxiliary body of varying length from `base` to `end`."""
     one, two = f"link_{name}_{first}", f"link_{name}_{second}"
     return [
         Connection(f"{name}_base", "R", base, one, axis),

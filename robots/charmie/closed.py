@@ -242,7 +242,7 @@ def _closure(
 
 
 def _round(name: str, mass: float, radius: float, length: float, center: float) -> Body:
-    """A cylinder along z, with the inertia of the box around it."""
+    """A body that is a cylinder along z, with the inertia of the box around it."""
     at = (0.0, 0.0, center)
     return Body(
         name=name,

@@ -16,7 +16,7 @@ from sim_core.errors import InvalidRequest
 
 
 class Motion(NamedTuple):
-    """A position, its rate and its acceleration."""
+    """Position of a joint or length of an actuator, with its rate and its acceleration (rad or m, s)."""
 
     x: float
     v: float = 0.0
@@ -31,7 +31,7 @@ class PlanarMotion(NamedTuple):
 
     @property
     def length(self) -> Motion:
-        """Length of the vector, m, with rate and acceleration."""
+        """Length of the vector, m, as a Motion with rate and acceleration."""
         (y, dy, ddy), (z, dz, ddz) = self.y, self.z
         length = math.hypot(y, z)
         rate = (y * dy + z * dz) / length
@@ -39,7 +39,7 @@ class PlanarMotion(NamedTuple):
 
     @property
     def turn(self) -> Motion:
-        """Angle about x from the z axis to the vector, rad, with rate and acceleration."""
+        """Angle of the vector about x, from the z axis, rad, as a Motion with rate and acceleration."""
         (y, dy, ddy), (z, dz, ddz) = self.y, self.z
         square = y * y + z * z
         rate = (y * dz - dy * z) / square

@@ -24,7 +24,7 @@ FIXED_ZXZ = {
 
 
 def fixed_rotation(branch: str) -> Matrix3:
-    """R_56 of a branch, with entries exactly 0 and +-1."""
+    """R_56, rotation from a branch's mount (link 6) to link 5, with entries exactly 0 and +-1."""
     rows = rotation_zxz(*FIXED_ZXZ[branch]).round().tolist()
     return tuple(tuple(value + 0.0 for value in row) for row in rows)  # type: ignore[return-value]
 
@@ -186,6 +186,6 @@ def head_joints(head: Head) -> tuple[Joint, ...]:
 
 
 def actuator(joint: str, effort: float, velocity: float, gains: ServoGains, unit: str = "N m") -> Actuator:
-    """The actuator of a joint, with the joint's name."""
+    """An actuator for a joint, with the joint's name and the given limits and servo gains."""
     servo = Servo(stiffness=gains.stiffness, damping=gains.damping)
     return Actuator(name=joint, joint=joint, effort_limit=effort, velocity_limit=velocity, servo=servo, unit=unit)

@@ -88,7 +88,7 @@ def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:
 
 
 def actuators(p: Parameters) -> tuple[Actuator, ...]:
-    """One actuator per joint, with the joint's name."""
+    """The actuators of the open tree: one per moving joint, with the joint's name."""
     base, lift, tilt, head, claw = p.base, p.lift, p.tilt, p.head, p.arm.claw
     found = [
         actuator("base_x", base.effort_limit, base.speed_limit, base.slide_servo, "N"),

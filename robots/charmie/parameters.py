@@ -23,7 +23,7 @@ Size = tuple[Positive, Positive, Positive]
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file; unknown keys are errors."""
+    """Base class of the tables of the parameter file; unknown keys are errors."""
 
 
 class ServoGains(_Table, frozen=True):
@@ -68,7 +68,7 @@ class Base(_Table, frozen=True):
 
 
 class LowerBody(_Table, frozen=True):
-    """Link 4, the lower body: m, kg."""
+    """Link 4, the lower body: mass, kg; size and points in its axes, m."""
 
     mass: Positive
     size: Size
@@ -77,7 +77,7 @@ class LowerBody(_Table, frozen=True):
 
 
 class UpperBody(_Table, frozen=True):
-    """Link 5, the upper body: m, kg."""
+    """Link 5, the upper body: mass, kg; size and points in its axes, m."""
 
     mass: Positive
     size: Size

@@ -116,7 +116,7 @@ def shape_points(body: Body) -> np.ndarray:
 
 
 def _extent(kind: str, size: tuple[float, ...]) -> tuple[float, ...]:
-    """Half the sides of the bounding box of a shape."""
+    """Half the side lengths of the bounding box of a shape."""
     half: Mapping[str, tuple[float, ...]] = {
         "box": tuple(side / 2 for side in size),
         "sphere": 3 * size[:1],

@@ -66,7 +66,7 @@ class Stream:
     status: int = 0
 
     def encode(self) -> bytes:
-        """The frame as 29 bytes."""
+        """The stream frame as 29 bytes."""
         legs, torso = round(10.0 * self.legs), round(10.0 * self.torso)
         body = _STREAM.pack(HEAD, self.number, self.millis, *self.counts, legs, torso, self.status)
         return body + bytes([checksum(body[2:])])
@@ -90,7 +90,7 @@ class Command:
     torso: int | None = None
 
     def encode(self) -> bytes:
-        """The frame as 9 bytes."""
+        """The command frame as 9 bytes."""
         legs, torso = (KEEP if value is None else value for value in (self.legs, self.torso))
         body = _COMMAND.pack(COMMAND_HEAD, self.number, self.right, self.forward, self.turn, legs, torso)
         return body + bytes([checksum(body[2:])])
@@ -135,7 +135,7 @@ class FrameReader(Generic[F]):
 
     @property
     def bad(self) -> int:
-        """Number of invalid frames: torn plus wrong."""
+        """Number of invalid frames so far: `torn` plus `wrong`."""
         return self.torn + self.wrong
 
     @property
@@ -144,7 +144,7 @@ class FrameReader(Generic[F]):
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[F]:
-        """The frames that these bytes complete, in order."""
+        """Take in received bytes; returns the frames that they complete, in order."""
         buffer, size = self._buffer, self._size
         buffer += data
         found: list[F] = []
@@ -179,10 +179,10 @@ class FrameReader(Generic[F]):
 
 
 def stream_reader() -> FrameReader[Stream]:
-    """A reader of the frames that the board sends."""
+    """A FrameReader of stream frames, which the board sends."""
     return FrameReader(HEAD, STREAM_BYTES, _stream)
 
 
 def command_reader() -> FrameReader[Command]:
-    """A reader of the frames that are sent to the board."""
+    """A FrameReader of command frames, which the board receives."""
     return FrameReader(COMMAND_HEAD, COMMAND_BYTES, _command)

@@ -16,12 +16,12 @@ QUARTER_ABOUT_Y = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
 
 
 def brick(size: Point, center: Point, color: str) -> Shape:
-    """A box of this size, m, around `center`."""
+    """A box shape of this size, m, around `center`."""
     return Shape(kind="box", size=size, position=center, color=color)
 
 
 def drum(radius: float, length: float, center: Point, color: str, along: str = "z") -> Shape:
-    """A cylinder of this radius and length, m, around `center`, along an axis of its body."""
+    """A cylinder shape of this radius and length, m, around `center`, along an axis of its body."""
     turn = {"x": QUARTER_ABOUT_Y, "y": QUARTER_ABOUT_X, "z": (1.0, 0.0, 0.0, 0.0)}[along]
     return Shape(kind="cylinder", size=(radius, length), position=center, quaternion=turn, color=color)
 

@@ -24,7 +24,7 @@ def numbers(values: Iterable[Any]) -> str:
 def rpy_of(R: Array) -> tuple[float, float, float]:
     """Roll, pitch, yaw (rad) of R = Rz(yaw) Ry(pitch) Rx(roll), accurate to rounding even at a pitch of +-pi/2.
 
-    Roll is computed after removing the yaw, so that their combination is right where only their sum is determined.
+    At that pitch only a combination of roll and yaw is determined; roll is therefore computed after removing the yaw.
     """
     yaw = math.atan2(R[1, 0], R[0, 0])
     c, s = math.cos(yaw), math.sin(yaw)
@@ -71,12 +71,12 @@ def pieces_of(line: Shape) -> list[tuple[Array, Array]]:
 
 
 def line_radius(mechanism: Mechanism) -> float:
-    """Radius, m, with which lines are drawn."""
+    """Radius, m, of the cylinders that represent lines in an exported file."""
     return 0.01 * mechanism.characteristic_length
 
 
 def title(mechanism: Mechanism) -> str:
-    """First line of an exported file."""
+    """First comment of an exported file: robot, program and units."""
     return f"{mechanism.name}, written by armswing robot export; SI units, angles in radians"
 
 
@@ -88,6 +88,6 @@ def comment(text: str) -> Any:
 
 
 def document(root: ElementTree.Element) -> str:
-    """Text of the XML file."""
+    """Text of an XML file with this root element."""
     ElementTree.indent(root)
     return f"<?xml version='1.0' encoding='utf-8'?>\n{ElementTree.tostring(root, encoding='unicode')}\n"

@@ -84,5 +84,5 @@ def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, 
 
 
 def parts_of(found: Sequence[Meeting]) -> list[Constraint]:
-    """All constraints of these meetings."""
+    """All constraints that these meetings consist of."""
     return [part for meeting in found for part in meeting.parts]

@@ -71,7 +71,7 @@ def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64")
 
 
 def identifier(text: str) -> str:
-    """A name as a C identifier."""
+    """A name converted to a valid C identifier."""
     plain = re.sub(r"\W", "_", text)
     return f"_{plain}" if plain[:1].isdigit() else plain
 
@@ -110,7 +110,7 @@ def interface_of(mechanism: Mechanism) -> Interface:
 
 
 def _parameters(mechanism: Mechanism) -> dict[str, float]:
-    """{name: value} of the numbers that the functions take as p."""
+    """{name: value} of the numbers that the exported functions take as argument p."""
     values = map(float, mechanism.parameter_values(0))
     return dict(zip(mechanism.parameter_names, values, strict=True))
 
@@ -135,7 +135,7 @@ def _about(interface: Interface, title: str) -> str:
 
 
 def _units(interface: Interface) -> list[str]:
-    """Unit of every coordinate."""
+    """Unit of each coordinate, as text."""
     slides = {joint.name for joint in interface.mechanism.joints if joint.kind == "prismatic"}
     if interface.mechanism.coordinates == "joint":
         return ["m" if name in slides or name.endswith((".x", ".y")) else "rad" for name in interface.coordinates]
@@ -157,7 +157,7 @@ WITH_ROWS = {
 
 
 def header(interface: Interface) -> str:
-    """C header: sizes, order of joints and bodies, the three declarations."""
+    """C header of the exported functions: sizes, order of joints and bodies, the three declarations."""
     N, mechanism = interface.prefix.upper(), interface.mechanism
     sizes = {"N_Q": len(interface.coordinates), "N_BODIES": len(mechanism.bodies)}
     sizes |= {"N_ROWS": interface.n_rows} if interface.n_rows else {}
@@ -175,7 +175,7 @@ def header(interface: Interface) -> str:
 
 
 def source(interface: Interface) -> str:
-    """C99 source of the three functions."""
+    """C99 source of the exported functions: inverse dynamics, forward dynamics, forward kinematics."""
     from sim_core.kernels.c_source import c_function
     from sim_core.kernels.program import program_of
 
@@ -189,7 +189,7 @@ def source(interface: Interface) -> str:
 
 
 def example(interface: Interface) -> str:
-    """C program that calls the three functions and prints the results."""
+    """C program that calls the three exported functions and prints their results."""
     N, prefix, mechanism = interface.prefix.upper(), interface.prefix, interface.mechanism
     p = f"    const double p[{N}_N_P] = {{{', '.join(map(repr, _parameters(mechanism).values()))}}};"
     with_p, rows = (", p" if mechanism.parameter_names else ""), (", lam" if interface.n_rows else "")

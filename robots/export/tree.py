@@ -124,12 +124,12 @@ def value(number: Any) -> float:
 
 
 def mass_of(body: Body) -> float:
-    """Mass, kg."""
+    """Mass of a body, kg; of a tunable mass its start value."""
     return value(body.mass)
 
 
 def tensor_of(body: Body) -> Array:
-    """Inertia (3, 3) about the centre of mass, in the body's axes, kg m2."""
+    """Inertia matrix (3, 3) about the centre of mass, in the body's axes, kg m2."""
     xx, yy, zz, xy, xz, yz = map(value, body.inertia)
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 

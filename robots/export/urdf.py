@@ -122,7 +122,7 @@ def _origin(owner: Element, p: Array, R: Array) -> None:
 
 
 def _move(element: Element, motion: Motion | None, mechanism: Mechanism) -> None:
-    """Write type, axis, limits and damping of a joint."""
+    """Write type, axis, limits and damping of one joint element."""
     if motion is None:
         element.set("type", "fixed")
         return

@@ -17,8 +17,8 @@ WHO = "robot 'gibbon'"
 def check_feasible(robot: Robot, spacing: float, torque_limit: float) -> None:
     """Raise InvalidRequest for a spacing out of reach, or a torque limit too small to hold the lighter arm horizontal.
 
-    A swing needs about that torque to bring an arm up to the line: robots with slightly more swing on; with a fifth
-    less, no hand gets to the line.
+    A swing brings the free arm up to the line with about that torque: with slightly more the robots swing on, with a
+    fifth less no hand gets to the line.
     """
     a, b = robot.arm_a.length, robot.arm_b.length
     if not NEAREST * (a + b) <= spacing < a + b:
@@ -59,7 +59,10 @@ def check_bars(start_x: float, spacing: float, start: str, bars: int) -> None:
 
 
 def tension_to_hold(robot: Robot) -> float:
-    """Smallest tension, N, at which the cable, as a string under its weight and the robot's, sags at most DEEPEST."""
+    """Smallest tension, N, with which the cable sags at most DEEPEST (1 m) in its middle under the robot.
+
+    The cable is taken as a string under its own weight and the robot's.
+    """
     weight, l = GRAVITY * robot.mass, numbers.CABLE_LENGTH
     return (numbers.CABLE_MASS * GRAVITY * l**2 / 8 + weight * l / 4) / numbers.DEEPEST
 

@@ -129,7 +129,7 @@ def _of_line(line: str, of: str, usual: dict[str, Any], given: dict[str, Any]) -
 
 
 def _checked(cable_numbers: dict[str, Any]) -> float:
-    """Check the cable's numbers and remove the width of the hands from them, which is returned."""
+    """Check the cable's numbers; removes the width of the hands (`clamp_width`) from them and returns it."""
     require_positive(NAME, tension=cable_numbers["tension"])
     require_whole(NAME, 1, modes=cable_numbers["modes"])
     width: float = cable_numbers.pop("clamp_width")
@@ -162,13 +162,13 @@ def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Body:
-    """Bodies and joints of the robot."""
+    """The gibbon itself, without the line: bodies and joints."""
 
     robot: Robot
     damping: float
 
     def parts(self) -> dict[str, Any]:
-        """The bodies and joints, as arguments of Mechanism."""
+        """The gibbon's bodies and joints, as keyword arguments of Mechanism."""
         robot, damping = self.robot, Tunable("elbow_damping", self.damping, unit="N m s")
         bodies = [
             Body(name="trolley", mass=0.0, inertia=_across(0.0)),

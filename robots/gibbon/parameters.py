@@ -50,7 +50,7 @@ class Robot:
 
     @property
     def mass(self) -> float:
-        """Total mass, kg."""
+        """Total mass of the robot, kg."""
         links = (self.hand_a, self.arm_a, self.arm_b, self.hand_b, self.trunk)
         return sum(link.mass for link in links if link is not None)
 

@@ -28,21 +28,21 @@ class AugmentedFactor:
     idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
-        """All numbers that `solve` needs, as one column."""
+        """All numbers of the factor that `solve` needs, as one column."""
         penalty = [value for row in self.penalty for value in row.values()]
         return ca.vertcat(*self.whole.parts(), *penalty, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in `parts`, of the reciprocal pivots of rows that may lose rank."""
+        """Begin and end, in the column of `parts`, of the reciprocal pivots of rows that may lose rank."""
         end = len(self.whole.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """Row index of each of these pivots."""
+        """Row index of each reciprocal pivot in the range of `pivots`."""
         return list(range(len(self.added)))
 
     def with_parts(self, parts: ca.SX) -> AugmentedFactor:
-        """A factor of the same structure with numbers from a stored column."""
+        """A factor of the same structure whose numbers come from a column that `parts` returned."""
         numbers = ca.vertsplit(parts)
         n = len(self.whole.parts())
         rest = iter(numbers[n:])
@@ -52,7 +52,7 @@ class AugmentedFactor:
         )
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x and y for right-hand sides r1 (n_q) and r2 (n_r)."""
+        """x (n_q,) and y (n_r,) of M x + J' y = r1, J x = r2."""
         n_rows = r2.numel()
         right = ca.densify(r1)
         for row, reach in enumerate(self.penalty):

@@ -33,7 +33,7 @@ class Lookup:
     table: np.ndarray
 
     def at(self, place: float) -> np.ndarray:
-        """The row that a kernel takes for this index."""
+        """The table row that a kernel uses for this row index, which is rounded down and clamped to the table."""
         return np.asarray(self.table[int(min(max(place // 1, 0), len(self.table) - 1))])
 
 
@@ -94,7 +94,7 @@ def _sparse(A: np.ndarray) -> ca.SX:
 
 
 def _linear_part(model: BeamModel, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
-    """C and K of a beam: numbers, or expressions of its tunables."""
+    """Damping matrix C and stiffness matrix K of a beam: numbers, or expressions of its tunables."""
     beam = model.beam
     if not isinstance(beam.tension, Tunable) and not isinstance(beam.damping_ratio, Tunable):
         return _sparse(model.C), _sparse(model.K)

@@ -49,7 +49,7 @@ def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX
 
 
 def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX, r2: ca.SX) -> list[ca.SX]:
-    """J x - r2 per row; for idle rows -y - r2."""
+    """Residual J x - r2 of each row; for rows that are switched off (`idle`) -y - r2."""
     found = []
     for row, reach in enumerate(rows):
         total = -r2[row] - idle[row] * y[row]
@@ -78,21 +78,21 @@ class ConstrainedFactor:
     idle: list[ca.SX]
 
     def parts(self) -> ca.SX:
-        """All numbers that `solve` needs, as one column."""
+        """All numbers of the factor that `solve` needs, as one column."""
         columns = [value for column in [*self.Y, *self.penalty] for value in column.values()]
         return ca.vertcat(*self.mass.parts(), *self.schur.parts(), *columns, *self.added)
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in `parts`, of the reciprocal pivots of rows that may lose rank."""
+        """Begin and end, in the column of `parts`, of the reciprocal pivots of rows that may lose rank."""
         end = len(self.mass.parts()) + len(self.schur.parts())
         return end - len(self.added), end
 
     def pivot_rows(self) -> list[int]:
-        """Row index of each of these pivots."""
+        """Row index of each reciprocal pivot in the range of `pivots`."""
         return self.schur.order if self.added else []
 
     def with_parts(self, parts: ca.SX) -> ConstrainedFactor:
-        """A factor of the same structure with numbers from a stored column."""
+        """A factor of the same structure whose numbers come from a column that `parts` returned."""
         numbers = ca.vertsplit(parts)
         n_mass, n_schur = len(self.mass.parts()), len(self.schur.parts())
         rest = iter(numbers[n_mass + n_schur :])
@@ -108,7 +108,7 @@ class ConstrainedFactor:
         )
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x and y for right-hand sides r1 (n_q) and r2 (n_r)."""
+        """x (n_q,) and y (n_r,) of M x + J' y = r1, J x = r2."""
         n_rows = len(self.Y)
         right = sparse(r1)
         targets = ca.vertsplit(r2) if n_rows else []
@@ -139,7 +139,7 @@ class ConstrainedFactor:
         return x, multipliers
 
     def _push(self, z: dict[int, ca.SX], y: dict[int, ca.SX]) -> None:
-        """Subtract Y y from z, in place."""
+        """Subtract Y y from z in place (Y = L^-1 P J')."""
         for row, reach in enumerate(self.Y):
             for k, value in reach.items():
                 z[k] = z[k] - value * y[row] if k in z else -value * y[row]
@@ -176,7 +176,7 @@ def factorize_constrained(
 
 
 def diagonal_of_S(M: ca.SX, J: ca.SX, weights: dict[int, ca.SX]) -> list[ca.SX]:
-    """Diagonal entries of J (M + w J_n' J_n)^-1 J'."""
+    """Diagonal entries of the Schur complement S = J (M + w J_n' J_n)^-1 J'."""
     factor = factorize_constrained(M, J, Regularization([], weights))
     inverse = factor.mass.inverse_diagonal
     return [sum((value * value * inverse[k] for k, value in reach.items()), ca.SX(0)) for reach in factor.Y]

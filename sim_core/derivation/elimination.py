@@ -51,11 +51,11 @@ class Factor:
     inverse_diagonal: list[ca.SX]
 
     def parts(self) -> list[ca.SX]:
-        """All numbers of the factor, in a fixed order."""
+        """All numbers of the factor (L, then 1 / D), in a fixed order."""
         return [value for column in self.columns for value in column.values()] + self.inverse_diagonal
 
     def with_parts(self, parts: list[ca.SX]) -> Factor:
-        """A factor of the same structure with other numbers (the symbols of a stored factor)."""
+        """A factor of the same structure with other numbers, in the order of `parts`."""
         numbers = iter(parts)
         columns = [{row: next(numbers) for row in column} for column in self.columns]
         return Factor(self.order, columns, [next(numbers) for _ in self.inverse_diagonal])
@@ -107,10 +107,10 @@ def factorize(A: Entries, n: int, last_first: bool = False, order: list[int] | N
 
 
 def sparse(values: ca.SX) -> dict[int, ca.SX]:
-    """{row: value} of a column's nonzero entries."""
+    """{row: value} of the nonzero entries of a column."""
     return {row: value for row, value in enumerate(ca.vertsplit(ca.densify(values))) if not value.is_zero()}
 
 
 def dense(values: dict[int, ca.SX], n: int) -> ca.SX:
-    """The column (n,) of {row: value}."""
+    """A column (n,) from {row: value}."""
     return ca.vertcat(*[values.get(row, ca.SX(0)) for row in range(n)]) if n else ca.SX(0, 1)

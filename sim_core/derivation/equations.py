@@ -265,7 +265,7 @@ def _output_wraps(mechanism: Mechanism, output_names: list[str], wraps: list[int
 
 
 def _poses(mechanism: Mechanism, motion: Motion) -> tuple[ca.SX, ca.SX]:
-    """Positions (3n) and rotation matrices, each row by row (9n)."""
+    """Positions (3n) and rotation matrices (9n, row by row) of all n bodies, as columns."""
     frames: list[Frame] = [motion.frames[body.name] for body in mechanism.bodies]
     positions = ca.vertcat(*[frame.p for frame in frames])
     return positions, ca.vertcat(*[ca.vec(frame.R.T) for frame in frames])

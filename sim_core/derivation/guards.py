@@ -32,13 +32,13 @@ def guard_values(
 
 
 def captured_numbers(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
-    """The number that each constraint of `Mechanism.captured_constraints` would capture now."""
+    """For each constraint of `Mechanism.captured_constraints`, the number that a guard would capture now."""
     found = [_met_by(mechanism, name, frames, symbols) for name in mechanism.captured_constraints]
     return ca.vertcat(*found) if found else ca.SX(0, 1)
 
 
 def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -> ca.SX:
-    """The captured number of a constraint for which its row is zero."""
+    """The value of a constraint's captured number at which its row is zero."""
     constraint = next(c for c in mechanism.constraints if c.name == name)
     own = symbols.number(mechanism.captured_by(name))
     return ca.substitute(rows_of(constraint, frames, symbols), own, 0)

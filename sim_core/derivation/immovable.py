@@ -131,7 +131,7 @@ def _value(mechanism: Mechanism, row: ca.SX, symbols: Symbols) -> float:
 
 
 def _held(mechanism: Mechanism, name: str) -> bool:
-    """Whether some constraint mode has this constraint."""
+    """Whether the constraint with this name holds in some constraint mode."""
     lists = [constraint_mode.constraints for constraint_mode in mechanism.constraint_modes]
     return name.endswith(".norm") or any(held is None or name in held for held in lists)
 

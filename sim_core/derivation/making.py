@@ -49,11 +49,11 @@ class KernelMaker:
 
     @property
     def lookups(self) -> dict[str, Lookup]:
-        """{contact: lookup} of the mechanism's beam contacts."""
+        """{contact: table lookup} of the mechanism's beam contacts."""
         return {name: lookup for name, (_, lookup) in self.symbols.contacts.items()}
 
     def add(self, name: str, inputs: dict[str, ca.SX], results: list[ca.SX]) -> None:
-        """Add a function with this name."""
+        """Add a kernel function with this name, from its named inputs and result expressions."""
         results = [self.seen(result) for result in results]
         needed = tuple(x for x, lookup in self.lookups.items() if ca.depends_on(ca.veccat(*results), lookup.row))
         inputs = inputs | {f"row_{x}": self.lookups[x].row for x in needed}
@@ -62,12 +62,12 @@ class KernelMaker:
             self.uses[name] = needed
 
     def add_all(self, prefix: str, kernels: dict[str, tuple[dict[str, ca.SX], list[ca.SX]]]) -> None:
-        """Add the functions of one constraint mode, whose name is the prefix."""
+        """Add the kernel functions of a constraint mode; their names get the mode's name as prefix."""
         for name, (inputs, results) in kernels.items():
             self.add(f"{prefix}.{name}", inputs, results)
 
     def tables(self) -> dict[str, tuple[ca.Function, np.ndarray]]:
-        """{name: (place function, table)} of the lookups."""
+        """{contact: (function of the row index, table)} of the table lookups."""
         inputs = arguments(self.symbols)
         return {
             name: (dense_function("place", inputs, [self.seen(lookup.place)]), lookup.table)

@@ -46,19 +46,19 @@ class PartitionedFactor:
     small: ca.SX
 
     def parts(self) -> ca.SX:
-        """All numbers that `solve` needs, as one column."""
+        """All numbers of the factor that `solve` needs, as one column."""
         return ca.vertcat(self.N, self.y, self.b1, self.b2, self.alpha, ca.vec(self.small))
 
     def pivots(self) -> tuple[int, int]:
-        """Empty range: there are no rows that could lose rank."""
+        """An empty range, because there are no constraint rows that could lose rank."""
         return 0, 0
 
     def pivot_rows(self) -> list[int]:
-        """Empty: there are no rows."""
+        """An empty list, because there are no constraint rows."""
         return []
 
     def with_parts(self, parts: ca.SX) -> PartitionedFactor:
-        """A factor of the same structure with numbers from a stored column."""
+        """A factor of the same structure whose numbers come from a column that `parts` returned."""
         n_c, n_u = self.N.numel(), self.b1.numel()
         ends = [n_c, 2 * n_c, 2 * n_c + n_u, 2 * n_c + 2 * n_u, 2 * n_c + 2 * n_u + 1]
         pieces = ca.vertsplit(parts[: ends[-1] + n_u * n_u], [0, *ends, ends[-1] + n_u * n_u])
@@ -66,14 +66,14 @@ class PartitionedFactor:
         return PartitionedFactor(self.mass, N, y, b1, b2, alpha, ca.reshape(small, n_u, n_u))
 
     def times(self, M11: ca.SX, M_c: ca.SX, a: ca.SX) -> ca.SX:
-        """M a, without forming the dense M22."""
+        """Product of the partitioned mass matrix and a, without forming the dense block M22."""
         n_u = self.b1.numel()
         along = ca.dot(self.N, a[n_u:])
         below = M_c @ a[n_u:] + self.N * (ca.dot(self.b2, a[:n_u]) + self.alpha * along)
         return ca.vertcat(M11 @ a[:n_u] + self.b1 * along, below)
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x for a right-hand side r1 (n_u + n_c), and an empty y: there are no rows."""
+        """x for a right-hand side r1 (n_u + n_c), and an empty y, because there are no constraint rows."""
         n_u, n_c = self.b1.numel(), self.N.numel()
         g = _solve_mass(self.mass, r1[n_u:], n_c)
         t, s = ca.dot(self.N, g), ca.dot(self.N, self.y)

@@ -33,18 +33,18 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
 
 @dataclass
 class _Inertia:
-    """Mass, first moment of mass, and inertia about the frame's origin."""
+    """Inertia of a link: mass, first moment of mass, and inertia about the frame's origin."""
 
     m: ca.SX
     h: ca.SX
     I: ca.SX
 
     def times(self, w: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Moment about the origin and force: the inertia applied to a spatial motion vector (w, v)."""
+        """(moment about the origin, force): the inertia applied to a spatial motion vector (w, v)."""
         return self.I @ w + ca.cross(self.h, v), self.m * v - ca.cross(self.h, w)
 
     def seen_from(self, p: ca.SX, R: ca.SX) -> _Inertia:
-        """The inertia expressed in a frame in which this one has pose p, R."""
+        """The same inertia, expressed in another frame, in which the present frame has pose p, R."""
         h = R @ self.h
         turned = R @ self.I
         outer = h @ p.T
@@ -57,7 +57,7 @@ class _Inertia:
         return _Inertia(self.m, h + self.m * p, moved)
 
     def moved_by(self, p: ca.SX) -> _Inertia:
-        """The inertia expressed in a parallel frame in which this one's origin is at p."""
+        """The same inertia, expressed in a parallel frame in which the present frame's origin is at p."""
         outer = self.h @ p.T
         shift = (2 * ca.dot(self.h, p) + self.m * ca.dot(p, p)) * ca.SX.eye(3)
         moved = self.I + shift - outer - outer.T - self.m * (p @ p.T)
@@ -136,7 +136,7 @@ class _Border:
 
 
 def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> ca.SX:
-    """Joint efforts (n_q,) that give accelerations a (n_q,) against gravity alone. [LuhWalkerPaul1980]"""
+    """Joint efforts (n_q,) for accelerations a (n_q,), with gravity as the only other force. [LuhWalkerPaul1980]"""
     links = tree.links
     wrenches = _wrenches(links, mechanism, symbols, a)
     return ca.vertcat(
@@ -191,7 +191,7 @@ def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:
 
 
 def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
-    """w x I w, from the products of w that the spin matrix contains anyway."""
+    """w x I w, computed from the products of w that the spin matrix contains anyway."""
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     return ca.vertcat(

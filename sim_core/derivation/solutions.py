@@ -25,19 +25,19 @@ class KktFactor(Protocol):
     """Interface of a factored KKT matrix [M J'; J 0]."""
 
     def parts(self) -> ca.SX:
-        """All numbers that `solve` needs, as one column."""
+        """All numbers of the factor that `solve` needs, as one column."""
 
     def pivots(self) -> tuple[int, int]:
-        """Begin and end, in `parts`, of the reciprocal pivots of rows that may lose rank."""
+        """Begin and end, in the column of `parts`, of the reciprocal pivots of rows that may lose rank."""
 
     def pivot_rows(self) -> list[int]:
-        """Row index of each of these pivots."""
+        """Row index of each reciprocal pivot in the range of `pivots`."""
 
     def with_parts(self, parts: ca.SX) -> KktFactor:
-        """A factor of the same structure with numbers from a stored column."""
+        """A factor of the same structure whose numbers come from a column that `parts` returned."""
 
     def solve(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """x and y for right-hand sides r1 (n_q) and r2 (n_r)."""
+        """x (n_q,) and y (n_r,) of M x + J' y = r1, J x = r2."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols
 def _constrained(
     mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows, closed: bool
 ) -> Solution:
-    """Solution in all coordinates, with multipliers."""
+    """Solution of a "schur" or "augmented" formulation: all coordinates, with multipliers."""
     regularization, least = _regularizations(mechanism, motion, symbols, rows, closed)
     factorized = factorize_augmented if mechanism.formulation == "augmented" else factorize_constrained
     factor = factorized(motion.M, rows.J, regularization, rows.idle)
@@ -175,7 +175,7 @@ def _floors(diagonals: list[list[ca.SX]]) -> list[ca.SX]:
 
 
 def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows) -> Solution:
-    """Solution in the coordinates that the contact leaves independent, without rows."""
+    """Solution of a "partitioned" formulation: the coordinates that the contact leaves independent, without rows."""
     made = partition(mechanism, motion.coordinate_names, symbols, motion.M, f, rows)
     n = len(made.coordinate_names)
 

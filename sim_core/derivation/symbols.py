@@ -78,7 +78,7 @@ class Symbols:
     contacts: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def number(self, value: Number) -> float | ca.SX:
-        """Value of a number of the description, or the symbol of a tunable or captured one."""
+        """A number of the description in the equations: its value, or the symbol of a tunable or captured number."""
         if isinstance(value, Tunable | CapturedParameter):
             return self.p[self.parameter_names.index(value.name)]
         return float(value)
@@ -90,7 +90,7 @@ class Symbols:
 
 
 def symbols_for(mechanism: Mechanism, n_q: int) -> Symbols:
-    """New symbols for a mechanism with n_q coordinates."""
+    """New symbols t, q, v, u, p for a mechanism with n_q coordinates."""
     names = mechanism.parameter_names
     return Symbols(
         ca.SX.sym("t"),

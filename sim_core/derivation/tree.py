@@ -51,7 +51,7 @@ class Link:
 
     @cached_property
     def R(self) -> ca.SX:
-        """R_PL: axes of the link in the parent link's frame."""
+        """R_PL: rotation matrix with the link's axes in the parent link's frame."""
         return self.R_PJ @ self.R_JL
 
 

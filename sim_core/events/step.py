@@ -136,7 +136,7 @@ class StepEvents:
         return receding
 
     def _rates(self) -> np.ndarray:
-        """(n_guards,) velocity of each crossing's point along its axis, by central differences; 0 within rounding."""
+        """(n_guards,) velocity of each crossing's point along its axis, by central differences; rounding gives 0."""
         w, h, rates = self._w, self._step_s, np.zeros(len(self._guards))
         for sign in (1.0, -1.0):
             self._near_t[0], self._near_q[:] = w.t[0] + sign * h, w.q + sign * h * w.v
@@ -213,7 +213,9 @@ class StepEvents:
         self._fired.append(guard)
 
     def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
-        """Energy lost to each guard of one impact, J: the work of the rows that the guard switched on."""
+        """Part of an impact's energy loss attributed to each guard, J: the work of the rows that the guard
+        switched on.
+        """
         shares, row_names = [], self._system.constraint_modes[0].row_names
         for guard in group:
             engaged = self._switching.named(self._switching.engages[guard] & ~held)

@@ -120,7 +120,7 @@ class Switching:
             self._flags[:] = self._sets[constraint_mode]
 
     def switch(self, guard: int) -> None:
-        """Apply the change of constraints of a guard."""
+        """Fire a guard: switch the constraints that it engages and releases, or enter its target mode."""
         if self._by_name[guard]:
             self.enter(int(self._target[guard]))
             return

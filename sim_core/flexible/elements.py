@@ -75,7 +75,7 @@ class BeamModel:
 
     @property
     def n(self) -> int:
-        """Number of coordinates."""
+        """Number of coordinates of the beam."""
         return int(self.basis.shape[1])
 
     @property

@@ -91,7 +91,7 @@ def is_factored(memory, h, factored):  # type: ignore[no-untyped-def]
 
 @inner
 def place_stage(state, stages, h, rows, i):  # type: ignore[no-untyped-def]
-    """Set q and v of stage i from the K of all stages."""
+    """Set q and v of stage i from the accelerations K of all stages."""
     s = stages.shape[1]
     for k in range(state.shape[1]):
         q, v = 0.0, 0.0
@@ -122,7 +122,7 @@ def correct(state, stages, h, first, size, right):  # type: ignore[no-untyped-de
 
 @inner
 def extrapolate(stages, memory, rows):  # type: ignore[no-untyped-def]
-    """First guess of all K: extrapolation of the last step's stage polynomial."""
+    """Set the first guess of all stage accelerations K by extrapolating the last step's stage polynomial."""
     s, n = stages.shape[1], stages.shape[2]
     for i in range(s):
         for k in range(n):
@@ -134,7 +134,7 @@ def extrapolate(stages, memory, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def finish(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
-    """Set q and v at the end of the step; store K in the memory."""
+    """Set q and v at the end of the step; store the stage accelerations K in the memory."""
     n, s = state.shape[1], stages.shape[1]
     for k in range(n):
         q, v = 0.0, 0.0
@@ -222,7 +222,7 @@ def advance_implicit(n_steps, h, tick, m, calls, law, rows, groups, tolerance, l
 
     rows  (3 s + 3, s): A, A A, the extrapolation matrix, b, b A, c
     groups  numbers of stages solved together
-    tolerance  on h K in Newton's method, relative to the largest velocity or 1
+    tolerance  convergence tolerance of Newton's method: change of h K relative to the largest velocity or 1
     lu, pivots, right, factored  scratch arrays
     """
     for step in range(n_steps):

@@ -147,7 +147,7 @@ def guess_afresh(m, calls, law, begin, h):  # type: ignore[no-untyped-def]
 
 @inner
 def open_midpoint(state, stages, h):  # type: ignore[no-untyped-def]
-    """Set q*, v* of the stage in the middle of the step."""
+    """Set q*, v* of the midpoint rule's stage: q, v at the middle of the step without the unknown acceleration."""
     for k in range(state.shape[1]):
         stages[0, 0, k], stages[0, 1, k] = state[Q0, k] + h / 2 * state[V0, k], state[V0, k]
 
@@ -197,7 +197,7 @@ def advance_one_stage(n_steps, h, tick, m, calls, law, rows, tolerance, lu, pivo
 
     rows  (k, 1): w_v / h, w_q / h^2, position of the stage in the step; for generalized-alpha also the weights of a and
           of the old A in the new A, beta, gamma
-    tolerance  on h a in the iteration, relative to the largest velocity or 1
+    tolerance  convergence tolerance: change of h a per iteration relative to the largest velocity or 1
     lu, pivots, right, factored  scratch arrays
     """
     alpha = rows.shape[0] > 3

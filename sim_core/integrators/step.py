@@ -277,7 +277,7 @@ def remember(m, step):  # type: ignore[no-untyped-def]
 
 @inner
 def is_finite(m):  # type: ignore[no-untyped-def]
-    """Whether all of q and v are finite."""
+    """Whether all entries of q and v are finite."""
     total = 0.0
     for i in range(m.state.shape[1]):
         total += m.state[Q, i] * 0.0 + m.state[V, i] * 0.0

@@ -79,7 +79,7 @@ class Stepper:
         return nullcontext() if is_kept(self.loop()) else compiling(f"the loop of {self.name!r}")
 
     def memory_size(self, n_q: int) -> int:
-        """Count of numbers that the stepper keeps between steps, for n_q coordinates."""
+        """Length of the array that the stepper keeps between steps, for n_q coordinates."""
         return sum(count * n_q**power for power, count in enumerate(self.memory))
 
     def arguments(self, n_q: int) -> tuple[Any, ...]:
@@ -127,7 +127,10 @@ def _require_tolerances(owner: str, **tolerances: float) -> None:
 
 
 def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Stepper:
-    """An implicit Runge-Kutta method; `tolerance` on h K in Newton's method, relative to the largest velocity or 1."""
+    """An implicit Runge-Kutta stepper.
+
+    tolerance  convergence tolerance of Newton's method: change of h K relative to the largest velocity or 1
+    """
     _require_tolerances(name, tolerance=tolerance)
     s, size = len(tableau.b), tableau.groups[-1]
 
@@ -142,10 +145,10 @@ def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Step
 
 
 def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any) -> Stepper:
-    """A method with one unknown acceleration per step.
+    """A stepper with one unknown acceleration a per step.
 
     constants  the `rows` of `advance_one_stage`
-    tolerance  on h a in the iteration, relative to the largest velocity or 1
+    tolerance  convergence tolerance: change of h a per iteration relative to the largest velocity or 1
     """
     _require_tolerances(name, tolerance=tolerance)
     rows = np.array(constants)[:, None]
@@ -161,7 +164,7 @@ def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any)
 def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
     """Implicit midpoint rule: order 2; oscillations neither grow nor decay at any step. [HairerWanner1996, ch. IV.8]
 
-    tolerance  on h a in the iteration, relative to the largest velocity or 1
+    tolerance  convergence tolerance: change of h a per iteration relative to the largest velocity or 1
     """
     return _one_stage("implicit_midpoint", [1 / 2, 1 / 4, 1 / 2], tolerance)
 

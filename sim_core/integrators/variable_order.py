@@ -38,7 +38,7 @@ MOST_EVALUATIONS = 100_000
 
 @loop
 def right_hand_side(m, calls, law, h, time, y, dydt):  # type: ignore[no-untyped-def]
-    """dy/dt of y = (q, v) at a time."""
+    """Compute dy/dt of y = (q, v) at a time, into dydt."""
     n = m.state.shape[1]
     for i in range(n):
         m.state[Q, i], m.state[V, i] = y[i], y[n + i]
@@ -77,7 +77,7 @@ class OutOfEvaluations(Exception):  # noqa: N818 - ends an integration, not an e
 
 
 class AdamsIntegration:
-    """Adams-Moulton of order 1 to 12 by functional iteration: VODE. [BrownByrneHindmarsh1989]"""
+    """Integration of dy/dt = f(t, y) by VODE: Adams-Moulton, order 1 to 12. [BrownByrneHindmarsh1989]"""
 
     def __init__(self, f: Callable, t: float, y: np.ndarray, end: float, rtol: float, atol: float) -> None:
         from scipy.integrate import ode
@@ -86,7 +86,7 @@ class AdamsIntegration:
         self._ode.set_initial_value(y, t)
 
     def reach(self, t: float) -> np.ndarray | None:
-        """y at time t, or None if the integration fails."""
+        """Integrate to time t; returns y there, or None if the integration fails."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # VODE reports its failure as a UserWarning
             y = self._ode.integrate(t)
@@ -94,7 +94,7 @@ class AdamsIntegration:
 
 
 class RadauIntegration:
-    """Radau IIA of order 5 with error control. [HairerWanner1996, ch. IV.8]"""
+    """Integration of dy/dt = f(t, y) by scipy's Radau: order 5, error control. [HairerWanner1996, ch. IV.8]"""
 
     def __init__(self, f: Callable, t: float, y: np.ndarray, end: float, rtol: float, atol: float) -> None:
         from scipy.integrate import Radau
@@ -102,7 +102,7 @@ class RadauIntegration:
         self._solver = Radau(f, t, y, end, rtol=rtol, atol=atol)
 
     def reach(self, t: float) -> np.ndarray | None:
-        """y at time t, or None if the integration fails."""
+        """Integrate to time t; returns y there, or None if the integration fails."""
         while self._solver.status == "running" and self._solver.t < t:
             self._solver.step()
         if self._solver.status == "failed":

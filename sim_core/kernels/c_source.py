@@ -30,7 +30,7 @@ class Signature:
     outputs: dict[int, str]
 
     def prototype(self) -> str:
-        """The declaration, without its semicolon."""
+        """The C declaration, without its semicolon."""
         inputs = [f"const double *{name}" for name in self.inputs.values()]
         outputs = [f"double *{name}" for name in self.outputs.values()]
         return f"void {self.name}({', '.join([*inputs, *outputs])})"

@@ -79,7 +79,7 @@ class NativeFunction:
 
     @property
     def address(self) -> int:
-        """Address of the machine code."""
+        """Address of the function's machine code."""
         return int(self._compiled.address)
 
 

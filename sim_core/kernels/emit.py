@@ -83,7 +83,7 @@ class Kernel:
         self._pending: list[tuple[tuple[int, int], int]] = []
 
     def text(self, linkage: str = "") -> str:
-        """LLVM IR of the function's definition."""
+        """LLVM IR of the kernel's definition."""
         self._pointers()
         wanted: dict[int, list[tuple[int, int]]] = {}
         for place, index in self.program.results.items():
@@ -127,14 +127,14 @@ class Kernel:
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, index: int) -> str:
-        """Scalar value of a node; extracted from its vector at the first request."""
+        """IR value of a node as a scalar; extracted from its vector at the first request."""
         if index not in self._values:
             vector, lane, width = self._lane[index]
             self._values[index] = self._do(f"extractelement <{width} x double> {vector}, i32 {lane}")
         return self._values[index]
 
     def _pack(self, a: int, b: int) -> str:
-        """Vector of two nodes' values."""
+        """IR value of a two-lane vector of two nodes' values."""
         nodes, kind = self.program.nodes, "<2 x double>"
         if (a, b) in self._packs:
             return self._packs[a, b]
@@ -155,7 +155,7 @@ class Kernel:
         return made
 
     def _signed(self, a: int, b: int) -> str:
-        """Vector of two nodes' values of which at least one is the negative of another value."""
+        """IR value of a two-lane vector of two nodes of which at least one is a negation."""
         nodes, signs, bare = self.program.nodes, [], []
         for index in (a, b):
             negative = nodes[index].op == "fneg"

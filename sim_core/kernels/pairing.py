@@ -55,7 +55,7 @@ def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
 
 
 def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
-    """Branch of each node, from its arguments: LEFT, RIGHT, BOTH for a mixture, "" for neither."""
+    """Branch of each node, judged by its arguments: LEFT, RIGHT, BOTH for a mixture, "" for neither."""
     side_of = {(name, left): LEFT for name, elements in twins.items() for left, _ in elements}
     side_of |= {(name, right): RIGHT for name, elements in twins.items() for _, right in elements}
     sides: list[str] = []

@@ -59,7 +59,7 @@ class Node(NamedTuple):
 
 @dataclass
 class Program:
-    """Nodes, each after its arguments, and the node index of every (result, element)."""
+    """A kernel as a list of nodes, each after its arguments, and the node index of every (result, element)."""
 
     name: str
     input_names: tuple[str, ...]
@@ -69,7 +69,7 @@ class Program:
 
 
 class Builder:
-    """Collects nodes without duplicates."""
+    """Collects the nodes of a program without duplicates."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -87,11 +87,11 @@ class Builder:
         return index
 
     def const(self, value: float) -> int:
-        """Index of the node of a constant."""
+        """Index of the node of a constant, which is added unless it exists."""
         return self.add(Node("const", value=float(value)))
 
     def of(self, op: str, *args: int) -> int:
-        """Index of the node of an operation on nodes."""
+        """Index of the node of an operation on nodes, which is added unless it exists."""
         return self.add(Node(op, args))
 
 

@@ -220,7 +220,7 @@ class Actuator(Frozen):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The command modes that the actuator accepts."""
+        """Command modes that the actuator accepts: "effort", and with a servo "velocity" and "position"."""
         return ("effort",) if self.servo is None else ("effort", "velocity", "position")
 
 
@@ -322,12 +322,12 @@ class Mechanism(Frozen):
 
     @cached_property
     def tunables(self) -> tuple[Tunable, ...]:
-        """Every tunable number, each once, sorted by name."""
+        """The tunable numbers of the description, each once, sorted by name."""
         return tuple(item for item in self._inputs if isinstance(item, Tunable))
 
     @cached_property
     def captured(self) -> tuple[CapturedParameter, ...]:
-        """Every captured number, each once, sorted by name."""
+        """The captured numbers (CapturedParameter) of the description, each once, sorted by name."""
         return tuple(item for item in self._inputs if isinstance(item, CapturedParameter))
 
     @cached_property

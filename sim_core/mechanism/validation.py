@@ -152,7 +152,7 @@ def _check_joint(joint: Joint, where: str) -> None:
 
 
 def _check_damping(damping: Any, unit: str, where: str) -> None:
-    """Refuse negative damping, which would accelerate the joint without bound."""
+    """Raise InvalidMechanism for negative damping, which would accelerate the joint without bound."""
     if value_of(damping) < 0.0:
         called = f" ({damping.name})" if isinstance(damping, Tunable) else ""
         raise InvalidMechanism(f"{where}: damping{called} is {value_of(damping)} {unit}; it must not be negative")
@@ -223,7 +223,7 @@ def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: s
 
 
 def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
-    """A body and all bodies further out on it in the tree of joints."""
+    """A body and all bodies that it carries in the tree of joints."""
     carried = [name]
     for parent in carried:
         carried += [joint.child for joint in mechanism.joints if joint.parent == parent and joint.child not in carried]

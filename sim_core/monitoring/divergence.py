@@ -101,7 +101,7 @@ def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
 
 
 def _growth(stepper: Stepper, omega: float, step: float) -> float:
-    """Growth of a mode (rad/s) per step, divided by the permitted growth."""
+    """Growth per step of an undamped mode of frequency `omega`, rad/s, divided by the permitted growth."""
     return stepper.growth(omega**2, 0.0, step) / (1.0 + GROWS)
 
 
@@ -119,7 +119,7 @@ def explained(system: System, idle: Collection[str], history: np.ndarray) -> str
 
 
 def _contacts(system: System, idle: Collection[str]) -> list[BeamContact]:
-    """The beam contacts that hold."""
+    """The beam contacts that hold, given the names of the constraints that do not."""
     contacts = [c for c in system.mechanism.constraints if isinstance(c, BeamContact)]
     return [c for c in contacts if c.name not in idle]
 

@@ -64,7 +64,7 @@ class Readings:
         return float(self.sums[2])
 
     def outputs(self) -> dict[str, float]:
-        """The mechanism's named outputs."""
+        """The mechanism's named outputs; angles are unwrapped."""
         self._read_outputs()
         return self._named(self._outputs.tolist())
 

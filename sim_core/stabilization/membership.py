@@ -42,7 +42,7 @@ class FuzzySets:
             raise InvalidRequest(f"fuzzy sets: width is {self.width}; it must lie between {least} and 0.5")
 
     def degrees(self, x: np.ndarray) -> np.ndarray:
-        """Memberships (n, 5) of inputs (n,)."""
+        """Membership degrees (n, 5) of inputs x (n,) in the five sets."""
         from skfuzzy import membership
 
         columns = []

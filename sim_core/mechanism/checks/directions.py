@@ -64,7 +64,7 @@ def _check_unit(axis: Sequence[float], name: str, where: str) -> None:
 
 
 def _check_rotation(R: Sequence[Sequence[float]], where: str) -> None:
-    """Check that R' R = 1 and det R = 1."""
+    """Raise InvalidMechanism unless R' R = 1 and det R = 1."""
     off = max(abs(sum(R[k][i] * R[k][j] for k in range(3)) - (i == j)) for i in range(3) for j in range(3))
     (a, b, c), (d, e, f), (g, h, i) = R
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
