@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -151,7 +152,7 @@ def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
     said = f"{limits.parameter_percent:g} %"
     causes = [hint for hint in hints.causes if hint.kind in MODEL]
     alone = [hint for hint in causes if hint.alone]
-    if hints.residual is not None and hints.explained is not None and hints.explained < EXPLAINS:
+    if not _explains(hints, limits):
         yield from _unexplained_efforts(hints, [each for each in causes if not each.alone], limits, said)
         causes = alone
     for hint in causes:
@@ -170,6 +171,14 @@ def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
             limit=limit,
             certain=hint.certain,
         )
+
+
+def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
+    """Whether the causes explain most of the residual, or what they leave of it is within the limit, as noise is."""
+    if hints.residual is None or hints.explained is None or hints.explained >= EXPLAINS:
+        return True
+    left = hints.residual * math.sqrt(1.0 - hints.explained)
+    return 100.0 * left <= limits.parameter_percent
 
 
 def _unexplained_efforts(

@@ -93,3 +93,11 @@ def test_a_heavier_link_is_named_beside_a_delay_of_the_commands(seed: int, tmp_p
     assert set(named) == {("delay", ""), ("mass", "link_10")}
     assert named["delay", ""] == pytest.approx(0.01, abs=5e-4)
     assert named["mass", "link_10"] == pytest.approx(0.05, abs=3e-3)
+
+
+def test_a_light_link_that_is_heavier_is_named_with_what_this_motion_does_not_tell_it_from(tmp_path: Path) -> None:
+    verdict = composed(tmp_path, "hardware.mass.link_8=0.05", "hardware.command_delay_ms=10", "seed=0")
+    mass = next(finding for finding in verdict.findings if finding.kind == "mass")
+    assert (mass.of, mass.failed) == ("link_8", True)
+    assert mass.value == pytest.approx(0.05, abs=1e-2)
+    assert "does not tell it from mass of link_9" in mass.text
