@@ -18,6 +18,7 @@ from nodes.cli.terminal import (
     say,
     say_json,
     say_table,
+    working,
 )
 
 EXIT_CODES = {"passed": 0, "failed": 1, "not certain": 3}
@@ -82,11 +83,15 @@ def report(
     output = Path(f"{recording.stem}_report") if output is None else output
     _refuse_foreign(output, reports.foreign_file(output))
     try:
-        case = reading.read_case(recording, second, measured, predicted)
-        compared = verdicts.Compared(case, _limits(verdicts, case, limit or []))
+        with working(f"reading {recording.name}, and predicting with its commands"):
+            case = reading.read_case(recording, second, measured, predicted)
+        limits = _limits(verdicts, case, limit or [])
+        with working("comparing, and looking for causes"):
+            compared = verdicts.Compared(case, limits)
     except streams.StreamError as error:
         raise InputError(str(error)) from None
-    reports.write(compared, output)
+    with working("drawing"):
+        reports.write(compared, output)
     if as_json:
         say_json(compared.verdict)
     else:
