@@ -150,9 +150,9 @@ class Client:
                 if link.nodes != connected:
                     connected = link.nodes
                     _follow(subscriber, connected)
-                heard = subscriber.receive(POLL_S if connected else POLL_S / 10)
-                if heard is not None:
-                    yield heard[1], heard[2]
+                received = subscriber.receive(POLL_S if connected else POLL_S / 10)
+                if received is not None:
+                    yield received[1], received[2]
                     quiet_since = time.monotonic()
         finally:
             link.close()
@@ -182,7 +182,7 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
         if "data" in entry.endpoints
         and (wants_all or topics is None or not topics.keys().isdisjoint([*entry.publishes, "status"]))
     }
-    for name in [name for name in subscriber.feeds if name not in speaking]:
+    for name in [name for name in subscriber.connections if name not in speaking]:
         subscriber.disconnect(name)
     for name, endpoint in speaking.items():
         try:

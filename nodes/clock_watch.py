@@ -31,10 +31,10 @@ class ClockWatch(Node):
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
         """Add a round trip to the estimate of that node's clock; publish it, and an event where the clock jumped."""
         reading.timestamp = self._time
-        for said in self._tracks.add(reading):
-            if isinstance(said[1], Event):
-                self._context.warn(said[1].detail)
-            yield said
+        for outgoing in self._tracks.add(reading):
+            if isinstance(outgoing[1], Event):
+                self._context.warn(outgoing[1].detail)
+            yield outgoing
 
     @property
     def counters(self) -> Mapping[str, int]:

@@ -92,12 +92,12 @@ class Hardware(Node):
         """Advance the robot to the time of a state; queue a command for its timestamp."""
         if isinstance(message, RobotState):
             self._host.hear(1e-9 * message.sent_ns, message.timestamp, message.seq)
-            self._begin_with(message.timestamp)
+            self._note_first_motion(message.timestamp)
             yield from self._advance(message.timestamp)
         elif isinstance(message, JointCommand):
             if not self._context.clock:  # not called on each step: several messages may arrive at once
                 yield from self._advance(message.timestamp)
-            self._heard.append((max(message.timestamp, self._time), message))
+            self._received.append((max(message.timestamp, self._time), message))
 
     def on_tick(self, now: float) -> Outgoing:
         """Update the estimate of simulation time on this computer's clock, by the state with the shortest delay."""
@@ -120,7 +120,7 @@ class Hardware(Node):
         steps = not math.isnan(self._switched_on) and host_s >= self._switched_on + clock.step_at_s
         return clock.offset_s + clock.drift * (host_s - self._asked_s) + (clock.step_s if steps else 0.0)
 
-    def _begin_with(self, time: float) -> None:
+    def _note_first_motion(self, time: float) -> None:
         """Note the computer's time at which the model began to move."""
         if math.isnan(self._first_state):
             self._first_state = time
@@ -137,9 +137,9 @@ class Hardware(Node):
     def _begin(self, time: float) -> None:
         self._plant.reset()
         self._sensors.restart()
-        self._origin, self._said_first = time, False
+        self._origin, self._has_started = time, False
         self._switched_on = self._first_state = math.nan
-        self._heard: deque[tuple[float, JointCommand]] = deque(maxlen=MOST_WAITING)
+        self._received: deque[tuple[float, JointCommand]] = deque(maxlen=MOST_WAITING)
         self._waiting: deque[tuple[float, JointCommand]] = deque(maxlen=MOST_WAITING)
 
     def _new_sensors(self) -> Sensors:
@@ -151,13 +151,16 @@ class Hardware(Node):
 
     def _advance(self, time: float) -> Iterator[tuple[str, Message]]:
         """Step the plant to this simulation time and yield the samples and commands of each step."""
-        if not self._said_first:
-            self._origin, self._said_first = time, True  # a node that starts late begins at the present simulation time
+        if not self._has_started:
+            self._origin, self._has_started = (
+                time,
+                True,
+            )  # a node that starts late begins at the present simulation time
             yield from self._sample()
         for _ in range(math.floor((time - self._time) / self._plant.step_s + 0.5)):
-            if self._knows_time:
-                yield from self._take()
-            self._follow()
+            if self._can_stamp:
+                yield from self._accept_commands()
+            self._apply_commands()
             self._plant.step()
             yield from self._sample()
 
@@ -166,38 +169,38 @@ class Hardware(Node):
         sample = self._sensors.see(self._time, plant.position, plant.velocity, plant.effort)
         if sample is None:
             return
-        if not self._knows_time:
+        if not self._can_stamp:
             self._sensors.lost += 1
             return
         if self._context.clock:
-            sample.timestamp, sample.clock = self._shown(), self._context.clock
+            sample.timestamp, sample.clock = self._clock_reading_s(), self._context.clock
         yield "measured_state", sample
 
     @property
-    def _knows_time(self) -> bool:
+    def _can_stamp(self) -> bool:
         """Whether samples can be stamped: after lost states not for a while. The plant steps on regardless."""
         return not self._context.clock or self._host.knows
 
-    def _shown(self) -> float:
+    def _clock_reading_s(self) -> float:
         """Reading of the robot's clock, s, at the present simulation time."""
         host_s = self._host.at(self._time)
         return host_s + self._ahead_s(host_s)
 
-    def _take(self) -> Iterator[tuple[str, Message]]:
+    def _accept_commands(self) -> Iterator[tuple[str, Message]]:
         """Accept the commands that are due by now, and yield each as `applied_command`."""
         grace = self._plant.step_s / 2.0
-        while self._heard and self._heard[0][0] <= self._time + grace:
-            _, command = self._heard.popleft()
+        while self._received and self._received[0][0] <= self._time + grace:
+            _, command = self._received.popleft()
             if reason := self._plant.servos.objection(command.mode, command.name):
                 self._refused += 1
                 self._context.warn(f"a command is refused: {reason}")
                 continue
             self._waiting.append((self._time + self._params.command_delay_ms * 1e-3, command))
             clock = self._context.clock
-            stamp = self._shown() if clock else self._sensors.stamp(self._time)
+            stamp = self._clock_reading_s() if clock else self._sensors.stamp(self._time)
             yield "applied_command", msgspec.structs.replace(command, timestamp=stamp, clock=clock)
 
-    def _follow(self) -> None:
+    def _apply_commands(self) -> None:
         """Apply the accepted commands whose delay is over."""
         grace = self._plant.step_s / 2.0
         while self._waiting and self._waiting[0][0] <= self._time + grace:

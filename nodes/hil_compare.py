@@ -37,7 +37,7 @@ class HilCompareParams(Limits, forbid_unknown_fields=True, frozen=True):
                 raise ValueError(f"{name} is {value}; it must be a number of at least 0")
 
 
-def _robot_says_taken(plan: Plan | None) -> bool:
+def _publishes_applied_commands(plan: Plan | None) -> bool:
     """Whether a node of the plan publishes `applied_command`. A node whose class cannot be loaded here is skipped."""
     if plan is None:
         return False
@@ -80,9 +80,9 @@ class HilCompare(Node):
         self._time = 0.0
         times = self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3
         self._prediction = LivePrediction(None if context.plan is None else context.plan.sim, *times)
-        if _robot_says_taken(context.plan):
+        if _publishes_applied_commands(context.plan):
             self._prediction.prepare()  # before the run begins: loading kernels takes 0.2 s, compiling them longer
-        self._told_lost = False
+        self._warned_lost = False
         self._sums: dict[str, JointSums] = {}
         self._sliding: set[str] = set()
         return None
@@ -100,25 +100,25 @@ class HilCompare(Node):
             self._prediction.see(message)
         elif isinstance(message, RobotState) and name == "state":
             self._time = message.timestamp
-            yield from self._judged(self._prediction.predict(message))
+            yield from self._sum_up(self._prediction.predict(message))
             for placed in self._alignment.predict(message):
-                yield from self._judged(self._prediction.hear(placed))
+                yield from self._sum_up(self._prediction.hear(placed))
         elif isinstance(message, RobotState | JointCommand) and not message.clock:
-            yield from self._judged(self._prediction.hear(message))
+            yield from self._sum_up(self._prediction.hear(message))
         elif isinstance(message, RobotState | JointCommand):
             if message.clock not in self._clocks:
                 self._clocks.add(message.clock)
                 self._sigma_s = max(self._sigma_s, self._alignment.uncertainty(message.clock) or 0.0)
             for placed in self._alignment.measure(message):
-                yield from self._judged(self._prediction.hear(placed))
-        if self._prediction.lost and not self._told_lost:
-            self._told_lost = True
+                yield from self._sum_up(self._prediction.hear(placed))
+        if self._prediction.lost and not self._warned_lost:
+            self._warned_lost = True
             self._context.warn(
                 f"{self._prediction.lost}: measured states are set beside those of the running model, so that commands "
                 "which come late at the robot count as a lag of it"
             )
 
-    def _judged(self, pairs: Judged) -> Iterator[tuple[str, Message]]:
+    def _sum_up(self, pairs: Judged) -> Iterator[tuple[str, Message]]:
         for residual, rates in pairs:
             if residual.timestamp >= self._params.settle_s:
                 for joint, r, v in zip(residual.name, residual.position, rates, strict=True):
@@ -128,10 +128,10 @@ class HilCompare(Node):
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
         """Add a round trip to the estimate of a node's clock; publish it, and an event where the clock jumped."""
         reading.timestamp = self._time
-        for said in self._alignment.tracks.add(reading):
-            if isinstance(said[1], Event):
-                self._context.warn(said[1].detail)
-            yield said
+        for outgoing in self._alignment.tracks.add(reading):
+            if isinstance(outgoing[1], Event):
+                self._context.warn(outgoing[1].detail)
+            yield outgoing
         self._alignment.hear(reading)
         self._sigma_s = max((self._alignment.uncertainty(clock) or 0.0 for clock in self._clocks), default=0.0)
 
@@ -205,12 +205,12 @@ class HilCompare(Node):
 
     def _by_clocks(self) -> str:
         """Uncertainty of each clock in words, such as "; clock of hardware: known to 0.12 ms"."""
-        told = []
+        texts = []
         for clock in sorted(self._clocks):
             sigma = self._alignment.uncertainty(clock)
             known = "no round trip told its time" if sigma is None else f"known to {1e3 * sigma:.2g} ms"
-            told.append(f"; clock of {clock}: {known}")
-        return "".join(told)
+            texts.append(f"; clock of {clock}: {known}")
+        return "".join(texts)
 
     def _limit(self, figure: str, joint: str) -> float:
         return self._params.of(figure, joint in self._sliding)

@@ -45,7 +45,7 @@ class Player(Node):
 
     def __init__(self) -> None:
         self._params = PlayerParams(file="")
-        self._script: Iterator[Line] = iter(())
+        self._timed_messages: Iterator[Line] = iter(())
         self._next: Line | None = None
         self._position = 0.0  # recorded seconds played
         self._last: float | None = None  # node time of the latest tick
@@ -59,14 +59,14 @@ class Player(Node):
     def on_start(self, context: Context) -> Outgoing:
         """Open the recording. Playing begins with the first tick."""
         self._params = context.params
-        self._announce(context)
-        self._script = _script(self._params)
-        self._next = next(self._script, None)
+        self._warn_of_holes(context)
+        self._timed_messages = _timed_messages(self._params)
+        self._next = next(self._timed_messages, None)
         if self._next is None:
             raise ValueError(f"{self._params.file!r} holds no message of a robot; there is nothing to play")
         return None
 
-    def _announce(self, context: Context) -> None:
+    def _warn_of_holes(self, context: Context) -> None:
         """Warn of holes in the recording before any of it is published."""
         try:
             warning = RecordingFile(self._params.file).scan().warning
@@ -84,7 +84,7 @@ class Player(Node):
             _, name, message = self._next
             self._messages += 1
             yield name, message
-            self._next = next(self._script, None)
+            self._next = next(self._timed_messages, None)
 
     def on_parameters(self, params: PlayerParams) -> Outgoing:
         """Change the speed while playing. ValueError for `file` and `loop`, which are read at the start."""
@@ -101,7 +101,7 @@ class Player(Node):
         return {"position_s": self._position, "messages": self._messages, "done": self._next is None}
 
 
-def _script(params: PlayerParams) -> Iterator[Line]:
+def _timed_messages(params: PlayerParams) -> Iterator[Line]:
     """Messages to publish, with their times, run after run; endless when looping. Times never fall within a run."""
     base = 0.0
     while True:

@@ -126,13 +126,13 @@ class Recorder(Node):
         wanted, why = self._opened.file, " and ".join(reasons)
         heard = self._frames + self._dropped
         if not missing.messages:
-            return Verdict("failed", f"{wanted}: {why}, no message is missing: {self._rest()}")
+            return Verdict("failed", f"{wanted}: {why}, no message is missing: {self._rest_text()}")
         start, end = missing.start_s or 0.0, missing.end_s or 0.0
         count = f"all {heard}" if missing.messages >= heard else f"{missing.messages} of {heard}"
         span = f"t = {start:.3f} .. {end:.3f} s ({count} messages)"
-        return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest()}")
+        return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest_text()}")
 
-    def _rest(self) -> str:
+    def _rest_text(self) -> str:
         """Text that names the file with the messages that are not missing."""
         if self._writer is None or self._writer.is_aside or self.missing.messages >= self._frames + self._dropped:
             return "nothing of this run is recorded"
@@ -145,7 +145,7 @@ class Recorder(Node):
         self._flush_s = self._opened.flush_s
         self._path = Path(self._opened.file)
         if other := _recorder_before(context):
-            self._give_way(f"node {other!r} writes it too")
+            self._use_other_path(f"node {other!r} writes it too")
         try:
             self._open()
         except OSError as error:
@@ -170,14 +170,14 @@ class Recorder(Node):
                 )
                 break
             except FileInUseError as error:
-                self._give_way(str(error.strerror))
+                self._use_other_path(str(error.strerror))
         if self._writer is None:
             raise OSError(errno.EBUSY, "other recorders write it", str(self._path))
         for topic, message in self._latched.items():
             self._writer.write(topic, message, self._time)
         self._failure = ""
 
-    def _give_way(self, why: str) -> None:
+    def _use_other_path(self, why: str) -> None:
         """Change the path to run.NODE.mcap because another recorder writes run.mcap."""
         assert self._context is not None
         self._reasons[why] = None
@@ -198,7 +198,7 @@ class Recorder(Node):
         if begins:
             self._is_worth_keeping = True
         if (writer := self._writer) is None:
-            self._lose(name, time)
+            self._count_lost(name, time)
             return None
         before = writer.messages
         try:
@@ -216,7 +216,7 @@ class Recorder(Node):
         self._dropped += 1 - kept
         return None
 
-    def _lose(self, name: str, time: float) -> None:
+    def _count_lost(self, name: str, time: float) -> None:
         """Count a message that arrives while there is no file. Latched messages are kept for the next file."""
         self._reasons[self._failure] = None
         if name not in self._latched:
@@ -279,7 +279,7 @@ class Recorder(Node):
         try:
             require_unlocked(writer.path)
         except FileInUseError as error:
-            self._give_way(str(error.strerror))
+            self._use_other_path(str(error.strerror))
             writer.retarget(self._path)
         kept = keep_unfinished(writer.path)
         if kept is not None and self._context is not None:
@@ -289,7 +289,7 @@ class Recorder(Node):
     def _flush(self) -> None:
         try:
             if self._writer is not None and not self._writer.stands:
-                self._begin_anew(self._writer)
+                self._reopen(self._writer)
             if self._writer is None:
                 self._open()
             if self._writer is None:
@@ -302,7 +302,7 @@ class Recorder(Node):
         else:
             self._failure = ""
 
-    def _begin_anew(self, writer: RecordingWriter) -> None:
+    def _reopen(self, writer: RecordingWriter) -> None:
         """Open a new file because the present one was deleted, moved, replaced or truncated by somebody else."""
         assert self._context is not None
         moved = writer.now_at

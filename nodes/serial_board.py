@@ -95,16 +95,16 @@ class SerialBoard(Node):
 
     def on_reset(self, time: float) -> Outgoing:
         """Restart odometry at the model's base pose, and drop pending commands."""
-        self._time, self._told = time, -math.inf
+        self._time, self._published_at = time, -math.inf
         self._place = np.zeros(3)
         self._odometry: Odometry | None = None
         self._clock = BoardClock(line_time(STREAM_BYTES, self._params.baud))
         self._rates, self._driven_at = np.zeros(3), -math.inf  # velocity of the base in the world frame
         self._goals: dict[str, float] = {}  # commanded positions of lift and tilt
-        self._owed = np.zeros(3)  # rounding remainder of the commanded speeds, in steps
+        self._remainder = np.zeros(3)  # rounding remainder of the commanded speeds, in steps
         self._others: dict[str, float] = {}  # commanded positions of joints without a board
         self._sent: list[JointCommand] = []  # commands of the poll that has no response yet
-        self._is_first, self._taken_at = True, 0.0
+        self._is_first, self._applied_at = True, 0.0
         return None
 
     def on_message(self, name: str, message: Message) -> Outgoing:
@@ -113,10 +113,10 @@ class SerialBoard(Node):
             if self._odometry is None and set(JOINTS) <= set(message.name):
                 self._place = np.array([message.position[message.name.index(joint)] for joint in JOINTS[:3]])
         elif isinstance(message, JointCommand):
-            self._hear(message)
+            self._take_command(message)
         return None
 
-    def _hear(self, command: JointCommand) -> None:
+    def _take_command(self, command: JointCommand) -> None:
         for joint, value in zip(command.name, command.value, strict=False):
             if joint in JOINTS[:3] and command.mode == "velocity":
                 self._rates[JOINTS.index(joint)] = value
@@ -148,7 +148,7 @@ class SerialBoard(Node):
                 command = self._command()
                 self._port.write(command.encode())
                 self._polls += 1
-                self._sent += self._as_taken(command)
+                self._sent += self._as_commands(command)
         except OSError:
             self._close()
             self._next_try, self._away_since, self._answered = now + AGAIN_S, now, True
@@ -187,9 +187,9 @@ class SerialBoard(Node):
         full = self._robot.base
         twist = base.to_base(float(place[2]), rates) / [full.speed_limit, full.speed_limit, full.turn_limit]
         wanted = SPEED_STEPS * np.clip(twist, -1.0, 1.0)
-        self._owed = np.where(wanted == 0.0, 0.0, self._owed + wanted)
-        steps = np.clip(np.round(self._owed), -SPEED_STEPS, SPEED_STEPS)
-        self._owed -= steps  # the remainder is added to the next commands
+        self._remainder = np.where(wanted == 0.0, 0.0, self._remainder + wanted)
+        steps = np.clip(np.round(self._remainder), -SPEED_STEPS, SPEED_STEPS)
+        self._remainder -= steps  # the remainder is added to the next commands
         right, forward, turn = (SPEED_STEPS + int(step) for step in steps)
         legs, torso = self._goals.get("lift"), self._goals.get("tilt")
         self._number = (self._number + 1) % 256
@@ -202,7 +202,7 @@ class SerialBoard(Node):
             None if torso is None else _within(torso_of(torso, float(self._robot.tilt.lower)), TORSO),
         )
 
-    def _as_taken(self, command: Command) -> list[JointCommand]:
+    def _as_commands(self, command: Command) -> list[JointCommand]:
         """The frame sent to the board as commands of the model, stamped with the time of the poll.
 
         The first one is stamped with the start of the run, because the brakes hold every joint until the first command.
@@ -225,13 +225,13 @@ class SerialBoard(Node):
             JointCommand(timestamp=at, mode="position", name=list(goals), value=list(goals.values())),
         ]
 
-    def _taken(self, stamp: float) -> Iterator[tuple[str, Message]]:
+    def _applied_commands(self, stamp: float) -> Iterator[tuple[str, Message]]:
         """Commands sent since the last response: the latest with this response's timestamp, earlier ones before it."""
         for each in self._sent:
             if each.timestamp > 0.0:
                 earlier = self._sent[-1].timestamp - each.timestamp
-                self._taken_at = max(self._taken_at, stamp - earlier)
-            yield "applied_command", msgspec.structs.replace(each, timestamp=self._taken_at)
+                self._applied_at = max(self._applied_at, stamp - earlier)
+            yield "applied_command", msgspec.structs.replace(each, timestamp=self._applied_at)
         self._sent = []
 
     def _take(self, frame: Stream) -> Iterator[tuple[str, Message]]:
@@ -244,10 +244,10 @@ class SerialBoard(Node):
         found = self._odometry
         found.take(frame)
         stamp = self._clock.ours(1e-3 * found.millis, self._time)
-        if stamp < 0.0 or self._time <= self._told:  # before the run begins, or while it is paused
+        if stamp < 0.0 or self._time <= self._published_at:  # before the run begins, or while it is paused
             return
-        self._told = self._time
-        yield from self._taken(stamp)
+        self._published_at = self._time
+        yield from self._applied_commands(stamp)
         q, v = found.position.tolist(), found.velocity.tolist()
         yield "measured_state", RobotState(timestamp=stamp, name=list(JOINTS), position=q, velocity=v)
         names = [f"wheel_{k}" for k in range(1, len(found.counts) + 1)]

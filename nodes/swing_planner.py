@@ -17,7 +17,7 @@ from nodes.messages import Message, RobotState, SwingPlan, SwingProgress
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import Plan
 from nodes.planning.brachiation.limits import check_gait, check_hanging, check_limit, check_line, end_of_line
-from nodes.planning.brachiation.planner_model import beliefs_of, limit_of
+from nodes.planning.brachiation.planner_model import limit_of, planner_model_of
 from nodes.planning.brachiation.supervisor import HANDS, Gait, Hand, Measured, Swing, SwingSupervisor, elbow_of_robot
 from robots.registry import build
 from sim_core.mechanism import Mechanism
@@ -67,13 +67,13 @@ class SwingPlanner(Node):
     subscribes = {"state": RobotState, "swing_status": SwingProgress}
     publishes = {"swing_plan": SwingPlan}
     Params = SwingPlannerParams
-    _pilot: SwingSupervisor
+    _supervisor: SwingSupervisor
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
         if plan.sim.mode == "fast":
             raise ValueError("mode 'fast' waits for no plan, and leaves the planner behind; \"lockstep\" waits")
-        mechanism = believed(params, plan.sim.parameters, plan.sim.robot)
+        mechanism = planner_mechanism(params, plan.sim.parameters, plan.sim.robot)
         robot = build(plan.sim.robot, **plan.sim.parameters)
         check_line(mechanism, robot)
         period = 1e-3 * params.rollout_step_ms
@@ -85,25 +85,27 @@ class SwingPlanner(Node):
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
-        self._believe(context.params)
+        self._build_model(context.params)
         return self.on_reset(0.0)
 
     def on_parameters(self, params: SwingPlannerParams) -> Outgoing:
-        self._believe(params)
-        self._pilot = SwingSupervisor(self._beliefs, self._gait(), self._pilot)  # keeps the numbers of plans
+        self._build_model(params)
+        self._supervisor = SwingSupervisor(
+            self._planner_model, self._gait(), self._supervisor
+        )  # keeps the numbers of plans
         self._seen, self._grips = -math.inf, ""
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        self._pilot = SwingSupervisor(self._beliefs, self._gait())
+        self._supervisor = SwingSupervisor(self._planner_model, self._gait())
         self._seen, self._grips, self._refused = -math.inf, "", 0
         self._plans = self._rollouts = 0
         return None
 
-    def _believe(self, params: SwingPlannerParams) -> None:
+    def _build_model(self, params: SwingPlannerParams) -> None:
         self._params = params
-        mechanism = believed(params, self._context.robot_parameters, self._context.robot_source)
-        self._beliefs = beliefs_of(mechanism, params.trunk_stiffness, params.trunk_damping)
+        mechanism = planner_mechanism(params, self._context.robot_parameters, self._context.robot_source)
+        self._planner_model = planner_model_of(mechanism, params.trunk_stiffness, params.trunk_damping)
         self._end, self._step = end_of_line(mechanism), step_of(params, mechanism)
 
     def _gait(self) -> Gait:
@@ -126,7 +128,7 @@ class SwingPlanner(Node):
         if isinstance(message, SwingProgress):
             if message.refused > self._refused:
                 self._refused = message.refused
-                self._pilot.refused(message.refused)
+                self._supervisor.refused(message.refused)
             return None
         if not isinstance(message, RobotState):
             return None
@@ -137,26 +139,28 @@ class SwingPlanner(Node):
         if not due and measured.grips == self._grips:
             return None
         self._seen, self._grips = message.timestamp, measured.grips
-        self._pilot.see(measured)
-        swing = self._pilot.plan()
+        self._supervisor.see(measured)
+        swing = self._supervisor.plan()
         if swing is None:
             return None
         self._plans += 1
         self._rollouts += swing.plan.rollouts
-        return [("swing_plan", said(swing, self._pilot.hand_path(swing)))]
+        return [("swing_plan", plan_message(swing, self._supervisor.hand_path(swing)))]
 
     @property
     def figures(self) -> Mapping[str, float]:
-        line, none = self._pilot.line, self._pilot.none_good
+        line, none = self._supervisor.line, self._supervisor.none_good
         return {
             "plans": float(self._plans),
             "rollouts_per_plan": self._rollouts / max(self._plans, 1),
-            **({"times_without_a_plan": float(none), "nearest_miss_mm": 1e3 * self._pilot.nearest} if none else {}),
+            **(
+                {"times_without_a_plan": float(none), "nearest_miss_mm": 1e3 * self._supervisor.nearest} if none else {}
+            ),
             **({} if line is None else {"tension_over_believed": line.tension_scale}),
         }
 
 
-def believed(params: SwingPlannerParams, given: Mapping[str, float | str], robot: str) -> Mechanism:
+def planner_mechanism(params: SwingPlannerParams, given: Mapping[str, float | str], robot: str) -> Mechanism:
     """The mechanism that the planner uses as its model. ValueError where it is no gibbon."""
     given = {} if params.robot else given
     mechanism = build(params.robot or robot, **{**given, **params.parameters})
@@ -197,7 +201,7 @@ def measurement(state: RobotState) -> Measured:
     )
 
 
-def said(swing: Swing, path: np.ndarray) -> SwingPlan:
+def plan_message(swing: Swing, path: np.ndarray) -> SwingPlan:
     """The message of a planned swing; path, shape (n, 3), is the path of the swinging hand in m."""
     plan, arrival = swing.plan, swing.plan.arrival
     every = max(len(path) // PATH_POINTS, 1)

@@ -109,16 +109,16 @@ class Brachiation(Node):
         self._now = state.timestamp
         grips = {hand: state.outputs[f"hand_{hand}_grips"] > 0.5 for hand in HANDS}
         self._gripping = sum(grips.values())
-        changed = self._begin_what_is_due()
+        changed = self._activate_due_plan()
         if all(grips.values()):
             if self._flying:
                 changed = True
-                self._gripped(state)
+                self._end_swing(state)
         elif self._current is not None:
             self._flying = True
             self._note_miss(self._current)
         torque, closed = self._act(state)
-        torque = self._taken_over(state, torque)
+        torque = self._faded(state, torque)
         self._measure(state, torque)
         value = [torque, *(float(closed[hand]) for hand in HANDS)]
         if len(self._actuators) > len(value):
@@ -129,7 +129,7 @@ class Brachiation(Node):
             said.append(("swing_status", self._progress))
         return said
 
-    def _taken_over(self, state: RobotState, torque: float) -> float:
+    def _faded(self, state: RobotState, torque: float) -> float:
         """Elbow torque, N m, faded from the present one after a start in the middle of a run."""
         self._take_over.see(state)
         given = state.effort[state.name.index("elbow")] if state.effort else 0.0
@@ -141,7 +141,7 @@ class Brachiation(Node):
             self._missed = plan.number
             self._misses += 1
 
-    def _gripped(self, state: RobotState) -> None:
+    def _end_swing(self, state: RobotState) -> None:
         """End the swing. It counts as a hand-over where the hand that swung is now in front."""
         plan, hands = self._current, {hand: state.outputs[f"hand_{hand}_x"] for hand in HANDS}
         ahead = plan is not None and max(hands, key=hands.__getitem__) != plan.hand
@@ -149,7 +149,7 @@ class Brachiation(Node):
         self._regrips += not ahead
         self._progress = msgspec.structs.replace(progress, plan=0, hand_overs=progress.hand_overs + ahead)
 
-    def _begin_what_is_due(self) -> bool:
+    def _activate_due_plan(self) -> bool:
         due = [plan for plan in self._waiting if plan.start <= self._now + SAME_INSTANT]
         if not due:
             return False

@@ -109,12 +109,12 @@ class ModelController(Node, ABC):
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
         self._prepare(context.params)
-        self._arrive()
+        self._forget_run()
         self._warm_up()
-        self._arrive()
+        self._forget_run()
         return None
 
-    def _arrive(self) -> None:
+    def _forget_run(self) -> None:
         """Reset the controller to the state before any run."""
         self._take_over = TakeOver(self._context)
         self._given = np.zeros(0)  # efforts at the take-over

@@ -65,7 +65,7 @@ class OmniBase(Node):
 
     def on_parameters(self, params: OmniBaseParams) -> Outgoing:
         of_robot = read_parameters(_file(params, self._context.robot_parameters)).base
-        self._params, self._wheels, self._told_limited = params, of_robot.wheels, False
+        self._params, self._wheels, self._warned_limited = params, of_robot.wheels, False
         self._speed_up = of_robot.acceleration_limit / of_robot.wheels.radius  # rad/s^2, limit of a wheel
         return self._begin(0.0)
 
@@ -74,7 +74,7 @@ class OmniBase(Node):
         return self._begin(time)
 
     def _begin(self, time: float) -> Outgoing:
-        self._time, self._asked, self._asked_at = time, np.zeros(3), -math.inf
+        self._time, self._cmd_vel, self._cmd_vel_at = time, np.zeros(3), -math.inf
         self._twist = np.zeros(3)  # present twist, in the base's axes
         self._place: np.ndarray | None = None
         self._angles = np.zeros(self._wheels.count)
@@ -85,9 +85,9 @@ class OmniBase(Node):
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, Twist):
-            self._asked = np.array([*message.linear[:2], message.angular[2]])
-            self._asked_at = self._time
-            self._say_limited()
+            self._cmd_vel = np.array([*message.linear[:2], message.angular[2]])
+            self._cmd_vel_at = self._time
+            self._warn_limited()
         elif isinstance(message, JointReference):
             self._targets.hear(message)
         elif isinstance(message, Event):
@@ -106,7 +106,7 @@ class OmniBase(Node):
         wanted = self._wanted(place)
         if (period := self._period(self._params.rate_hz)) != self._commanded:
             dt, self._commanded, self._commanded_at = self._time - self._commanded_at, period, self._time
-            self._twist = self._speeded_up(base.within_limits(self._wheels, wanted), dt)
+            self._twist = self._accelerated(base.within_limits(self._wheels, wanted), dt)
             rates = base.to_world(float(place[2]), self._twist)
             yield "command", JointCommand(mode="velocity", name=list(JOINTS), value=rates.tolist(), state_seq=state.seq)
         if self._place is not None:
@@ -125,21 +125,21 @@ class OmniBase(Node):
         position, velocity, _ = self._targets.at(self._time)
         followed = self._targets.heard
         self._error.see(np.where(followed, position - place, 0.0), followed)
-        if self._time - self._asked_at <= self._params.timeout_s:
-            return self._asked
+        if self._time - self._cmd_vel_at <= self._params.timeout_s:
+            return self._cmd_vel
         rates = np.where(followed, velocity + self._params.follow_gain * (position - place), 0.0)
         return base.to_base(float(place[2]), rates)
 
-    def _say_limited(self) -> None:
+    def _warn_limited(self) -> None:
         """Warn once that the wheels cannot follow the commanded twist, and state the twist that they can."""
-        if self._told_limited or (can := base.within_limits(self._wheels, self._asked)) is self._asked:
+        if self._warned_limited or (can := base.within_limits(self._wheels, self._cmd_vel)) is self._cmd_vel:
             return
-        self._told_limited = True
-        asked, left = (f"x {x:.3g} m/s, y {y:.3g} m/s, yaw {yaw:.3g} rad/s" for x, y, yaw in (self._asked, can))
+        self._warned_limited = True
+        asked, left = (f"x {x:.3g} m/s, y {y:.3g} m/s, yaw {yaw:.3g} rad/s" for x, y, yaw in (self._cmd_vel, can))
         most = f"the wheels turn at {self._wheels.speed_limit:g} rad/s at most"
         self._context.warn(f"cmd_vel asks for {asked}; {most}, so it drives at {left}")
 
-    def _speeded_up(self, twist: np.ndarray, dt: float) -> np.ndarray:
+    def _accelerated(self, twist: np.ndarray, dt: float) -> np.ndarray:
         """Twist reached in dt seconds from the present one toward `twist`, within the wheels' acceleration limit."""
         change = twist - self._twist
         fastest = float(np.abs(base.wheel_rates(self._wheels, change)).max())

@@ -47,8 +47,8 @@ class Subscriptions:
         self._ignore = ignore
         self._offered: list[NodeEntry] | None = None
         self._guard = threading.Lock()
-        self._ears = select.epoll()
-        self._feeds: dict[int, PublisherConnection] = {}  # by the descriptor that signals messages
+        self._epoll = select.epoll()
+        self._connections: dict[int, PublisherConnection] = {}  # by the descriptor that signals messages
         self._flooded: set[int] = set()  # those with messages left from the last call
 
     @property
@@ -77,15 +77,15 @@ class Subscriptions:
             return []
         wanted = {node.name: node.endpoints["data"] for node in nodes if self._concerns(node)}
         gone = []
-        for source, feed in list(self.subscriber.feeds.items()):
-            if wanted.get(source) != feed.endpoint:
-                self._take_rest(feed, take, LAST_WORDS_S if self._keeps_all else 0.0)
-                poller.unregister(feed.socket)
-                self._forget(_descriptor(feed))
+        for source, connection in list(self.subscriber.connections.items()):
+            if wanted.get(source) != connection.endpoint:
+                self._take_rest(connection, take, LAST_WORDS_S if self._keeps_all else 0.0)
+                poller.unregister(connection.socket)
+                self._forget(_descriptor(connection))
                 self.subscriber.disconnect(source)
                 gone.append(source)
         for source, endpoint in wanted.items():
-            if source not in self.subscriber.feeds:
+            if source not in self.subscriber.connections:
                 self._connect(source, endpoint, poller)
         return gone
 
@@ -97,36 +97,36 @@ class Subscriptions:
 
     def _connect(self, source: str, endpoint: str, poller: zmq.Poller) -> None:
         try:
-            feed = self.subscriber.connect(source, endpoint)
+            connection = self.subscriber.connect(source, endpoint)
         except ValueError as error:
             log.warning("%s: does not listen to %s: %s", self._owner, source, error)
             return
-        poller.register(feed.socket, zmq.POLLIN)
-        self._feeds[_descriptor(feed)] = feed
-        self._ears.register(_descriptor(feed), select.EPOLLIN)
+        poller.register(connection.socket, zmq.POLLIN)
+        self._connections[_descriptor(connection)] = connection
+        self._epoll.register(_descriptor(connection), select.EPOLLIN)
 
     def _forget(self, descriptor: int) -> None:
-        self._ears.unregister(descriptor)
-        del self._feeds[descriptor]
+        self._epoll.unregister(descriptor)
+        del self._connections[descriptor]
         self._flooded.discard(descriptor)
 
     def drain(self, awake: Container[object], take: Callable[[ReceivedMessage], None]) -> None:
         """Pass every available message to `take`, in order, from the sockets that polled as readable."""
-        for feed in list(self.subscriber.feeds.values()):
-            if feed.socket not in awake:
+        for connection in list(self.subscriber.connections.values()):
+            if connection.socket not in awake:
                 continue
-            heard = feed.receive()
-            if heard is None:
+            received = connection.receive()
+            if received is None:
                 continue
-            take((feed.source, *heard))  # at once: usually there is one message, and it is urgent
-            self._drain_rest(feed, take)
+            take((connection.source, *received))  # at once: usually there is one message, and it is urgent
+            self._drain_rest(connection, take)
 
     def take_all(self, take: Callable[[ReceivedMessage], None]) -> None:
         """Pass available messages to `take`, at most STALE_BACKLOG per publisher."""
         self._flooded.clear()
-        for feed in self.subscriber.feeds.values():
-            if feed.has_more:
-                self._take_from(feed, take)
+        for connection in self.subscriber.connections.values():
+            if connection.has_more:
+                self._take_from(connection, take)
 
     def take_new(self, take: Callable[[ReceivedMessage], None], longest_s: float = 0.0) -> None:
         """Pass messages to `take` that have arrived since the previous call, or arrive within `longest_s`.
@@ -135,27 +135,27 @@ class Subscriptions:
         all of their messages.
         """
         if longest_s > 0.0 and not self._flooded:
-            select.select([self._ears], [], [], longest_s)
-        for descriptor, _ in self._ears.poll(0):
+            select.select([self._epoll], [], [], longest_s)
+        for descriptor, _ in self._epoll.poll(0):
             self._flooded.discard(descriptor)
-            self._take_from(self._feeds[descriptor], take)
+            self._take_from(self._connections[descriptor], take)
         for descriptor in list(self._flooded) if self._flooded else ():
             self._flooded.discard(descriptor)
-            self._take_from(self._feeds[descriptor], take)
+            self._take_from(self._connections[descriptor], take)
 
-    def _take_from(self, feed: PublisherConnection, take: Callable[[ReceivedMessage], None]) -> None:
+    def _take_from(self, connection: PublisherConnection, take: Callable[[ReceivedMessage], None]) -> None:
         for _ in range(STALE_BACKLOG):
-            if (heard := feed.receive()) is not None:
-                take((feed.source, *heard))
-            if not feed.has_more:  # an unsuccessful receive would cost four times as much
+            if (received := connection.receive()) is not None:
+                take((connection.source, *received))
+            if not connection.has_more:  # an unsuccessful receive would cost four times as much
                 return
-        self._flooded.add(_descriptor(feed))
+        self._flooded.add(_descriptor(connection))
 
-    def _drain_rest(self, feed: PublisherConnection, take: Callable[[ReceivedMessage], None]) -> None:
+    def _drain_rest(self, connection: PublisherConnection, take: Callable[[ReceivedMessage], None]) -> None:
         backlog: list[ReceivedMessage] = []
         most = STALE_BACKLOG if self._keeps_all else LONGEST_BACKLOG
-        while len(backlog) < most and (heard := feed.receive()) is not None:
-            backlog.append((feed.source, *heard))
+        while len(backlog) < most and (received := connection.receive()) is not None:
+            backlog.append((connection.source, *received))
         if len(backlog) > STALE_BACKLOG:
             fresh = _without_stale(backlog)
             self.stale += len(backlog) - len(fresh)
@@ -165,22 +165,24 @@ class Subscriptions:
 
     def take_last(self, take: Callable[[ReceivedMessage], None], gone: Container[str]) -> None:
         """At the end, pass available messages to `take`, and all remaining ones of the publishers in `gone`."""
-        for feed in self.subscriber.feeds.values():
-            self._take_rest(feed, take, LAST_WORDS_S if feed.source in gone else 0.0)
+        for connection in self.subscriber.connections.values():
+            self._take_rest(connection, take, LAST_WORDS_S if connection.source in gone else 0.0)
 
-    def _take_rest(self, feed: PublisherConnection, take: Callable[[ReceivedMessage], None], longest_s: float) -> None:
-        for heard in feed.receive_rest(longest_s):
-            take((feed.source, *heard))
+    def _take_rest(
+        self, connection: PublisherConnection, take: Callable[[ReceivedMessage], None], longest_s: float
+    ) -> None:
+        for received in connection.receive_rest(longest_s):
+            take((connection.source, *received))
 
     def close(self) -> None:
         """Disconnect from all publishers."""
         self.subscriber.close()
-        self._ears.close()
+        self._epoll.close()
 
 
-def _descriptor(feed: PublisherConnection) -> int:
+def _descriptor(connection: PublisherConnection) -> int:
     """Descriptor that becomes readable when messages may have arrived, after all earlier ones were received."""
-    return int(feed.socket.getsockopt(zmq.FD))
+    return int(connection.socket.getsockopt(zmq.FD))
 
 
 def _without_stale(backlog: list[ReceivedMessage]) -> list[ReceivedMessage]:

@@ -294,7 +294,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         row["count"] += 1
         row["last_s"] = recorded.time_ns / 1e9
         if recorded.schema == schema_name(Event) and isinstance(event := recorded.message(), Event):
-            events.append({"run": (place or 0) + 1, **_told(event)})
+            events.append({"run": (place or 0) + 1, **_event_fields(event)})
         span = spans.setdefault(recorded.topic, {}).setdefault(place, [recorded.time_ns, recorded.time_ns])
         span[0], span[1] = min(span[0], recorded.time_ns), max(span[1], recorded.time_ns)
     for topic, row in rows.items():
@@ -325,7 +325,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     }
 
 
-def _told(event: Event) -> dict[str, Any]:
+def _event_fields(event: Event) -> dict[str, Any]:
     """The fields of an event that are not empty."""
     keys = ("timestamp", "kind", "node", "key", "old", "new", "part", "detail")
     return {key: value for key in keys if (value := getattr(event, key)) != ""}

@@ -193,7 +193,7 @@ class PublisherConnection:
                     pass
                 self._refusals.refuse(_shown(frame), "more than two frames")
                 continue
-            known = self._known.get(frame) or self._learn(frame, payload)
+            known = self._known.get(frame) or self._known_topic(frame, payload)
             if known is None:
                 continue
             name, kind = known
@@ -214,12 +214,12 @@ class PublisherConnection:
         """
         deadline = time.monotonic() + longest_s
         while True:
-            while (heard := self.receive()) is not None:
-                yield heard
+            while (received := self.receive()) is not None:
+                yield received
             if self.ended or not zmq_poll(self._asked, max(int(1e3 * (deadline - time.monotonic())), 0)):
                 return
 
-    def _learn(self, frame: bytes, payload: zmq.Frame) -> tuple[str, type[Message]] | None:
+    def _known_topic(self, frame: bytes, payload: zmq.Frame) -> tuple[str, type[Message]] | None:
         """Name and type of a topic received for the first time; None for the probe and for topics that are not wanted.
 
         A subscription matches every topic that begins with it, so topics that were not asked for may arrive.
@@ -253,14 +253,14 @@ class Subscriber:
         self._context = context
         self._poller = zmq.Poller()
         self.refusals = RejectionLog(owner)
-        self.feeds: dict[str, PublisherConnection] = {}
+        self.connections: dict[str, PublisherConnection] = {}
         self._lost_before = 0
         self.topics = topics if isinstance(topics, Mapping) or topics is None else _kinds(topics)
 
     @property
     def lost(self) -> int:
         """Number of messages lost from all publishers, disconnected ones included."""
-        return self._lost_before + sum(feed.lost for feed in self.feeds.values())
+        return self._lost_before + sum(connection.lost for connection in self.connections.values())
 
     @property
     def refused(self) -> int:
@@ -270,36 +270,36 @@ class Subscriber:
     @property
     def ready(self) -> bool:
         """Whether every connected publisher has the subscriptions."""
-        return all(feed.ready for feed in self.feeds.values())
+        return all(connection.ready for connection in self.connections.values())
 
     def connect(self, source: str, endpoint: str) -> PublisherConnection:
         """Connect to a publisher. One that has moved to another endpoint is disconnected first."""
-        old = self.feeds.get(source)
+        old = self.connections.get(source)
         if old is not None:
             if old.endpoint == endpoint:
                 return old
             self.disconnect(source)
-        feed = PublisherConnection(self._context, source, endpoint, self.topics, self.refusals)
-        self.feeds[source] = feed
-        self._poller.register(feed.socket, zmq.POLLIN)
-        return feed
+        connection = PublisherConnection(self._context, source, endpoint, self.topics, self.refusals)
+        self.connections[source] = connection
+        self._poller.register(connection.socket, zmq.POLLIN)
+        return connection
 
     def disconnect(self, source: str) -> None:
         """Disconnect from a publisher; its lost messages stay counted."""
-        feed = self.feeds.pop(source, None)
-        if feed is not None:
-            self._lost_before += feed.lost
-            self._poller.unregister(feed.socket)
-            feed.close()
+        connection = self.connections.pop(source, None)
+        if connection is not None:
+            self._lost_before += connection.lost
+            self._poller.unregister(connection.socket)
+            connection.close()
 
     def receive(self, timeout_s: float = 0.0) -> tuple[str, str, Message] | None:
         """The next (source, topic, message) that arrives within the timeout, None for none."""
         deadline = time.monotonic() + timeout_s
         while True:
-            for feed in self.feeds.values():
-                heard = feed.receive()
-                if heard is not None:
-                    return feed.source, heard[0], heard[1]
+            for connection in self.connections.values():
+                received = connection.receive()
+                if received is not None:
+                    return connection.source, received[0], received[1]
             left = deadline - time.monotonic()
             if left <= 0.0:
                 return None
@@ -307,7 +307,7 @@ class Subscriber:
 
     def close(self) -> None:
         """Disconnect from all publishers."""
-        for source in list(self.feeds):
+        for source in list(self.connections):
             self.disconnect(source)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from nodes.planning.brachiation.line_estimate import HandOnLine, LineEstimate
 from nodes.planning.brachiation.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
-from nodes.planning.brachiation.planner_model import beliefs_of
+from nodes.planning.brachiation.planner_model import planner_model_of
 from nodes.planning.brachiation.rollout import Roller
 from nodes.planning.brachiation.supervisor import Gait, Hand, Measured, SwingSupervisor, elbow_of_robot, rigid
 from nodes.planning.brachiation.swing_model import DROP, ELBOW, PITCH, SLIDE, SWING
@@ -64,7 +64,7 @@ def test_the_folded_elbow_spans_the_step() -> None:
 
 @pytest.mark.parametrize("hand", ["a", "b"])
 def test_a_plan_arrives_where_it_says_with_either_hand_gripping(bars: Mechanism, hand: str) -> None:
-    roller = Roller(beliefs_of(bars), hand)
+    roller = Roller(planner_model_of(bars), hand)
     elbow = folded_elbow(0.34, (0.31401, 0.31401))
     roller.q[:] = 1.0, 0.0, (math.pi - elbow) / 2, elbow
     assert roller.arrival().way == pytest.approx(0.66)
@@ -78,7 +78,7 @@ def test_a_plan_arrives_where_it_says_with_either_hand_gripping(bars: Mechanism,
 
 
 def test_a_plan_ends_as_far_above_the_line_as_it_was_asked_for(bars: Mechanism) -> None:
-    roller, elbow = Roller(beliefs_of(bars), "a"), folded_elbow(0.34, (0.31401, 0.31401))
+    roller, elbow = Roller(planner_model_of(bars), "a"), folded_elbow(0.34, (0.31401, 0.31401))
     roller.q[:4] = 1.0, 0.0, (math.pi - elbow) / 2, elbow
     task = Task(1.34, torque_limit=14.0, above=0.015)
     guess = np.array([-elbow, 0.65, 0.0, 0.0])
@@ -88,7 +88,7 @@ def test_a_plan_ends_as_far_above_the_line_as_it_was_asked_for(bars: Mechanism) 
 
 
 def test_a_torque_limit_makes_a_plan_gentler_and_still_arrive() -> None:
-    rigid_line = replace(beliefs_of(build("gibbon", line="cable")), cable=None)
+    rigid_line = replace(planner_model_of(build("gibbon", line="cable")), cable=None)
     roller, elbow = Roller(rigid_line, "b"), folded_elbow(0.9, (0.6, 0.6))
     roller.q[:] = 5.0, 0.0, (math.pi - elbow) / 2, elbow
     q, v, guess = roller.q.copy(), roller.v.copy(), np.array([-elbow, 1.0, 0.0, 0.0])
@@ -108,7 +108,7 @@ def test_the_planners_model_falls_as_the_robot_does(hand: str, trunk: str) -> No
     turned = np.array([0.0, 0.0, 0.3, 0.5, -0.4]) if hand == "a" else np.array([0.0, 0.0, 0.0, 0.0, 0.2])
     size = len(simulation.state.q)
     simulation.reset(q=simulation.state.q + turned[:size])
-    believed = beliefs_of(build("gibbon", elbow_damping=0.02, **shape), 30.0, 2.0)
+    believed = planner_model_of(build("gibbon", elbow_damping=0.02, **shape), 30.0, 2.0)
     roller = Roller(believed, hand)
     roller.q[:], roller.v[:] = rigid(measured(simulation), hand, size)
     roller.tau[ELBOW] = elbow_of_robot(hand, 0.4)
@@ -132,7 +132,7 @@ def test_the_planners_model_falls_as_the_robot_does(hand: str, trunk: str) -> No
 @pytest.mark.parametrize("links", [2, 3])
 def test_a_rollout_has_the_elbow_follow_its_path_with_the_torque_that_it_says(links: int) -> None:
     """The torque of its first instant, given to the model without a path, bends the elbow as the path does."""
-    roller = Roller(beliefs_of(build("gibbon", line="bars", links=links, elbow_damping=0.1)), "b")
+    roller = Roller(planner_model_of(build("gibbon", line="bars", links=links, elbow_damping=0.1)), "b")
     start, path = roller.q.copy(), elbow_path(START, UNKNOWNS)
     start[PITCH] = -0.4
     roller.q[:] = start
@@ -146,7 +146,7 @@ def test_a_rollout_has_the_elbow_follow_its_path_with_the_torque_that_it_says(li
 
 def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mechanism) -> None:
     simulation = Simulation(assemble(bars), step_s=1e-3)
-    pilot = SwingSupervisor(beliefs_of(bars), Gait(step=0.34, end=8.0, torque_limit=14.0))
+    pilot = SwingSupervisor(planner_model_of(bars), Gait(step=0.34, end=8.0, torque_limit=14.0))
     pilot.see(measured(simulation, 0.2))
     first = pilot.plan()
     assert first is not None
@@ -162,13 +162,13 @@ def test_a_first_plan_that_came_late_is_made_anew_with_twice_the_time(bars: Mech
 
 
 def test_no_hand_is_sent_beyond_the_end_of_the_line(bars: Mechanism) -> None:
-    pilot = SwingSupervisor(beliefs_of(bars), Gait(step=0.34, end=1.0, torque_limit=14.0))
+    pilot = SwingSupervisor(planner_model_of(bars), Gait(step=0.34, end=1.0, torque_limit=14.0))
     pilot.see(measured(Simulation(assemble(bars), step_s=1e-3), 0.2))
     assert pilot.plan() is None
 
 
 def test_the_line_at_rest_tells_its_tension() -> None:
-    believed = beliefs_of(build("gibbon", line="cable", tension=5000.0, modes=12))
+    believed = planner_model_of(build("gibbon", line="cable", tension=5000.0, modes=12))
     assert believed.cable is not None
     there = Simulation(assemble(build("gibbon", line="cable", tension=4500.0, modes=24)), step_s=1e-3)
     pilot = SwingSupervisor(believed, Gait(step=0.9, end=19.5, torque_limit=27.0))
@@ -178,7 +178,7 @@ def test_the_line_at_rest_tells_its_tension() -> None:
 
 
 def test_the_estimate_of_the_line_swings_as_its_modes_do() -> None:
-    believed = beliefs_of(build("gibbon", line="cable", modes=6))
+    believed = planner_model_of(build("gibbon", line="cable", modes=6))
     assert believed.cable is not None
     line = LineEstimate(believed.cable, 0.0, [], 0.05)
     line.amplitude[1] = 0.01  # no weight, no hands: all else is zero
@@ -191,7 +191,9 @@ def test_the_estimate_of_the_line_swings_as_its_modes_do() -> None:
 
 
 def test_the_modes_of_the_estimate_swing_under_the_tension_that_was_found() -> None:
-    believed, there = (beliefs_of(build("gibbon", line="cable", modes=6, tension=T)).cable for T in (5000.0, 7000.0))
+    believed, there = (
+        planner_model_of(build("gibbon", line="cable", modes=6, tension=T)).cable for T in (5000.0, 7000.0)
+    )
     assert believed is not None
     assert there is not None
     stiffer = contact_model(there, 0.05)
@@ -210,7 +212,7 @@ def test_the_modes_of_the_estimate_swing_under_the_tension_that_was_found() -> N
 
 
 def test_the_estimate_follows_hands_that_move_with_the_line() -> None:
-    believed = beliefs_of(build("gibbon", line="cable", modes=6))
+    believed = planner_model_of(build("gibbon", line="cable", modes=6))
     assert believed.cable is not None
     resting = [HandOnLine(8.0, 0.2, 0.0, 50.0)]
     line = LineEstimate(believed.cable, 9.81, resting, 0.05)

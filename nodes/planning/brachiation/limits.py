@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nodes.planning.brachiation.planner_model import beliefs_of, limit_of
+from nodes.planning.brachiation.planner_model import limit_of, planner_model_of
 from robots.gibbon import parameters as numbers
 from robots.gibbon.feasible import NEAREST, rounded_up
 from sim_core.flexible.elements import beam_model
@@ -16,7 +16,7 @@ RK4_REACH = 2.8  # largest product of step and frequency with bounded Runge-Kutt
 
 def least_torque(mechanism: Mechanism) -> float:
     """Elbow torque, N m, needed to hold the lighter arm out horizontally."""
-    planner_model = beliefs_of(mechanism)
+    planner_model = planner_model_of(mechanism)
     arms = (
         link.mass * (link.length - link.center) + link.hand_mass * (link.length - link.hand_center)
         for link in planner_model.links
@@ -44,7 +44,7 @@ def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.in
 
 def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period: float) -> None:
     """Raise ValueError for a trunk control law that is too stiff for torques held over `period`, s."""
-    trunk = beliefs_of(mechanism).trunk
+    trunk = planner_model_of(mechanism).trunk
     if trunk is None or not limit_of(mechanism, "trunk"):
         return
     inertia = trunk.inertia + trunk.mass * trunk.center**2
@@ -66,7 +66,7 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
     closing       speed of the hand toward the line, m/s
     rollout_step  time step of the rollouts, s
     """
-    arms = sum(link.length for link in beliefs_of(mechanism).links)
+    arms = sum(link.length for link in planner_model_of(mechanism).links)
     reach = ALMOST * arms
     if not NEAREST * arms <= step < reach:
         raise ValueError(f"step is {step:g} m; the arms reach from {NEAREST * arms:.3g} to {reach:.3g} m")
@@ -87,18 +87,18 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
             )
 
 
-def check_line(believed: Mechanism, there: Mechanism) -> None:
+def check_line(model: Mechanism, robot: Mechanism) -> None:
     """Raise ValueError for a model with another line than the robot's: cable or bars, and the bars' positions.
 
     Tension and other properties of a cable that cannot be seen may differ.
     """
-    lines = ["a cable" if mechanism.beams else "bars" for mechanism in (believed, there)]
+    lines = ["a cable" if mechanism.beams else "bars" for mechanism in (model, robot)]
     if lines[0] != lines[1]:
         raise ValueError(f"the model swings along {lines[0]}, and the robot along {lines[1]}")
-    if believed.beams:
+    if model.beams:
         return
     for name in ("spacing", "bars"):
-        asked, found = believed.parameters[name], there.parameters[name]
+        asked, found = model.parameters[name], robot.parameters[name]
         if asked != found:
             raise ValueError(
                 f"the model's {name} is {asked:g}, and the robot's {found:g}; a robot sees its bars: set "

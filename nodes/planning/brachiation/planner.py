@@ -181,7 +181,7 @@ def plan_swing(
             damping *= 10.0
         if gain < 1e-3 * cost + 1e-6:
             break
-    return _told(roller, q, v, start, unknowns, task, cost, rollouts)
+    return _plan_of(roller, q, v, start, unknowns, task, cost, rollouts)
 
 
 def cost_of(
@@ -221,7 +221,7 @@ def _residual(
     return np.where(np.isfinite(found), found, 1e6)
 
 
-def _told(
+def _plan_of(
     roller: Roller,
     q: np.ndarray,
     v: np.ndarray,

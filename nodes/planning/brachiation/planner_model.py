@@ -8,7 +8,7 @@ from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.quantities import value_of
 
 
-def beliefs_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.0) -> PlannerModel:
+def planner_model_of(mechanism: Mechanism, stiffness: float = 0.0, damping: float = 0.0) -> PlannerModel:
     """The planner's model of a gibbon robot, from its mechanism.
 
     stiffness  N m/rad, of the control law that keeps a trunk with a motor hanging

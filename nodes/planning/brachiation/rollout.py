@@ -177,7 +177,7 @@ class Roller:
         self.coast(1e-6, 1e-6)
         over_limit(self.torque, 1, 1.0)
 
-    def slacken(self, scale: float) -> None:
+    def set_tension(self, scale: float) -> None:
         """Set the line's tension to `scale` times the model's; 1 at first."""
         for place, parameters, tension in self._tensions:
             parameters[place] = scale * tension

@@ -138,7 +138,7 @@ class SwingSupervisor:
     """
 
     def __init__(self, planner_model: PlannerModel, gait: Gait, after: SwingSupervisor | None = None) -> None:
-        self.gait, self._beliefs = gait, planner_model
+        self.gait, self._planner_model = gait, planner_model
         self._rollers = {hand: Roller(planner_model, hand) for hand in HANDS}
         for roller in self._rollers.values():
             roller.warm_up()
@@ -163,7 +163,7 @@ class SwingSupervisor:
         before = self._seen
         if before is None or measured.grips != before.grips:
             self._regripped(before, measured)
-        if self._beliefs.cable is not None:
+        if self._planner_model.cable is not None:
             self._follow_line(before, measured)
         self._seen = measured
 
@@ -179,7 +179,7 @@ class SwingSupervisor:
         measured = self._seen
         if measured is None or measured.time < self._next_plan - 1e-9 or not measured.grips:
             return None
-        swing = self._first(measured) if measured.grips == "ab" else self._in_flight(measured)
+        swing = self._from_both_hands(measured) if measured.grips == "ab" else self._in_flight(measured)
         if swing is not None:
             self._swings = [*self._swings[-7:], swing]
             on_time = self._next_plan + self.gait.period
@@ -188,11 +188,11 @@ class SwingSupervisor:
 
     def hand_path(self, swing: Swing) -> np.ndarray:
         """(n, 3) positions, m, of the swinging hand at the instants of the plan."""
-        return swinging_hand(self._beliefs.seen_from(swing.hand), swing.plan.poses)
+        return swinging_hand(self._planner_model.seen_from(swing.hand), swing.plan.poses)
 
     # -- plans
 
-    def _first(self, measured: Measured) -> Swing | None:
+    def _from_both_hands(self, measured: Measured) -> Swing | None:
         """A swing from the grip of both hands, of the hand behind."""
         pending = self._swings and measured.time < self._swings[-1].start + self.gait.period
         if pending or measured.time < self._gripped_since + self.gait.settle:
@@ -219,7 +219,7 @@ class SwingSupervisor:
         ours = [swing for swing in self._swings if swing.hand == measured.grips]
         begun = [swing for swing in ours if swing.start <= measured.time + SAME_INSTANT]
         if not begun or measured.time > begun[-1].end + OVERDUE:
-            return self._anew(measured)
+            return self._from_one_hand(measured)
         followed = [begun[-1], *(swing for swing in ours if measured.time < swing.start - SAME_INSTANT <= start)]
         current = followed[-1]
         if current.end - start < self.gait.last:
@@ -240,7 +240,7 @@ class SwingSupervisor:
             share, end = ((t - swing.start) / path.duration for t in (t0, t1))
             roller.roll(path.powers, path.duration, end, self.gait.rollout_step, share)
 
-    def _anew(self, measured: Measured) -> Swing | None:
+    def _from_one_hand(self, measured: Measured) -> Swing | None:
         """A swing from one gripping hand, elbow at rest: forward where the other hand is behind, else backward.
 
         None while no good plan is found: the robot swings on, and the planner tries again later.
@@ -289,9 +289,9 @@ class SwingSupervisor:
         sense  1 for a forward swing, -1 for a backward swing
         """
         q, v, task = roller.q.copy(), roller.v.copy(), self._task(target)
-        links = self._beliefs.links
+        links = self._planner_model.links
         final = -sense * folded_elbow(self.gait.step, (links[0].length, links[1].length))
-        pendulum = 4.1 * float(np.sqrt(0.5 * (links[0].length + links[1].length) / self._beliefs.gravity))
+        pendulum = 4.1 * float(np.sqrt(0.5 * (links[0].length + links[1].length) / self._planner_model.gravity))
         guesses = [
             np.array([final, duration * pendulum, sense * bump, 0.0])
             for bump in FAN_BUMPS
@@ -319,11 +319,11 @@ class SwingSupervisor:
 
     def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
         """Set a roller to the measured joints and the estimated line."""
-        n = self._beliefs.n_rigid
+        n = self._planner_model.n_rigid
         roller.q[:n], roller.v[:n] = rigid(measured, hand, n)
         if self._line is not None:
             roller.q[n:], roller.v[n:] = self._line.amplitude, self._line.rate
-            roller.slacken(self._line.tension_scale)
+            roller.set_tension(self._line.tension_scale)
 
     def _regripped(self, before: Measured | None, measured: Measured) -> None:
         gained = [hand for hand in measured.grips if before is None or hand not in before.grips]
@@ -335,7 +335,7 @@ class SwingSupervisor:
                 self._line.struck(measured.hand(hand).x, STRIKE)
 
     def _follow_line(self, before: Measured | None, measured: Measured) -> None:
-        planner_model, cable = self._beliefs, self._beliefs.cable
+        planner_model, cable = self._planner_model, self._planner_model.cable
         assert cable is not None
         if self._line is None:
             weight = planner_model.gravity * planner_model.mass
@@ -358,7 +358,7 @@ class SwingSupervisor:
         roller = self._rollers[hand]
         self._place(roller, measured, hand)
         roller.tau[ELBOW] = elbow_of_robot(hand, after.torque)
-        roller.tau[TRUNK : self._beliefs.n_rigid] = after.trunk_torque
+        roller.tau[TRUNK : self._planner_model.n_rigid] = after.trunk_torque
         hands = BOTH if len(measured.grips) == 2 else SWING
         roller.accelerate[hands]()
         rows, lam = ((0, 2) if hands == BOTH else (0,)), roller.lam
@@ -370,8 +370,8 @@ class SwingSupervisor:
         return found
 
     def _on_line(self, hand: Hand) -> HandOnLine:
-        assert self._beliefs.cable is not None
-        x, _, z = self._beliefs.cable.origin
+        assert self._planner_model.cable is not None
+        x, _, z = self._planner_model.cable.origin
         return HandOnLine(hand.x - x, z - hand.z, -hand.vz)
 
 

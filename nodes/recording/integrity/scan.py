@@ -43,7 +43,7 @@ RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, p
 
 
 @dataclass(slots=True)
-class _Place:
+class _FoundHole:
     """A hole, with the state of the scan when it was found.
 
     opened_at  number of messages read before it
@@ -77,7 +77,7 @@ class Scanner:
         self._has_checks = False
         self._schemas: dict[int, str] = {0: ""}
         self._channels: dict[int, Channel] = {}
-        self._places: list[_Place] = []
+        self._found_holes: list[_FoundHole] = []
         self._verified = 0  # end of the last confirmed record
         self._read = 0
         self._last_ns: int | None = None
@@ -122,7 +122,7 @@ class Scanner:
     def _begin(self) -> int:
         """Position of the first record."""
         if self._bytes(0, len(MCAP0_MAGIC)) != MCAP0_MAGIC:
-            self._note("its first bytes")
+            self._note_damage("its first bytes")
         self._verified = len(MCAP0_MAGIC)
         return self._verified
 
@@ -155,7 +155,7 @@ class Scanner:
             if length != 4 or not self._is_end(end):
                 return None
             if self._has_checks and any(content):  # this writer leaves DATA_END's checksum at 0
-                self._note("its closing index")
+                self._note_damage("its closing index")
             return self._size
         elif not self._passes(opcode, content, position, chunk):
             return None
@@ -288,24 +288,24 @@ class Scanner:
         if channel.counted:
             ahead = (sequence - channel.expected) & 0xFFFFFFFF
             if ahead and ahead < 1 << 31:
-                self._lose(channel, ahead)
+                self._count_missing(channel, ahead)
             channel.expected += ahead + 1 if ahead < 1 << 31 else 0
         if not channel.topic:
-            self._lose(Channel(f"(channel {number})", "", False, seen_at=self._read), 1)
+            self._count_missing(Channel(f"(channel {number})", "", False, seen_at=self._read), 1)
             return None
         self._read += 1
         channel.read += 1
         channel.seen_at = self._read
-        if self._places and self._places[-1].hole.end_s is None:
-            for place in self._places:
+        if self._found_holes and self._found_holes[-1].hole.end_s is None:
+            for place in self._found_holes:
                 if place.hole.end_s is None:
                     place.hole.end_s = log_time / 1e9
         self._last_ns = log_time
         return channel
 
-    def _lose(self, channel: Channel, count: int) -> None:
+    def _count_missing(self, channel: Channel, count: int) -> None:
         """Count messages of a channel as missing, in the hole since the channel was last complete."""
-        place = self._places[-1] if self._places else None
+        place = self._found_holes[-1] if self._found_holes else None
         if place is None or place.opened_at < channel.seen_at:
             place = self._open(NOT_WRITTEN)
             place.settled = True
@@ -313,10 +313,10 @@ class Scanner:
             channel.damaged += count
         place.hole.messages[channel.topic] = place.hole.messages.get(channel.topic, 0) + count
 
-    def _open(self, cause: str) -> _Place:
+    def _open(self, cause: str) -> _FoundHole:
         start_s = None if self._last_ns is None else self._last_ns / 1e9
-        place = _Place(Hole(start_s=start_s, end_s=None, messages={}, cause=cause), self._read)
-        self._places.append(place)
+        place = _FoundHole(Hole(start_s=start_s, end_s=None, messages={}, cause=cause), self._read)
+        self._found_holes.append(place)
         return place
 
     def _take_check(self, check: checks.Check) -> None:
@@ -327,34 +327,34 @@ class Scanner:
             self.metadata = check.metadata
             damaged = any(checks.metadata_crc(each) != check.run_crc for each in self._candidates)
             if damaged or not self._candidates:
-                self._note("its run's metadata, which stands in it twice")
+                self._note_damage("its run's metadata, which stands in it twice")
         lost, is_of_chunk = [], True
         for row in check.channels:
             channel = self._channels.setdefault(row.id, Channel(row.topic, row.schema, True))
             if not channel.topic:
                 channel.topic, channel.schema, channel.counted = row.topic, row.schema, True
             if channel.expected < row.total:
-                self._lose(channel, row.total - channel.expected)
+                self._count_missing(channel, row.total - channel.expected)
                 is_of_chunk = is_of_chunk and row.total - channel.expected <= row.count
                 channel.expected = row.total
                 lost.append(row)
             channel.seen_at = self._read
         if lost:
-            self._bound(lost, is_of_chunk)
-        for place in self._places:
+            self._set_times(lost, is_of_chunk)
+        for place in self._found_holes:
             place.settled = True
         if self._frame is not None and self._frame[0] == check.offset and self._frame[1] != check.frame_crc:
-            self._note("the index of a chunk")
+            self._note_damage("the index of a chunk")
         self._frame = None
 
-    def _bound(self, lost: list[checks.ChannelCheck], is_of_chunk: bool) -> None:
+    def _set_times(self, lost: list[checks.ChannelCheck], is_of_chunk: bool) -> None:
         """Set the times of a hole at the beginning or, so far, at the end of the file, from a check record.
 
         lost         channels with missing messages
         is_of_chunk  whether all missing messages were in the chunk before the check record, so that their first time is
                      known
         """
-        place = self._places[-1]
+        place = self._found_holes[-1]
         counted = [row for row in lost if row.count]
         if not counted:
             return
@@ -364,7 +364,7 @@ class Scanner:
 
     # -- damage
 
-    def _note(self, what: str) -> None:
+    def _note_damage(self, what: str) -> None:
         if what not in self.damage:
             self.damage.append(what)
 
@@ -375,10 +375,14 @@ class Scanner:
             self.cut_off = True
             return None
         self._is_damaged_before_messages |= self._read == 0
-        if not self._places or self._places[-1].opened_at < self._read or self._places[-1].hole.cause != DAMAGED:
+        if (
+            not self._found_holes
+            or self._found_holes[-1].opened_at < self._read
+            or self._found_holes[-1].hole.cause != DAMAGED
+        ):
             self._open(DAMAGED)
         else:
-            self._places[-1].settled, self._places[-1].last_s = False, None
+            self._found_holes[-1].settled, self._found_holes[-1].last_s = False, None
         self._frame = None
         if anchor is None:
             return None
@@ -468,19 +472,19 @@ class Scanner:
         self._has_ended = True
         if not is_closed_by(self._bytes, self._size):
             self.cut_off = True
-        self._note("its closing index")
+        self._note_damage("its closing index")
         return True
 
     def _finish(self) -> None:
         """Compare the numbers of messages read with the file's statistics, and complete the holes."""
         summary = self._summary()
-        is_open = [place for place in self._places if place.hole.cause == DAMAGED]
+        is_open = [place for place in self._found_holes if place.hole.cause == DAMAGED]
         if summary is None and not is_closed_by(self._bytes, self._size):
             self.cut_off = True
         if summary is not None and summary.counts is not None:
             self._settle_by(summary, is_open)
         end_s = None if self._last_ns is None else self._last_ns / 1e9
-        for place in self._places:
+        for place in self._found_holes:
             hole = place.hole
             if hole.cause == DAMAGED and not place.settled:
                 hole.counted = False
@@ -489,18 +493,18 @@ class Scanner:
             if hole.messages or not hole.counted:
                 self.holes.append(hole)
             else:
-                self._note("records that hold no messages")
+                self._note_damage("records that hold no messages")
         if self._has_unknown and self._has_checks:
-            self._note("records that hold no messages")
+            self._note_damage("records that hold no messages")
         if summary is None and not self.cut_off:
-            self._note("its closing index")
+            self._note_damage("its closing index")
         elif self._bytes(self._size - len(MCAP0_MAGIC), len(MCAP0_MAGIC)) != MCAP0_MAGIC and not self.cut_off:
-            self._note("its last bytes")
+            self._note_damage("its last bytes")
         if self.cut_off and not self._has_ended:
             self.holes.append(Hole(start_s=end_s, end_s=None, counted=False, cause=CUT_OFF))
         self._settle_metadata()
 
-    def _settle_by(self, summary: Summary, is_open: list[_Place]) -> None:
+    def _settle_by(self, summary: Summary, is_open: list[_FoundHole]) -> None:
         """Add missing messages that only the file's statistics reveal to the hole that must contain them."""
         assert summary.counts is not None
         missing: dict[str, int] = {}

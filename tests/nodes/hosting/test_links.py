@@ -76,7 +76,7 @@ def test_who_fell_far_behind_hears_the_latest_state_and_counts_the_rest(
 ) -> None:
     links = Subscriptions(zmq.Context.instance(), "damp", {}, keeps_all)
     feed: Any = Backlog(waiting(states))
-    links.subscriber.feeds["sim"] = feed
+    links.subscriber.connections["sim"] = feed
     heard: list[ReceivedMessage] = []
     before = -1
     while len(heard) > before:  # it polls as awake while messages wait
@@ -91,7 +91,7 @@ def test_who_fell_far_behind_hears_the_latest_state_and_counts_the_rest(
 def test_who_fell_far_behind_hears_every_message_of_a_users_topic() -> None:
     links = Subscriptions(zmq.Context.instance(), "damp", {})
     feed: Any = Backlog([("arm/gripper_state", RobotState(seq=seq)) for seq in range(1, 301)])
-    links.subscriber.feeds["sim"] = feed
+    links.subscriber.connections["sim"] = feed
     heard: list[ReceivedMessage] = []
     before = -1
     while len(heard) > before:
@@ -129,7 +129,7 @@ def test_who_leaves_is_heard_to_the_end(tmp_path: Path) -> None:
 def test_a_process_that_ends_hands_over_what_waits(tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/data"
     links, _ = listener("recorder", endpoint, keeps_all=True)
-    (feed,) = links.subscriber.feeds.values()
+    (feed,) = links.subscriber.connections.values()
     process = subprocess.Popen([sys.executable, "-c", SPEAKER, endpoint])
     heard: list[ReceivedMessage] = []
     assert feed.socket.poll(30_000)

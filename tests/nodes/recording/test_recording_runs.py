@@ -11,7 +11,7 @@ import pytest
 
 from nodes.cli.application import run
 from nodes.messages import Description, Event, JointCommand, Message, RobotState, Status
-from nodes.player import PlayerParams, _script
+from nodes.player import PlayerParams, _timed_messages
 from nodes.recording.reader import RecordingError, RecordingWriter, describe, read_recording
 
 STATE = "arm/state"
@@ -109,7 +109,7 @@ def test_a_table_is_of_the_run_that_is_asked_for(file: Path, capsys: pytest.Capt
 
 
 def test_runs_are_played_one_after_the_other_with_their_own_spacing(file: Path) -> None:
-    due = [(when, message) for when, _, message in _script(PlayerParams(file=str(file)))]
+    due = [(when, message) for when, _, message in _timed_messages(PlayerParams(file=str(file)))]
     states = np.array([(when, message.timestamp) for when, message in due if isinstance(message, RobotState)])
     steps, stamps = np.diff(states[:, 0]), np.diff(states[:, 1])
     within = stamps > 0.0

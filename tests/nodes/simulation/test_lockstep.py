@@ -163,7 +163,7 @@ def overheard(run: Any, plan: Plan, until: Callable[..., Any]) -> tuple[dict[str
     heard: Stream = []
 
     def listen() -> bool:
-        for feed in listener.feeds.values():
+        for feed in listener.connections.values():
             while (item := feed.receive()) is not None:
                 heard.append((item[0], item[2]))
         return listener.ready

@@ -176,7 +176,7 @@ def test_an_address_that_is_none_is_refused_at_the_door_and_by_every_listener(ad
         subscriber = Subscriber(context, ["status"], "listener")
         with pytest.raises(AddressError):
             subscriber.connect("rogue", address)
-        assert not subscriber.feeds
+        assert not subscriber.connections
         with pytest.raises(AddressError):
             ServiceClient(address, context)
 

@@ -112,7 +112,7 @@ def test_other_computers_hear_what_is_said_what_is_latched_and_the_end(publisher
     publisher.close()
     for each, before in ((first, early[0]), (second, early[1])):
         heard = [(topic, message.seq) for _, topic, message in before]
-        while not each.feeds["sim"].ended:
+        while not each.connections["sim"].ended:
             found = each.receive(0.1)
             if found is not None:
                 heard.append((found[1], found[2].seq))
