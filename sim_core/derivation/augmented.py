@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from sim_core.derivation.constrained import EPSILON, REFINEMENTS, Regularization, missing, penalized
+from sim_core.derivation.constrained import (
+    EPSILON,
+    REFINEMENTS,
+    Regularization,
+    missing,
+    penalized,
+    refinement_length,
+)
 from sim_core.derivation.elimination import Entries, Factor, dense, entries_of, factorize, minimum_degree, sparse
 
 
@@ -59,14 +66,16 @@ class AugmentedFactor:
             for index, value in reach.items():
                 right[index] += value * r2[row]
         added = ca.vertcat(*self.added) if self.added else ca.SX(n_rows, 1)
-        y = ca.SX(n_rows, 1)
-        for _ in range(1 + REFINEMENTS - bool(self.rows) if self.added else 1):
-            x, y = self._solved(right, r2 - added * y)
-        if self.added and self.rows:
-            left = missing(self.rows, self.idle, x, y, r2)
-            dx, dy = self._solved(ca.SX(self.n_q, 1), -ca.vertcat(*left))
-            x, y = x + dx, y + dy
-        return x, y
+        x, y = self._solved(right, r2)
+        if not self.added:
+            return x, y
+        before = ca.SX(n_rows, 1)
+        for _ in range(REFINEMENTS - 1):
+            before, (x, y) = y, self._solved(right, r2 - added * y)
+        left = ca.vertcat(*missing(self.rows, self.idle, x, y, r2)) if self.rows else added * (y - before)
+        dx, dy = self._solved(ca.SX(self.n_q, 1), -left)
+        length = refinement_length(self.added, ca.vertsplit(left), ca.vertsplit(dy))
+        return x + length * dx, y + length * dy
 
     def _solved(self, r1: ca.SX, r2: ca.SX) -> tuple[ca.SX, ca.SX]:
         n = self.n_q + r2.numel()

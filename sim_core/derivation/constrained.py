@@ -7,7 +7,9 @@ Where M alone is singular (Euler parameters), w J_n' J_n of the unit-norm rows J
 x nor y if w J_n' r2 is added to r1; w is of the size of the body's inertia, so that no digits are lost. Where rows may
 lose rank, every diagonal entry of S is increased by EPSILON of itself, per row, because rows of light bodies are much
 larger than those of heavy ones. Proximal refinement removes the bias of this on y, and one step on the residual
-J x - r2 with J itself removes the rest, together with rounding.
+J x - r2 with J itself removes the rest, together with rounding. The last refinement has the length that
+minimizes the error in the metric of S: where light bodies carry heavy ones, S has a few eigenvalues of 1e-8 of its
+diagonal, in which a refinement of length 1 leaves 1 to 5 % of the error.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from sim_core.derivation.elimination import Entries, Factor, dense, entries_of, 
 
 EPSILON = 1e-9  # share of the diagonal of S, or of the row's floor where S is smaller
 REFINEMENTS = 3  # refinement steps: proximal, the last with J itself where J is available
+LONGEST = 2.0  # largest length of the last refinement; dependent rows have only rounding to refine
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,18 @@ def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX,
             total = total + value * x[k]
         found.append(total)
     return found
+
+
+def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) -> ca.SX:
+    """Length alpha, at most LONGEST, that minimizes the error of y + alpha dy in the metric of S; (S + E) dy = left.
+
+    left   (n_r,) residual of S y = b
+    added  (n_r,) diagonal of E
+    """
+    tiny = 1e-280  # keeps the quotient finite if the residual is zero
+    gained = sum((r * z for r, z in zip(left, dy, strict=True)), ca.SX(tiny))
+    held = sum((e * z * z for e, z in zip(added, dy, strict=True)), ca.SX(0))
+    return gained / ca.fmax(gained - held, gained / LONGEST)
 
 
 @dataclass(frozen=True)
@@ -123,20 +138,31 @@ class ConstrainedFactor:
             row: sum((value * scaled[k] for k, value in column.items() if k in scaled), ca.SX(0)) - targets[row]
             for row, column in enumerate(self.Y)
         }
-        y = self.schur.backward(self.schur.forward(b))
-        for _ in range(REFINEMENTS - bool(self.rows) if self.added else 0):
+        y = self._schur_solved(b)
+        before = dict.fromkeys(y, ca.SX(0))
+        for _ in range(REFINEMENTS - 1 if self.added else 0):
             again = {row: value + self.added[row] * y[row] for row, value in b.items()}
-            y = self.schur.backward(self.schur.forward(again))
+            before, y = y, self._schur_solved(again)
+        if self.added and not self.rows:
+            left = [self.added[row] * (y[row] - before[row]) for row in range(n_rows)]
+            dy = self._schur_solved(dict(enumerate(left)))
+            length = refinement_length(self.added, left, [dy[row] for row in range(n_rows)])
+            y = {row: value + length * dy[row] for row, value in y.items()}
         self._push(z, y)
         x, multipliers = dense(self.mass.backward(z), self.n_q), dense(y, n_rows)
         if self.added and self.rows:
             left = missing(self.rows, self.idle, x, multipliers, r2)
-            dy = self.schur.backward(self.schur.forward(dict(enumerate(left))))
+            dy = self._schur_solved(dict(enumerate(left)))
+            length = refinement_length(self.added, left, [dy[row] for row in range(n_rows)])
+            dy = {row: length * value for row, value in dy.items()}
             pushed: dict[int, ca.SX] = {}
             self._push(pushed, dy)
             x += dense(self.mass.backward(pushed), self.n_q)
             multipliers += dense(dy, n_rows)
         return x, multipliers
+
+    def _schur_solved(self, b: dict[int, ca.SX]) -> dict[int, ca.SX]:
+        return self.schur.backward(self.schur.forward(b))
 
     def _push(self, z: dict[int, ca.SX], y: dict[int, ca.SX]) -> None:
         """Subtract Y y from z in place (Y = L^-1 P J')."""

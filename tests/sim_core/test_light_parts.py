@@ -260,6 +260,15 @@ def test_light_bodies_in_closed_loops_change_no_digit_of_heavy_ones(kind: str, f
     check_loop(kind, formulation, 8.0, 6.0, 1)
 
 
+@pytest.mark.parametrize("formulation", ["schur", "augmented"])
+@pytest.mark.parametrize(
+    ("kind", "seed"), [("planar", 107), ("planar", 121), ("planar", 186), ("zxz", 105), ("euler_parameters", 107)]
+)
+def test_light_links_between_heavy_ones(kind: str, formulation: str, seed: int) -> None:
+    """One or two eigenvalues of S are 1e-7 to 2e-8 of its diagonal there."""
+    check_loop(kind, formulation, 0.0, 6.0, seed)
+
+
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(loops)
 def test_random_closed_loops_in_extended_precision(loop: tuple[str, str, float, float, int]) -> None:
@@ -271,6 +280,15 @@ def test_random_closed_loops_in_extended_precision(loop: tuple[str, str, float, 
 @given(loops)
 def test_many_random_closed_loops_in_extended_precision(loop: tuple[str, str, float, float, int]) -> None:
     check_loop(*loop)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("leaf", [0.0, 8.0])
+@pytest.mark.parametrize("formulation", ["schur", "augmented"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_closed_loops_of_the_largest_mass_ratios(kind: str, formulation: str, leaf: float) -> None:
+    for seed in range(100, 125):
+        check_loop(kind, formulation, leaf, 6.0, seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
