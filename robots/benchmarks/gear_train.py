@@ -22,7 +22,9 @@ ACROSS = (2e-3, 2e-4, 5e-4, 2e-6, 5e-5, 2e-6, 5e-5)  # Ixx = Iyy
 AXIAL = (4e-3, 3e-4, 1e-3, 1e-6, 8e-5, 1e-6, 8e-5)  # Izz
 
 
-def epicyclic_gear_train(torque: Annotated[float, ParameterInfo("on the arm about its z", "N m")] = 0.1) -> Mechanism:
+def epicyclic_gear_train(
+    torque: Annotated[float, ParameterInfo("torque on the arm about its z axis", "N m")] = 0.1,
+) -> Mechanism:
     """Epicyclic gear train: fixed ring, sun, and an arm with two planets on pins; at rest, without gravity.
 
     torque  constant torque on the arm about its z axis, N m

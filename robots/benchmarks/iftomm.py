@@ -38,7 +38,7 @@ def simple_pendulum() -> Mechanism:
     )
 
 
-def four_bar_chain(loops: Annotated[int, ParameterInfo("square four-bars in a row")] = 2) -> Mechanism:
+def four_bar_chain(loops: Annotated[int, ParameterInfo("number of square four-bars in a row")] = 2) -> Mechanism:
     """A02: N = `loops` square four-bars in a row; rockers upright, tips at 1 m/s along x, gravity along -y.
 
     2 N + 1 bars of 1 kg and 1 m. It passes positions where all bars are collinear and the rows lose rank. Exact

@@ -28,14 +28,14 @@ DOWN = (0.0, 0.0, -1.0)
 
 
 def lipinski_pendulum(
-    gravity: Annotated[float, ParameterInfo("downwards", "m/s2")] = 10.0,
-    preload_torque: Annotated[float, ParameterInfo("between the arms before the start, let go then", "N m")] = 100.0,
-    supports: Annotated[Literal["clamped", "simple"], ParameterInfo("of both ends of the beam")] = "clamped",
-    elements: Annotated[int, ParameterInfo("of the beam")] = 50,
-    modes: Annotated[int, ParameterInfo("of the beam; 0: displacement and slope of every node")] = 20,
-    formulation: Annotated[Formulation, ParameterInfo("of the contact's equations")] = "partitioned",
-    tension: Annotated[float, ParameterInfo("of the beam", "N")] = 0.0,
-    damping_ratio: Annotated[float, ParameterInfo("of the beam's modes")] = 0.0,
+    gravity: Annotated[float, ParameterInfo("downward acceleration of gravity", "m/s2")] = 10.0,
+    preload_torque: Annotated[float, ParameterInfo("torque between the arms, released at the start", "N m")] = 100.0,
+    supports: Annotated[Literal["clamped", "simple"], ParameterInfo("supports of both ends of the beam")] = "clamped",
+    elements: Annotated[int, ParameterInfo("number of finite elements of the beam")] = 50,
+    modes: Annotated[int, ParameterInfo("number of modes of the beam; 0: displacement and slope of every node")] = 20,
+    formulation: Annotated[Formulation, ParameterInfo("formulation of the constrained equations")] = "partitioned",
+    tension: Annotated[float, ParameterInfo("tension of the beam", "N")] = 0.0,
+    damping_ratio: Annotated[float, ParameterInfo("damping ratio of the beam's modes")] = 0.0,
 ) -> Mechanism:
     """Double pendulum that slides along an elastic beam of 5 m; arms 1.5 m and 1 m, 20 kg each. [Lipinski2023, sec. 5]
 

@@ -17,16 +17,18 @@ ARM_AT_ZERO: Matrix3 = ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
 
 
 def rotary_pendulum(
-    variant: Annotated[Literal["qube", "qnet"], ParameterInfo("uniform rods, or the paper's hardware")] = "qube",
-    coordinates: Annotated[Literal["absolute", "joint"], ParameterInfo("that it is described in")] = "absolute",
-    start_deg: Annotated[float, ParameterInfo("of the pendulum at the start, 0 hangs", "deg")] = 170.0,
-    arm_mass: Annotated[float, ParameterInfo("of qube's arm", "kg")] = 0.095,
-    arm_length: Annotated[float, ParameterInfo("of qube's arm", "m")] = 0.085,
-    pendulum_mass: Annotated[float, ParameterInfo("of qube's pendulum", "kg")] = 0.024,
-    pendulum_length: Annotated[float, ParameterInfo("of qube's pendulum", "m")] = 0.129,
-    arm_damping: Annotated[float, ParameterInfo("of the arm's joint", "N m s")] = 0.0,
-    pendulum_damping: Annotated[float, ParameterInfo("of the pendulum's joint", "N m s")] = 0.0,
-    torque_limit: Annotated[float | None, ParameterInfo("of the arm's motor", "N m", "no limit")] = None,
+    variant: Annotated[
+        Literal["qube", "qnet"], ParameterInfo("uniform rods, or the numbers of the paper's hardware")
+    ] = "qube",
+    coordinates: Annotated[Literal["absolute", "joint"], ParameterInfo("coordinates of the description")] = "absolute",
+    start_deg: Annotated[float, ParameterInfo("angle of the pendulum at the start; 0: hanging", "deg")] = 170.0,
+    arm_mass: Annotated[float, ParameterInfo("mass of qube's arm", "kg")] = 0.095,
+    arm_length: Annotated[float, ParameterInfo("length of qube's arm", "m")] = 0.085,
+    pendulum_mass: Annotated[float, ParameterInfo("mass of qube's pendulum", "kg")] = 0.024,
+    pendulum_length: Annotated[float, ParameterInfo("length of qube's pendulum", "m")] = 0.129,
+    arm_damping: Annotated[float, ParameterInfo("damping of the arm's joint", "N m s")] = 0.0,
+    pendulum_damping: Annotated[float, ParameterInfo("damping of the pendulum's joint", "N m s")] = 0.0,
+    torque_limit: Annotated[float | None, ParameterInfo("torque limit of the arm's motor", "N m", "no limit")] = None,
 ) -> Mechanism:
     """Arm (joint "arm", about the vertical) and pendulum (joint "pendulum", 0 hangs, 180 degrees is upright).
 

@@ -46,7 +46,7 @@ POINTS: dict[str, dict[str, tuple[float, float]]] = {
 }
 
 
-def andrews_squeezer(torque: Annotated[float, ParameterInfo("on the crank", "N m")] = 0.033) -> Mechanism:
+def andrews_squeezer(torque: Annotated[float, ParameterInfo("torque on the crank", "N m")] = 0.033) -> Mechanism:
     """Andrews' squeezer: seven bodies, ten revolute joints, one degree of freedom; from rest, without gravity.
 
     torque  constant torque on the crank, N m

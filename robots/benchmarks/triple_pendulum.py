@@ -14,11 +14,11 @@ from sim_core.mechanism import ORIGIN, Body, Joint, Mechanism, PointOutput, Shap
 
 def triple_pendulum(
     variant: Annotated[
-        Literal["nada", "man"], ParameterInfo("whose bars: 0.3 m and 0.25 kg, or 2 m and 1 kg")
+        Literal["nada", "man"], ParameterInfo("bars of Nada (0.3 m, 0.25 kg) or of Man (2 m, 1 kg)")
     ] = "nada",
-    coordinates: Annotated[Literal["absolute", "joint"], ParameterInfo("that it is described in")] = "absolute",
-    shift: Annotated[float, ParameterInfo("of the last body along x at the start, in absolute coordinates", "m")] = 0.0,
-    links: Annotated[int, ParameterInfo("bars in a row")] = 3,
+    coordinates: Annotated[Literal["absolute", "joint"], ParameterInfo("coordinates of the description")] = "absolute",
+    shift: Annotated[float, ParameterInfo("displacement of the last body along x at the start (absolute)", "m")] = 0.0,
+    links: Annotated[int, ParameterInfo("number of bars")] = 3,
 ) -> Mechanism:
     """Equal bars in a row, horizontal along +x and at rest, gravity along -y.
 

@@ -18,7 +18,7 @@ from sim_core.mechanism import Actuator, Mechanism, PointOutput
 
 def charmie(
     loops: Annotated[
-        Literal["open", "closed"], ParameterInfo("the tree alone, or with rods, bars and springs")
+        Literal["open", "closed"], ParameterInfo("the open tree, or also rods, bars and springs in closed loops")
     ] = "open",
     file: Annotated[str, ParameterInfo("a parameter file", none="robots/charmie/charmie.toml")] = "",
 ) -> Mechanism:

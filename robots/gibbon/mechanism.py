@@ -33,29 +33,45 @@ PER_LINE = {
 
 
 def gibbon(
-    line: Annotated[Literal["cable", "bars"], ParameterInfo("what it swings along; the robot differs too")] = "cable",
-    links: Annotated[Literal[2, 3], ParameterInfo("two arms, or two arms and a trunk at the elbow")] = 2,
-    start: Annotated[Literal["both", "a", "b"], ParameterInfo("the hands that hold the line at the start")] = "both",
+    line: Annotated[
+        Literal["cable", "bars"], ParameterInfo("line that the gibbon swings along; also selects one of two robots")
+    ] = "cable",
+    links: Annotated[
+        Literal[2, 3], ParameterInfo("number of links: two arms, or two arms and a trunk at the elbow")
+    ] = 2,
+    start: Annotated[Literal["both", "a", "b"], ParameterInfo("hands that hold the line at the start")] = "both",
     spacing: Annotated[
-        float | None, ParameterInfo("of the bars, or of the hands on the cable", "m", PER_LINE["spacing"])
+        float | None,
+        ParameterInfo("distance between bars, or between the hands on the cable", "m", PER_LINE["spacing"]),
     ] = None,
     start_x: Annotated[
-        float | None, ParameterInfo("of the rear hand, or of the only one, at the start", "m", PER_LINE["x"])
+        float | None,
+        ParameterInfo("position of the rear (or only) hand along the line at the start", "m", PER_LINE["x"]),
     ] = None,
-    torque_limit: Annotated[float | None, ParameterInfo("of elbow and trunk", "N m", PER_LINE["torque"])] = None,
-    mass_scale: Annotated[float, ParameterInfo("times the masses and inertias of arms and trunk")] = 1.0,
-    elbow_damping: Annotated[float, ParameterInfo("of elbow and trunk", "N m s")] = 0.0,
-    tension: Annotated[float | None, ParameterInfo("of the cable, 2000 to 20000", "N", ON_CABLE["tension"])] = None,
-    modes: Annotated[int | None, ParameterInfo("that the cable vibrates in, 1 to 49", "", ON_CABLE["modes"])] = None,
+    torque_limit: Annotated[
+        float | None, ParameterInfo("torque limit of elbow and trunk", "N m", PER_LINE["torque"])
+    ] = None,
+    mass_scale: Annotated[float, ParameterInfo("factor on the masses and inertias of arms and trunk")] = 1.0,
+    elbow_damping: Annotated[float, ParameterInfo("damping of elbow and trunk", "N m s")] = 0.0,
+    tension: Annotated[
+        float | None, ParameterInfo("tension of the cable, 2000 to 20000", "N", ON_CABLE["tension"])
+    ] = None,
+    modes: Annotated[
+        int | None, ParameterInfo("number of vibration modes of the cable, 1 to 49", "", ON_CABLE["modes"])
+    ] = None,
     damping_ratio: Annotated[
-        float | None, ParameterInfo("of the cable's modes, 0 to 1", "", ON_CABLE["damping_ratio"])
+        float | None, ParameterInfo("damping ratio of the cable's modes, 0 to 1", "", ON_CABLE["damping_ratio"])
     ] = None,
     clamp_width: Annotated[
-        float | None, ParameterInfo("of a hand on the cable, 0: a point", "m", ON_CABLE["clamp_width"])
+        float | None, ParameterInfo("length of a hand along the cable; 0: a point", "m", ON_CABLE["clamp_width"])
     ] = None,
-    bars: Annotated[int | None, ParameterInfo("how many, the first at x = 0", "", f"{numbers.BARS}, on bars")] = None,
-    hook: Annotated[bool, ParameterInfo("hands hold only downwards, and take hold from above")] = False,
-    trunk: Annotated[Literal["passive", "actuated"], ParameterInfo("of 3 links: a motor, or none")] = "passive",
+    bars: Annotated[
+        int | None, ParameterInfo("number of bars, the first at x = 0", "", f"{numbers.BARS}, on bars")
+    ] = None,
+    hook: Annotated[bool, ParameterInfo("hands can only pull down on the line, and grip it only from above")] = False,
+    trunk: Annotated[
+        Literal["passive", "actuated"], ParameterInfo("trunk joint with or without a motor, for links = 3")
+    ] = "passive",
 ) -> Mechanism:
     """Two arms with an actuated elbow and a gripper at each end, that swing hand over hand along a cable or bars.
 
