@@ -59,7 +59,7 @@ def start_line(mechanism: Mechanism, violated: str) -> str:
 
     violated  list of constraints as `violated_at` returns it
     """
-    return f"the start of {mechanism.name!r} violates {violated}; constraint rows should be zero, rates too"
+    return f"the start of {mechanism.name!r} violates {violated}; every constraint and its rate should be zero"
 
 
 def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> str:

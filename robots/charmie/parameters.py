@@ -276,7 +276,7 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
     smaller = f"; {SMALLER[unit]}?" if unit and 300.0 < far[key] < 3000.0 else ""
     more = f" ({len(far) - 1} more numbers are as far off)" if len(far) > 1 else ""
     share = f"{far[key]:.0f} times" if far[key] > 1.0 else f"1/{1 / far[key]:.0f} of"
-    says = f"{key} is {f'{numbers[key]:g} {unit}'.strip()}, {share} what ships{smaller}{more}"
+    says = f"{key} is {f'{numbers[key]:g} {unit}'.strip()}, {share} the default{smaller}{more}"
     _warn(where, says)
 
 

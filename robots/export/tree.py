@@ -72,7 +72,7 @@ def branches_of(mechanism: Mechanism) -> list[Branch]:
         if joint.child in reached:
             raise InvalidMechanism(f"{owner}: joint {joint.name!r} moves {joint.child!r}, which another joint moves")
         if joint.parent not in reached:
-            raise InvalidMechanism(f"{owner}: joint {joint.name!r} hangs on {joint.parent!r}, which comes after it")
+            raise InvalidMechanism(f"{owner}: joint {joint.name!r} has the parent {joint.parent!r}, listed after it")
         reached.add(joint.child)
         found.append(_branch(joint, mechanism.body(joint.child)))
     missing = [body.name for body in mechanism.bodies if body.name not in reached]
@@ -186,7 +186,7 @@ def closing(mechanism: Mechanism, expressible: Sequence[Constraint], open_tree: 
     ]
     if lines and not open_tree:
         raise InvalidRequest(
-            f"robot {mechanism.name!r} has what {language} cannot say, {' and '.join(lines)}; "
+            f"robot {mechanism.name!r}: {language} cannot express the {' and '.join(lines)}; "
             "--open-tree exports the tree without them"
         )
     return [f"the tree is open: left out are the {' and '.join(lines)}"] * bool(lines)

@@ -76,12 +76,13 @@ def _without_mass(branches: Sequence[Branch]) -> Iterator[str]:
     links += [branch.body.name for branch in branches if branch.motions and is_massless(branch.body)]
     if links:
         names = ", ".join(map(repr, links))
-        yield f"moving links without mass: {names}; pinocchio takes them, MuJoCo does not; for it take the format mjcf"
+        yield f"moving links without mass: {names}; pinocchio takes them, MuJoCo does not; use the format mjcf for it"
 
 
 def _unsaid(mechanism: Mechanism) -> Iterator[str]:
     if mechanism.gravity[:2] != (0.0, 0.0) or abs(mechanism.gravity[2] + 9.81) > 1e-9:
-        yield f"gravity is {numbers(mechanism.gravity)} m/s^2; URDF cannot say it, give it to the reader"
+        gravity = numbers(mechanism.gravity)
+        yield f"gravity is {gravity} m/s^2; URDF has no gravity, set it in the program that reads the file"
     loads = [joint.name for joint in mechanism.joints if value(joint.load) != 0.0]
     if loads:
         yield f"URDF has no constant loads; left out are those of the joints {', '.join(map(repr, loads))}"

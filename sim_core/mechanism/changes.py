@@ -143,7 +143,8 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
             if not value_of(number) > 0.0:
                 known = f" ({number.name})" if isinstance(number, Tunable) else ""
                 raise InvalidMechanism(
-                    f"{where}: the window's {name}{known} is {value_of(number)}; nothing is caught unless it is above 0"
+                    f"{where}: the window's {name}{known} is {value_of(number)}; nothing is captured unless it is "
+                    "above 0"
                 )
         for aim in condition.aims:
             if aim.spacing < 0.0 or aim.count < 1:

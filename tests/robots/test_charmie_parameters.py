@@ -60,9 +60,9 @@ def test_a_misspelt_robot_or_parameter_is_answered_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
     [
-        ("mass = 20.0", "mass = 20000.0", "base.mass is 20000 kg, 1000 times what ships; g?"),
-        ("length = 0.135", "length = 135.0", "length is 135 m, 1000 times what ships; mm?"),
-        ("mass = 20.0", "mass = 0.1", "base.mass is 0.1 kg, 1/200 of what ships"),
+        ("mass = 20.0", "mass = 20000.0", "base.mass is 20000 kg, 1000 times the default; g?"),
+        ("length = 0.135", "length = 135.0", "length is 135 m, 1000 times the default; mm?"),
+        ("mass = 20.0", "mass = 0.1", "base.mass is 0.1 kg, 1/200 of the default"),
         ("lower = -2.05", "lower = -117.5", "arm.links.8.lower is -117.5 rad, 18.7 turns; degrees?"),
     ],
 )

@@ -257,7 +257,9 @@ def test_two_rows_are_a_connection_where_the_loop_is_planar_and_only_there() -> 
     upright = dataclasses.replace(arm().joints[0], axis=Y)
     planar = parsed(arm(joints=(upright, arm().joints[1]), constraints=SLIDERS), "mjcf")
     assert [element.get("name") for element in planar.findall("equality/connect")] == ["end"]
-    with pytest.raises(InvalidRequest, match=r"MJCF cannot say, constraints 'end_x' \(Slider\), 'end_z' \(Slider\)"):
+    with pytest.raises(
+        InvalidRequest, match=r"MJCF cannot express the constraints 'end_x' \(Slider\), 'end_z' \(Slider\)"
+    ):
         export(arm(constraints=SLIDERS), "mjcf")
 
 
@@ -270,7 +272,9 @@ SLIDE = Coincidence(
 @pytest.mark.parametrize(("form", "constraint"), [("urdf", MEETING), ("urdf", ROD), ("mjcf", TURN), ("mjcf", SLIDE)])
 def test_a_loop_is_refused_unless_the_open_tree_is_asked_for(form: str, constraint: Any) -> None:
     looped = arm(constraints=(constraint,))
-    with pytest.raises(InvalidRequest, match=rf"cannot say, constraints '{constraint.name}' .*; --open-tree exports"):
+    with pytest.raises(
+        InvalidRequest, match=rf"cannot express the constraints '{constraint.name}' .*; --open-tree exports"
+    ):
         export(looped, form)
     opened = export(looped, form, open_tree=True)
     assert opened.notes == (

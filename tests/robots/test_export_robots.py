@@ -29,7 +29,7 @@ def test_every_robot_is_exported_or_refused_in_one_line(name: str, form: str) ->
     if name in FLAT and form == "mjcf":
         refused = "none may exceed the sum of the other two, and MuJoCo takes no such body"
     if mechanism.beams:
-        refused = r"cannot say, constraints .* and beams .* \(Beam\); --open-tree exports"
+        refused = r"cannot express the constraints .* and beams .* \(Beam\); --open-tree exports"
     if refused:
         with pytest.raises(InvalidRequest, match=f"^robot {name!r}.*{refused}"):
             export(mechanism, form)
@@ -48,7 +48,7 @@ def test_a_urdf_says_so_exactly_where_mujoco_refuses_it_for_want_of_mass(name: s
     if name == "charmie":
         assert said == [
             "moving links without mass: 'link_1', 'link_2'; pinocchio takes them, MuJoCo does not; "
-            "for it take the format mjcf"
+            "use the format mjcf for it"
         ]
         with pytest.raises(ValueError, match="mass and inertia of moving bodies must be larger than mjMINVAL"):
             mujoco.MjModel.from_xml_string(written.text)

@@ -47,7 +47,7 @@ def inertia_doubts(mechanism: Mechanism) -> list[str]:
         if high - low - middle > SHORT * high and not (middle == 0.0 and _turns_about_its_only_moment(mechanism, body)):
             found.append(
                 f"mechanism {mechanism.name!r}: body {body.name!r}: inertia has principal moments "
-                f"{_listed((low, middle, high))} kg m2; no body has one above the sum of the others"
+                f"{_listed((low, middle, high))} kg m2; the largest never exceeds the sum of the other two"
             )
     return found
 

@@ -41,7 +41,7 @@ def check_planes(mechanism: Mechanism, owner: str) -> None:
                 if not _is_within(vector := getattr(beam, name)):
                     raise InvalidMechanism(
                         f"{where}: the {name} of beam {beam.name!r} is {vector}; body {constraint.body!r} is planar "
-                        "and moves across z alone"
+                        "and moves in the x, y plane alone"
                     )
 
 
@@ -54,8 +54,8 @@ def _check_joint(joint: Joint, where: str, bodies: str) -> None:
     if joint.kind == "prismatic":
         if not _is_within(joint.axis):
             raise InvalidMechanism(
-                f"{where}: axis is {joint.axis}; {bodies}, so that it must be across z, or the bodies 'zxz' or "
-                "'euler_parameters'"
+                f"{where}: axis is {joint.axis}; {bodies}, so that it must be perpendicular to z, or the bodies "
+                "'zxz' or 'euler_parameters'"
             )
     elif joint.kind != "fixed" and not _is_normal(joint.axis):
         raise InvalidMechanism(
@@ -72,8 +72,8 @@ def _check_gravity(mechanism: Mechanism, planar: set[str], owner: str) -> None:
         return
     inside = f"({g[0]:g}, {g[1]:g}, 0)" if g[0] or g[1] else "(0, -9.81, 0)"
     raise InvalidMechanism(
-        f"{owner}: gravity is {g}; its bodies are planar and move across z alone, where {g[2]:g} m/s2 along z moves "
-        f"none: write gravity={inside}, or (0, 0, 0) for none"
+        f"{owner}: gravity is {g}; its bodies are planar and move in the x, y plane alone, so that {g[2]:g} m/s2 along "
+        f"z moves none: write gravity={inside}, or (0, 0, 0) for none"
     )
 
 

@@ -15,7 +15,7 @@ def check_tree(mechanism: Mechanism, owner: str) -> None:
                 f"{owner}: joint {joint.name!r} closes a loop at {joint.child!r}; a constraint must do that"
             )
         if joint.parent not in known:
-            raise InvalidMechanism(f"{owner}: joint {joint.name!r} hangs on {joint.parent!r}, which comes after it")
+            raise InvalidMechanism(f"{owner}: joint {joint.name!r} has the parent {joint.parent!r}, listed after it")
         known.add(joint.child)
     missing = [body.name for body in mechanism.bodies if body.name not in known]
     if missing:

@@ -111,7 +111,7 @@ def test_a_robot_is_exported_to_a_file_or_to_standard_output(
 def test_what_an_exported_robot_lacks_is_said_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["robot", "export", "triple_pendulum", "--param", "coordinates=joint", "--format", "urdf"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "gravity is 0.0 -9.81 0.0 m/s^2; URDF cannot say it, give it to the reader"
+    assert lines[0] == "gravity is 0.0 -9.81 0.0 m/s^2; URDF has no gravity, set it in the program that reads the file"
     assert [line.split()[1] for line in lines[1:]] == ["'bar_1'", "'bar_2'", "'bar_3'"]
 
 
