@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.integrators import loops
 from sim_core.integrators.tableaus import (
     DORMAND_PRINCE,
     DORMAND_PRINCE_DENSE,
@@ -32,7 +32,7 @@ class Stepper:
     order         order of convergence: halving h divides the error by 2^order
     stages        rows of stage memory that the loop needs
     evaluations   evaluations of the acceleration per step; 0 if their number varies
-    loop_name     "module:function" in sim_core.integrators
+    loop          function that imports and returns the stepping loop, which is compiled when it is first called
     tableau       tableau of the method, or of the method that starts it
     companion     for multistep methods: matrix of one step of y' = lambda y as a function of z = h lambda
     hold_coefficient  c_h: a U held over a step moves the position by -c_h h^2 U (1/2 for one-step methods)
@@ -50,7 +50,7 @@ class Stepper:
     order: int
     stages: int
     evaluations: int
-    loop_name: str
+    loop: Callable[[], Any] = field(repr=False)
     tableau: Tableau | None = None
     companion: Callable[[complex], np.ndarray] | None = field(default=None, repr=False)
     hold_coefficient: float = 0.5
@@ -66,11 +66,6 @@ class Stepper:
     def is_explicit(self) -> bool:
         """Whether the method is explicit, so that its damping of fast modes is an error, not intended."""
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
-
-    def loop(self) -> Any:
-        """The stepping loop; it is compiled when first called."""
-        module, _, function = self.loop_name.partition(":")
-        return getattr(import_module(f"sim_core.integrators.{module}"), function)
 
     def loading(self) -> AbstractContextManager[None]:
         """Context for the first call of the loop in a process: logs that it is being compiled, unless it is cached."""
@@ -141,7 +136,7 @@ def _implicit(name: str, order: int, tableau: Tableau, tolerance: float) -> Step
         scratch = lu, pivots, np.zeros(size * n), np.zeros(1 + 2 * n * n)
         return (rows, np.array(tableau.groups), tolerance, *scratch)
 
-    return Stepper(name, order, s, 0, "implicit:advance_implicit", tableau, memory=(3, s, 2), extras=extras)
+    return Stepper(name, order, s, 0, loops.implicit, tableau, memory=(3, s, 2), extras=extras)
 
 
 def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any) -> Stepper:
@@ -157,8 +152,7 @@ def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any)
         scratch = np.zeros((n, n)), np.zeros(n, dtype=np.int64), np.zeros(n), np.zeros(1 + 2 * n * n)
         return (rows, tolerance, *scratch)
 
-    loop_name = "one_stage:advance_one_stage"
-    return Stepper(name, 2, 2, 0, loop_name, MIDPOINT, memory=(3, 1, 2), extras=extras, **more)
+    return Stepper(name, 2, 2, 0, loops.one_stage, MIDPOINT, memory=(3, 1, 2), extras=extras, **more)
 
 
 def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
@@ -207,16 +201,18 @@ def radau5(tolerance: float = 1e-12) -> Stepper:
     return _implicit("radau5", 5, RADAU_IIA_5, tolerance)
 
 
-def _controlled(name: str, loop_name: str, tableau: Tableau | None, rtol: float, atol: float, **more: Any) -> Stepper:
+def _controlled(
+    name: str, loop: Callable[[], Any], tableau: Tableau | None, rtol: float, atol: float, **more: Any
+) -> Stepper:
     _require_tolerances(name, rtol=rtol, atol=atol)
     stages = len(tableau.b) if tableau is not None else 1
     options = (float(rtol), float(atol))
-    return Stepper(name, 5, stages, 0, loop_name, tableau, options=options, adaptive=True, **more)
+    return Stepper(name, 5, stages, 0, loop, tableau, options=options, adaptive=True, **more)
 
 
 def dopri5_adaptive(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     """Dormand-Prince 5(4) with error control between ticks; relative and absolute tolerances on both q and v."""
-    return _controlled("dopri5_adaptive", "adaptive:advance_adaptive", DORMAND_PRINCE, rtol, atol, memory=(1,))
+    return _controlled("dopri5_adaptive", loops.adaptive, DORMAND_PRINCE, rtol, atol, memory=(1,))
 
 
 def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
@@ -225,26 +221,26 @@ def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     A sampled stabilizer is held over the integrator's own steps.
     """
     more: dict[str, Any] = {"memory": (4, 12), "integrates_past_tick": True}
-    return _controlled("dopri5_dense", "dense:advance_dense", DORMAND_PRINCE_DENSE, rtol, atol, **more)
+    return _controlled("dopri5_dense", loops.dense, DORMAND_PRINCE_DENSE, rtol, atol, **more)
 
 
 def adams_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     """Adams methods of order 1 to 12, by scipy's VODE. Each call of `step` or `advance` is a separate integration."""
-    return _controlled("adams_variable", "variable_order:advance_adams", None, rtol, atol)
+    return _controlled("adams_variable", loops.adams, None, rtol, atol)
 
 
 def radau_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     """Radau IIA 5 with error control, by scipy. Each call of `step` or `advance` is a separate integration."""
-    return _controlled("radau_variable", "variable_order:advance_radau", None, rtol, atol)
+    return _controlled("radau_variable", loops.radau, None, rtol, atol)
 
 
 STEPPERS: dict[str, Stepper] = {
     stepper.name: stepper
     for stepper in (
-        Stepper("rk4", 4, 4, 4, "runge_kutta:advance_explicit", RK4),
-        Stepper("semi_implicit", 1, 1, 1, "semi_implicit:advance_semi_implicit", hold_coefficient=1.0),
-        Stepper("dopri5", 5, 6, 6, "runge_kutta:advance_explicit", DORMAND_PRINCE_FIXED),
-        Stepper("abm4", 4, 4, 2, "multistep:advance_multistep", RK4, adams_companion, 0.5, pole=0.8, memory=(2, 6)),
+        Stepper("rk4", 4, 4, 4, loops.explicit, RK4),
+        Stepper("semi_implicit", 1, 1, 1, loops.semi_implicit, hold_coefficient=1.0),
+        Stepper("dopri5", 5, 6, 6, loops.explicit, DORMAND_PRINCE_FIXED),
+        Stepper("abm4", 4, 4, 2, loops.multistep, RK4, adams_companion, 0.5, pole=0.8, memory=(2, 6)),
         implicit_midpoint(),
         generalized_alpha(),
         tr_bdf2(),

@@ -43,11 +43,11 @@ def compile_all() -> dict[str, float]:
     """In the process with the empty cache."""
     system = assemble(build("triple_pendulum"))
     Simulation(system, stepper="semi_implicit").step()  # numba itself, the law
-    seen, seconds = {STEPPERS["semi_implicit"].loop_name}, {}
+    seen, seconds = {STEPPERS["semi_implicit"].loop}, {}
     for name, stepper in STEPPERS.items():
-        if stepper.loop_name in seen:
+        if stepper.loop in seen:
             continue
-        seen.add(stepper.loop_name)
+        seen.add(stepper.loop)
         start = time.process_time()
         Simulation(system, stepper=name).step()
         seconds[name] = time.process_time() - start
