@@ -57,7 +57,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "armswing needs Python 3.11 or later with venv: apt-get install python3-venv"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[viewer,studies,serial,docs,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable '.[all,docs,dev]'
 	@touch $@
 
 clean:                            # everything that make and the tools have made

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sim_core.errors import with_install_hint
+
 if TYPE_CHECKING:
     from nodes.node import Context as Context
     from nodes.node import Node as Node
@@ -42,5 +44,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"armswing has no {name!r}; it has {', '.join(__all__)}")
-    home = importlib.import_module(_HOMES[name])
+    try:
+        home = importlib.import_module(_HOMES[name])
+    except ModuleNotFoundError as error:
+        raise with_install_hint(error) from None
     return importlib.import_module(f"{_HOMES[name]}.{name}") if name in ("messages", "client") else getattr(home, name)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
-import numpy as np
 
 from nodes.messages import Message, PeerClock, Verdict
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nodes.plan.launch_plan import Plan, SimPlan
 
 WAITS_FOR = "waits for"  # first words of `detail` in the status of a node whose `waits_for` is not empty
@@ -34,7 +35,8 @@ class Context:
     robot   name of the plan's robot: the namespace of the node's topics
     step_s  the simulation step, seconds
     params  the node's `Params`, filled in from the plan
-    random  generator seeded from the plan's seed and the node's name; a node uses no other randomness
+    random  generator seeded from the plan's seed and the node's name; a node uses no other randomness. Given as a
+            tuple, its seed, it is made on first use
     log     (level, line) of each `warn` and `info`, shown by the runner
     plan    the whole launch plan, shared by all nodes of the process: read it only; None where there is none
     clock   value for the `clock` field of a message that is stamped with the `now` of `on_tick`: the node's name where
@@ -66,6 +68,19 @@ class Context:
         if self.plan is None:
             raise ValueError(f"node {self.name!r} runs in a launch only: it needs the plan")
         return self.plan.sim
+
+    def __post_init__(self) -> None:
+        if isinstance(self.random, tuple):
+            self._seed = list(self.__dict__.pop("random"))
+
+    def __getattr__(self, name: str) -> Any:
+        """The generator, made from its seed on first use: nodes that draw no random numbers need no numpy."""
+        if name != "random" or "_seed" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        import numpy
+
+        self.random = numpy.random.default_rng(self._seed)
+        return self.random
 
     def warn(self, text: str) -> None:
         """Show the user a warning line at the launch; repeated lines are rate-limited."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sim_core.errors import with_install_hint
+
 if TYPE_CHECKING:
     from robots.registry import build as build
     from robots.registry import names as names
@@ -14,8 +16,10 @@ __all__ = ["build", "names"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"robots has no {name!r}; it has {', '.join(__all__)}")
-    from robots import registry
-
+    try:
+        from robots import registry
+    except ModuleNotFoundError as error:
+        raise with_install_hint(error) from None
     return getattr(registry, name)
 
 

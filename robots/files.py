@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sim_core.errors import InvalidRequest, did_you_mean
+from sim_core.errors import InvalidRequest, did_you_mean, install_hint
 
 FORM = "path/to/file.py:function"
 ROOT = Path(__file__).parents[1]
@@ -113,7 +113,7 @@ def failure(error: Exception, path: Path, doing: str = "importing") -> str:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_python(frame.filename)]
         file, line = (frames[-1].filename, frames[-1].lineno) if frames else (str(path), None)
     where = f"{doing} {path} failed" + ("" if file == str(path) else f", in {file}")
-    return f"{where}{'' if line is None else f', line {line}'}: {type(error).__name__}: {text}"
+    return f"{where}{'' if line is None else f', line {line}'}: {type(error).__name__}: {text}{install_hint(error)}"
 
 
 def _is_of_python(file: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sim_core.errors import with_install_hint
+
 if TYPE_CHECKING:
     from sim_core.inverse import forward_dynamics as forward_dynamics
     from sim_core.inverse import forward_kinematics as forward_kinematics
@@ -31,7 +33,10 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"sim_core has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        raise with_install_hint(error) from None
 
 
 def __dir__() -> list[str]:

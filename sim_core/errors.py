@@ -83,6 +83,26 @@ class StartWarning(SimulationWarning):
     """A start that violates the constraints, is near singular angles, or is beyond the level of a guard."""
 
 
+EXTRAS = {  # {top-level module: the extra of armswing that installs it}
+    **dict.fromkeys(("casadi", "llvmlite", "networkx", "numba", "numpy", "scipy", "skfuzzy"), "sim"),
+    **dict.fromkeys(("OpenGL", "PyQt5", "pyqtgraph"), "viewer"),
+    **dict.fromkeys(("jinja2", "matplotlib"), "studies"),
+    "serial": "serial",
+}
+
+
+def install_hint(error: BaseException) -> str:
+    """ "; pip install 'armswing[sim]' installs it" for an import of what an extra installs, otherwise ""."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    extra = EXTRAS.get((name or "").partition(".")[0])
+    return f"; pip install 'armswing[{extra}]' installs it" if extra else ""
+
+
+def with_install_hint(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The same error, its line with the command that installs what is missing."""
+    return ModuleNotFoundError(f"{error}{install_hint(error)}", name=error.name)
+
+
 def require_finite(owner: str, name: str, values: Sequence[float]) -> None:
     """Raise InvalidRequest if one of `values` is not a finite number."""
     if math.isfinite(sum(values)):  # a non-finite entry makes the sum non-finite; one sum costs less than n tests

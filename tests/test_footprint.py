@@ -13,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from sim_core.errors import install_hint
+
 ROOT = Path(__file__).resolve().parent.parent
 DRAWING = ("pyqt", "pyside", "qt", "pyqtgraph", "pyopengl", "matplotlib", "vtk", "jinja2")
 COMPILERS = ("numba", "llvmlite", "casadi", "scipy", "skfuzzy")
@@ -52,13 +54,32 @@ def imported(code: str) -> set[str]:
 
 def test_without_extras_nothing_that_draws_is_installed() -> None:
     names = set(base_requirements())
-    assert {"pyzmq", "numpy", "msgspec"} <= names
+    assert {"pyzmq", "mcap", "msgspec"} <= names
     assert not {name for name in names if name.startswith(DRAWING)}
+    assert not names & {"casadi", "llvmlite", "numba", "numpy", "scikit-fuzzy", "scipy"}
 
 
 def test_the_extra_for_the_viewer_is_what_brings_qt() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert any(Requirement(text).name == "PyQt5" for text in extras["viewer"])
+
+
+def test_the_extra_all_is_what_a_person_uses_and_make_installs_it() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    [everything] = extras["all"]
+    assert Requirement(everything).extras == set(extras) - {"all", "docs", "dev"}
+    assert "'.[all,docs,dev]'" in (ROOT / "Makefile").read_text()
+
+
+def test_every_package_of_an_extra_is_named_with_it_where_it_is_missing() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    modules = {"scikit-fuzzy": "skfuzzy", "pyopengl": "OpenGL", "pyqt5": "PyQt5", "pyserial": "serial"}
+    for extra in ("sim", "viewer", "studies", "serial"):
+        for text in extras[extra]:
+            name = canonicalize_name(Requirement(text).name)
+            missing = ModuleNotFoundError("none", name=f"{modules.get(name, name)}.part")
+            assert install_hint(missing) == f"; pip install 'armswing[{extra}]' installs it", name
+    assert install_hint(ModuleNotFoundError("none", name="of_mine")) == install_hint(ValueError("none")) == ""
 
 
 def test_no_node_and_no_process_of_a_launch_imports_what_draws() -> None:

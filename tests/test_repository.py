@@ -139,7 +139,8 @@ def test_every_library_is_pinned_to_the_version_of_the_tests() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
     pinned = {line.partition("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
-    assert {canonicalize_name(Requirement(line).name) for line in asked} <= pinned
+    named = {canonicalize_name(Requirement(line).name) for line in asked}
+    assert named - {"armswing"} <= pinned  # which its extra `all` names, for the other extras
 
 
 def test_importing_nodes_pulls_in_nothing_heavy() -> None:

@@ -19,6 +19,7 @@ from nodes.cli.commands.running import launching, parameters, simulation
 from nodes.cli.commands.setup import controller, doctor, keys
 from nodes.cli.terminal import InputError, UnavailableError, warn
 from nodes.recording.integrity.warning import RecordingWarning
+from sim_core.errors import install_hint
 
 # Exit codes of errors whose message is one clear line. By name, so that their modules need not be imported here: an
 # error of a module that was never loaded cannot occur.
@@ -94,6 +95,9 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     except Exception as error:
         exit_code = _exit_code_of(error)
+        if hint := install_hint(error):
+            warn(f"armswing: {error}{'' if str(error).endswith(hint) else hint}")
+            return 1
         if exit_code is None:
             raise
         warn(f"armswing: {_line_of(error)}")

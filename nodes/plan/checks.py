@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -25,20 +26,26 @@ from sim_core.tables import out_of_range
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
 
 
-def check_plan(plan: Plan, file: Path) -> None:
+def check_plan(plan: Plan, file: Path, host: str | None = None) -> None:
     """Raise PlanError for the first error found.
 
     Paths in `run` that are not found below the plan's folder are made absolute.
+
+    host  further host that runs its nodes of the plan here; where the simulation is not installed, only these nodes are
+          checked. The launch at the server checks the whole plan, and both plans are compared.
     """
+    only = host if host is not None and not can_simulate() else None
     _check_hosts(plan, file)
-    _check_sim(plan, file)
-    actuators = _check_robot(plan, file)
+    _check_sim(plan, file, with_methods=only is None)
+    actuators = _check_robot(plan, file) if only is None else None
     seen: set[str] = {"sim"}
     commanders: dict[str, str] = {}
     classes: dict[str, type[Node]] = {}
     for node in plan.nodes:
         where = f"{file}: node {node.name!r}"
         _check_node(node, seen, where)
+        if only is not None and node.host != only:
+            continue
         cls = classes[node.name] = _node_class(node, plan, file, where)
         node.params = worded(node.params, cls.Params)  # as its process receives them
         if isinstance(own := node.params.get("parameters"), dict):  # parameters of a robot model inside the node
@@ -52,12 +59,13 @@ def check_plan(plan: Plan, file: Path) -> None:
         _check_topics(cls.subscribes, plan.sim.robot_name, f"{where}: listens")
         try:
             cls.check(params, plan)
-            if any(resolve(name, plan.sim.robot_name) == f"{plan.sim.robot_name}/command" for name in cls.publishes):
+            command = f"{plan.sim.robot_name}/command"
+            if actuators is not None and any(resolve(each, plan.sim.robot_name) == command for each in cls.publishes):
                 names = cls.commands(params, plan)
                 _check_commands(names, actuators, commanders, node.name, where)
         except ValueError as error:
             raise error if isinstance(error, PlanError) else PlanError(f"{where}: params: {error}") from None
-    for name, cls in classes.items():
+    for name, cls in classes.items() if only is None else ():
         _check_misspelt(cls, list(classes.values()), f"{file}: node {name!r}")
 
 
@@ -113,11 +121,20 @@ def _check_hosts(plan: Plan, file: Path) -> None:
             raise PlanError(f"{file}: {owner}: key 'host': {each.host!r} is not in [hosts]{there}")
 
 
-def _check_sim(plan: Plan, file: Path) -> None:
+def can_simulate() -> bool:
+    """Whether the packages of the extra `sim` are installed."""
+    try:
+        return all(find_spec(name) for name in ("casadi", "llvmlite", "numba", "numpy", "scipy"))
+    except ModuleNotFoundError:
+        return False
+
+
+def _check_sim(plan: Plan, file: Path, with_methods: bool) -> None:
     sim = plan.sim
     if sim.watchdog_ms is True:
         raise PlanError(f"{file}: [sim]: key 'watchdog_ms': true is no time; give ms, or 0 or false for none")
-    _check_methods(sim, file)
+    if with_methods:
+        _check_methods(sim, file)
     if len(plan.name) > NAME_LENGTH or not plan.name.isprintable():
         what = f"{len(plan.name)} characters" if plan.name.isprintable() else repr(plan.name[:NAME_LENGTH])
         raise PlanError(f"{file}: key 'name': {what}; a plan's name has at most {NAME_LENGTH}, all of them printable")

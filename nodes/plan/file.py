@@ -17,7 +17,7 @@ SIZE = 8_000_000  # largest size of a launch file, bytes
 TOO_DEEP = f"tables and lists are nested more than {DEPTH} deep"
 
 
-def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
+def load_plan(path: str | Path, overrides: Sequence[str] = (), host: str | None = None) -> Plan:
     """Checked plan of a launch file, with overrides "node.key=value" and "sim.key=value" applied."""
     file = Path(path)
     try:
@@ -37,7 +37,7 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     if _is_deeper(document, DEPTH):
         raise PlanError(f"{file}: {TOO_DEEP}")
     plan = _plan(document, file)
-    check_plan(plan, file)
+    check_plan(plan, file, host)
     return plan
 
 

@@ -1,7 +1,7 @@
 """A robot's computer with an aarch64 processor, under an emulator: Debian's Python for it, and armswing's wheels.
 
-It is a folder: a root with the packages unpacked, and what `pip install armswing` brings. Nothing of it is installed in
-the system; qemu-user runs its Python as a process like any other.
+It is a folder: a root with the packages unpacked, and what `pip install armswing[sim]` brings. Nothing of it is
+installed in the system; qemu-user runs its Python as a process like any other.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def unpack_debian(root: Path) -> None:
 
 
 def install(version: str, site: Path) -> None:
-    """What `pip install armswing` brings there, wheels only, and armswing as it is in this tree."""
+    """What `pip install armswing[sim]` brings there, wheels only, and armswing as it is in this tree."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     there = [f"--platform=manylinux_2_{glibc}_aarch64" for glibc in GLIBC] + ["--platform=manylinux2014_aarch64"]
     target = ["--upgrade", "--target", str(site), "--python-version", version, "--implementation=cp", *there]
@@ -98,4 +98,4 @@ def install(version: str, site: Path) -> None:
     (wheel,) = wheels.glob("armswing-*.whl")
     if site.exists():  # its dependencies are there
         target.append("--no-deps")
-    subprocess.run([*pip, "install", *target, "--only-binary=:all:", str(wheel)], check=True)
+    subprocess.run([*pip, "install", *target, "--only-binary=:all:", f"{wheel}[sim]"], check=True)

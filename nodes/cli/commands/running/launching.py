@@ -77,7 +77,7 @@ def launch(
     from nodes.plan.checks import check_duration
     from nodes.plan.file import load_plan
 
-    plan = load_plan(file, set_ or [])
+    plan = load_plan(file, set_ or [], host)
     if domain is not None:
         plan.domain = domain
     if duration is not None:

@@ -9,7 +9,8 @@ import typer
 
 from nodes.cli.terminal import AsJson, InputError, say, say_json
 
-LIBRARIES = ("numpy", "pyzmq", "msgspec", "msgpack", "mcap", "casadi", "llvmlite", "numba", "scipy", "rich")
+LIBRARIES = ("pyzmq", "msgspec", "msgpack", "mcap", "rich")
+SIMULATION_LIBRARIES = ("numpy", "casadi", "llvmlite", "numba", "scipy")
 VIEWER_LIBRARIES = ("PyQt5", "pyqtgraph")
 # Shared libraries that PyQt5 needs from the system, with the Debian package of each.
 QT_LIBRARIES = {
@@ -161,10 +162,11 @@ def _libraries() -> Iterator[Finding]:
         yield Finding("fault", "libraries", f"missing: {' '.join(missing)}; pip install {' '.join(missing)}")
     else:
         yield Finding("ok", "libraries", ", ".join(found))
-    try:
-        yield Finding("ok", "viewer", ", ".join(f"{name} {version(name)}" for name in VIEWER_LIBRARIES))
-    except PackageNotFoundError:
-        yield Finding("note", "viewer", "not installed; pip install 'armswing[viewer]'")
+    for extra, what, names in (("sim", "simulation", SIMULATION_LIBRARIES), ("viewer", "viewer", VIEWER_LIBRARIES)):
+        try:
+            yield Finding("ok", what, ", ".join(f"{name} {version(name)}" for name in names))
+        except PackageNotFoundError:
+            yield Finding("note", what, f"not installed; pip install 'armswing[{extra}]'")
 
 
 def _viewer_is_there() -> bool:
