@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PROTOCOL = 3  # incremented when a name or a meaning changes; an added field changes nothing
+PROTOCOL = 2  # incremented when a name or a meaning changes; an added field changes nothing
 FIRST = 1  # version of peers and recordings that carry none
 
 
