@@ -57,17 +57,17 @@ BUILTIN: dict[str, Builder] = {
 
 
 @cache
-def _theirs() -> dict[str, Any]:
+def _entry_points() -> dict[str, Any]:
     return {point.name: point for point in entry_points(group="armswing.robots") if point.name not in BUILTIN}
 
 
 def names() -> list[str]:
     """All robot names, sorted."""
-    return sorted([*BUILTIN, *_theirs()])
+    return sorted([*BUILTIN, *_entry_points()])
 
 
 def _load(name: str) -> Builder:
-    point = _theirs()[name]
+    point = _entry_points()[name]
     try:
         loaded = point.load()
     except Exception as error:  # another package's code may raise anything; it is reported in one line
@@ -83,7 +83,7 @@ def builder(name: str) -> Builder:
     """The function that builds a robot; its signature and docstring describe the parameters."""
     if name in BUILTIN:
         return BUILTIN[name]
-    if name in _theirs():
+    if name in _entry_points():
         return _load(name)
     if files.is_reference(name):
         return files.load(name)

@@ -29,13 +29,13 @@ APART = 1e-12  # m: below it, the line between the ends of a spring has no direc
 
 
 def checked_start(
-    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, far: float, stacklevel: int
+    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, share: float, stacklevel: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """q and v after all checks, moved onto the constraints if `assemble_start`.
 
-    far  share of the characteristic length by which the start may violate its constraints
+    share  share of the characteristic length by which the start may violate its constraints
 
-    Warns of any violation. Raises InvalidMechanism for one larger than `far`, unless the mechanism has `open_start`.
+    Warns of any violation. Raises InvalidMechanism for one larger than `share`, unless the mechanism has `open_start`.
     """
     mechanism = system.mechanism
     _check_contacts(system, q, p)
@@ -47,7 +47,7 @@ def checked_start(
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         line = start_line(mechanism, violated)
         J = system.terms(0.0, q, v, None, p)[2]
-        if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v), far):
+        if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v), share):
             raise InvalidMechanism(
                 f"{line}; that far off is refused: Simulation(..., assemble_start=True) starts at the nearest "
                 "state that satisfies them, a mechanism with open_start=True as it is"

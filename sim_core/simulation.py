@@ -41,7 +41,7 @@ from sim_core.kernels.quaternions import quaternions
 from sim_core.mechanism.validation import check_bounds, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
 from sim_core.monitoring.energy_ledger import EnergyLedger
-from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_look
+from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_check
 from sim_core.monitoring.parameter_history import ParameterHistory
 from sim_core.monitoring.readings import Readings
 from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
@@ -102,7 +102,7 @@ class Simulation:
         self._law = self._law_row()
         self._loop = self.stepper.loop()
         self._given = self._w.memory, self._calls.table, self._law, *self.stepper.arguments(system.n_q)
-        self._bind_what_it_tells()
+        self._bind_readings()
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
         self._transitions: list[Transition] = []
@@ -113,15 +113,15 @@ class Simulation:
         )
         self._too_large: StepTooLarge | None = None
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
-        self._tunings = ParameterHistory()
+        self._parameter_history = ParameterHistory()
         self._assemble_start, self._warned_of_residual = assemble_start, False
         mechanism = system.mechanism
         self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), FAR, stacklevel=3)
         self.reset()
         self._warn_of_missed(stacklevel=3)
-        self._look_at_modes(stacklevel=4)
+        self._check_modes(stacklevel=4)
 
-    def _bind_what_it_tells(self) -> None:
+    def _bind_readings(self) -> None:
         system, w, n_bodies = self.system, self._w, len(self.system.mechanism.bodies)
         self.readings = Readings(system, w, int(self._law[LAW_HOLONOMIC]), int(self._law[LAW_ROWS]))
         limits = [np.inf if a.effort_limit is None else a.effort_limit for a in system.mechanism.actuators]
@@ -160,21 +160,21 @@ class Simulation:
         """Take n steps. Raises SimulationDiverged, with the last states written to a file."""
         left = n
         while left > 0:
-            whole = min(left, self._next_look - self._tick)
+            whole = min(left, self._next_check - self._tick)
             status, taken, _ = self._loop(whole, self.step_s, self._tick, *self._given)
             self._tick += taken
             left -= taken
             if status == EVENT:
                 self._change_constraint_mode()
-            if self._w.ledger.item(MARKS) > self._marks_told:
-                self._tell_departures()
+            if self._w.ledger.item(MARKS) > self._marks_noted:
+                self._note_departures()
             if status in WHAT_ENDED:
                 self._diverged(status)
-            self._look_at_residual(stacklevel=4)
-            if self._tick == self._next_look:
-                self._look_at_modes(stacklevel=4)
+            self._check_residual(stacklevel=4)
+            if self._tick == self._next_check:
+                self._check_modes(stacklevel=4)
 
-    def _look_at_residual(self, stacklevel: int) -> None:
+    def _check_residual(self, stacklevel: int) -> None:
         """Warn, once per run, when the accelerations do not satisfy J a = gamma - U."""
         if self._warned_of_residual or not self._w.peak_residual[0] > MOST_RESIDUAL:
             return
@@ -193,31 +193,31 @@ class Simulation:
         ledger = self._w.ledger
         ledger[:] = 0.0
         self.energy_ledger.begin()
-        self._marks_told = 0
+        self._marks_noted = 0
 
-    def _tell_departures(self) -> None:
+    def _note_departures(self) -> None:
         """Append one notice for each energy departure that the ledger has marked since the last call."""
         marks = int(self._w.ledger[MARKS])
-        for time, line in self.energy_ledger.lines(self._marks_told, marks):
+        for time, line in self.energy_ledger.lines(self._marks_noted, marks):
             more = f"; {self._too_large.line}" if self._too_large is not None else ""
             how = f"with {self.stepper.name} and {self.stabilizer.called} at {1e3 * self.step_s:.4g} ms"
             self.notices.append(Notice("energy_departure", time, f"{line} {how}{more}"))
-        self._marks_told = marks
+        self._marks_noted = marks
 
-    def _look_at_modes(self, stacklevel: int) -> None:
+    def _check_modes(self, stacklevel: int) -> None:
         """Warn, once per run, when the step is too large for the fastest mode; schedule the next check."""
-        self._look_later()
+        self._schedule_mode_check()
         if self._fastest is None or self._too_large is not None:
             return
-        self._too_large = self._fastest.look()
+        self._too_large = self._fastest.check()
         if self._too_large is not None:
             warnings.warn(self._too_large.line, StepTooLargeWarning, stacklevel=stacklevel)
             self.notices.append(Notice("step_too_large", self.time, self._too_large.line))
-            self._look_later()
+            self._schedule_mode_check()
 
-    def _look_later(self) -> None:
+    def _schedule_mode_check(self) -> None:
         looks = self._fastest is not None and self._too_large is None
-        self._next_look = next_look(self._tick) if looks else NEVER
+        self._next_check = next_check(self._tick) if looks else NEVER
 
     @property
     def step_too_large(self) -> StepTooLarge | None:
@@ -242,8 +242,8 @@ class Simulation:
         self.step(round(steps))
 
     def _diverged(self, status: int) -> None:
-        lately = self._tunings.lately(self.time)
-        how = self.stepper, self.step_s, self.stabilizer.called, lately
+        recent = self._parameter_history.recent(self.time)
+        how = self.stepper, self.step_s, self.stabilizer.called, recent
         raise divergence(status, self.time, self._history(), self.system, self._switching.idle, *how)
 
     def _history(self) -> np.ndarray:
@@ -332,15 +332,15 @@ class Simulation:
             array[:] = given[name]
         self._parameters = w.p[: len(self._parameters)].copy()
         self._tick = int(state.tick)
-        self._look_later()
+        self._schedule_mode_check()
         self._switching.enter(int(state.constraint_mode))
-        self._tunings.clear()
+        self._parameter_history.clear()
         self._refresh()
         if knows_guards:
             w.guards_before[:] = given["guards"]
         if begins:
             self._begin_ledger()
-        self._marks_told = int(w.ledger[MARKS])
+        self._marks_noted = int(w.ledger[MARKS])
 
     def reset(self, q: Any = None, v: Any = None) -> None:
         """Go back to tick 0 at the mechanism's start, or at the given q and v; tunables keep their values.
@@ -369,24 +369,25 @@ class Simulation:
         w.p[: len(self._parameters)] = self._parameters
         self._tick = 0
         self._too_large = None
-        self._look_later()
+        self._schedule_mode_check()
         self._switching.enter(mechanism.start_constraint_mode)
         self._transitions = []
         self.notices = []
-        self._tunings.clear()
+        self._parameter_history.clear()
         self._refresh()
         self._begin_ledger()
         self._w.peaks[:] = self.violation()
         if q is not None or v is not None:
             self._warn_of_missed(stacklevel=3)
 
-    def _checked(self, q: np.ndarray, v: np.ndarray, far: float, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
-        """Check a start (q, v), moved onto the constraints if `assemble_start`; InvalidRequest if it is too far off
-        them.
+    def _checked(self, q: np.ndarray, v: np.ndarray, share: float, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
+        """A start (q, v) after the checks of `checked_start`, moved onto the constraints if `assemble_start`.
+
+        share  share of the characteristic length by which the start may violate its constraints
         """
         p = self.system.default_parameters()
         p[: len(self._parameters)] = self._parameters
-        return checked_start(self.system, q, v, p, self._assemble_start, far, stacklevel)
+        return checked_start(self.system, q, v, p, self._assemble_start, share, stacklevel)
 
     def _warn_of_missed(self, stacklevel: int) -> None:
         if missed := self._events.missed():
@@ -442,7 +443,7 @@ class Simulation:
         """
         energy = self.energy()
         before, self._parameters = self.parameters, self._with_parameters(parameters)
-        self._tunings.note(self.time, before, self.parameters)
+        self._parameter_history.record(self.time, before, self.parameters)
         self._change(self._w.p[: len(self._parameters)], self._parameters)
         self.energy_ledger.book(self.energy() - energy)
 

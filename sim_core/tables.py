@@ -79,18 +79,18 @@ def _wrong(data: object, kind: inspect.Type, at: str, first: Mapping[str, int]) 
         return _wrong_list(data, kind, at, first)
     if isinstance(kind, inspect.DictType):
         if not isinstance(data, Mapping):
-            return _told(at, data, kind)
+            return _mismatch(at, data, kind)
         entries = ((_joined(at, str(key)), item) for key, item in data.items())
         return next((line for key, item in entries if (line := _wrong(item, kind.value_type, key, first))), "")
     if isinstance(kind, inspect.LiteralType | inspect.EnumType):
         known = words_of(kind)
-        return "" if data in known else f"{_told(at, data, kind)}{did_you_mean(data, known)}"
-    return "" if _fits(data, kind) else _told(at, data, kind)
+        return "" if data in known else f"{_mismatch(at, data, kind)}{did_you_mean(data, known)}"
+    return "" if _fits(data, kind) else _mismatch(at, data, kind)
 
 
 def _wrong_table(data: object, kind: inspect.StructType, at: str, first: Mapping[str, int]) -> str:
     if not isinstance(data, Mapping):
-        return _told(at, data, kind)
+        return _mismatch(at, data, kind)
     fields = {field.encode_name: field for field in kind.fields}
     owner = at or WHOLE
     if kind.forbid_unknown_fields and (unknown := [key for key in data if key not in fields]):
@@ -107,12 +107,12 @@ def _wrong_choice(data: object, kind: inspect.UnionType, at: str, first: Mapping
     if not all(lines):
         return ""
     inside = [line for line in lines if not line.startswith(f"{at} is ")]
-    return inside[0] if inside else _told(at, data, kind)
+    return inside[0] if inside else _mismatch(at, data, kind)
 
 
 def _wrong_list(data: object, kind: Any, at: str, first: Mapping[str, int]) -> str:
     if not isinstance(data, list | tuple):
-        return _told(at, data, kind)
+        return _mismatch(at, data, kind)
     least, most = _lengths(kind)
     if not least <= len(data) <= most:
         return f"{at} has {len(data)} entries; it takes {_count(least, most)}"
@@ -137,7 +137,7 @@ def _fits(data: object, kind: inspect.Type) -> bool:
     return python is None or isinstance(data, python)
 
 
-def _told(at: str, data: object, kind: inspect.Type) -> str:
+def _mismatch(at: str, data: object, kind: inspect.Type) -> str:
     wanted = article(kind)
     verb = "it is" if wanted.startswith("one of") else "it must be"
     return f"{at or WHOLE} is {_shown(data)}; {verb} {wanted}"

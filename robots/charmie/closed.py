@@ -73,7 +73,7 @@ def loop_bodies(p: Parameters) -> tuple[Body, ...]:
     found: list[Body] = []
     wide = p.auxiliary.width
     for name, (link, _, _) in DRIVEN.items():
-        reach = barrel(given(p, name))
+        reach = barrel_length(actuator_parameters(p, name))
         found += [
             _round(f"link_{link}_cylinder", p.auxiliary.cylinder_mass, wide / 2, reach, reach / 2),
             _round(f"link_{link}_rod", p.auxiliary.rod_mass, wide / 4, reach, -reach / 2),
@@ -98,7 +98,11 @@ def loop_joints(p: Parameters) -> tuple[Joint, ...]:
         cylinder = f"link_{link}_cylinder"
         found += [
             Joint(
-                name=f"{name}_cylinder", parent=carrier, child=cylinder, parent_point=given(p, name).base_point, axis=X
+                name=f"{name}_cylinder",
+                parent=carrier,
+                child=cylinder,
+                parent_point=actuator_parameters(p, name).base_point,
+                axis=X,
             ),
             Joint(
                 name=f"{name}_rod",
@@ -138,7 +142,10 @@ def closures(p: Parameters) -> tuple[Slider, ...]:
     """Eight rows: each rod's tip on the driven link, in its y and z axes; each bar's end on its slider, in x and z."""
     found: list[Slider] = []
     for name, (link, _, driven) in DRIVEN.items():
-        found += [_closure(f"{name}_rod", driven, given(p, name).body_point, axis, f"link_{link}_rod") for axis in "yz"]
+        found += [
+            _closure(f"{name}_rod", driven, actuator_parameters(p, name).body_point, axis, f"link_{link}_rod")
+            for axis in "yz"
+        ]
     hinge, b = (0.0, 0.0, -p.balance.slider_length), p.balance.bar_length
     for half, side in HALVES.items():
         bar, slider = f"link_4s{half}a", f"link_4s{half}c"
@@ -182,7 +189,7 @@ def rod_actuators(p: Parameters) -> dict[str, Actuator]:
     return {
         name: actuator(f"{name}_rod", of.effort_limit, of.rod_velocity_limit, of.rod_servo, "N")
         for name in DRIVEN
-        for of in [given(p, name)]
+        for of in [actuator_parameters(p, name)]
     }
 
 
@@ -192,7 +199,7 @@ def rod_limits(p: Parameters, name: str) -> tuple[float, float]:
     InvalidRequest if the joint passes a dead centre, where the actuator cannot move it.
     """
     length, of = (length_of_lift, lift_actuator) if name == "lift" else (length_of_tilt, tilt_actuator)
-    lower, upper = given(p, name).lower, given(p, name).upper
+    lower, upper = actuator_parameters(p, name).lower, actuator_parameters(p, name).upper
     way = np.linspace(lower, upper, WAY)
     rates = [of(p, Motion(float(x), 1.0)).length.v for x in way]
     turned = next((x for x, rate in zip(way, rates, strict=True) if rate * rates[0] <= 0.0), None)
@@ -222,14 +229,14 @@ def closed_motion(
     return x, rate, change
 
 
-def given(p: Parameters, name: str) -> LinearActuator:
+def actuator_parameters(p: Parameters, name: str) -> LinearActuator:
     """Parameters of the linear actuator of a joint ("lift" or "tilt")."""
     return p.lift if name == "lift" else p.tilt
 
 
-def barrel(given: LinearActuator) -> float:
+def barrel_length(actuator: LinearActuator) -> float:
     """Length of an actuator's cylinder, and of its rod, m: 0.6 of the actuator's start length."""
-    return 0.6 * given.start_length
+    return 0.6 * actuator.start_length
 
 
 def _closure(

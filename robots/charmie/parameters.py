@@ -253,7 +253,7 @@ def read_parameters(file: str | Path = "") -> Parameters:
 
 
 TWO_TURNS = 4 * math.pi  # rad; a joint limit beyond it is probably in degrees
-_said: dict[Any, Any] = {}  # registry of `warnings`: each warning is shown once
+_shown_warnings: dict[Any, Any] = {}  # registry of `warnings`: each warning is shown once
 FAR = 100.0  # ratio to the default number, or its inverse, beyond which a number is suspicious
 UNITS = {"length": "m", "width": "m", "size": "m", "radius": "m", "distance": "m", "center": "m", "mass": "kg"}
 SMALLER = {"m": "mm", "kg": "g"}
@@ -282,7 +282,7 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
 
 def _warn(where: str, says: str) -> None:
     """Show the warning once, attributed to the parameter file instead of a line of code."""
-    warnings.warn_explicit(f"{where}: {says}", ParameterWarning, DEFAULT_FILE.name, 0, registry=_said)
+    warnings.warn_explicit(f"{where}: {says}", ParameterWarning, DEFAULT_FILE.name, 0, registry=_shown_warnings)
 
 
 def numbers_of(p: Parameters, *sections: str) -> dict[str, float]:

@@ -16,7 +16,7 @@ NOTHING = 1e-9  # share of the characteristic length: a smaller gap is rounding
 
 
 @dataclass(frozen=True)
-class Meeting:
+class PointClosure:
     """Two points that coincide while the constraints `parts` hold."""
 
     name: str
@@ -27,7 +27,7 @@ class Meeting:
     point_b: Vector3
 
 
-def meetings(mechanism: Mechanism, branches: Sequence[Branch]) -> list[Meeting]:
+def point_closures(mechanism: Mechanism, branches: Sequence[Branch]) -> list[PointClosure]:
     """Groups of coincidences and sliders that close all three directions of a gap, or two of them in a planar loop.
 
     A loop is planar if the gap's third component is zero at all joint positions.
@@ -42,7 +42,7 @@ def meetings(mechanism: Mechanism, branches: Sequence[Branch]) -> list[Meeting]:
         if _closes(group, mechanism, branches):
             first = group[0]
             name = _shared_name([part.name for part in group])
-            found.append(Meeting(name, tuple(group), first.body_a, first.point_a, first.body_b, first.point_b))
+            found.append(PointClosure(name, tuple(group), first.body_a, first.point_a, first.body_b, first.point_b))
     return found
 
 
@@ -83,6 +83,6 @@ def gap_of(part: Coincidence | Slider | Distance, poses: dict[str, tuple[Array, 
     return np.asarray(p_b + R_b @ np.array(part.point_b) - p_a - R_a @ np.array(part.point_a))
 
 
-def parts_of(found: Sequence[Meeting]) -> list[Constraint]:
-    """All constraints that these meetings consist of."""
+def constraints_of(found: Sequence[PointClosure]) -> list[Constraint]:
+    """All constraints that these point closures consist of."""
     return [part for meeting in found for part in meeting.parts]

@@ -25,7 +25,7 @@ from robots.export.attributes import (
     rotation_of,
     title,
 )
-from robots.export.closures import Meeting, gap_of, meetings, parts_of
+from robots.export.closures import PointClosure, constraints_of, gap_of, point_closures
 from robots.export.tree import (
     NO_LIMIT,
     Branch,
@@ -73,9 +73,9 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     """
     owner = f"robot {mechanism.name!r}"
     whole = branches_of(mechanism)
-    met = [] if open_tree else meetings(mechanism, whole)
+    met = [] if open_tree else point_closures(mechanism, whole)
     held = [] if open_tree else [c for c in mechanism.constraints if isinstance(c, Distance)]
-    notes = closing(mechanism, [*parts_of(met), *held], open_tree, "MJCF")
+    notes = closing(mechanism, [*constraints_of(met), *held], open_tree, "MJCF")
     if met or held:
         closed = ", ".join(repr(name) for name in [*(meeting.name for meeting in met), *(rod.name for rod in held)])
         notes.append(f"MuJoCo closes loops softly, they may open a little: {closed}")
@@ -222,7 +222,7 @@ def _add_site(elements: dict[str, Element], name: str, body: str, point: Vector3
     return name
 
 
-def _add_sites(elements: dict[str, Element], item: Spring | Meeting | Distance) -> tuple[str, str]:
+def _add_sites(elements: dict[str, Element], item: Spring | PointClosure | Distance) -> tuple[str, str]:
     """Add a site at each end of an item; returns the names of both sites."""
     return (
         _add_site(elements, f"{item.name}.a", item.body_a, item.point_a),
@@ -260,7 +260,7 @@ def _zero_length(spring: Spring) -> float | None:
 def _add_equalities(
     root: Element,
     elements: dict[str, Element],
-    met: Sequence[Meeting],
+    met: Sequence[PointClosure],
     held: Sequence[Distance],
     poses_at_zero: dict[str, tuple[Array, Array]],
 ) -> None:

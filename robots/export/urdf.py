@@ -49,7 +49,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     Moving links without mass are noted too: the format allows them, but not every reader does.
     """
     branches = branches_of(mechanism)
-    notes = [*closing(mechanism, (), open_tree, "URDF"), *_unsaid(mechanism)]
+    notes = [*closing(mechanism, (), open_tree, "URDF"), *_inexpressible(mechanism)]
     notes += [line for branch in branches if (line := impossible_inertia(branch.body))]
     notes += _without_mass(branches)
     robot = Element("robot", name=mechanism.name)
@@ -79,7 +79,7 @@ def _without_mass(branches: Sequence[Branch]) -> Iterator[str]:
         yield f"moving links without mass: {names}; pinocchio takes them, MuJoCo does not; use the format mjcf for it"
 
 
-def _unsaid(mechanism: Mechanism) -> Iterator[str]:
+def _inexpressible(mechanism: Mechanism) -> Iterator[str]:
     if mechanism.gravity[:2] != (0.0, 0.0) or abs(mechanism.gravity[2] + 9.81) > 1e-9:
         gravity = numbers(mechanism.gravity)
         yield f"gravity is {gravity} m/s^2; URDF has no gravity, set it in the program that reads the file"

@@ -22,7 +22,7 @@ ALONG_Y = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)  # turns z into -y
 
 
 @dataclass(frozen=True)
-class Strung:
+class LineSetup:
     """A line, with the constraints by which a robot hangs on it.
 
     constraints  constraints of each hand
@@ -61,7 +61,7 @@ def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) 
     )
 
 
-def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> Strung:
+def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> LineSetup:
     """The line of `count` bars, `spacing` apart from x = 0 on, with the robot on the bar at x."""
     check_bars(x, spacing, start, count)
     begin = start_on_bars(robot, start, x, spacing)
@@ -77,7 +77,7 @@ def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: f
             Aim(constraint=f"{body}_x", at=0.0, spacing=spacing, count=count),
             Aim(constraint=f"{body}_z", at=0.0),
         )
-    return Strung(constraints, aims, (), begin, 0.0, tuple(_bar(spacing * place) for place in range(count)))
+    return LineSetup(constraints, aims, (), begin, 0.0, tuple(_bar(spacing * place) for place in range(count)))
 
 
 def _bar(x: float) -> Shape:
@@ -87,7 +87,7 @@ def _bar(x: float) -> Shape:
 
 def on_cable(
     robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
-) -> Strung:
+) -> LineSetup:
     """The line that is a cable, with the robot at x and hands of this width, m, along the cable."""
     check_cable(robot, beam, width, x, spacing, start)
     begin = start_on_cable(robot, start, x, spacing, beam, width)
@@ -98,7 +98,7 @@ def on_cable(
         contact = BeamContact(name=f"{body}_z", beam=beam.name, body=body, width=width, offset=offset)
         constraints[hand] = (_stays(hand, begin), contact)
         aims[hand] = (Aim(constraint=f"{body}_x", at=None), Aim(constraint=f"{body}_z", at=0.0))
-    return Strung(constraints, aims, (beam,), begin, numbers.DEEPEST)
+    return LineSetup(constraints, aims, (beam,), begin, numbers.DEEPEST)
 
 
 def _stays(hand: str, begin: Start) -> Anchored:

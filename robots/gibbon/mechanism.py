@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from robots.gibbon import grips
 from robots.gibbon import parameters as numbers
 from robots.gibbon.feasible import check_feasible, tension_to_hold
-from robots.gibbon.lines import DOWN, Strung, cable, on_bars, on_cable
+from robots.gibbon.lines import DOWN, LineSetup, cable, on_bars, on_cable
 from robots.gibbon.parameters import GRAVITY, ROBOTS, Link, Robot
 from robots.parameters import ParameterInfo, require_choice, require_not_negative, require_positive, require_whole
 from sim_core.errors import InvalidRequest
@@ -111,14 +111,14 @@ def gibbon(
     if line == "bars":
         place = step if start_x is None else start_x
         require_whole(NAME, 1, **bar_numbers)
-        strung = on_bars(robot, start, place, step, bar_numbers["bars"])
+        setup = on_bars(robot, start, place, step, bar_numbers["bars"])
         chosen |= {"start_x": place, **bar_numbers}
     else:
         place = numbers.CABLE_START if start_x is None else start_x
         width = _checked(cable_numbers)
-        strung = on_cable(robot, start, place, step, cable(**cable_numbers, least=tension_to_hold(robot)), width)
+        setup = on_cable(robot, start, place, step, cable(**cable_numbers, least=tension_to_hold(robot)), width)
         chosen |= {"start_x": place, **cable_numbers, "clamp_width": width}
-    hands = grips.Line(strung.aims, _length(strung), strung.sag + robot.arm_a.length, hook)
+    hands = grips.Line(setup.aims, _length(setup), setup.sag + robot.arm_a.length, hook)
     motors = ("elbow", "trunk") if links == 3 and trunk == "actuated" else ("elbow",)
     actuators = [Actuator(name=name, joint=name, effort_limit=limit) for name in motors]
     return Mechanism(
@@ -126,7 +126,7 @@ def gibbon(
         coordinates="joint",
         **_Body(robot, elbow_damping).parts(),
         actuators=(*actuators, *grips.grippers(start)),
-        **_held(strung, hands, start),
+        **_held(setup, hands, start),
         gravity=(0.0, 0.0, -GRAVITY),
         parameters=chosen,
     )
@@ -153,21 +153,21 @@ def _checked(cable_numbers: dict[str, Any]) -> float:
     return width
 
 
-def _length(strung: Strung) -> float:
-    return sum(beam.length for beam in strung.beams)
+def _length(setup: LineSetup) -> float:
+    return sum(beam.length for beam in setup.beams)
 
 
-def _held(strung: Strung, hands: grips.Line, start: str) -> dict[str, Any]:
+def _held(setup: LineSetup, hands: grips.Line, start: str) -> dict[str, Any]:
     """The parts of the mechanism that concern the line, and the coordinates at rest."""
-    q = strung.start.q
+    q = setup.start.q
     return {
-        "constraints": tuple(constraint for hand in grips.HANDS for constraint in strung.constraints[hand]),
-        "beams": strung.beams,
+        "constraints": tuple(constraint for hand in grips.HANDS for constraint in setup.constraints[hand]),
+        "beams": setup.beams,
         "outputs": grips.outputs(),
         "constraint_modes": grips.constraint_modes(hands),
         "start": start,
         "guards": grips.guards(hands),
-        "ground": strung.shapes,
+        "ground": setup.shapes,
         "arrows": grips.arrows(),
         "initial_q": q,
         "initial_v": (0.0,) * len(q),

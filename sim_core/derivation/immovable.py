@@ -27,7 +27,7 @@ STILL = 1e-12  # a row's derivatives below it are rounding
 
 
 @dataclass(frozen=True)
-class StillRows:
+class ImmovableRows:
     """Constraints with rows that no coordinate moves, all of value zero.
 
     idle           constraints without any other row
@@ -38,7 +38,7 @@ class StillRows:
     captured_rows: list[tuple[str, float]]
 
 
-def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> StillRows:
+def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> ImmovableRows:
     """Raise InvalidMechanism for rows and joints that no coordinate moves, guards that never fire, and a singular M.
 
     rates  velocities of the declared joints
@@ -50,7 +50,7 @@ def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates:
     return still
 
 
-def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> StillRows:
+def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ImmovableRows:
     """Raise InvalidMechanism for a row that no coordinate moves and that is not zero."""
     owner = f"mechanism {mechanism.name!r}"
     constraints = [c for c in all_constraints(mechanism) if not isinstance(c, BeamContact)]
@@ -81,7 +81,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Still
     own = [c.name for c in mechanism.constraints if not isinstance(c, BeamContact)]
     idle = [name for name in own if name not in moved]
     _check_forces(mechanism, idle, owner)
-    return StillRows(idle, captured)
+    return ImmovableRows(idle, captured)
 
 
 def _still(mechanism: Mechanism, rows: list[ca.SX], by_rate: Sequence[bool], symbols: Symbols) -> list[bool]:

@@ -11,7 +11,7 @@ the step's end, each (q, v): 2 n].
 from __future__ import annotations
 
 from sim_core.integrators.adaptive import GROW, SAFETY, SHRINK, scaled_error
-from sim_core.integrators.ledger import book_work, weigh
+from sim_core.integrators.ledger import book_work, check_energy
 from sim_core.integrators.runge_kutta import explicit_step
 from sim_core.integrators.step import (
     begin_step,
@@ -140,7 +140,7 @@ def advance_dense(n_steps, h, tick, m, calls, law, A, b, c, error_weights, dense
         if status != DONE or not is_finite(m):
             return max(status, DIVERGED), step, -1
         book_work(m, calls)
-        weigh(m, calls)
+        check_energy(m, calls)
         count_turns(m, calls)
         guard = crossed_guard(m, calls)
         if guard >= 0:

@@ -56,7 +56,7 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
 
 
 @inner
-def weigh(m, calls):  # type: ignore[no-untyped-def]
+def check_energy(m, calls):  # type: ignore[no-untyped-def]
     """At every 16th tick, compute the energy's departure; mark it at 1 % of the scale and at each doubling."""
     if (int(m.ledger[TICK]) + 1) % EVERY != 0:
         return

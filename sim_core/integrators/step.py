@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim_core.integrators.ledger import TICK, book_work, weigh
+from sim_core.integrators.ledger import TICK, book_work, check_energy
 from sim_core.integrators.workspace import (
     ACCELERATION,
     APPLY,
@@ -295,7 +295,7 @@ def end_step(m, calls, law):  # type: ignore[no-untyped-def]
         project(m, calls, law)
     if not is_finite(m):
         return DIVERGED, -1
-    weigh(m, calls)
+    check_energy(m, calls)
     count_turns(m, calls)
     guard = crossed_guard(m, calls)
     if guard >= 0:

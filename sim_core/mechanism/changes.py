@@ -77,8 +77,8 @@ def _constraint_names(mechanism: Mechanism) -> list[str]:
     return [item.name for item in (*joints, *mechanism.constraints)]
 
 
-def _require(where: str, kind: str, spoken: Iterable[str], known: list[str]) -> None:
-    for name in spoken:
+def _require(where: str, kind: str, requested: Iterable[str], known: list[str]) -> None:
+    for name in requested:
         if name not in known:
             raise UnknownName(where, kind, name, known)
 

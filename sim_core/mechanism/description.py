@@ -298,8 +298,8 @@ class Mechanism(Frozen):
 
     def __repr__(self) -> str:
         kinds = ("bodies", "moving_joints", "constraints", "springs", "beams", "actuators")
-        told = [f"{kind.removeprefix('moving_')} {len(parts)}" for kind in kinds if (parts := getattr(self, kind))]
-        return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(told)}>"
+        counts = [f"{kind.removeprefix('moving_')} {len(parts)}" for kind in kinds if (parts := getattr(self, kind))]
+        return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(counts)}>"
 
     def body(self, name: str) -> Body:
         """The body with this name; UnknownName if there is none."""

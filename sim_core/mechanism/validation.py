@@ -120,10 +120,10 @@ def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
     if isinstance(item, Joint) and item.child == GROUND:
         raise InvalidMechanism(f"{where}: child is {GROUND!r}, which nothing moves; make it the parent")
     bodies = [body.name for body in mechanism.bodies]
-    spoken = [getattr(item, name) for name in BODY_FIELDS if hasattr(item, name)]
+    requested = [getattr(item, name) for name in BODY_FIELDS if hasattr(item, name)]
     if isinstance(item, SpinRelation):
-        spoken += [term[0] for term in item.terms]
-    for name in spoken:
+        requested += [term[0] for term in item.terms]
+    for name in requested:
         if name not in (*bodies, GROUND):
             raise UnknownName(where, "body", name, bodies)
     if getattr(item, "joint", "") or isinstance(item, JointOutput):

@@ -40,19 +40,19 @@ def divergence(
     stepper: Stepper,
     step_s: float,
     law: str,
-    lately: str = "",
+    recent: str = "",
 ) -> SimulationDiverged:
     """The SimulationDiverged error of a run whose loop ended with this status; writes the history to a file.
 
     history  (n, 1 + 2 n_q): t, q, v of the last steps
     idle    names of the constraints that do not hold now
     law     name of the stabilizer
-    lately  recently changed parameters, or ""
+    recent  recently changed parameters, or ""
     """
     how = f"{stepper.name} and {law} at {step_s * 1e3:.4g} ms"
     reason, words = WHAT_ENDED[status]
     words = explained(system, idle, history) or words
-    words = "; ".join(filter(None, (words, too_fast(system.mechanism.beams, stepper, step_s), lately)))
+    words = "; ".join(filter(None, (words, too_fast(system.mechanism.beams, stepper, step_s), recent)))
     file = write_history(history, system.coordinate_names)
     line = f"{system.mechanism.name!r} diverged at t = {time:.6g} s with {how}: {words}"
     return SimulationDiverged(line, time, history, file, reason)

@@ -27,12 +27,12 @@ class EnergyLedger:
 
     def __init__(self, system: System, w: Workspace) -> None:
         self._ledger = w.ledger
-        self._weigh = system.bind("energy", [w.t, w.q, w.v, w.u, w.p], [w.ledger[:2]])
+        self._compute_energy = system.bind("energy", [w.t, w.q, w.v, w.u, w.p], [w.ledger[:2]])
 
     def begin(self) -> None:
         """Start the ledger with the present energy."""
         ledger = self._ledger
-        self._weigh()
+        self._compute_energy()
         ledger[START], ledger[START_POTENTIAL] = ledger[KINETIC] + ledger[POTENTIAL], ledger[POTENTIAL]
         ledger[SCALE], ledger[NEXT] = ledger[KINETIC], DEPARTED
 
@@ -54,7 +54,7 @@ class EnergyLedger:
     def departure(self) -> float:
         """Unexplained energy, J: the present energy minus the energy at the reset, the work and the booked energy."""
         ledger = self._ledger
-        self._weigh()
+        self._compute_energy()
         return float(ledger[KINETIC] + ledger[POTENTIAL] - ledger[START] - ledger[WORK] - ledger[BOOKED])
 
     @property

@@ -49,7 +49,7 @@ class StepTooLarge:
     line: str
 
 
-def next_look(tick: int) -> int:
+def next_check(tick: int) -> int:
     """The first tick after `tick` at which the modes are checked again."""
     if tick >= DENSE_TICKS:
         return (tick // DENSE_TICKS + 1) * DENSE_TICKS
@@ -74,9 +74,9 @@ class FastestMode:
         self._rates = np.zeros(n_joints)
         self._measure = system.bind("joints", state, [np.zeros(n_joints), self._rates])
         self._energy = np.zeros(2)
-        self._weigh = system.bind("energy", state, [self._energy])
+        self._compute_energy = system.bind("energy", state, [self._energy])
 
-    def look(self) -> StepTooLarge | None:
+    def check(self) -> StepTooLarge | None:
         """The finding that the step is too large in the present state, or None."""
         if self._stepper.adaptive or self._system.n_q == 0:
             return None
@@ -195,7 +195,7 @@ class FastestMode:
     def _ends(self, q: np.ndarray) -> tuple[float, list[float]]:
         """Potential energy, J, and lengths of the springs, m, at q."""
         self._q[:], self._v[:] = q, 0.0
-        self._weigh()
+        self._compute_energy()
         self._place()
         potential = float(self._energy[1])
         lengths = [math.dist(self._point(s.body_a, s.point_a), self._point(s.body_b, s.point_b)) for s in self._springs]

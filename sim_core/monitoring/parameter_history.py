@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-LATELY_S = 2.0  # of simulation time
+RECENT_S = 2.0  # of simulation time
 
 
 class ParameterHistory:
@@ -13,7 +13,7 @@ class ParameterHistory:
     def __init__(self) -> None:
         self._set: dict[str, tuple[float, float, float]] = {}
 
-    def note(self, time: float, before: Mapping[str, float], after: Mapping[str, float]) -> None:
+    def record(self, time: float, before: Mapping[str, float], after: Mapping[str, float]) -> None:
         """Record the tunables that differ between `before` and `after`, {name: value}, at simulation time `time`, s."""
         for name, value in after.items():
             if before[name] != value:
@@ -24,11 +24,11 @@ class ParameterHistory:
         """Forget all changes, because simulation time was reset or restored."""
         self._set.clear()
 
-    def lately(self, now: float) -> str:
+    def recent(self, now: float) -> str:
         """Changes of the last 2 s, latest first: "at t = 1 s, tension was set from ..."; "" if there are none."""
         found = [
             f"at t = {time:.6g} s, {name} was set from {old:g} to {new:g}"
             for name, (time, old, new) in reversed(self._set.items())
-            if now - time <= LATELY_S
+            if now - time <= RECENT_S
         ]
         return "; ".join(found)

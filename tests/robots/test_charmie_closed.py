@@ -100,7 +100,7 @@ def test_parts_heavier_than_their_link_are_refused() -> None:
 
 def test_the_lengths_of_the_rods_grow_with_their_joints_over_all_of_their_range() -> None:
     for name, length in (("lift", geometry.length_of_lift), ("tilt", geometry.length_of_tilt)):
-        given = closed.given(P, name)
+        given = closed.actuator_parameters(P, name)
         lengths = [length(P, float(x)) for x in np.linspace(given.lower, given.upper, 500)]
         assert np.all(np.diff(lengths) > 0.0)
         assert closed.rod_limits(P, name) == (lengths[0], lengths[-1])

@@ -81,7 +81,7 @@ class Point:
 def test_a_robot_of_another_package_that_is_none_is_named_in_one_line(
     found: Any, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_theirs", lambda: {"cart": Point(found)})
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"cart": Point(found)})
     with pytest.raises(InvalidRequest, match=says):
         registry.build("cart")
 

@@ -7,7 +7,7 @@ import pytest
 
 from robots.registry import build
 from sim_core.errors import SimulationDiverged
-from sim_core.monitoring.parameter_history import LATELY_S
+from sim_core.monitoring.parameter_history import RECENT_S
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
@@ -50,7 +50,7 @@ def test_a_run_that_diverges_says_what_was_set_shortly_before(pendulum: System) 
 def test_what_was_set_long_before_is_not_what_a_divergence_is_told_with(pendulum: System) -> None:
     sim = Simulation(pendulum)
     sim.set_parameters({"pendulum_damping": 0.001})
-    sim.step(round(LATELY_S / sim.step_s) + 1000)
+    sim.step(round(RECENT_S / sim.step_s) + 1000)
     sim.set_parameters({"arm_damping": 1e9})
     assert "pendulum_damping" not in diverged(sim, 500)
     fresh = Simulation(pendulum)

@@ -14,7 +14,7 @@ import robots
 from sim_core.errors import SimulationDiverged, StepTooLargeWarning
 from sim_core.integrators.steppers import STEPPERS, stepper_named
 from sim_core.mechanism import ORIGIN, Body, Joint, Mechanism, Spring, X, Y
-from sim_core.monitoring.modes import departure, next_look
+from sim_core.monitoring.modes import departure, next_check
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
@@ -147,7 +147,7 @@ def test_looking_changes_nothing() -> None:
     for looks in (True, False):
         sim = Simulation(assemble(robots.build("four_bar_chain")), step_s=1e-3)
         if not looks:
-            sim._fastest, sim._next_look = None, 10**9
+            sim._fastest, sim._next_check = None, 10**9
         sim.step(300)
         runs.append((sim.state.q.tobytes(), sim.state.v.tobytes(), sim.state.peaks.tobytes()))
     assert runs[0] == runs[1]
@@ -167,7 +167,7 @@ def test_a_reset_run_is_looked_at_anew() -> None:
 def test_the_ticks_of_the_looks() -> None:
     ticks, tick = [], 0
     while tick < 140000:
-        tick = next_look(tick)
+        tick = next_check(tick)
         ticks.append(tick)
     assert ticks == [*[4**k for k in range(9)], 131072, 196608]
 

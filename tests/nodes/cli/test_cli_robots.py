@@ -35,7 +35,7 @@ def test_a_robot_that_cannot_be_loaded_spoils_no_list(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     point = EntryPoint("cart", "no_such_package:cart", "armswing.robots")
-    monkeypatch.setattr("robots.registry._theirs", lambda: {"cart": point})
+    monkeypatch.setattr("robots.registry._entry_points", lambda: {"cart": point})
     assert run(["robot", "list"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("cart ")]
     assert "its entry point 'no_such_package:cart' cannot be loaded" in line
