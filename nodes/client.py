@@ -126,7 +126,7 @@ class Client:
         """
         endpoint = self.node(node).endpoints.get("service")
         if endpoint is None:
-            raise UnknownNameError(f"node {node!r} serves nothing")
+            raise UnknownNameError(f"node {node!r} has no services")
         with ServiceClient(endpoint) as client:
             return client.call(service, args, timeout_s)
 

@@ -51,11 +51,11 @@ class Hardware(Node):
     def check(cls, params: HardwareParams, plan: Plan) -> None:
         sim = plan.sim
         if sim.mode == "fast":
-            raise ValueError('mode \'fast\' waits for no robot; "lockstep" and "realtime" do')
+            raise ValueError('mode \'fast\' does not wait for the robot; use "lockstep" or "realtime"')
         if sim.mode == "lockstep" and (params.clock_offset_s or params.clock_drift_ppm or params.clock_step_s):
             raise ValueError(
-                "a clock of its own cannot be told from simulation time in lockstep, where nobody asks it; "
-                "--set sim.mode=realtime, or leave clock_offset_s, clock_drift_ppm and clock_step_s at 0"
+                "in lockstep the robot stamps with simulation time, so its clock has no effect; "
+                "use --set sim.mode=realtime, or leave clock_offset_s, clock_drift_ppm and clock_step_s at 0"
             )
         mechanism = mechanism_of(sim, params)
         spread("gain", params.gain, [actuator.name for actuator in mechanism.actuators], "actuator")
@@ -77,7 +77,7 @@ class Hardware(Node):
         """Change sensor parameters while running. ValueError for parameters of the machine, fixed for the whole run."""
         for field in PlantPerturbation.__struct_fields__:
             if getattr(params, field) != getattr(self._params, field):
-                raise ValueError(f"{field} is of the machine and holds for the whole run; set it in the launch file")
+                raise ValueError(f"{field} is a property of the machine, fixed during a run; set it in the launch file")
         before, self._params = self._params, params
         try:
             sensors = self._new_sensors()
@@ -130,7 +130,7 @@ class Hardware(Node):
     def on_reset(self, time: float) -> Outgoing:
         """Put the robot back to its start state, whatever state the model was put to."""
         if time > 0.0:
-            self._context.warn(f"the model was put to t = {time:g} s; the emulated robot begins anew at its start")
+            self._context.warn(f"the model was set to t = {time:g} s; the emulated robot restarts in its initial state")
         self._begin(time)
         return None
 

@@ -114,8 +114,8 @@ class HilCompare(Node):
         if self._prediction.lost and not self._warned_lost:
             self._warned_lost = True
             self._context.warn(
-                f"{self._prediction.lost}: measured states are set beside those of the running model, so that commands "
-                "which come late at the robot count as a lag of it"
+                f"{self._prediction.lost}: measured states are compared with those of the running model, so that "
+                "commands which reach the robot late count as its lag"
             )
 
     def _sum_up(self, pairs: Judged) -> Iterator[tuple[str, Message]]:
@@ -182,7 +182,7 @@ class HilCompare(Node):
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
         if driven and self._prediction.taken_lost:
-            driven += f" ({self._prediction.taken_lost} of them lost on their way here)"
+            driven += f" ({self._prediction.taken_lost} of them lost in transmission)"
         counted = (
             f"{self._prediction.pairs.paired} states compared, {alone} without a partner{self._by_clocks()}{driven}"
         )
@@ -208,7 +208,7 @@ class HilCompare(Node):
         texts = []
         for clock in sorted(self._clocks):
             sigma = self._alignment.uncertainty(clock)
-            known = "no round trip told its time" if sigma is None else f"known to {1e3 * sigma:.2g} ms"
+            known = "not measured by any round trip" if sigma is None else f"known to {1e3 * sigma:.2g} ms"
             texts.append(f"; clock of {clock}: {known}")
         return "".join(texts)
 
@@ -222,9 +222,9 @@ class HilCompare(Node):
         """
         if unsure := self._alignment.unsure:
             steps = "once" if unsure == 1 else f"{unsure} times"
-            return f"but a clock was {steps} put forward or back, or may have been, at an instant that is not known"
+            return f"but a clock was {steps} put forward or back, or may have been, at an unknown instant"
         if lost := self._prediction.taken_lost:
-            return f"but {lost} of the commands that the robot applied were lost on their way here"
+            return f"but {lost} of the commands that the robot applied were lost in transmission"
         left_out = self._unpaired + self._waiting
         if any(self._alignment.tracks[clock].steps for clock in self._clocks if clock in self._alignment.tracks) and (
             left_out > MOST_LEFT_OUT * self._prediction.pairs.paired

@@ -41,7 +41,7 @@ class Player(Node):
     publishes = {name: topic.message for name, topic in ROBOT_TOPICS.items()}
     Params = PlayerParams
     rate_hz = 1000.0
-    services = {"playback": "how far playing is: position_s, messages, done"}
+    services = {"playback": "progress of playing: position_s, messages, done"}
 
     def __init__(self) -> None:
         self._params = PlayerParams(file="")
@@ -73,7 +73,7 @@ class Player(Node):
         except RecordingError as error:
             raise ValueError(str(error)) from None
         if warning:
-            context.warn(f"what is played lacks something: {warning}")
+            context.warn(f"the recording is incomplete: {warning}")
 
     def on_tick(self, now: float) -> Iterator[tuple[str, Message]]:
         """Publish everything that is due by now."""

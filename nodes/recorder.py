@@ -63,7 +63,7 @@ class Recorder(Node):
     lossless = True
     Params = RecorderParams
     rate_hz = 20.0
-    services = {"recording": "the file, messages and bytes written, and what went wrong last"}
+    services = {"recording": "the file, messages and bytes written, and the latest failure"}
 
     @classmethod
     def check(cls, params: RecorderParams, plan: Plan) -> None:
@@ -136,7 +136,7 @@ class Recorder(Node):
         """Text that names the file with the messages that are not missing."""
         if self._writer is None or self._writer.is_aside or self.missing.messages >= self._frames + self._dropped:
             return "nothing of this run is recorded"
-        return f"the rest lies in {self._writer.path}"
+        return f"the rest is in {self._writer.path}"
 
     def on_start(self, context: Context) -> Outgoing:
         """Open the file under a temporary name, beside any earlier recording."""
@@ -265,7 +265,7 @@ class Recorder(Node):
             return None
         if not self._is_worth_keeping and writer.is_aside and self._context is not None:
             there = "is as it was" if writer.path.exists() else "is not written"
-            self._context.info(f"no state was heard, so nothing is kept: {writer.path} {there}")
+            self._context.info(f"no state was received, so nothing is recorded: {writer.path} {there}")
         try:
             if self._is_worth_keeping and writer.is_aside and writer.missing.messages < writer.messages:
                 self._take_place(writer, flush=False)  # the disk is full: what was written is kept
@@ -283,7 +283,7 @@ class Recorder(Node):
             writer.retarget(self._path)
         kept = keep_unfinished(writer.path)
         if kept is not None and self._context is not None:
-            self._context.info(f"an unfinished recording stood at {writer.path}; kept as {kept}")
+            self._context.info(f"an unfinished recording was found at {writer.path}; kept as {kept}")
         writer.take_place(flush=flush)
 
     def _flush(self) -> None:
@@ -309,7 +309,7 @@ class Recorder(Node):
         what = "deleted, replaced or cut" if moved is None else f"moved to {moved}, which holds what came before,"
         why = f"{writer.path} was {what} at t = {self._time:.3f} s while it was recorded"
         self._reasons[why] = None
-        self._warn(f"{why}; the recording begins anew")
+        self._warn(f"{why}; a new recording is started")
         self._writer = None
         self._bytes += writer.bytes
         if moved is None:

@@ -77,7 +77,7 @@ class SerialBoard(Node):
         import importlib.util
 
         if importlib.util.find_spec("serial") is None:
-            raise ValueError("it speaks to the port with pyserial: pip install 'armswing[serial]'")
+            raise ValueError("it needs pyserial: pip install 'armswing[serial]'")
         require_realtime(plan.sim)
         read_parameters(_file(params, plan.sim.parameters))
 
@@ -127,7 +127,7 @@ class SerialBoard(Node):
                 self._others[joint] = value
             elif joint in JOINTS:
                 takes = "velocities" if joint in JOINTS[:3] else "positions"
-                self._context.warn(f"the board takes {takes} of {joint}, and no {command.mode}; it is not sent")
+                self._context.warn(f"the board takes {takes} of {joint}, not {command.mode}; the command is not sent")
 
     def on_tick(self, now: float) -> Iterator[tuple[str, Message]]:
         if self._port is None and not self._open(now):
@@ -168,7 +168,7 @@ class SerialBoard(Node):
         except OSError as error:
             if now - self._away_since > MISSED_S:
                 why = os.strerror(error.errno) if error.errno else "it is no serial port"
-                self._context.warn(f"the port {self._path} cannot be opened: {why}; it is tried again and again")
+                self._context.warn(f"the port {self._path} cannot be opened: {why}; it is tried repeatedly")
             return False
         if self._opened or now - self._away_since > MISSED_S:
             self._context.info(f"the port {self._path} is open")

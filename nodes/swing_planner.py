@@ -72,7 +72,7 @@ class SwingPlanner(Node):
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
         if plan.sim.mode == "fast":
-            raise ValueError("mode 'fast' waits for no plan, and leaves the planner behind; \"lockstep\" waits")
+            raise ValueError('mode \'fast\' does not wait for plans; use "lockstep" or "realtime"')
         mechanism = planner_mechanism(params, plan.sim.parameters, plan.sim.robot)
         robot = build(plan.sim.robot, **plan.sim.parameters)
         check_line(mechanism, robot)

@@ -46,7 +46,7 @@ class JointPosition(Node):
             if actuator.name in params.joints and actuator.servo is None:
                 raise ValueError(
                     f"joints: actuator {actuator.name!r} of {robot_name(sim.robot)!r} has no servo, which follows "
-                    "positions; controllers of effort drive it"
+                    "positions; use a controller that commands effort"
                 )
 
     @classmethod

@@ -38,7 +38,7 @@ class ExpectedJoints:
         line = f"{self._context.name} needs joint {missing[0]!r}; the state has {state.name[:10]}"
         if state.name and not self._met:
             raise ValueError(line)
-        self._context.warn(f"{line}: it is not answered"[:300])
+        self._context.warn(f"{line}: no command is sent for it"[:300])
         return False
 
 

@@ -214,18 +214,18 @@ class HostedNode:
             except WireError as error:
                 self.refusals.refuse(topic, error.reason)
             except TypeError as error:
-                raise TypeError(f"node {self.name!r} said {name!r} with a field of a wrong type: {error}") from None
+                raise TypeError(f"node {self.name!r} published {name!r} with a field of wrong type: {error}") from None
             message.timestamp = stamp
 
     def _not_said(self, what: object) -> str:
         kind = type(what).__name__
         return (
-            f'node {self.name!r} returned or yielded a {kind}; say `yield "name", message` with a name of `publishes`'
+            f'node {self.name!r} returned or yielded a {kind}; write `yield "name", message` with a name of `publishes`'
         )
 
     def _not_spoken(self, name: str, message: object) -> str:
         table = {key: kind.__name__ for key, (_, kind) in self.publishes.items()}
-        return f"node {self.name!r} said {name!r} with a {type(message).__name__}, but its `publishes` is {table}"
+        return f"node {self.name!r} published {name!r} with a {type(message).__name__}, but its `publishes` is {table}"
 
 
 def changes(node: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Event]:

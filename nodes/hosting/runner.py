@@ -33,7 +33,7 @@ log = logging.getLogger("armswing.node")
 
 QUIET_S = 5.0
 SERVICES = {
-    "status": "how the node is",
+    "status": "the node's status",
     "shutdown": "stop and end the process",
     "get_parameters": "the node's parameters",
     "set_parameters": "change some of them: name = value",

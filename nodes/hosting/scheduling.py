@@ -18,7 +18,7 @@ def pin(cpu: int) -> str:
     try:
         os.sched_setaffinity(0, {cpu})
     except OSError as error:
-        return f"core {cpu} cannot be had: {error.strerror}"
+        return f"core {cpu} is not available: {error.strerror}"
     return ""
 
 
@@ -30,7 +30,7 @@ def prefer(priority: int = PRIORITY) -> str:
         limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
         return f"SCHED_FIFO is not permitted (ulimit -r is {limit}, {priority} would be needed)"
     except OSError as error:
-        return f"SCHED_FIFO cannot be had: {error.strerror}"
+        return f"SCHED_FIFO is not available: {error.strerror}"
     return ""
 
 

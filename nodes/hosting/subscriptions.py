@@ -99,7 +99,7 @@ class Subscriptions:
         try:
             connection = self.subscriber.connect(source, endpoint)
         except ValueError as error:
-            log.warning("%s: does not listen to %s: %s", self._owner, source, error)
+            log.warning("%s: cannot subscribe to %s: %s", self._owner, source, error)
             return
         poller.register(connection.socket, zmq.POLLIN)
         self._connections[_descriptor(connection)] = connection

@@ -167,7 +167,7 @@ class RemotePort:
 
     def _silent(self) -> LockstepError:
         within = f"{self._deadline_s * 1e3:g} ms (deadline_ms)"
-        return LockstepError(f"node {self.name!r} did not answer turn {self._seq} within {within}")
+        return LockstepError(f"node {self.name!r} did not reply to turn {self._seq} within {within}")
 
     def close(self) -> None:
         """Close the socket."""

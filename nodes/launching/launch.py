@@ -303,7 +303,7 @@ class Launch:
                 self.summary.verdicts[node.name] = Verdict("failed", reason)
             elif _identity(file) != self._files[file] and not is_closed(file):
                 missing = f"what came after {known_until(file)} of {self.summary.time:.3f} s is missing"
-                reason = f"{file} was not closed, {missing}, the rest lies in it"
+                reason = f"{file} was not closed, {missing}, the rest is in it"
                 self.summary.verdicts[node.name] = Verdict("failed", reason)
 
     def _note_holes(self) -> None:

@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return value.tolist()
     kind = type(value).__name__
-    raise TypeError(f"a {kind} is no number, text, list or table; a message holds those, and numpy's arrays")
+    raise TypeError(f"a {kind} is not a number, text, list, table or numpy array; a message holds nothing else")
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
@@ -75,7 +75,7 @@ def encode(message: Message, topic: str = "") -> bytes:
         _check(topic, message)
     except TypeError:  # a field with one number, with text, or with a 2-D array
         raise WireError(
-            topic, f"a field of {type(message).__name__} is no list of numbers, one for each name"
+            topic, f"a field of {type(message).__name__} is not a list of numbers, one for each name"
         ) from None
     try:
         payload = _encoder.encode(message)

@@ -56,7 +56,7 @@ def undriven(via: ViaPoints, actuators: Iterable[Any], robot: str) -> str:
     passive = [name for name in via.joints if name not in driven]
     if not driven or not passive:
         return ""
-    return f"{via.named or 'joints'}: nothing of {robot!r} drives {passive[0]!r}; it drives {', '.join(driven)}"
+    return f"{via.named or 'joints'}: no actuator of {robot!r} drives {passive[0]!r}; they drive {', '.join(driven)}"
 
 
 def _samples(start: float, end: float) -> Iterator[float]:

@@ -53,7 +53,7 @@ class Composition:
         """Run for `seconds` of simulation time, by default the plan's duration_s; then deliver remaining messages."""
         duration_s = self.plan.duration_s if seconds is None else seconds
         if duration_s is None:
-            raise ValueError(f"plan {self.plan.name!r} has no duration_s: say how many seconds to run")
+            raise ValueError(f"plan {self.plan.name!r} has no duration_s: give the number of seconds to run")
         self.step(round(duration_s / self.plan.sim.step_s))
         self._scheduler.finish()
 

@@ -293,7 +293,7 @@ class SimHost:
         there = [n for n in self._plan.nodes if n.name in entries and "step" in entries[n.name].endpoints]
         missing = [n.name for n in self._plan.nodes if n not in there]
         if mode == "lockstep" and missing:
-            raise ValueError(f"resume: lockstep waits for every node of the plan; not there: {', '.join(missing)}")
+            raise ValueError(f"resume: lockstep waits for every node of the plan; missing are {', '.join(missing)}")
         wanted = {node.name: entries[node.name].endpoints["step"] for node in there}
         if self._scheduler is not None and wanted == {name: end for name, (end, _) in self._ports.items()}:
             return
@@ -388,7 +388,7 @@ class SimHost:
                     service.refuse(request, line)
             while (call := service.receive()) is not None:
                 if len(self._calls) >= MOST_CALLS:
-                    service.refuse(call, f"{call.call.call[:80]}: {MOST_CALLS} calls wait already: ask again later")
+                    service.refuse(call, f"{call.call.call[:80]}: {MOST_CALLS} calls are waiting: try again later")
                     continue
                 self._calls.append(call)
                 self._wake.set()

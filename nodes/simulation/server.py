@@ -279,7 +279,7 @@ class SimServer:
         if isinstance(x, bool) or not isinstance(x, int | float) or not SPEED_MIN <= x <= SPEED_MAX:
             raise ValueError(f"speed: x is {x!r}; it must be a number in {SPEED_MIN:g} .. {SPEED_MAX:g}")
         if not self._realtime:
-            raise ValueError(f"speed: mode {self.plan.sim.mode!r} keeps no pace; only realtime does")
+            raise ValueError(f"speed: mode {self.plan.sim.mode!r} is not paced; only realtime is")
         if x != self.speed:
             self._say("event", Event(kind="speed", old=f"{self.speed:g}", new=f"{x:g}"))
         self.speed = float(x)
@@ -298,7 +298,7 @@ class SimServer:
 
     def _restore(self, state: Any = None) -> None:
         if not isinstance(state, dict):
-            raise ValueError("restore: needs state, the answer of snapshot")
+            raise ValueError("restore: needs state, the result of snapshot")
         if (robot := state.get("robot", self.robot)) != self.robot:
             raise ValueError(f"restore: a snapshot of robot {robot!r}; this simulation is of {self.robot!r}")
         servos = self.actuation.servos

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 SERVICES = {
-    "pause": "stop simulation time; last = true: the launch ends, and nothing is said of it",
-    "resume": "let simulation time run; first = true: unless somebody paused it",
+    "pause": "stop simulation time; last = true: for the end of a launch, without an event",
+    "resume": "let simulation time run; first = true: unless a user paused it",
     "step": "n: advance a paused simulation by n steps",
     "reset": "back to the start, at time zero",
     "speed": "x: simulated seconds per wall second",
@@ -15,7 +15,7 @@ SERVICES = {
     "set": "name = value: tune parameters of the mechanism",
     "get_parameters": "the tunable parameters of the mechanism",
     "set_parameters": "the same as set",
-    "describe": "what the robot is",
+    "describe": "the robot's description",
 }
 
 

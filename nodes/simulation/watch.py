@@ -38,7 +38,7 @@ def too_old(age_s: float, limit_s: float, speed: float) -> str:
     """
     if age_s <= limit_s * max(speed, 1.0):  # the limit is a wall time
         return ""
-    return f"answers a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} allows no such age"
+    return f"replies to a state {age_s * 1e3:.0f} ms old; watchdog_ms = {limit_s * 1e3:g} permits no such age"
 
 
 def fresh_states(limit_s: float | None, every_s: float) -> float:

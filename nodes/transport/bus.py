@@ -316,7 +316,7 @@ def _kinds(topics: Iterable[str]) -> dict[str, type[Message]]:
     for topic in topics:
         row = lookup(topic)
         if row is None:
-            raise WireError(topic, "not a topic of the table: say the message type it carries")
+            raise WireError(topic, "not a topic of the table: give the message type that it carries")
         kinds[topic] = row.message
     return kinds
 

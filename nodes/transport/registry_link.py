@@ -83,7 +83,7 @@ class RegistryLink:
                 self._client.forget_the_dead(entry.name)
             self._client.register(entry)
         except RegistryAbsent as error:
-            log.warning("%s: %s; it will be told when it is back", entry.name, error)
+            log.warning("%s: %s; the node registers once it is back", entry.name, error)
         self._entry = entry
 
     def set_state(self, state: str) -> None:
@@ -126,7 +126,7 @@ class RegistryLink:
                 raise msgspec.ValidationError(f"{len(frames)} frames on {frames[0][:80]!r}")
             news = _news_decoder.decode(frames[1])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self.refusals.refuse("(registry)", f"not its news: {error}")
+            self.refusals.refuse("(registry)", f"invalid news: {error}")
             return
         self._heard_at = time.monotonic()
         if news.instance != self.instance:

@@ -62,7 +62,7 @@ class SubscriptionQuota:
         if counted[0] > self.per_connection:
             return f"more than {self.per_connection} subscriptions on a connection"
         if counted[1] > self.unknown_per_connection:
-            return f"more than {self.unknown_per_connection} topics that nobody knows on a connection"
+            return f"more than {self.unknown_per_connection} unknown topics on a connection"
         if counted[0] % BATCH == 0 and sum(each[0] for each in mine.values()) > self.per_peer:
             self._forget_ended(mine)
             if sum(each[0] for each in mine.values()) > self.per_peer:
@@ -82,7 +82,7 @@ class SubscriptionGuard:
     """
 
     def __init__(self, context: Context, owner: str) -> None:
-        self.refused = RejectionLog(owner, "%s: hung up %d times on %s: %s", LONGEST_QUIET_S)
+        self.refused = RejectionLog(owner, "%s: ended %d connections of %s: %s", LONGEST_QUIET_S)
         self._context = context
         self._quota = SubscriptionQuota()
         self._disconnected: dict[tuple[int, str], float] = {}  # {(descriptor, key): time}

@@ -57,7 +57,7 @@ def test_a_stranger_gets_nothing_and_is_counted_and_named(live: Any, kind: str, 
     live.here.says("[sim] WARNING sim: turned ")
     live.here.says("registry: turned ")
     if kind != "raw":  # who hangs up at once may be gone before its address is asked for
-        live.here.says(f"away from '{live.robot.address}'")
+        live.here.says(f"connections from '{live.robot.address}'")
     assert live.desk.sim()["state"] == "running"
     assert live.here.stop() == 130
     summary = json.loads((live.desk.work / "summary.json").read_text())
@@ -72,7 +72,7 @@ def test_a_key_that_is_revoked_is_hung_up_on_and_one_allowed_again_comes_back(
     live: Any, wait_for: Callable[..., Any]
 ) -> None:
     key = live.desk.json("keys", "revoke", "robot")["key"]
-    live.here.says("a key was revoked: hung up on")
+    live.here.says("a key was revoked: disconnected")
     live.there.says("nothing is heard of host 'desk'")
     wait_for(lambda: "swing_up" not in names(live))
     # what it says is heard no more either: the server let go of it too

@@ -67,7 +67,7 @@ def test_what_a_link_is_too_narrow_for_is_dropped_and_counted(hosts: Any, wait_f
 
     wait_for(lambda: lost() > 200)  # states waited until there was no room for more
     refused = wait_for(lambda: hosts.desk.sim()["commands_refused"].get("swing_up"))
-    assert "answers a state" in refused["reason"]  # what waits that long is too old, and the server says so
+    assert "replies to a state" in refused["reason"]  # what waits that long is too old, and the server says so
     assert hosts.desk.sim()["state"] == "safe"
     hosts.rate("1gbit")
     wait_for(lambda: hosts.desk.sim()["state"] == "running")

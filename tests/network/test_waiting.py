@@ -32,7 +32,7 @@ def test_each_reason_to_wait_is_told_from_the_others(hosts: Any) -> None:
     there.says("waits: no key of host 'desk' is allowed")
     robot.run("keys", "allow", "desk", own["desk"])
     there.says(f"it does not let this computer's key in, {own['robot'][:12]}...")
-    here.says(f"away from '{robot.address}': key {own['robot']} is not allowed")
+    here.says(f"connections from '{robot.address}': key {own['robot']} is not allowed")
     desk.run("keys", "revoke", "robot")
     desk.run("keys", "allow", "robot", own["robot"])
     there.says("joined host 'desk'")

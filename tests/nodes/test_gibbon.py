@@ -132,7 +132,11 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
 @pytest.mark.parametrize(
     ("name", "sets", "says"),
     [
-        ("trunk", "sim.mode=fast", r"node 'planner': .*mode 'fast' waits for no plan.*; \"lockstep\" waits$"),
+        (
+            "trunk",
+            "sim.mode=fast",
+            r"node 'planner': .*mode 'fast' does not wait for plans; use \"lockstep\" or \"realtime\"$",
+        ),
         ("cable", "planner.step=1.3", r"step is 1\.3 m; the arms reach from 0\.12 to 1\.18 m"),
         ("cable", "planner.step=0.01", r"step is 0\.01 m; the arms reach from 0\.12 to 1\.18 m"),
         ("bars", "planner.step=0.5", r"step is 0\.5 m; the bars are 0\.34 m apart, so a step is one of 0\.34 m"),

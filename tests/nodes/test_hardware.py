@@ -281,7 +281,7 @@ def test_sensors_may_be_set_while_running_and_the_machine_may_not() -> None:
     node.on_parameters(Hardware.Params(encoder_zero={"axle": 0.5}))
     (sample,) = [m for _, m in node.on_message("state", RobotState(timestamp=0.0))]
     assert sample.position == [0.5]
-    with pytest.raises(ValueError, match="mass is of the machine and holds for the whole run"):
+    with pytest.raises(ValueError, match="mass is a property of the machine, fixed during a run"):
         node.on_parameters(Hardware.Params(mass={"disc": 0.1}))
     with pytest.raises(ValueError, match="there is no joint 'hub'; there are axle"):
         node.on_parameters(Hardware.Params(encoder_zero={"hub": 0.1}))
@@ -299,8 +299,8 @@ def test_sensors_may_be_set_while_running_and_the_machine_may_not() -> None:
         ("take_up_rate=0", "take_up_rate is 0.0; it must be a number above 0"),
         ("clock_drift=3", "unknown key 'clock_drift'; did you mean 'clock_drift_ppm'"),
         ("parameters.file=none.toml", "none.toml"),
-        ("decimation=1 --set sim.mode=fast", "mode 'fast' waits for no robot"),
-        ("clock_offset_s=5", "a clock of its own cannot be told from simulation time in lockstep"),
+        ("decimation=1 --set sim.mode=fast", "mode 'fast' does not wait for the robot"),
+        ("clock_offset_s=5", "in lockstep the robot stamps with simulation time, so its clock has no effect"),
         ("clock_drift_ppm=100", "--set sim.mode=realtime, or leave clock_offset_s,"),
     ],
 )

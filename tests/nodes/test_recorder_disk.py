@@ -54,7 +54,7 @@ def test_a_disk_that_stays_full_is_the_verdict(tmp_path: Path, file_size_limit: 
     assert recorder.verdict is None
     file_size_limit(path.stat().st_size + 10)
     tell(recorder, 101, 500)
-    lacks = "failed: {} lacks t = 0.101 .. {} s ({} of {} messages): File too large, the rest lies in {}"
+    lacks = "failed: {} lacks t = 0.101 .. {} s ({} of {} messages): File too large, the rest is in {}"
     assert str(recorder.verdict) == lacks.format(path, "0.499", 399, 500, path)
     recorder.on_stop()
     assert str(recorder.verdict) == lacks.format(path, "0.499", 399, 500, path)
@@ -98,7 +98,7 @@ def test_messages_that_found_no_room_to_wait_stay_missing(
     assert (hole.cause, hole.messages) == ("not written", {STATE: lost})
     assert str(recorder.verdict) == (
         f"failed: {path} lacks t = {first / 1e3:.3f} .. {(first + lost - 1) / 1e3:.3f} s ({lost} of 700 messages): "
-        f"File too large, the rest lies in {path}"
+        f"File too large, the rest is in {path}"
     )
 
 
@@ -110,13 +110,13 @@ def test_a_file_that_is_deleted_begins_anew_with_the_description(tmp_path: Path)
     path.unlink()
     tell(recorder, 120, 300)
     recorder.on_stop()
-    assert any("begins anew" in line for _, line in context.log)
+    assert any("a new recording is started" in line for _, line in context.log)
     found = read_recording(path)
     assert found.description is not None
     assert found[STATE]["seq"].tolist() == list(range(151, 300))
     why = f"{path} was deleted, replaced or cut at t = 0.150 s while it was recorded"
     count = "(152 of 301 messages)"
-    assert str(recorder.verdict) == f"failed: {path} lacks t = 0.000 .. 0.150 s {count}: {why}, the rest lies in {path}"
+    assert str(recorder.verdict) == f"failed: {path} lacks t = 0.000 .. 0.150 s {count}: {why}, the rest is in {path}"
 
 
 def test_a_file_that_is_deleted_after_the_last_flush_is_noticed_at_the_end(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_file_that_another_put_in_its_place_is_left_alone(tmp_path: Path) -> N
     tell(recorder, 120, 300)
     recorder.on_stop()
     assert path.read_bytes() == b"somebody's"
-    assert str(recorder.verdict).endswith(f"the rest lies in {tmp_path / 'run.recorder.mcap'}")
+    assert str(recorder.verdict).endswith(f"the rest is in {tmp_path / 'run.recorder.mcap'}")
     assert read_recording(tmp_path / "run.recorder.mcap")[STATE]["seq"].tolist() == list(range(151, 300))
 
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_moved_is_closed_there_and_begins_anew(tmp_path: Path) ->
     assert (first.warning, second.warning) == ("", "")
     assert str(recorder.verdict) == (
         f"failed: {path}: {path} was moved to {moved}, which holds what came before, at t = 0.150 s while it was "
-        f"recorded, no message is missing: the rest lies in {path}"
+        f"recorded, no message is missing: the rest is in {path}"
     )
 
 
@@ -194,7 +194,7 @@ def test_a_folder_that_takes_no_file_costs_what_was_heard_until_it_does(
     recorder.on_stop()
     assert read_recording(path)[STATE]["seq"].tolist() == list(range(151, 200))
     lacks = f"failed: {path} lacks t = 0.000 .. 0.150 s (151 of 200 messages): {os.strerror(number)}"
-    assert str(recorder.verdict) == f"{lacks}, the rest lies in {path}"
+    assert str(recorder.verdict) == f"{lacks}, the rest is in {path}"
 
 
 def test_two_recorders_of_a_plan_on_one_file_write_two(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_two_recorders_of_a_plan_on_one_file_write_two(tmp_path: Path) -> None:
     assert recorders[0].verdict is None
     beside = tmp_path / "run.two.mcap"
     why = "node 'one' writes it too, no message is missing"
-    assert str(recorders[1].verdict) == f"failed: {file}: {why}: the rest lies in {beside}"
+    assert str(recorders[1].verdict) == f"failed: {file}: {why}: the rest is in {beside}"
     lengths = [len(read_recording(path)["rotary_pendulum/state"]["seq"]) for path in (file, beside)]
     assert lengths == [51, 51]
 
@@ -236,7 +236,7 @@ def test_a_file_that_another_process_writes_is_locked(tmp_path: Path) -> None:
         assert path.read_bytes() == written
         assert str(recorder.verdict) == (
             f"failed: {path}: another recorder writes it, process {child}, no message is missing: "
-            f"the rest lies in {tmp_path / 'run.recorder.mcap'}"
+            f"the rest is in {tmp_path / 'run.recorder.mcap'}"
         )
     finally:
         os.write(end, b"x")
@@ -250,7 +250,7 @@ def test_a_recording_without_its_closing_index_is_the_verdict(tmp_path: Path, fi
     tell(recorder, 0, 101)
     file_size_limit(path.stat().st_size + 10)
     recorder.on_stop()
-    assert str(recorder.verdict) == f"failed: {path}: File too large, no message is missing: the rest lies in {path}"
+    assert str(recorder.verdict) == f"failed: {path}: File too large, no message is missing: the rest is in {path}"
 
 
 def test_a_command_whose_output_finds_no_room_says_so(

@@ -304,7 +304,7 @@ def test_a_file_that_is_no_serial_port_is_called_that() -> None:
 def test_what_the_board_does_not_take_is_said(line: Callable[..., tuple[EmulatedBoard, SerialBoard]]) -> None:
     _, near = line()
     near.on_message("command", JointCommand(mode="effort", name=["lift"], value=[100.0]))
-    assert near._context.log == [("warning", "the board takes positions of lift, and no effort; it is not sent")]
+    assert near._context.log == [("warning", "the board takes positions of lift, not effort; the command is not sent")]
 
 
 def test_a_port_that_goes_away_is_opened_again(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_port_that_goes_away_is_opened_again(tmp_path: Path) -> None:
         list(near.on_tick(2.0 + 0.6 * k))
     (level, line_said), *_ = near._context.log
     assert level == "warning"
-    assert "cannot be opened: No such file or directory; it is tried again" in line_said
+    assert "cannot be opened: No such file or directory; it is tried repeatedly" in line_said
     master, slave = terminal()
     list(near.on_tick(10.0))
     assert near.counters["ports_opened"] == 2

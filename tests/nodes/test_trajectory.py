@@ -270,4 +270,4 @@ def test_a_joint_that_nothing_drives_is_warned_of() -> None:
     joints = [JointDescription(name=name, unit="m") for name in ("lift", "lift_rod")]
     rod = ActuatorDescription(name="lift_rod", joint="lift_rod", unit="N")
     node.on_message("description", Description(robot="it", joints=joints, actuators=[rod]))
-    assert list(node._context.log) == [("warning", "joints: nothing of 'it' drives 'lift'; it drives lift_rod")]
+    assert list(node._context.log) == [("warning", "joints: no actuator of 'it' drives 'lift'; they drive lift_rod")]

@@ -42,7 +42,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         """One line for the user."""
         where = f"{self.topic} at t = {self.time:.6g} s (seq {self.seq})"
         if not self.field:
-            return f"{where}: {'not said in the replay' if self.replayed is None else 'said in the replay only'}"
+            return f"{where}: published {'in the recording' if self.replayed is None else 'in the replay'} only"
         return f"{where}: {self.field} was {self.recorded!r}, is {self.replayed!r}"
 
 

@@ -84,7 +84,7 @@ def node_of(plan: Plan, run: str, name: str | None, params: Mapping[str, Any]) -
         if len(same) != 1:
             many = "no node" if not same else f"{len(same)} nodes"
             raise PlanError(
-                f"the recorded plan has {many} of a class {wanted!r}; say which one it stands in for with --as"
+                f"the recorded plan has {many} of a class {wanted!r}; name the node that it replaces with --as"
                 f"{suggestion(wanted, there) if there else ': it has none'}"
             )
         chosen = same[0]
@@ -100,10 +100,10 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
     mode = plan.sim.mode
     topics = {resolve(name, plan.sim.robot_name) for name in cls.publishes}
     if not topics:
-        raise PlanError(f"node {node_plan.name!r} speaks on no topic, so there is nothing to compare")
+        raise PlanError(f"node {node_plan.name!r} publishes no topic, so there is nothing to compare")
     ours = {_speech(line) for line in lines if line.topic in topics}
     if not ours:
-        raise PlanError(f"the recording holds nothing of what {cls.__name__} speaks: {', '.join(sorted(topics))}")
+        raise PlanError(f"the recording has no message that {cls.__name__} publishes: {', '.join(sorted(topics))}")
     if mode != "lockstep" and cls.rate_hz is not None:
         raise PlanError(
             f"{cls.__name__} acts on its clock (rate_hz = {cls.rate_hz:g}), which a recording in mode {mode!r} does "

@@ -40,12 +40,12 @@ HANDSHAKES, HANDSHAKES_PER_S = (
 PAUSE_S = 0.02  # pause between batches of connection events, during a flood
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
-UNKNOWN = "an address that hung up at once"
+UNKNOWN = "a peer that disconnected at once"
 UNKNOWN_KEY, NO_KEY, NO_ZMTP = "unknown_key", "no_key", "no_zmtp"  # kinds of rejected connections
 REASONS = {  # event value of a failed handshake -> (kind, reason)
     errno.EPIPE: (NO_KEY, "no key"),  # the peer saw that a key is required, and disconnected
     zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH: (NO_KEY, "no key"),
-    zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC: (UNKNOWN_KEY, "what it said is not for this host's key"),
+    zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC: (UNKNOWN_KEY, "it was encrypted for another key than this host's"),
 }
 
 _authenticators: dict[Context, CurveAuthenticator] = {}
@@ -125,7 +125,7 @@ class CurveAuthenticator:
     """Answers ZAP requests on a thread of its own, closes connections of revoked keys, blocks flooding addresses."""
 
     def __init__(self, context: Context, owner: str) -> None:
-        self.refusals = RejectionLog(owner, "%s: turned %d away from %s: %s", LONGEST_QUIET_S)
+        self.refusals = RejectionLog(owner, "%s: rejected %d connections from %s: %s", LONGEST_QUIET_S)
         self.kinds = dict.fromkeys((UNKNOWN_KEY, NO_KEY, NO_ZMTP), 0)
         self._context = context
         self._zap = context.socket(zmq.REP)
@@ -177,7 +177,7 @@ class CurveAuthenticator:
             return
         pause_s = min(2.0 * before, LONGEST_BLOCK_S) if now < until + 2.0 * before else BLOCK_S
         self._blocked_keys[key] = now + pause_s, pause_s
-        log.warning("%s: key %s asks for too much: shut out for %g s", self.refusals.owner, key, pause_s)
+        log.warning("%s: key %s exceeds its limits: blocked for %g s", self.refusals.owner, key, pause_s)
 
     def _is_blocked(self, key: str) -> bool:
         """Count a handshake; whether the key is blocked, or is blocked from now on for too many handshakes."""
@@ -257,7 +257,7 @@ class CurveAuthenticator:
         if self._is_blocked(key):
             self._counted[peer] = self._counted.get(peer, 0) + 1
             self._tally[peer] = self._tally.get(peer, 0) + 1
-            self._zap.send_multipart([version, number, b"300", b"shut out for a while", b"", b""])
+            self._zap.send_multipart([version, number, b"300", b"blocked for a while", b"", b""])
             return
         if len(self._addresses_of) < 4096:
             self._addresses_of.setdefault(key, set()).add(peer)
@@ -287,7 +287,7 @@ class CurveAuthenticator:
             elif kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 watched.failed.append(REASONS.get(value, (NO_ZMTP, "not our protocol")))
             else:
-                watched.failed.append(REASONS.get(value, (NO_ZMTP, "it said nothing")))
+                watched.failed.append(REASONS.get(value, (NO_ZMTP, "no handshake")))
 
     def _disconnected(self, watched: Watched, descriptor: int) -> None:
         """Handle the end of a connection: without a handshake it counts as rejected, unless it was closed here."""
@@ -339,7 +339,7 @@ class CurveAuthenticator:
             del self._tally[address]
             self._blocked_until[address] = until
             log.warning(
-                "%s: a flood from %s: new connections are shut out for %g s", self.refusals.owner, address, BLOCK_S
+                "%s: a flood from %s: new connections are blocked for %g s", self.refusals.owner, address, BLOCK_S
             )
         self._set_filters(watched)
 
@@ -364,7 +364,7 @@ class CurveAuthenticator:
         addresses = {address for key in revoked for address in self._addresses_of.pop(key)}
         if not addresses:
             return
-        log.warning("%s: a key was revoked: hung up on %s", self.refusals.owner, ", ".join(sorted(addresses)))
+        log.warning("%s: a key was revoked: disconnected %s", self.refusals.owner, ", ".join(sorted(addresses)))
         for each in watched:
             for descriptor, peer in each.peers.items():
                 if peer is not None and peer[0] in addresses:
@@ -377,7 +377,7 @@ def _allowed() -> dict[str, str]:
     try:
         return {key: name for name, key in keys.allowed().items()}
     except keys.KeysError as error:
-        log.warning("nobody is let in: %s", error)
+        log.warning("no connection is accepted: %s", error)
         return {}
 
 

@@ -44,7 +44,7 @@ def own_key() -> OwnKey:
     file = keys_folder() / "own"
     try:
         if file.stat().st_mode & 0o077:
-            raise KeysError(f"{file} can be read by others than its owner: 'chmod 600 {file}' mends it")
+            raise KeysError(f"{file} can be read by others than its owner: 'chmod 600 {file}' corrects it")
         words = file.read_text(encoding="ascii").split()
     except FileNotFoundError:
         raise KeysError(f"no key in {file.parent}: 'armswing keys new' makes one") from None
@@ -66,7 +66,7 @@ def make_key(name: str, replace: bool = False) -> OwnKey:
         if (own := own_key()).name != name:  # renaming needs no new pair: others name a key as they like
             _write(file, f"{name} {own.public} {own.secret}\n")
             return OwnKey(name, own.public, own.secret)
-        raise KeysError(f"{file} is there: 'armswing keys list' shows it, 'armswing keys new NAME --force' replaces it")
+        raise KeysError(f"{file} exists: 'armswing keys list' shows it, 'armswing keys new NAME --force' replaces it")
     public, secret = (z85.decode(half).hex() for half in zmq.curve_keypair())
     _write(file, f"{name} {public} {secret}\n")
     return OwnKey(name, public, secret)

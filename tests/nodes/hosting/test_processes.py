@@ -104,7 +104,7 @@ def test_a_controller_that_was_stopped_answers_no_old_states(make_plan: MakePlan
     os.kill(running.processes["damp"].pid, signal.SIGCONT)
     after = until(lambda: (found := running.status())["state"] == "running" and found)
     for refused in after["commands_refused"].values():  # what it answered before it saw how late it was
-        assert "answers a state" in refused["reason"]
+        assert "replies to a state" in refused["reason"]
 
     def left_out() -> int:
         """States that were not answered, and old answers that were not followed."""
@@ -134,7 +134,7 @@ def test_fast_is_faster_and_its_recorder_hears_every_state(make_plan: MakePlan, 
 def test_lockstep_waits_for_every_node_of_the_plan(make_plan: MakePlan, run: Any, until: Until) -> None:
     running = run(make_plan("Damp", mode="lockstep", duration_s=0.05), start=False)
     running.start("sim")
-    with pytest.raises(ServiceError, match="not there: damp"):
+    with pytest.raises(ServiceError, match="missing are damp"):
         running.call("sim", "resume")
     running.start("damp")
 
@@ -160,7 +160,7 @@ def test_a_broken_node_ends_with_its_traceback_and_lockstep_names_it(make_plan: 
     assert "Traceback" in error
     error = running.processes["sim"].communicate(timeout=10.0)[1]
     assert running.processes["sim"].returncode == 1
-    assert error.splitlines()[-1] == "error: node 'broken' did not answer turn 1 within 300 ms (deadline_ms)"
+    assert error.splitlines()[-1] == "error: node 'broken' did not reply to turn 1 within 300 ms (deadline_ms)"
 
 
 def test_links_outlive_a_restarted_registry(make_plan: MakePlan, run: Any, until: Until) -> None:

@@ -74,7 +74,7 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
     assert "nothing of this run is recorded" in why
 
     file, start, end, everything, count, why = groups["full"]
-    assert (file, why) == ("full.mcap", "File too large, the rest lies in full.mcap")
+    assert (file, why) == ("full.mcap", "File too large, the rest is in full.mcap")
     assert paused - 0.5 < float(start) < paused + 0.5
     assert float(end) == pytest.approx(DURATION_S, abs=0.1)
     cut = RecordingFile(folder / "full.mcap").scan()
@@ -83,7 +83,7 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
 
     file, start, end, everything, count, why = groups["deleted"]
     assert why.startswith("deleted.mcap was deleted, replaced or cut at t = ")
-    assert why.endswith("the rest lies in deleted.mcap")
+    assert why.endswith("the rest is in deleted.mcap")
     anew = read_recording(folder / "deleted.mcap")
     assert anew.description is not None
     assert float(end) <= anew[STATE]["timestamp"][0] <= float(end) + 0.1

@@ -141,10 +141,10 @@ def test_numbers_and_arrays_of_numpy_are_said_as_the_plain_ones_are(kind: type) 
     [
         (np.array([math.nan, 0.0]), "value is not finite"),
         (np.zeros(3), "2 names for 3 values"),
-        (np.zeros((2, 2)), "a field of JointCommand is no list of numbers"),
-        (np.float64(1.0), "a field of JointCommand is no list of numbers"),
-        (["1", "2"], "a field of JointCommand is no list of numbers"),
-        ([1.0, 2.0j], "a field of JointCommand is no list of numbers"),
+        (np.zeros((2, 2)), "a field of JointCommand is not a list of numbers"),
+        (np.float64(1.0), "a field of JointCommand is not a list of numbers"),
+        (["1", "2"], "a field of JointCommand is not a list of numbers"),
+        ([1.0, 2.0j], "a field of JointCommand is not a list of numbers"),
     ],
 )
 def test_what_is_no_list_of_numbers_is_refused_before_it_is_said(value: object, says: str) -> None:
@@ -153,7 +153,7 @@ def test_what_is_no_list_of_numbers_is_refused_before_it_is_said(value: object, 
 
 
 def test_a_thing_that_is_no_message_part_is_refused_by_its_type() -> None:
-    with pytest.raises(WireError, match=f"a {type(Path()).__name__} is no number, text, list or table"):
+    with pytest.raises(WireError, match=f"a {type(Path()).__name__} is not a number, text, list, table or numpy array"):
         encode(Event(detail=Path("x")), "robot/event")  # type: ignore[arg-type]
 
 

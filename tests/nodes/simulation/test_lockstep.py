@@ -212,7 +212,7 @@ def test_a_participant_that_does_not_answer_is_named(domain: int) -> None:
     silent = make_socket(context, zmq.ROUTER)
     claim = BoundEndpoint(silent, ipc_endpoint(domain, "silent.step"))
     port = RemotePort(context, "damp", claim.endpoint, ["robot/state"], publishes=True, deadline_s=0.05)
-    with pytest.raises(LockstepError, match=r"'damp' did not answer turn 1 within 50 ms"):
+    with pytest.raises(LockstepError, match=r"'damp' did not reply to turn 1 within 50 ms"):
         port.turn(0.0, [])
     port.close()
     silent.close()

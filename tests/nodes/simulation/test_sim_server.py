@@ -167,7 +167,7 @@ def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
     if not refused:
         return
     assert (server.state, server.actuation.commanded_by) == ("safe", None)
-    assert "answers a state 61 ms old" in server.status()["commands_refused"]["damp"]["reason"]
+    assert "replies to a state 61 ms old" in server.status()["commands_refused"]["damp"]["reason"]
     for state_seq in (0, None, ear.state().seq - 50):  # by hand, by hand, and just in time
         server.command("damp", effort(0.04, state_seq=state_seq))
     server.step()
@@ -215,7 +215,7 @@ def test_a_reset_begins_anew(make_plan: MakePlan, started: Started) -> None:
         ("step", {"n": 1.5}, "whole number"),
         ("step", {"m": 1}, "unknown argument 'm'"),
         *[("speed", {"x": x}, r"a number in 0\.001 \.\. 1000") for x in (-1.0, 0, math.nan, 1e308, 10**400, 1e-9, "2")],
-        ("speed", {"x": 2.0}, "keeps no pace"),
+        ("speed", {"x": 2.0}, "is not paced"),
         ("restore", {}, "needs state"),
         ("restore", {"state": {"tick": 1}}, "needs q"),
         ("pause", {"now": 1}, "unknown argument 'now'"),

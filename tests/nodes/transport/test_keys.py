@@ -48,7 +48,7 @@ def test_a_key_is_made_once_and_its_secret_is_its_owners_alone(folder: Path) -> 
     assert (folder / "own").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
     assert os.listdir(folder) == ["own"]
-    with pytest.raises(keys.KeysError, match=r"is there: 'armswing keys list' shows it, .*--force"):
+    with pytest.raises(keys.KeysError, match=r"exists: 'armswing keys list' shows it, .*--force"):
         keys.make_key("desk")
     renamed = keys.make_key("robot")  # what others were given stays good
     assert (renamed.name, renamed.public, renamed.secret) == ("robot", made.public, made.secret)
@@ -215,7 +215,7 @@ def test_another_key_hears_nothing_until_it_is_allowed(
 
     until(turned_away)
     assert not caller.poll(0)
-    assert f"turned 1 away from '127.0.0.1': key {public} is not allowed" in caplog.text
+    assert f"rejected 1 connections from '127.0.0.1': key {public} is not allowed" in caplog.text
     assert len(caplog.records) < 5  # once in a while, not each time
     keys.allow("late", public)
 
@@ -265,7 +265,7 @@ def test_who_was_let_in_beside_a_stranger_is_not_taken_for_it(
         until(lambda: len(watched.peers) == 1)
     until(lambda: not watched.peers)
     assert authenticator.rejected(shop.context) == 1
-    assert "turned 1 away from '127.0.0.1': it said nothing" in caplog.text
+    assert "rejected 1 connections from '127.0.0.1': no handshake" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_flood_of_subscriptions_is_hung_up_on_and_leaves_the_publishers_thread
     honest = ready(publisher, until, STATE)
     assert publisher.remote is not None
     colleague.floods(publisher.far, 20)
-    line = "sim: hung up 1 times on \"key 'colleague' at 127.0.0.1\": more than 64 topics that nobody knows"
+    line = "sim: ended 1 connections of \"key 'colleague' at 127.0.0.1\": more than 64 unknown topics"
     until(lambda: line in caplog.text)
     assert publisher.remote.refused.count == 1
     hears(publisher, honest, until, 7.0)
@@ -150,7 +150,7 @@ def test_who_sends_large_subscriptions_gets_none_in_and_is_shut_out_when_he_come
 
     def is_shut_out() -> bool:
         flood.poll(0)  # a socket subscribes again on each new connection only when it is used
-        return "asks for too much: shut out for 5 s" in caplog.text
+        return "exceeds its limits: blocked for 5 s" in caplog.text
 
     until(is_shut_out)
     assert publisher.remote is not None
@@ -254,7 +254,7 @@ def test_a_peer_has_a_share_of_subscriptions_and_of_connections(monkeypatch: pyt
     assert excess(quota, 1, 256) == ""
     assert excess(quota, 1) == "more than 256 subscriptions on a connection"
     assert excess(quota, 2, 64, known=False) == ""
-    assert "64 topics that nobody knows" in excess(quota, 2, known=False)
+    assert "64 unknown topics" in excess(quota, 2, known=False)
     quota = SubscriptionQuota()
     assert {excess(quota, fd) for fd in range(128)} == {""}
     assert excess(quota, 128) == "more than 128 connections"
