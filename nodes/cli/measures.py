@@ -126,10 +126,10 @@ class FarClock:
     def text(self) -> str:
         """Sentence that states the clock's offset and whether the delays are corrected for it."""
         if not math.isfinite(self.offset_s):
-            return f"the clock of host {self.host!r} is not known, and what it is off by is in these figures"
+            return f"the clock of host {self.host!r} is not known, so that these figures include its offset"
         ahead, known = seconds_text(abs(self.offset_s)), seconds_text(self.uncertainty_s)
         way = "ahead" if self.offset_s > 0.0 else "behind"
-        return f"the clock of host {self.host!r} is {ahead} {way}, known to {known}, and taken out"
+        return f"corrected for the clock of host {self.host!r}, which is {ahead} {way}, known to {known}"
 
 
 class Delay:

@@ -75,9 +75,9 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
             _serve_until(publisher, time.monotonic() + min(left, SERVE_S))
             ear.hear()
             if ear.refusal:
-                raise UnavailableError(f"the simulation refuses {topic!r}: {ear.refusal}")
+                raise UnavailableError(f"the simulation rejects {topic!r}: {ear.refusal}")
             if not (client.is_live and link.hears):
-                raise UnavailableError(f"the launch in domain {domain} is gone, after {said} messages on {topic!r}")
+                raise UnavailableError(f"the launch in domain {domain} has ended, after {said} messages on {topic!r}")
 
     try:
         entry.far = {"data": publisher.far} if far else {}
@@ -138,7 +138,7 @@ def _check_commandable(client: Client, topic: str) -> None:
     if topic not in subscribes:
         raise InputError(f"no simulation subscribes to {topic!r}{nearest(topic, subscribes)}")
     if client.sim_status()["mode"] == "lockstep":
-        raise InputError("in lockstep the simulation takes commands of the nodes of its launch file only")
+        raise InputError("in lockstep the simulation accepts only commands of the nodes of its launch file")
 
 
 def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) -> None:
@@ -153,9 +153,9 @@ def _check_taken(client: Client, publisher: Publisher, topic: str, said: int) ->
             break
         _serve_until(publisher, time.monotonic() + SERVE_S)
     if refused["count"]:
-        raise UnavailableError(f"the simulation refuses {topic!r}: {refused['reason']}")
+        raise UnavailableError(f"the simulation rejects {topic!r}: {refused['reason']}")
     if not taken:
-        raise UnavailableError(f"the simulation took none of {said} commands; it is {status['state']}")
+        raise UnavailableError(f"the simulation accepted none of {said} commands; it is {status['state']}")
 
 
 def _refuse(topic: str, domain: int | None) -> NoReturn:

@@ -27,7 +27,7 @@ Domain = Annotated[
         envvar="ARMSWING_DOMAIN",
         min=0,
         show_default="0",
-        help="Which of several launches on this computer.",
+        help="Number of the launch, where several run on this computer.",
     ),
 ]
 # For commands with a number as an argument: "-45" is a number, not an option.

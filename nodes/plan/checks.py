@@ -55,8 +55,8 @@ def check_plan(plan: Plan, file: Path, host: str | None = None) -> None:
         params = convert(node.params, cls.Params, f"{where}: params")
         if wrong := uncalled(cls):
             raise PlanError(f"{where}: {wrong}")
-        _check_topics(cls.publishes, plan.sim.robot_name, f"{where}: speaks")
-        _check_topics(cls.subscribes, plan.sim.robot_name, f"{where}: listens")
+        _check_topics(cls.publishes, plan.sim.robot_name, f"{where}: publishes")
+        _check_topics(cls.subscribes, plan.sim.robot_name, f"{where}: subscribes")
         try:
             cls.check(params, plan)
             command = f"{plan.sim.robot_name}/command"
@@ -77,8 +77,8 @@ def _check_commands(
         if commanders:
             other = next(iter(commanders.values()))
             raise PlanError(
-                f"{where}: commands the actuators that node {other!r} commands, for its classmethod commands() does "
-                "not name its own; one must go"
+                f"{where}: commands the actuators that node {other!r} commands, as its classmethod commands() does "
+                "not name its own; remove one"
             )
         names = actuators or [""]  # a robot without actuators has one commanding node, too
     else:
@@ -90,8 +90,8 @@ def _check_commands(
             what = f"actuator {name!r}, which" if len(names) < len(actuators) else "the actuators that"
             other = commanders[name]
             every = len(actuators) > 1 and list(commanders.values()).count(other) == len(actuators)
-            fewer = "; those are all that there are, unless its classmethod commands() names fewer" if every else ""
-            raise PlanError(f"{where}: commands {what} node {other!r} commands{fewer}; one must go")
+            fewer = "; a node commands all actuators unless its classmethod commands() names fewer" if every else ""
+            raise PlanError(f"{where}: commands {what} node {other!r} commands{fewer}; remove one")
         commanders[name] = node
 
 
@@ -106,8 +106,8 @@ def _check_hosts(plan: Plan, file: Path) -> None:
             ip_address(address)
         except ValueError:
             raise PlanError(
-                f"{where}: {address!r} is no address in numbers, as 192.168.1.20: all hosts must mean the same one, and"
-                f" a name may be another on each; 'getent ahosts {address}' shows what it is here"
+                f"{where}: {address!r} is no numeric address such as 192.168.1.20; a name may resolve differently on"
+                f" each host; 'getent ahosts {address}' shows its address here"
             ) from None
     named: list[tuple[str, SimPlan | NodePlan]] = [
         ("[sim]", plan.sim),
@@ -132,7 +132,7 @@ def can_simulate() -> bool:
 def _check_sim(plan: Plan, file: Path, with_methods: bool) -> None:
     sim = plan.sim
     if sim.watchdog_ms is True:
-        raise PlanError(f"{file}: [sim]: key 'watchdog_ms': true is no time; give ms, or 0 or false for none")
+        raise PlanError(f"{file}: [sim]: key 'watchdog_ms': true is not a time; give ms, or 0 or false for none")
     if with_methods:
         _check_methods(sim, file)
     if len(plan.name) > NAME_LENGTH or not plan.name.isprintable():
@@ -243,17 +243,19 @@ def _check_milestones(milestones: Sequence[Milestone], units: Mapping[str, str],
     for number, milestone in enumerate(milestones):
         at = f"{file}: milestone {milestone.name!r}"
         if milestone.name in [other.name for other in milestones[:number]]:
-            raise PlanError(f"{at}: key 'name': taken already; every milestone has a name of its own")
+            raise PlanError(f"{at}: key 'name': already used; every milestone needs its own name")
         if milestone.joint not in units:
             raise PlanError(f"{at}: key 'joint': no joint {milestone.joint!r}{suggestion(milestone.joint, units)}")
         if units[milestone.joint] != "rad":
-            raise PlanError(f"{at}: key 'joint': {milestone.joint!r} is in {units[milestone.joint]}; it takes an angle")
+            raise PlanError(
+                f"{at}: key 'joint': {milestone.joint!r} is in {units[milestone.joint]}; expected a joint with an angle"
+            )
         if milestone.after and milestone.after not in after:
             raise PlanError(f"{at}: key 'after': no milestone {milestone.after!r}{suggestion(milestone.after, after)}")
         chain = [milestone.name]
         while before := after.get(chain[-1]):
             if before in chain:
-                raise PlanError(f"{at}: key 'after': {' after '.join(map(repr, [*chain, before]))} can never be")
+                raise PlanError(f"{at}: key 'after': {' after '.join(map(repr, [*chain, before]))} is a circle")
             chain.append(before)
 
 
@@ -264,7 +266,7 @@ def _check_node(node: NodePlan, seen: set[str], where: str) -> None:
     if not NAME.fullmatch(node.name):
         raise PlanError(f"{where}: key 'name': use letters, digits and _, a letter first")
     if node.name in seen:
-        raise PlanError(f"{where}: key 'name': taken already; every node (and 'sim') has a name of its own")
+        raise PlanError(f"{where}: key 'name': already used; every node (and 'sim') needs its own name")
     seen.add(node.name)
 
 
@@ -292,8 +294,8 @@ def _check_misspelt(cls: type[Node], everyone: list[type[Node]], where: str) -> 
     said = {name for other in everyone for name in other.publishes}
     heard = {name for other in everyone for name in other.subscribes}
     for what, table, known, verb in (
-        ("subscribes", cls.subscribes, said, "says"),
-        ("publishes", cls.publishes, heard, "hears"),
+        ("subscribes", cls.subscribes, said, "publishes"),
+        ("publishes", cls.publishes, heard, "subscribes to"),
     ):
         for name, message in table.items():
             if name == "*" or name.startswith("/") or name in ROBOT_TOPICS or name in known:

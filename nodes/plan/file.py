@@ -76,8 +76,8 @@ def _no_text(file: Path) -> str:
     with file.open("rb") as opened:
         recording = opened.read(len(MCAP)) == MCAP
     if recording:
-        return f"a recording, no launch file; see it with 'armswing view {file}', or 'armswing info {file}'"
-    return "no launch file: it is no text; a launch file is TOML"
+        return f"a recording, no launch file; show it with 'armswing view {file}' or 'armswing info {file}'"
+    return "no launch file: it is not text; a launch file is TOML"
 
 
 def project_folder(file: Path) -> Path:

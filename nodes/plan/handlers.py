@@ -18,8 +18,8 @@ def uncalled(cls: type[Node]) -> str:
             continue
         near = difflib.get_close_matches(name, HANDLERS, n=1, cutoff=0.8)
         if near and near[0] not in own:
-            return f"{cls.__name__} has {name!r}, which nobody calls; did you mean {near[0]!r}?"
+            return f"{cls.__name__} has {name!r}, which is never called; did you mean {near[0]!r}?"
     if cls.subscribes and cls.publishes and not set(own) & set(SPEAKING):
         heard = ", ".join(map(repr, cls.subscribes))
-        return f"{cls.__name__} listens to {heard}, but has no 'on_message' to hear it"
+        return f"{cls.__name__} subscribes to {heard}, but has no 'on_message' to receive it"
     return ""

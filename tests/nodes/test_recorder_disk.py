@@ -264,7 +264,7 @@ def test_a_command_whose_output_finds_no_room_says_so(
     code = armswing(["export", str(path), "--csv", str(tmp_path / "csv")])
     file_size_limit(None)
     assert code == 1
-    assert capsys.readouterr().err == "armswing: the output: File too large; what was written is not whole\n"
+    assert capsys.readouterr().err == "armswing: the output: File too large; the file is incomplete\n"
     assert armswing(["export", str(path), "--csv", "/sys/csv"]) == 1
     assert capsys.readouterr().err.startswith("armswing: /sys/csv: ")
 

@@ -119,7 +119,7 @@ BAD_INPUT = {
     "node list": (1, "no launch is live in domain 0"),
     "param set base timeout_s": (2, "write `param set base timeout_s VALUE`: the value is missing"),
     "param set base timeout_s=1": (2, "write `param set base timeout_s 1`, without the equals sign"),
-    "param get base.timeout_s": (2, "write `param get base timeout_s`, node and parameter apart"),
+    "param get base.timeout_s": (2, "write `param get base timeout_s`, with a space between node and parameter"),
     "param set swing_up gain 2": (1, "no launch is live in domain 0"),
     "topic echo x/state --domain 1000": (2, "domain 1000 is not in 0 .. 232"),
     "topic pub nonsense {}": (2, "no topic 'nonsense'; topics are <robot>/description"),
@@ -183,7 +183,7 @@ def test_a_group_without_a_command_shows_its_help_and_names_its_commands(
         ("hil_controller.toml --host robot --view", "--view is for the launch at the server"),
         ("hil_controller.toml --host robot", "no key in"),
         ("hil_controller.toml", "'armswing keys new' makes one"),
-        ("hil_controller.toml --set hosts.robot=here", "'here' is no address in numbers"),
+        ("hil_controller.toml --set hosts.robot=here", "'here' is no numeric address"),
     ],
 )
 def test_a_launch_that_spans_computers_says_what_it_lacks(
@@ -224,8 +224,8 @@ def test_what_is_no_launch_file_is_said_to_be_what_it_is(tmp_path: Path, capsys:
     (tmp_path / "noise.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "robot.toml").write_text((ROOT / "robots/charmie/charmie.toml").read_text())
     for file, says in (
-        ("run.mcap", "run.mcap: a recording, no launch file; see it with 'armswing view run.mcap'"),
-        ("noise.toml", "no launch file: it is no text"),
+        ("run.mcap", "run.mcap: a recording, no launch file; show it with 'armswing view run.mcap'"),
+        ("noise.toml", "no launch file: it is not text"),
         (
             "robot.toml",
             "it has no table [sim]; a robot's parameter file is named in the launch file: [sim], parameters =",
@@ -298,7 +298,12 @@ def test_every_key_of_a_launch_file_is_listed_with_its_default_and_what_it_is(
     assert run(["launch", "--keys"]) == 0
     lines = [re.split(r" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
     assert ["mode", "realtime | fast | lockstep", '"realtime"'] in [line[:3] for line in lines]
-    assert ["tolerance_deg", "number, 1e-06 .. 360 degrees", "10.0", "degrees to either side"] in lines
+    assert [
+        "tolerance_deg",
+        "number, 1e-06 .. 360 degrees",
+        "10.0",
+        "largest distance from the target, degrees",
+    ] in lines
     assert ["robot", "text", "required"] in [line[:3] for line in lines]
     for key, methods in (("stepper", STEPPERS), ("stabilizer", stabilizers_by_name())):
         (row,) = [line for line in lines if line[:2] == [key, "text or table"]]

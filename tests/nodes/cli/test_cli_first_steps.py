@@ -94,4 +94,4 @@ def test_a_new_controller_is_written_once(tmp_path: Path, capsys: pytest.Capture
     assert 'params = { file = "my_damper.mcap" }' in (tmp_path / "my_damper.toml").read_text()
     assert "armswing view my_damper.mcap" in capsys.readouterr().out
     assert run(["new", "controller", "my_damper"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists; choose another name" in capsys.readouterr().err

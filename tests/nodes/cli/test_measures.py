@@ -46,7 +46,9 @@ def test_the_clock_of_the_senders_host_is_taken_out(ahead_s: float, way: str, mo
     for late_ms in (4, 5, 6):
         delay.take(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - late_ms * MS))
     assert delay.figures()["p50_s"] == pytest.approx(5e-3, abs=1e-3)
-    assert re.search(f"3 messages; the clock of host 'robot' is {way}, known to [0-9]+ us, and taken out", delay.text())
+    assert re.search(
+        f"3 messages; corrected for the clock of host 'robot', which is {way}, known to [0-9]+ us", delay.text()
+    )
 
 
 def test_a_clock_that_gains_is_followed_for_as_long_as_one_watches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +73,7 @@ def test_a_clock_that_nobody_tells_is_said_to_be_in_the_figures() -> None:
     delay = Delay(far)
     delay.take(RobotState(sent_ns=time.time_ns()))
     assert delay.figures()["clock"] == {"host": "robot", "offset_s": None, "uncertainty_s": None}
-    assert "the clock of host 'robot' is not known, and what it is off by is in these figures" in delay.text()
+    assert "the clock of host 'robot' is not known, so that these figures include its offset" in delay.text()
 
 
 def test_on_one_host_there_is_no_other_clock() -> None:

@@ -101,7 +101,7 @@ def test_a_snapshot_is_restored_from_its_file(ask: Any, tmp_path: Path, capsys: 
     file = str(tmp_path / "here.state")
     assert ask("sim", "snapshot", file)["size_bytes"] > 0
     assert run(["sim", "snapshot", file]) == 2
-    assert capsys.readouterr().err == f"armswing: {file!r} is there already; --force replaces it\n"
+    assert capsys.readouterr().err == f"armswing: {file!r} exists; --force replaces it\n"
     assert ask("sim", "snapshot", file, "--force")["size_bytes"] > 0
     there = ask("sim", "status")
     ask("sim", "reset")
@@ -152,9 +152,9 @@ def test_a_mistyped_topic_is_named_with_the_nearest_and_those_there_are(
     assert run(["topic", "hz", "rotary_pendulm/state", "--timeout", "0.3"]) == 1
     err = capsys.readouterr().err
     assert err.startswith(
-        "nobody speaks on 'rotary_pendulm/state'; the live robot says 'rotary_pendulum/state'; waiting 0.3 s\n"
+        "nobody publishes 'rotary_pendulm/state'; the live robot publishes 'rotary_pendulum/state'; waiting 0.3 s\n"
     )
-    assert "nobody speaks on it; did you mean 'rotary_pendulum/state'?" in err
+    assert "nobody publishes it; did you mean 'rotary_pendulum/state'?" in err
 
 
 def test_a_command_that_the_simulation_refuses_is_said_so(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +162,7 @@ def test_a_command_that_the_simulation_refuses_is_said_so(ask: Any, capsys: pyte
     assert run(command) == 1
     captured = capsys.readouterr()
     assert captured.out.endswith(" at 50 Hz 2 times; sim subscribes\n")
-    assert "the simulation refuses 'rotary_pendulum/command': 'pub_" in captured.err
+    assert "the simulation rejects 'rotary_pendulum/command': 'pub_" in captured.err
     assert captured.err.endswith("commands, but 'damper' has the actuators\n")
     assert "'damper' has the actuators" in ask("sim", "status")["last_refusal"]
     assert run([*command[:2], "rotary_pendulm/command", *command[3:]]) == 2
@@ -181,7 +181,7 @@ def test_events_of_every_node_are_echoed_not_only_the_servers(live: Any, until: 
 
 def test_a_silent_topic_is_said_so(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topic", "echo", "rotary_pendulum/reference", "--timeout", "0.3"]) == 1
-    assert "nothing was said on 'rotary_pendulum/reference' within 0.3 s" in capsys.readouterr().err
+    assert "no message on 'rotary_pendulum/reference' within 0.3 s" in capsys.readouterr().err
 
 
 def test_a_topic_is_measured(ask: Any) -> None:
@@ -203,7 +203,7 @@ def test_a_message_is_said_from_the_command_line(live: Any) -> None:
     assert (message.name, message.position) == (["arm"], [0.5])
     assert began <= message.timestamp <= ended  # of the state heard last, and no zero
     out, err = speaker.communicate(timeout=20.0)
-    assert (out.splitlines()[-1], err) == (f"said 30 messages on {topic}", "")
+    assert (out.splitlines()[-1], err) == (f"published 30 messages on {topic}", "")
 
 
 def test_a_node_runs_beside_a_launch_until_it_is_interrupted(live: Any, until: Any) -> None:
@@ -245,7 +245,7 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
     again = live.run("record", "-o", file)
     assert (again.returncode, again.stderr) == (
         2,
-        f"armswing: --output '{file}' is there already; --force replaces it\n",
+        f"armswing: --output '{file}' exists; --force replaces it\n",
     )
     assert {STATE, "rotary_pendulum/description"} <= {row["topic"] for row in info["topics"]}
     assert len(read_recording(file)[STATE]["position"]) > 30
@@ -254,7 +254,7 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
 
     refused = live.run("play", file)
     assert refused.returncode == 2
-    assert "'sim' already speaks for robot 'rotary_pendulum'" in refused.stderr
+    assert "'sim' already publishes robot 'rotary_pendulum'" in refused.stderr
     player = live.start("play", file, "--domain", "1", "--speed", "0.2")
     until(lambda: (live.runtime / "armswing" / "1" / "registry").exists())
     with Client(1) as client:

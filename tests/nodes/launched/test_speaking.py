@@ -30,7 +30,7 @@ def test_it_says_what_it_says_and_ends_in_one_line_with_the_launch(ground: Any, 
     server.send_signal(signal.SIGINT)
     out, err = speaker.communicate(timeout=20.0)
     assert (speaker.returncode, out) == (1, "")
-    assert err.startswith("armswing: the launch in domain 0 is gone, after ")
+    assert err.startswith("armswing: the launch in domain 0 has ended, after ")
     assert err.count("\n") == 1
 
 
@@ -40,7 +40,7 @@ def test_a_position_that_no_servo_can_follow_is_refused_once_to_the_sender(groun
     assert done.returncode == 1
     assert done.stdout.endswith(" at 50 Hz until Ctrl-C; sim subscribes\n")
     assert done.stderr == (
-        "armswing: the simulation refuses 'rotary_pendulum/command': mode 'position': actuator 'arm' of "
+        "armswing: the simulation rejects 'rotary_pendulum/command': mode 'position': actuator 'arm' of "
         "'rotary_pendulum' has no servo gains; it takes 'effort' only\n"
     )
 
@@ -50,7 +50,7 @@ def test_a_command_that_is_followed_is_counted(ground: Any, server: Any) -> None
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         'rotary_pendulum/command: JointCommand {"name":["arm"],"value":[0.001]} at 50 Hz 3 times; sim subscribes\n'
-        "said 3 messages on rotary_pendulum/command\n"
+        "published 3 messages on rotary_pendulum/command\n"
     )
 
 

@@ -100,7 +100,7 @@ def test_without_a_number_all_runs_are_read_as_they_stand(file: Path) -> None:
 
 def test_a_table_is_of_the_run_that_is_asked_for(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", str(file), "--csv", str(file.parent / "all")]) == 0
-    assert "4 runs one below the other, time goes back between them; --run N writes one" in capsys.readouterr().out
+    assert "4 runs one after the other, time decreases between them; --run N writes one" in capsys.readouterr().out
     assert run(["export", str(file), "--csv", str(file.parent / "one"), "--run", "2"]) == 0
     rows = list(csv.DictReader((file.parent / "one/arm.state.csv").open()))
     assert (len(rows), rows[0]["timestamp"], rows[-1]["timestamp"]) == (301, "0.0", "3.0")

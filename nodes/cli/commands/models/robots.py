@@ -56,7 +56,8 @@ def show_robot(
     param: Param = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bodies, joints, actuators and parameters of a robot; where its start violates constraints, one that does not."""
+    """Bodies, joints, actuators and parameters of a robot, and a consistent start where its own violates
+    constraints."""
     from robots.registry import builder, parameters
     from sim_core.derivation.start import checked_rows, violated_at_start
     from sim_core.mechanism.checks.doubts import doubts
@@ -127,12 +128,10 @@ def export_robot(
         typer.Option("--output", "-o", help="The file (c, object: folder) to write.", show_default="standard output"),
     ] = None,
     param: Param = None,
-    open_tree: Annotated[
-        bool, typer.Option("--open-tree", help="Leave out the constraints that close loops, and say so.")
-    ] = False,
-    target: Annotated[str, typer.Option("--target", help="The computer of an object: x86_64 or aarch64.")] = "x86_64",
+    open_tree: Annotated[bool, typer.Option("--open-tree", help="Leave out the constraints that close loops.")] = False,
+    target: Annotated[str, typer.Option("--target", help="Processor of an object: x86_64 or aarch64.")] = "x86_64",
 ) -> None:
-    """Write a robot, a tree of joints, as a file for other programs; or its kernels, for its own computer."""
+    """Write a robot that is a tree of joints as a file for other programs, or its kernels as C or object code."""
     from robots.export import FOLDERS, export
 
     if output is not None and not output.absolute().parent.is_dir():

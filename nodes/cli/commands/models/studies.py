@@ -41,7 +41,7 @@ def reproduce(
     as_json: AsJson = False,
     spans: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
-    """Run a paper's simulations again; a page with plots and tables says which of its claims come out."""
+    """Repeat a paper's simulations, and write a page with plots and tables that says which claims are reproduced."""
     if paper not in PAPERS:
         raise InputError(f"no study of {paper!r}; papers are {', '.join(PAPERS)}{nearest(paper, PAPERS)}")
     try:

@@ -44,7 +44,7 @@ def node_info(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """All that is known of one node: endpoints, topics, counters, timing, parameters."""
+    """Endpoints, topics, counters, timing and parameters of one node."""
     import contextlib
 
     from nodes.client import Client

@@ -14,7 +14,7 @@ import typer
 from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, nearest, say, say_json, say_table, warn
 
 app = typer.Typer(
-    help="Listen to, measure and speak on topics.", epilog="Example: armswing topic list", no_args_is_help=True
+    help="Print, measure and publish messages on topics.", epilog="Example: armswing topic list", no_args_is_help=True
 )
 
 TopicName = Annotated[str, typer.Argument(help="One of `armswing topic list`.", show_default=False)]
@@ -28,7 +28,7 @@ ROUND_TRIP_EVERY_S = 0.5
 
 @app.command("list", epilog="Example: armswing topic list --json")
 def list_topics(domain: Domain = None, as_json: AsJson = False) -> None:
-    """Every topic: its message type, who speaks and who listens."""
+    """Every topic with its message type, publishers and subscribers."""
     from nodes.client import Client
 
     with Client(domain) as client:
@@ -51,7 +51,7 @@ def echo(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print messages as they come."""
+    """Print messages as they arrive."""
     for number, message in enumerate(_messages(topic, domain, timeout), start=1):
         data = _plain(message)
         if field is not None:
@@ -74,7 +74,7 @@ def hz(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rate of a topic, and how even it is."""
+    """Rate of a topic, and the spread of its periods."""
     from nodes.cli.measures import Rate
 
     _measure(Rate(), topic, duration, timeout, domain, as_json)
@@ -102,9 +102,9 @@ def delay(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time from the sender's stamp to here.
+    """Time from the publisher's stamp to reception.
 
-    The clock of a sender on another host is measured first, then twice a second, and taken out with its drift.
+    The clock of a publisher on another host is measured first, then twice a second, and delays are corrected for it.
     """
     from nodes.cli.measures import Delay
 
@@ -120,11 +120,11 @@ def pub(
     count: Annotated[int, typer.Option("-n", "--count", min=0, help="Messages; 0 for until Ctrl-C.")] = 0,
     domain: Domain = None,
 ) -> None:
-    """Say a message on a topic, again and again, until -n are said, Ctrl-C, or the launch ends."""
+    """Publish a message repeatedly, until -n messages, Ctrl-C, or the end of the launch."""
     from nodes.cli.publishing import publish
 
     said = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=say)
-    say(f"said {said} messages on {topic}")
+    say(f"published {said} messages on {topic}")
 
 
 @contextlib.contextmanager
@@ -174,8 +174,8 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
             yield message
         if not heard:
             spoken = [entry.name for entry in client.topics() if entry.publishes]
-            hint = "" if topic in spoken else f"; nobody speaks on it{nearest(topic, spoken)}"
-            raise UnavailableError(f"nothing was said on {topic!r} within {timeout_s:g} s{hint}")
+            hint = "" if topic in spoken else f"; nobody publishes it{nearest(topic, spoken)}"
+            raise UnavailableError(f"no message on {topic!r} within {timeout_s:g} s{hint}")
 
 
 def _check_topic(topic: str, live: list[str]) -> None:
@@ -191,7 +191,7 @@ def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:
     others = [name for name in spoken if name.rpartition("/")[2] == leaf and name != topic]
     if topic not in spoken and others:
         wait = f"waiting {timeout_s:g} s" if timeout_s else "waiting"
-        warn(f"nobody speaks on {topic!r}; the live robot says {' and '.join(map(repr, others))}; {wait}")
+        warn(f"nobody publishes {topic!r}; the live robot publishes {' and '.join(map(repr, others))}; {wait}")
 
 
 def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, domain: int | None, as_json: bool) -> None:

@@ -28,7 +28,7 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Are two recordings the same, and if not: what differs in their plans, and how far apart each joint went.
+    """Compare two recordings: differences of their plans, and the largest deviation of each joint.
 
     States are aligned by their timestamps. Exit code 0 when plans and positions are the same, 1 when they differ.
     """

@@ -43,7 +43,7 @@ def add_to(app: typer.Typer) -> None:
 
 def record(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("recording.mcap"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     domain: Domain = None,
 ) -> None:
     """Record every topic of the live domain until Ctrl-C."""
@@ -54,7 +54,7 @@ def record(
     if not folder.is_dir():
         raise InputError(f"--output {str(output)!r}: there is no folder {str(folder)!r}")
     if output.exists() and not force:
-        raise InputError(f"--output {str(output)!r} is there already; --force replaces it")
+        raise InputError(f"--output {str(output)!r} exists; --force replaces it")
     if output.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"--output {str(output)!r} cannot be written")
     try:
@@ -74,7 +74,7 @@ def record(
         if recorder.verdict is not None:
             raise UnavailableError(recorder.verdict.reason)
         if not found["kept"]:
-            raise UnavailableError(f"no state was heard, so nothing is recorded; {str(output)!r} is as it was")
+            raise UnavailableError(f"no state arrived, so nothing is recorded; {str(output)!r} is unchanged")
         say(f"wrote {output}: {found['frames_written']} messages, {output.stat().st_size} B")
     raise typer.Exit(code)
 
@@ -85,7 +85,7 @@ def play(
     loop: Annotated[bool, typer.Option("--loop", help="Begin again at the end.")] = False,
     domain: Domain = None,
 ) -> None:
-    """Say again what was recorded, with the original spacing times a factor."""
+    """Publish a recording again, in its own timing or faster or slower."""
     from nodes.launching.joining import run_node
 
     require_recording(file)
@@ -107,7 +107,7 @@ def play(
 
 
 def info(file: File, as_json: AsJson = False) -> None:
-    """What a recording holds: runs, topics, counts, rates, duration, parameters."""
+    """Runs, topics, message counts, rates, duration and parameters of a recording."""
     from nodes.recording.reader import describe
 
     require_recording(file)
@@ -124,7 +124,7 @@ def export(
     run: RunNumber = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a recording as CSV, one file per topic: all of its runs one below the other, or one of them."""
+    """Write a recording as CSV, one file per topic, with all of its runs one after the other or with one of them."""
     from nodes.recording.csv import export_csv
     from nodes.recording.integrity.holes import inner
     from nodes.recording.reader import read_recording
@@ -140,7 +140,7 @@ def export(
         for path in written:
             say(f"wrote {path}")
         if recording.run is None and len(recording.runs) > 1:
-            say(f"{len(recording.runs)} runs one below the other, time goes back between them; --run N writes one")
+            say(f"{len(recording.runs)} runs one after the other, time decreases between them; --run N writes one")
     if inner(recording.holes):  # the reader's warning lists them
         raise typer.Exit(1)
 
@@ -166,7 +166,7 @@ def _refuse_two_speakers(robot: str, domain: int | None) -> None:
         return
     if speakers:
         raise InputError(
-            f"{speakers[0][0]!r} already speaks for robot {robot!r} in this domain; play in another, --domain 1"
+            f"{speakers[0][0]!r} already publishes robot {robot!r} in this domain; play in another, --domain 1"
         )
 
 

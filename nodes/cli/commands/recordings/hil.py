@@ -25,7 +25,7 @@ EXIT_CODES = {"passed": 0, "failed": 1, "not certain": 3}
 LIBRARIES = ("matplotlib", "jinja2")
 
 app = typer.Typer(
-    help="Hardware beside the model: what was measured, set beside what was predicted.",
+    help="Compare hardware with the model: measured states with predicted ones.",
     epilog="Example: armswing hil report measured.mcap predicted.mcap",
     no_args_is_help=True,
 )
@@ -34,38 +34,38 @@ app = typer.Typer(
 @app.command(epilog="Example: armswing hil report measured.mcap predicted.mcap --limit rms_deg=0.3 --output compared")
 def report(
     recording: Annotated[
-        Path, typer.Argument(help="What was measured; alone, it holds both streams.", show_default=False)
+        Path, typer.Argument(help="Recording of the measurement; alone, it contains both streams.", show_default=False)
     ],
     second: Annotated[
-        Path | None, typer.Argument(metavar="[RECORDING2]", help="What was predicted.", show_default=False)
+        Path | None, typer.Argument(metavar="[RECORDING2]", help="Recording of the prediction.", show_default=False)
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="Folder for the page and its pictures; without it, RECORDING_report in this one.",
+            help="Folder for the page and its plots; by default RECORDING_report.",
             show_default=False,
         ),
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option("--limit", help="name=value, above which a figure fails; more than once.", show_default=False),
+        typer.Option("--limit", help="name=value, above which a figure fails. Repeatable.", show_default=False),
     ] = None,
     measured: Annotated[
-        str | None, typer.Option("--measured", help="Topic that was measured.", show_default="<robot>/measured_state")
+        str | None, typer.Option("--measured", help="Topic of the measurement.", show_default="<robot>/measured_state")
     ] = None,
     predicted: Annotated[
-        str | None, typer.Option("--predicted", help="Topic that was predicted.", show_default="<robot>/state")
+        str | None, typer.Option("--predicted", help="Topic of the prediction.", show_default="<robot>/state")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two streams of joint states; a page with plots, a verdict as JSON.
+    """Compare two streams of joint states, and write a page with plots and a verdict as JSON.
 
-    Exit code 0 within all limits, 1 beyond one, 3 where what is known of the clocks leaves that open.
+    Exit code 0 within all limits, 1 beyond one, 3 where the uncertainty of the clocks leaves that open.
 
-    Aligned in time, then joint by joint: bias, RMS, maximum, delay, coherence, dead encoders, and which change of the
-    model's masses, frictions and gains would explain the efforts.
+    The streams are aligned in time and compared joint by joint: bias, RMS, maximum, delay, coherence, dead encoders,
+    and the changes of the model's masses, frictions and gains that would explain the efforts.
     """
     import importlib.util
 

@@ -27,24 +27,27 @@ def replay(
     node: Annotated[str, typer.Option("--node", help="The node: path/to/file.py:Class.", show_default=False)],
     name: Annotated[
         str | None,
-        typer.Option("--as", help="The node of the recorded plan it stands in for.", show_default="of its class"),
+        typer.Option(
+            "--as", help="Name of the node in the recorded plan that it replaces.", show_default="of its class"
+        ),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", help="key=value in place of the recorded one; more than once.", show_default=False),
+        typer.Option("--param", help="key=value that replaces the recorded parameter. Repeatable.", show_default=False),
     ] = None,
     tolerance: Annotated[
         list[str] | None,
         typer.Option(
-            "--tolerance", help="How far numbers may be apart, as 1e-9 or value=1e-9; 0: not at all.", show_default="0"
+            "--tolerance",
+            help="Largest difference of numbers, as 1e-9, or value=1e-9 for one field. Repeatable.",
+            show_default="0",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Feed a recorded run to one node, without sockets, and compare what it says with what was recorded.
+    """Feed a recorded run to one node, without sockets, and compare its messages with the recorded ones.
 
     Exit code 1 when something differs; the first difference is named. A tolerance is relative for numbers above 1.
-
     A lockstep run is repeated turn by turn, any other in the order of the file.
     """
     from nodes.plan.loading import load_class
@@ -93,7 +96,9 @@ def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
         if said and name.partition(".")[0] not in said:
             known = ", ".join(sorted(said))
             hint = nearest(name.partition(".")[0], said)
-            raise InputError(f"--tolerance {name}: {cls.__name__} says no such field; its fields are {known}{hint}")
+            raise InputError(
+                f"--tolerance {name}: {cls.__name__} publishes no such field; its fields are {known}{hint}"
+            )
 
 
 def _plain(outcome: Any) -> dict[str, Any]:
@@ -104,9 +109,9 @@ def _plain(outcome: Any) -> dict[str, Any]:
 
 
 def _print(outcome: Any) -> None:
-    say(f"{outcome.node} ({outcome.run}), {outcome.mode}: heard {outcome.heard} messages")
+    say(f"{outcome.node} ({outcome.run}), {outcome.mode}: received {outcome.heard} messages")
     if outcome.compared == 0:
-        say("nothing could be compared: it said none of the recorded messages")
+        say("nothing could be compared: it published none of the recorded messages")
     elif outcome.same:
         say(f"{outcome.compared} messages compared, none differs")
     if outcome.differing:
@@ -119,8 +124,8 @@ def _print(outcome: Any) -> None:
     if apart:
         say("largest differences: " + ", ".join(f"{name} {value:.3g}" for name, value in sorted(apart.items())))
     if outcome.unanswered:
-        say(f"{outcome.unanswered} messages were said in the replay alone: in real time a node may miss what it hears")
+        say(f"{outcome.unanswered} messages were published in the replay only: in real time a node may lose messages")
     if outcome.crossed:
-        say(f"{outcome.crossed} times it must have heard messages in another order than the recorder")
+        say(f"{outcome.crossed} times it must have received messages in another order than the recorder")
     if outcome.refused:
         say(f"{outcome.refused} messages were refused, being none")

@@ -24,18 +24,18 @@ def view(
         list[str] | None,
         typer.Option(
             "--plot",
-            help="A field to plot, e.g. outputs, or one curve of it, outputs.NAME; again for a second.",
+            help="A field to plot, e.g. outputs, or one curve of it, outputs.NAME. Repeatable.",
             show_default=False,
         ),
     ] = None,
     run: Annotated[
         int | None,
-        typer.Option("--run", min=1, help="Which run of the recording; without it, the last.", show_default=False),
+        typer.Option("--run", min=1, help="Number of the run; by default the last.", show_default=False),
     ] = None,
-    plane: Annotated[str, typer.Option("--plane", help="How to look: auto, xy, xz, yz or space.")] = "auto",
+    plane: Annotated[str, typer.Option("--plane", help="Viewing plane: auto, xy, xz, yz or space.")] = "auto",
     domain: Domain = None,
 ) -> None:
-    """Plots and a picture of the bodies."""
+    """Show plots and a picture of the bodies."""
     if file is not None:
         require_recording(file)
     if run is not None and file is None:

@@ -46,15 +46,17 @@ def launch(
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option("--duration", help="End after so many simulated seconds.", show_default=False),
+        typer.Option("--duration", help="Simulated seconds after which the launch ends.", show_default=False),
     ] = None,
     host: Annotated[
         str | None,
         typer.Option(
-            "--host", help="Start this host's nodes of \\[hosts] alone, beside the server's launch.", show_default=False
+            "--host",
+            help="Start only this host's nodes, one of \\[hosts], beside the launch at the server.",
+            show_default=False,
         ),
     ] = None,
-    view: Annotated[bool, typer.Option("--view", help="Open the viewer beside it.")] = False,
+    view: Annotated[bool, typer.Option("--view", help="Open the viewer, too.")] = False,
     domain: Domain = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the summary to this file too.", show_default=False)
@@ -63,9 +65,9 @@ def launch(
         bool, typer.Option("--keys", help="List every key of a launch file.", is_eager=True, callback=_print_keys)
     ] = False,
 ) -> None:
-    """Start the simulation server and every node of a launch file, and sum up at the end.
+    """Start the simulation server and every node of a launch file, and print a summary at the end.
 
-    Exit code 0; 1 when a required milestone was missed or a node's every command was refused; 2 when the plan is bad; a
+    Exit code 0; 1 when a required milestone was missed or every command of a node was rejected; 2 for a bad plan; a
     failed node's own code.
     """
     if duration is not None and not 0.0 < duration < float("inf"):
@@ -103,10 +105,11 @@ def _launch_host(plan: Plan, host: str, view: bool, json_file: Path | None) -> N
 def run(
     node: Annotated[str, typer.Argument(help="path/to/file.py:Class", show_default=False)],
     name: Annotated[
-        str | None, typer.Option("--name", help="Its name; without it, from the class.", show_default=False)
+        str | None, typer.Option("--name", help="Name of the node; by default from the class.", show_default=False)
     ] = None,
     robot: Annotated[
-        str | None, typer.Option("--robot", help="Which robot; without it, the live one.", show_default=False)
+        str | None,
+        typer.Option("--robot", help="Robot whose topics it uses; by default the live one.", show_default=False),
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option("--param", help="key=value. Repeatable.", show_default=False)

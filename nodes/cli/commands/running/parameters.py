@@ -18,7 +18,7 @@ def _apart(context: typer.Context, node: str, value: str = "") -> None:
     name, dot, key = node.partition(".")
     if dot:
         line = f"param {context.info_name} {name} {key} {value}".rstrip()
-        raise InputError(f"node {node!r}: write `{line}`, node and parameter apart")
+        raise InputError(f"node {node!r}: write `{line}`, with a space between node and parameter")
 
 
 def _node_alone(context: typer.Context, node: str) -> str:
@@ -117,7 +117,7 @@ def set_parameter(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change one parameter of a running node; NODE.KEY VALUE is taken too."""
+    """Change one parameter of a running node; NODE.KEY VALUE is accepted, too."""
     from nodes.client import Client
 
     if value is None:

@@ -12,7 +12,7 @@ from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, Unavailable
 STEPPING_PERIOD_S = 0.02
 STUCK_S = 2.0
 
-app = typer.Typer(help="Steer the live simulation.", epilog="Example: armswing sim status", no_args_is_help=True)
+app = typer.Typer(help="Control the live simulation.", epilog="Example: armswing sim status", no_args_is_help=True)
 
 
 def _call(domain: int | None, service: str, **arguments: Any) -> Any:
@@ -33,7 +33,7 @@ def _report(domain: int | None, as_json: bool) -> None:
 
 @app.command(epilog="Example: armswing sim status --json")
 def status(domain: Domain = None, as_json: AsJson = False) -> None:
-    """How the simulation runs: time, pace, overruns, violation, energy."""
+    """State of the simulation: time, pace, overruns, constraint violation, energy."""
     found = _call(domain, "status")
     if as_json:
         say_json(found)
@@ -51,14 +51,14 @@ def status(domain: Domain = None, as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: armswing sim pause")
 def pause(domain: Domain = None, as_json: AsJson = False) -> None:
-    """Stop simulation time; nothing is lost."""
+    """Pause the simulation; no message is lost."""
     _call(domain, "pause")
     _report(domain, as_json)
 
 
 @app.command(epilog="Example: armswing sim resume")
 def resume(domain: Domain = None, as_json: AsJson = False) -> None:
-    """Let simulation time run."""
+    """Resume a paused simulation."""
     _call(domain, "resume")
     _report(domain, as_json)
 
@@ -72,7 +72,7 @@ def step(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Advance a paused simulation by some steps."""
+    """Advance a paused simulation by a number of steps."""
     from nodes.client import Client
 
     count = count if number is None else number
@@ -85,7 +85,7 @@ def step(
 
 @app.command(epilog="Example: armswing sim reset")
 def reset(domain: Domain = None, as_json: AsJson = False) -> None:
-    """Put the robot back to its start, at time zero."""
+    """Return the robot to its start, at time zero."""
     _call(domain, "reset")
     _report(domain, as_json)
 
@@ -109,18 +109,18 @@ def speed(
 
 @app.command(epilog="Example: armswing sim snapshot upright.state")
 def snapshot(
-    file: Annotated[Path, typer.Argument(help="Where to write it.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    file: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the whole state of the simulation to a file."""
+    """Write the complete state of the simulation to a file."""
     import msgspec
 
     if not file.absolute().parent.is_dir():
         raise InputError(f"{str(file)!r}: there is no folder {str(file.absolute().parent)!r}")
     if file.exists() and not force:
-        raise InputError(f"{str(file)!r} is there already; --force replaces it")
+        raise InputError(f"{str(file)!r} exists; --force replaces it")
     state = _call(domain, "snapshot")
     file.write_bytes(msgspec.msgpack.encode(state))
     if as_json:
@@ -135,7 +135,7 @@ def restore(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put the simulation into the state of a snapshot."""
+    """Set the simulation to the state of a snapshot."""
     import msgspec
 
     if not file.is_file():

@@ -12,7 +12,7 @@ import typer
 from nodes.cli.terminal import InputError, nearest, say
 
 app = typer.Typer(
-    help="Start something of your own.", epilog="Example: armswing new controller my_damper", no_args_is_help=True
+    help="Write first files of your own.", epilog="Example: armswing new controller my_damper", no_args_is_help=True
 )
 
 CONTROLLER = '''\
@@ -83,18 +83,20 @@ SHARE = 0.1  # default damping as a fraction of the servo's, small enough to sta
 
 @app.callback()
 def _group() -> None:
-    """Start something of your own."""
+    """Write first files of your own."""
 
 
 @app.command("controller", epilog="Example: armswing new controller my_damper --robot charmie --joint left_arm_4")
 def new_controller(
-    name: Annotated[str, typer.Argument(help="What to call it: small letters and _.", show_default=False)],
-    folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path(),
+    name: Annotated[
+        str, typer.Argument(help="Name of the node: lower-case letters, digits and _.", show_default=False)
+    ],
+    folder: Annotated[Path, typer.Option("--folder", help="Folder to write to.")] = Path(),
     robot: Annotated[
         str, typer.Option("--robot", help="One of `armswing robot list`, or path/to/file.py:function.")
     ] = "rotary_pendulum",
     joint: Annotated[
-        str, typer.Option("--joint", help="The actuator that it commands.", show_default="the robot's first")
+        str, typer.Option("--joint", help="Actuator that it commands.", show_default="the robot's first")
     ] = "",
 ) -> None:
     """Write a controller of 25 lines and a launch file that runs it."""
@@ -120,7 +122,7 @@ def new_controller(
     files = {folder / f"{name}.py": CONTROLLER.format(**words), folder / f"{name}.toml": LAUNCH.format(**words)}
     for path in files:
         if path.exists():
-            raise InputError(f"{str(path)!r} is there already; choose another name, or another --folder")
+            raise InputError(f"{str(path)!r} exists; choose another name, or another --folder")
     for path, text in files.items():
         path.write_text(text)
         say(f"wrote {path}")

@@ -52,10 +52,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(
-    seconds: Annotated[float, typer.Option("--seconds", help="How long to measure punctuality, s.")] = SECONDS,
+    seconds: Annotated[float, typer.Option("--seconds", help="Duration of the wake-up measurement, s.")] = SECONDS,
     as_json: AsJson = False,
 ) -> None:
-    """Check this computer: libraries, Qt, cores, settings, and which rate a loop can hold. Exit code 1 on a fault.
+    """Check this computer: libraries, Qt, cores, settings, and the rate that a loop can hold. Exit code 1 on a fault.
 
     Half of the time is measured as programs usually run, half with SCHED_FIFO where that is permitted.
     """
@@ -89,7 +89,7 @@ def _bar(as_json: bool) -> Callable[[float], None] | None:
     if as_json or not console.is_terminal:
         return None
     progress = Progress(
-        TextColumn("measuring punctuality"), BarColumn(), TimeRemainingColumn(), console=console, auto_refresh=False
+        TextColumn("measuring wake-ups"), BarColumn(), TimeRemainingColumn(), console=console, auto_refresh=False
     )
     task = progress.add_task("", total=1.0)
     progress.start()

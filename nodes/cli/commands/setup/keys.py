@@ -13,20 +13,18 @@ app = typer.Typer(
     help="Keys for launches that span computers.", epilog="Example: armswing keys list", no_args_is_help=True
 )
 
-KeyName = Annotated[
-    str, typer.Argument(help="The host's name, as \\[hosts] of a launch file has it.", show_default=False)
-]
+KeyName = Annotated[str, typer.Argument(help="Name of the host in \\[hosts] of a launch file.", show_default=False)]
 
 
 @app.command(epilog="Example: armswing keys new robot")
 def new(
     name: Annotated[
-        str | None, typer.Argument(help="Its name; without one, this computer's.", show_default=False)
+        str | None, typer.Argument(help="Name of the key; by default this computer's.", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the key that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing key.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make this user's key pair, and print the half that others may know. One that is there is given the name."""
+    """Make this user's key pair, and print the public half. An existing key is renamed."""
     import platform
 
     from nodes.transport.security import keys
@@ -37,7 +35,7 @@ def new(
     if as_json:
         say_json({"name": made.name, "key": made.public, "file": str(keys.keys_folder() / "own")})
         return
-    say(f"key {made.name!r} is in {keys.keys_folder() / 'own'}; let it in on another computer with")
+    say(f"key {made.name!r} is in {keys.keys_folder() / 'own'}; allow it on another computer with")
     say(f"  armswing keys allow {made.name} {made.public}")
 
 
@@ -65,7 +63,7 @@ def allow(
     key: Annotated[str, typer.Argument(help="64 hexadecimal digits.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Let a key come in, and be called; holds from the next connection on, without a restart."""
+    """Allow a key to connect; takes effect at the next connection, without a restart."""
     from nodes.transport.security import keys
 
     keys.allow(name, key)
@@ -75,16 +73,16 @@ def allow(
         return
     say(f"key {name!r} is allowed")
     if (keys.keys_folder() / "own").exists() and keys.own_key().public == allowed:
-        say(f"but it is this computer's own: for another, give the one that 'armswing keys list' shows on {name!r}")
+        say(f"but it is this computer's own key; 'armswing keys list' on {name!r} prints the key to allow")
 
 
 @app.command(epilog="Example: armswing keys revoke robot")
 def revoke(name: KeyName, as_json: AsJson = False) -> None:
-    """Let a key in no more; live launches hang up on its holder within a second, without a restart."""
+    """Revoke an allowed key; live launches close its connections within a second, without a restart."""
     from nodes.transport.security import keys
 
     key = keys.revoke(name)
     if as_json:
         say_json({"name": name, "key": key})
     else:
-        say(f"key {name!r} is revoked; live launches hang up on it within a second")
+        say(f"key {name!r} is revoked; live launches close its connections within a second")
