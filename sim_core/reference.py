@@ -169,7 +169,7 @@ def _oriented(body: Body, p: Jet, angles: list[Jet]) -> MovingFrame:
 
 
 def _quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Symmetric bilinear form whose diagonal is the rotation matrix of Euler parameters."""
+    """Symmetric bilinear form B(a, b) such that B(e, e) is the rotation matrix of Euler parameters e."""
     A, B = cross_matrix(a[1:]), cross_matrix(b[1:])
     dot = a[0] * b[0] - a[1:] @ b[1:]
     return np.asarray(dot * np.eye(3) + np.outer(a[1:], b[1:]) + np.outer(b[1:], a[1:]) + a[0] * B + b[0] * A)

@@ -221,7 +221,7 @@ class Simulation:
 
     @property
     def step_too_large(self) -> StepTooLarge | None:
-        """The first finding since the reset that the step is too large for the fastest mode, or None.
+        """The finding that the step is too large for the fastest mode, since the reset; None if there was none.
 
         Checked when the tick is a power of four up to 65536, then at every multiple of 65536.
         """
@@ -422,9 +422,7 @@ class Simulation:
         self._change(self._w.u, np.minimum(np.maximum(values, self._least_effort), self._effort_limit))
 
     def drive(self, effort: np.ndarray) -> None:
-        """Set the actuator efforts (n_u,) without the checks of `set_effort`: they must be finite and within the
-        limits.
-        """
+        """Set the actuator efforts (n_u,) without the checks of `set_effort`; they must be finite and within limits."""
         self._change(self._w.u, effort)
 
     @property

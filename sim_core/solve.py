@@ -75,8 +75,7 @@ def _closed(
 
 
 def least_pivots(system: System) -> np.ndarray:
-    """Thresholds of the watched pivots of the rows, in the unit of S: a pivot below its threshold is near a change
-    point.
+    """Thresholds of the watched pivots of the rows, in the unit of S; a smaller pivot means a near change point.
 
     0 for rows that are not watched because they are switched on and off. The thresholds come from states that the
     mechanism reaches from its start, with the parameters of its description. Rows that depend on others everywhere have

@@ -64,7 +64,10 @@ def mirrored(point: Point, side: float) -> Point:
 
 
 def balance_points(p: Parameters, half: str, lift: float) -> dict[str, np.ndarray]:
-    """F3, B4sla, B4slb, B4slc and the spring's anchor of one half, in link 3's axes. [eqs. 22 to 27]"""
+    """{name: point} of F3, B4sla, B4slb, B4slc and the spring's anchor of one half, in link 3's axes.
+
+    [eqs. 22 to 27]
+    """
     side, balance = HALVES[half], p.balance
     bar, slider = balance_motion(p, Motion(lift))
     pivot = np.array(mirrored(balance.pivot, side))
@@ -107,7 +110,10 @@ def _box(width: float, low: Point, high: Point) -> np.ndarray:
 
 
 def _actuator(p: Parameters, name: str, carrier: str, base: Point, line: PlanarMotion) -> dict[str, AuxiliaryBody]:
-    """Cylinder, from its hinge on, and rod, with its origin at its tip; z along the actuator."""
+    """The two bodies of a linear actuator: cylinder with its origin at its hinge, rod with its origin at its tip.
+
+    z points along the actuator.
+    """
     R, reach = rotation_about(X, line.turn.x), 0.6 * (p.lift if name == "4d" else p.tilt).start_length
     tip = np.array(base) + R @ np.array([0.0, 0.0, line.length.x])
     top, back = (0.0, 0.0, reach), (0.0, 0.0, -reach)

@@ -24,7 +24,8 @@ JointMotion = Callable[[float], Instant]
 def bang(acceleration: float, t: float, half: float = DURATION / 2) -> Motion:
     """Bang-bang motion from rest at 0 to rest: acceleration -a for the first half of the time, +a for the second.
 
-    acceleration  a
+    acceleration  a, rad/s2 or m/s2
+    t     time, s
     half  half the duration, s
     """
     if t < half:

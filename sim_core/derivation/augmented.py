@@ -86,7 +86,7 @@ class AugmentedFactor:
 def factorize_augmented(
     M: ca.SX, J: ca.SX, regularization: Regularization, idle: ca.SX | None = None
 ) -> AugmentedFactor:
-    """Factor for M (n_q, n_q) and J (n_r, n_q).
+    """Factor of the whole KKT matrix of M x + J' y = r1, J x = r2, for M (n_q, n_q) and J (n_r, n_q).
 
     idle  (n_r,): 1 for rows of J that are switched off (zero); the matrix stays regular, and their y is -r2
     """

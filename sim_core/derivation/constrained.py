@@ -76,7 +76,7 @@ def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) ->
 
 @dataclass(frozen=True)
 class ConstrainedFactor:
-    """Factors of M and S, and Y = L^-1 P J' by columns.
+    """Factors of M and of the Schur complement S = J M^-1 J', and Y = L^-1 P J' by columns.
 
     penalty  w J_n of the unit-norm rows
     added    (n_r,) numbers added to the diagonal of S; empty if rows keep their rank
@@ -174,7 +174,7 @@ class ConstrainedFactor:
 def factorize_constrained(
     M: ca.SX, J: ca.SX, regularization: Regularization = NOTHING, idle: ca.SX | None = None
 ) -> ConstrainedFactor:
-    """Factor for M (n_q, n_q) and J (n_r, n_q).
+    """Factor of M x + J' y = r1, J x = r2 by the Schur complement, for M (n_q, n_q) and J (n_r, n_q).
 
     idle  (n_r,): 1 for rows of J that are switched off (zero); S stays regular, and their y is -r2
     """

@@ -32,7 +32,7 @@ class Derivation:
     facts   plain data: coordinate names, row names, joints whose angle wraps, ...
     uses    kernel name -> names of the tables whose rows are its last inputs
     tables  table name -> (function of the row index, numbers)
-    twins   argument name -> pairs of its elements that correspond in corresponding branches
+    twins   argument name -> pairs of corresponding elements in branches of equal structure
     """
 
     functions: dict[str, ca.Function]

@@ -82,9 +82,10 @@ def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
 
 
 class _Border:
-    """Passes motions up and wrenches and inertias down across a joint; lifts them where corresponding branches begin.
+    """Passes motions up and wrenches and inertias down across a joint; lifts them where twin branches begin.
 
-    Such a joint's constant rotation on its parent, which differs between the branches, lies between two lifts.
+    Twin branches have equal structure, such as two arms. The constant rotation of their first joints on the parent
+    differs between them and therefore lies between two lifts.
     """
 
     def __init__(self, links: list[Link], lifted: Lifted) -> None:

@@ -16,8 +16,8 @@ from sim_core.mechanism.quantities import CapturedParameter, Number, Tunable, Ve
 class Lifted:
     """Values replaced by symbols of their own, so that CasADi does not fold their expressions into those that use them.
 
-    Corresponding branches then have the same code, whatever the signs of their mounting transforms. `twins` are pairs
-    of indices of corresponding values.
+    Branches of equal structure then have the same code, whatever the signs of their mounting transforms.
+    twins  pairs of indices of corresponding values
     """
 
     values: list[ca.SX] = field(default_factory=list)
@@ -138,7 +138,7 @@ class Motion:
     """Result of a derivation: coordinate names, frames, and the unconstrained equations M a = f (without u in f).
 
     inertial   function of a (n_q,) that returns M a - f, in the coordinate family's cheapest form
-    twins      pairs of coordinates that correspond in corresponding branches
+    twins      pairs of corresponding coordinates in branches of equal structure
     potential  potential energy of the beams, J
     """
 

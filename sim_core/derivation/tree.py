@@ -29,7 +29,7 @@ class Link:
     p_PJ, R_PJ   constant pose of the joint in the parent link's frame
     p_JL, R_JL   pose of the link's frame relative to the joint
     s_w, s_v     angular and linear velocity of the link's frame per unit of joint velocity, in the link's frame
-    twin         index of the link that begins the corresponding branch on the same parent; -1 for none
+    twin         index of the link that begins a branch of equal structure on the same parent; -1 for none
     mounted      the joint's child body, and the bodies fixed to it
     """
 

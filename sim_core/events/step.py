@@ -213,9 +213,7 @@ class StepEvents:
         self._fired.append(guard)
 
     def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
-        """Part of an impact's energy loss attributed to each guard, J: the work of the rows that the guard
-        switched on.
-        """
+        """Energy loss attributed to each guard of an impact, J: the work of the rows that the guard switched on."""
         shares, row_names = [], self._system.constraint_modes[0].row_names
         for guard in group:
             engaged = self._switching.named(self._switching.engages[guard] & ~held)

@@ -39,7 +39,10 @@ def drift(state, scalars, time, h):  # type: ignore[no-untyped-def]
 
 @inner
 def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
-    """Compute a_q and a_v in the middle of the step by one-sided differences, into the stepper's memory."""
+    """Compute the tangent a_q = da/dq, a_v = da/dv in the middle of the step by one-sided differences.
+
+    It is stored in the stepper's memory.
+    """
     state, memory = m.state, m.stepper
     n = state.shape[1]
     place = memory.size - 2 * n * n

@@ -64,7 +64,7 @@ class Stepper:
 
     @property
     def is_explicit(self) -> bool:
-        """Whether the method is explicit, so that its damping of fast modes is an error, not intended."""
+        """Whether the method is explicit; any damping that it adds to fast modes is then an unintended error."""
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
 
     def loading(self) -> AbstractContextManager[None]:

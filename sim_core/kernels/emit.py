@@ -35,7 +35,7 @@ def module_of(
 ) -> str:
     """One LLVM module with a kernel per function, named by native.symbol_name.
 
-    twins  argument name -> pairs of elements in corresponding branches, whose values may share vectors
+    twins  argument name -> pairs of elements in branches of equal structure, whose values may share vectors
     lanes  systems per call
     linkage  "internal " for kernels that only their own module calls
     """

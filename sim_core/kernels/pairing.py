@@ -1,4 +1,4 @@
-"""Pairing of operations in corresponding branches (such as left and right arm) for vectors of two lanes.
+"""Pairing of operations in branches of equal structure (such as left and right arm) for vectors of two lanes.
 
 The corresponding inputs are given. From there, each operation on the left is matched with the one on the right that
 does the same to corresponding arguments. All other arguments of a pair must be equal on both sides, so that pairs never
@@ -37,14 +37,14 @@ def paired(program: Program, twins: Mapping[str, Twins]) -> tuple[Program, list[
 
 
 def _place_of(program: Program, node: Node) -> tuple[str, int] | None:
-    """(argument name, element) of an input or a lifted value; None for other nodes."""
+    """(argument name, element index) of an `input` or `lift` node; None for other nodes."""
     if node.op == "input":
         return program.input_names[node.place[0]], node.place[1]
     return (LIFTED, node.place[0]) if node.op == "lift" else None
 
 
 def _seeds(program: Program, twins: Mapping[str, Twins]) -> dict[int, int]:
-    """{right node: left node} of corresponding inputs and lifted values."""
+    """{right node: left node} of corresponding `input` and `lift` nodes."""
     at = {place: index for index, node in enumerate(program.nodes) if (place := _place_of(program, node))}
     return {
         at[name, right]: at[name, left]

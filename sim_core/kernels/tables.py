@@ -73,7 +73,7 @@ def module_with_tables(
 ) -> str:
     """One LLVM module: a kernel per function; those in `uses` get rows of tables as their last inputs.
 
-    twins   argument name -> pairs of elements that belong to corresponding branches
+    twins   argument name -> pairs of elements in branches of equal structure
     uses    kernel name -> names of its tables
     tables  table name -> (place kernel, which takes the kernels' common inputs; numbers)
     """

@@ -47,9 +47,9 @@ class Beam(Frozen):
 class BeamContact(Frozen):
     """Constraint: a body-fixed point slides on a beam without friction, w(x) - p - offset = 0, unit m.
 
-    x is the point's position along the beam, p its position along the beam's direction, w the deflection at x averaged
-    over `width`. The force acts perpendicular to the deflected beam, spread over the width. `dependent` names the
-    coordinate that a "partitioned" formulation eliminates. [Lipinski2023, eq. 20]
+    x and p are the point's coordinates along the beam's `axis` and `direction`, w is the deflection at x averaged over
+    `width`. The force acts perpendicular to the deflected beam, spread over the width. `dependent` names the coordinate
+    that a "partitioned" formulation eliminates. [Lipinski2023, eq. 20]
     """
 
     name: str

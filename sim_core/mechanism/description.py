@@ -171,8 +171,9 @@ class UnitNorm(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class SpinRelation(Frozen):
-    """Nonholonomic constraint, as in a gear mesh: the sum of factor * (w_WB_B . axis) over (body, axis, factor) is
-    zero.
+    """Nonholonomic constraint, as in a gear mesh: the sum of factor * (w_WB_B . axis) over `terms` is zero.
+
+    terms  (body, axis in the body's frame, factor)
     """
 
     name: str
@@ -359,9 +360,7 @@ class Mechanism(Frozen):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Names of the kernel input p: tunables, captured numbers, then one flag per switched constraint (holds or
-        not).
-        """
+        """Names of the kernel input p: tunables, captured numbers, then a flag (1 or 0) per switched constraint."""
         return (*[i.name for i in self.tunables], *[i.name for i in self.captured], *map(holding, self.switched))
 
     def parameter_values(self, constraint_mode: int) -> tuple[float, ...]:
@@ -385,8 +384,9 @@ class Mechanism(Frozen):
 
     @cached_property
     def characteristic_length(self) -> float:
-        """Length by which constraint violations are scaled, m: the largest joint or constraint lever in the
-        description, or 1.
+        """Length that scales constraint violations, m: the largest lever of a joint or constraint in the description.
+
+        1 m if all levers are zero.
         """
         points = [p for joint in self.joints for p in (joint.parent_point, joint.child_point)]
         for constraint in self.constraints:
@@ -397,8 +397,9 @@ class Mechanism(Frozen):
 
     @cached_property
     def canonical_hash(self) -> str:
-        """Hash of everything that shapes the equations: names, numbers, order; not shapes, start or tunables'
-        values.
+        """Hash of everything that shapes the equations: names, numbers and order of the parts.
+
+        Shapes, limits, the start and values of tunables do not enter.
         """
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"velocity_limit", "servo", "start", "open_start"}

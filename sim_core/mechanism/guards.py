@@ -93,8 +93,9 @@ class Window(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Sinking(Frozen):
-    """Condition: the number that a constraint would capture is not increasing, as when a point reaches a line from
-    above.
+    """Condition: the number that a constraint would capture is not increasing.
+
+    Example: a point that reaches a line from above.
     """
 
     constraint: str

@@ -61,8 +61,10 @@ class HoldingOutput(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class ForceArrow(Frozen):
-    """For drawings: the force, N, on `body` at `point`, composed of outputs, each along its unit vector of `axes`
-    (world).
+    """For drawings: the force, N, on `body` at `point`, as a sum of outputs along unit vectors.
+
+    outputs  names of outputs, N
+    axes     world unit vector of each output
     """
 
     name: str

@@ -27,9 +27,9 @@ class Tunable(Frozen):
 
 @dataclass(frozen=True)
 class CapturedParameter(Frozen):
-    """A number that a guard sets from the motion when it fires, such as the position where a hand grips; part of the
-    state.
+    """A number that a guard sets from the motion when it fires, such as the position where a hand grips.
 
+    It is part of the state.
     value  value at the start
     """
 

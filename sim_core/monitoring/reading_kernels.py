@@ -27,8 +27,8 @@ def unwrap(given, buffer):  # type: ignore[no-untyped-def]
 def summed_up(given, buffer):  # type: ignore[no-untyped-def]
     """Sum the effort per joint, the violations and the energy.
 
-    given  [number of joints, rows of phi, rows of phidot], index of each joint's first actuator (and the end),
-           actuators, u, phi, phidot, kinetic and potential energy
+    given  [number of joints, rows of phi, rows of phidot], index of each joint's first entry in the list of actuators
+           (then the list's length), that list, u, phi, phidot, kinetic and potential energy
     buffer  effort of each joint, then [|Phi|_1, |Phidot|_1, energy]
     """
     first, actuator, u = given[1], given[2], given[3]

@@ -88,7 +88,7 @@ def _unwrapping(wraps: object, turns: np.ndarray, angles: np.ndarray) -> BoundKe
 
 
 def _drivers(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """Actuators grouped by joint: index of each joint's first actuator (and the end), and the list of all actuators."""
+    """Actuators grouped by joint: index of each joint's first entry in a list, then the list's length; and the list."""
     drivers: list[list[int]] = [[] for _ in system.joint_names]
     for index, actuator in enumerate(system.mechanism.actuators):
         if actuator.joint:

@@ -278,7 +278,10 @@ class SampledFuzzy(Stabilizer):
 
 @dataclass(frozen=True)
 class Projection(Stabilizer):
-    """After each step dq, then dv, from M x + J' y = 0 with J x = -Phi, then J x = -Phidot, in the step's factor."""
+    """After each step, project q, then v, onto the constraints, least in the metric of M, with the step's factor.
+
+    M x + J' y = 0 with J x = -Phi for x = dq, then with J x = -Phidot for x = dv.
+    """
 
     name: ClassVar[str] = "projection"
 

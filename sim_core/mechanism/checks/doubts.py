@@ -10,10 +10,11 @@ from sim_core.mechanism.quantities import Tunable, value_of
 
 
 def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
-    """Warnings about impossible inertias, effects on planar joints that act on the angle alone, and starts beyond
-    limits.
+    """Warnings about a valid description, one line each.
 
-    idle  names of the constraints whose rows no coordinate moves; each gives a warning
+    They concern impossible inertias, damping or load of planar joints (which act on the angle alone), starts beyond
+    joint limits, and constraints that restrain nothing.
+    idle  names of the constraints whose rows no coordinate moves
     """
     owner = f"mechanism {mechanism.name!r}"
     found = inertia_doubts(mechanism)

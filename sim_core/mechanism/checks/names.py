@@ -25,9 +25,7 @@ NAMED = {
 
 
 def check_unique(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for a name used twice where names must be unique, or one that kernels cannot
-    use.
-    """
+    """Raise InvalidMechanism, in one line, for a name that is used twice, or that kernels cannot use."""
     for group, kind in NAMED.items():
         names = [item.name for item in getattr(mechanism, group)]
         if double := _first_double(names):

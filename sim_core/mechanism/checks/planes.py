@@ -13,8 +13,7 @@ ROUNDING = 1e-9
 
 
 def check_planes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, in one line, for a joint axis, rotation, gravity or beam that planar bodies cannot
-    follow.
+    """Raise InvalidMechanism, in one line, for an axis, rotation, gravity or beam that planar bodies cannot follow.
 
     Points and constraints off the plane are not checked here: assembly checks the values of their rows.
     """
