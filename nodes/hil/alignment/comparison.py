@@ -1,4 +1,5 @@
-"""Measured beside predicted, joint by joint: bias, RMS, maximum, delay, coherence, and encoders that are dead."""
+"""Comparison of measured and predicted positions, joint by joint: bias, RMS, maximum, delay, coherence, dead
+encoders."""
 
 from __future__ import annotations
 
@@ -12,19 +13,24 @@ import numpy as np
 from nodes.hil.alignment.streams import Floats, Gap, Pairing, Pairs, Stream, StreamError, gaps, segments
 
 MAX_DELAY_S = 0.2
-LAGS = 41  # delays tried at a time; each of the two rounds after the first looks closer
-MOST_PAIRS = 4000  # in the search of the delay
-MOVES = 1e-4  # rad or m: a joint that stays within this does not move
-SLOW = 0.01  # rad/s or m/s, RMS: what moves no faster has no delay that anybody could see
-DEAD_FOR_S = 0.25  # a position that is the same for this long, while the joint was predicted to move, is dead
-DEAD_SAMPLES = 6  # in such a stretch: between two samples that are far apart nothing is known
-DEAD_MOVE = 0.02  # share of its range that the joint was to move meanwhile, and 3 steps of the encoder
+LAGS = 41  # delays tried per round; each of the two later rounds covers a smaller range
+MOST_PAIRS = 4000  # most pairs used in the search for the delay
+MOVES = 1e-4  # rad or m: range within which a joint counts as being at rest
+SLOW = 0.01  # rad/s or m/s, RMS: rate below which no delay can be determined
+DEAD_FOR_S = 0.25  # least time with a constant position, while the joint was predicted to move, of a dead encoder
+DEAD_SAMPLES = 6  # least number of samples in that time
+DEAD_MOVE = 0.02  # least predicted motion in that time, as a fraction of the joint's range, beside 3 encoder steps
 FEWEST_PAIRS = 16
 COHERENCE_WINDOW = 1024
 
 
 class DeadStretch(msgspec.Struct, frozen=True, kw_only=True):
-    """A measured position that did not change from `start_s` to `end_s` though the joint was predicted to move."""
+    """Time from `start_s` to `end_s` in which the measured position did not change though the joint was predicted to
+    move.
+
+    value           the constant position, rad or m
+    predicted_move  range of the predicted position meanwhile, rad or m
+    """
 
     start_s: float
     end_s: float
@@ -33,15 +39,17 @@ class DeadStretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One joint; rad or m, s. None where a figure cannot be had: a joint at rest has neither range nor delay.
+    """Differences of one joint's measured and predicted positions; rad or m, s. None where a figure cannot be
+    determined.
 
-    bias, rms, max    of measured less predicted, with the common delay taken out; `max` is the largest absolute value
-    rms_around_bias   what is left of the RMS without the bias
-    rms_by_stamps     with the delay left in
-    range             of the predicted position
+    bias, rms, max    of measured minus predicted position after correction of the common delay; `max` is an absolute
+    value rms_around_bias   RMS with the bias subtracted
+    rms_by_stamps     RMS without correction of the delay
+    range             range of the predicted position
     relative          rms / range
-    delay_s           of this joint alone; positive: the measurement is late; `delay_sigma_s` its standard deviation
+    delay_s           delay of this joint alone, positive for a late measurement; `delay_sigma_s` its standard deviation
     coherence         0 .. 1, mean over the frequencies, weighted by the predicted power
+    dead              times in which the encoder was dead
     """
 
     name: str
@@ -60,11 +68,11 @@ class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both streams, compared.
+    """Result of comparing two streams.
 
-    delay_s   the common delay that was taken out, s: 0 where none is certain
-    pairs     the aligned positions of `names`
-    unpaired  instants of the slower stream without a partner: outside of the other's time, or in its gaps
+    delay_s   common delay that was corrected, s; 0 where none is certain
+    pairs     aligned positions of the joints `names`
+    unpaired  instants of the slower stream without a partner, because the other stream ended or has a gap there
     left_out  joints that only one of the two streams has
     """
 
@@ -79,9 +87,9 @@ class Comparison:
 
 
 def compare(measured: Stream, predicted: Stream, max_delay_s: float = MAX_DELAY_S) -> Comparison:
-    """Align by stamps, then by the delay that cross-correlation finds, and compare joint by joint.
+    """Comparison of two streams, aligned by stamps and by the delay of largest cross-correlation.
 
-    StreamError where the two share no joints or no time.
+    StreamError where the streams share no joint or too few instants.
     """
     names = [name for name in predicted.names if name in measured.names]
     if not names:
@@ -138,7 +146,7 @@ def _rms(values: Floats) -> float:
 
 
 def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[tuple[float, float] | None]:
-    """(delay, standard deviation) of each joint, s; None for one that is dead or at rest."""
+    """(delay, standard deviation) of each joint, s; None for a joint that is dead or at rest."""
     every = max(1, pairing.instants // MOST_PAIRS)
     found: list[tuple[float, float] | None] = []
     for index, alive in enumerate(live):
@@ -147,9 +155,10 @@ def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[
 
 
 def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -> tuple[float, float] | None:
-    """The delay of largest correlation and its standard deviation, s; None for a joint at rest, or nearly.
+    """Delay of largest correlation and its standard deviation, s; None for a joint at rest, or nearly.
 
-    Three rounds of lags, each closer around the best of the last; then the top of the parabola through the best three.
+    Three rounds of lags, each narrower around the best lag of the previous one; then the maximum of the parabola
+    through the best three.
     """
     centre, reach = 0.0, max_delay_s
     for _ in range(3):
@@ -171,7 +180,7 @@ def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -
 
 
 def _correlation(pairs: Pairs, joint: int) -> float:
-    """Correlation coefficient of one joint's pairs, NaN where one of the two is at rest."""
+    """Correlation coefficient of one joint's pairs; NaN where the measured or the predicted position is at rest."""
     if len(pairs.time) < FEWEST_PAIRS:
         return float("nan")
     m, p = pairs.measured[:, joint], pairs.predicted[:, joint]
@@ -182,7 +191,7 @@ def _correlation(pairs: Pairs, joint: int) -> float:
 
 
 def _top(scores: Floats, best: int) -> float:
-    """Where the parabola through the best score and its neighbours is largest, in lags from the best."""
+    """Maximum of the parabola through the best score and its neighbours, in lags from the best."""
     if not 0 < best < len(scores) - 1 or not np.isfinite(scores[best - 1 : best + 2]).all():
         return 0.0
     left, top, right = scores[best - 1 : best + 2]
@@ -191,7 +200,8 @@ def _top(scores: Floats, best: int) -> float:
 
 
 def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[float, float] | None]) -> float:
-    """The median delay of the moving joints, 0 unless it is certain and taking it out lowers what varies by a fifth."""
+    """Median delay of the moving joints, s; 0 unless it exceeds 3 sigma and correcting it lowers the variation by a
+    fifth."""
     known = [delay for delay in delays if delay is not None]
     if not known:
         return 0.0
@@ -209,7 +219,7 @@ def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[flo
 
 
 def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
-    """Where one joint's measured position stands still though the predicted one moves clearly."""
+    """Times in which one joint's measured position is constant though the predicted one moves clearly."""
     m, p, t = pairs.measured[:, joint], pairs.predicted[:, joint], pairs.time
     changes = np.abs(np.diff(m))
     resolution = float(changes[changes > 0.0].min()) if (changes > 0.0).any() else 0.0
@@ -231,7 +241,7 @@ def dead_stretches(pairs: Pairs, joint: int) -> list[DeadStretch]:
 def coherence(pairs: Pairs, joint: int) -> float | None:
     """Mean coherence of a joint, weighted by the predicted power; None for too few samples or a joint at rest.
 
-    From the longest stretch without a gap, by Welch's method.
+    Computed from the longest section without a gap, by Welch's method.
     """
     from scipy import signal
 

@@ -1,4 +1,4 @@
-"""Pairs two streams of states while they come, and keeps what a verdict needs of their differences."""
+"""Pairing of measured and predicted states as they arrive, and running sums of their differences."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Iterator, Sequence
 
 from nodes.messages import Residual, RobotState
 
-HISTORY_S = 10.0  # predicted states are kept this long; a measurement older than that has no partner
-SLOW = 0.01  # rad/s or m/s, RMS: what moves no faster has no delay that anybody could see
-MOST_WAITING = 4096  # measured states that wait for a predicted one
+HISTORY_S = 10.0  # predicted states are kept this long; an older measurement has no partner
+SLOW = 0.01  # rad/s or m/s, RMS: rate below which no delay can be determined
+MOST_WAITING = 4096  # most measured states that wait for a predicted one
 
 
 class LivePairs:
-    """Sets each measured state beside the prediction of its instant, between two predicted states where it must.
+    """Pairs each measured state with the prediction for its instant, interpolated between two predicted states if
+    necessary.
 
-    gap_s    predicted states further apart than this are not interpolated between
-    delay_s  by which the measurement is known to be late
-    unpaired, paired  measured states without and with a prediction of their instant
+    gap_s    largest time between predicted states over which to interpolate, s
+    delay_s  known delay of the measurement, s
+    paired, unpaired  numbers of measured states with and without a prediction for their instant
     """
 
     def __init__(self, gap_s: float, delay_s: float = 0.0) -> None:
@@ -30,7 +31,7 @@ class LivePairs:
         self._waiting: deque[RobotState] = deque()
 
     def predict(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
-        """Take a predicted state; the residuals, and the predicted velocities, that it makes possible."""
+        """Take a predicted state; yields the (residual, predicted velocities) that become available."""
         if self._times and state.timestamp <= self._times[-1]:
             if state.timestamp == self._times[-1]:
                 return
@@ -43,7 +44,7 @@ class LivePairs:
         yield from self._pair()
 
     def measure(self, state: RobotState) -> Iterator[tuple[Residual, list[float]]]:
-        """Take a measured state; its residual, if its instant is predicted already."""
+        """Take a measured state; yields its (residual, predicted velocities) if its instant is predicted already."""
         self._waiting.append(state)
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
@@ -51,7 +52,7 @@ class LivePairs:
         yield from self._pair()
 
     def forget(self) -> None:
-        """Time was put back: what waits will find no partner."""
+        """Discard all states, because simulation time was reset."""
         self.unpaired += len(self._waiting)
         self._waiting.clear()
         self._times.clear()
@@ -59,7 +60,7 @@ class LivePairs:
 
     @property
     def waiting(self) -> int:
-        """Measured states whose instant is not predicted yet."""
+        """Number of measured states whose instant is not predicted yet."""
         return len(self._waiting)
 
     def _pair(self) -> Iterator[tuple[Residual, list[float]]]:
@@ -74,7 +75,8 @@ class LivePairs:
             yield _residual(measured, names, *found)
 
     def _between(self, time: float) -> tuple[RobotState, RobotState, float] | None:
-        """The predicted states around an instant and the share of the way between them; None for an unknown one."""
+        """Predicted states before and after an instant, and the interpolation weight 0 .. 1; None without a
+        prediction."""
         after = bisect_left(self._times, time)
         if self._times[after] == time:
             return self._predicted[after], self._predicted[after], 0.0
@@ -103,14 +105,16 @@ def _residual(
     if measured.velocity:
         residual.velocity = less(measured.velocity, rates)
     if measured.effort and after.effort:
-        residual.effort = less(measured.effort, [after.effort[i] for i in there])  # held since the one before
+        residual.effort = less(
+            measured.effort, [after.effort[i] for i in there]
+        )  # efforts are held from the state before
     return residual, rates
 
 
 class JointSums:
-    """Running sums of one joint's differences r (rad or m) and predicted velocities v.
+    """Running sums over the differences r (rad or m) of one joint and its predicted velocities v.
 
-    doubts  by which a figure may be off as the time of the stamps is not known better: two standard deviations
+    doubts  uncertainty of each figure from the uncertainty of the stamps' time: two standard deviations
     """
 
     def __init__(self) -> None:
@@ -120,7 +124,7 @@ class JointSums:
         self._r = self._rr = self._v = self._vv = self._rv = 0.0
 
     def add(self, r: float, v: float, sigma_s: float = 0.0) -> None:
-        """Take one pair, whose time is known to `sigma_s`."""
+        """Add one pair with difference `r` and velocity `v`; `sigma_s` is the standard deviation of its time."""
         doubt = 2.0 * sigma_s * abs(v)
         self.largest_certain = max(self.largest_certain, abs(r) - doubt)
         self._doubt += doubt
@@ -136,24 +140,24 @@ class JointSums:
 
     @property
     def bias(self) -> float:
-        """Mean difference."""
+        """Mean difference, rad or m."""
         return self._r / self.n
 
     @property
     def doubts(self) -> dict[str, float]:
-        """By figure: rad or m, and s of the delay."""
+        """Uncertainty by figure: "bias", "rms" and "max" in rad or m, "delay" in s."""
         delay = 2.0 * math.sqrt(self._sigmas / self.n)
         far = self.largest - self.largest_certain
         return {"bias": self._doubt / self.n, "rms": math.sqrt(self._doubts / self.n), "max": far, "delay": delay}
 
     @property
     def rms(self) -> float:
-        """Root mean square of the difference."""
+        """Root mean square of the differences, rad or m."""
         return math.sqrt(self._rr / self.n)
 
     @property
     def delay_s(self) -> float | None:
-        """The delay that explains at least half of what varies, r = -delay v, s; None where none does."""
+        """Delay, s, that explains at least half of the variance by r = -delay v; None without one."""
         n = self.n
         var_r, var_v = self._rr / n - self.bias**2, self._vv / n - (self._v / n) ** 2
         cov = self._rv / n - self.bias * self._v / n

@@ -1,8 +1,8 @@
-"""Stamps of another node's clock turned into simulation time: by round trips to both clocks, and by the states' own.
+"""Conversion of another clock's stamps to simulation time, from round trips and the states' own send times.
 
-A measured state is stamped by the clock of the node that measured, `state.clock`. Round trips lead from there to our
-clock and on to the server's, and there the states say at which of its times they were sent. Where stamps do not follow
-each other as usual, their clock may have been put forward or back: what comes from then on waits for a round trip.
+A measured state is stamped by the clock of the measuring node, `state.clock`. Round trips relate that clock to the
+local clock and this one to the server's; the states give the server's clock at each simulation time. Where the stamps'
+spacing is unusual, their clock may have been stepped: all later messages then wait for a round trip that shows it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from nodes.hil.clocks.step_place import CROSSING_S, is_unusual, place_step, usua
 from nodes.hil.clocks.track import ClockTrack, ClockTracks
 from nodes.messages import JointCommand, PeerClock, RobotState
 
-SERVER = "sim"  # the node that says the states
-RECENT = 32  # stamps by which the usual distance of two is known
-FEWEST_RECENT = 5  # stamps from which on it is
-PATIENCE = 4  # round trips that may leave open whether a clock was stepped
-SETTLED = 3  # round trips in a row without a state between them: nothing is on its way
-Stamped = RobotState | JointCommand  # what a robot measured, and the commands that it took
+SERVER = "sim"  # node that publishes the states
+RECENT = 32  # stamps from which the usual spacing is computed
+FEWEST_RECENT = 5  # least number of stamps for it
+PATIENCE = 4  # round trips after which an unresolved jump is given up
+SETTLED = 3  # consecutive round trips without a state between them after which none is still in transit
+Stamped = RobotState | JointCommand  # measured states, and commands applied by the robot
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """What has no simulation time yet, and what the server's clock showed at its stamp, where that is known."""
+    """A message without simulation time yet, and the server's clock at its stamp where known, s."""
 
     said: Stamped
     sent: float | None
@@ -45,19 +45,24 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Doubt:
-    """A jump of `excess` s in the stamps; a round trip explains it that reaches their clock after `until`, its time."""
+    """A jump of `excess` s in the stamps, to be explained by a round trip that reaches their clock after its time
+    `until`."""
 
     excess: float
     until: float
-    round_trips: int = 0  # that left it open
+    round_trips: int = 0  # number that did not resolve it
 
 
 @dataclass(slots=True)
 class _Stamps:
-    """The measured states' stamps of one clock: the latest, those in a row without a jump, and the jump after them.
+    """Stamps of the measured states of one clock.
 
-    steps  of the clock that round trips have shown; `step` the latest, until the states around it have come
-    heard  the latest stamp at the latest round trip
+    last    the latest stamp
+    recent  spacings since the last jump
+    doubt   unresolved jump; None without one
+    steps   number of the clock's steps that round trips have shown
+    step    the latest step, until the states around it have arrived
+    heard   latest stamp at the time of the latest round trip
     """
 
     last: float | None = None
@@ -69,25 +74,26 @@ class _Stamps:
 
 
 class LiveAlignment:
-    """Gives measured states, and commands that were taken, simulation time while they come, in their order.
+    """Converts the stamps of measured states and applied commands to simulation time as they arrive, in order.
 
-    gap_s   states further apart than this are not interpolated between; stamps that jump by more wait for a round trip
-    lost    measured states that no simulation time is known of; a command then has that of what came before it
-    unsure  steps of clocks of which the stamps do not tell where they lie, and jumps of stamps that may have been one
+    gap_s   largest time between states over which to interpolate, s; stamps that jump by more wait for a round trip
+    lost    number of measured states without a known simulation time; a command without one gets that of its
+    predecessor unsure  number of clock steps whose position the stamps do not show, and of jumps that may have been
+    steps
     """
 
     def __init__(self, gap_s: float) -> None:
         self.tracks = ClockTracks()
         self.lost = self.unsure = 0
         self._gap_s = gap_s
-        self._sent: list[float] = []  # s of the server's clock
-        self._times: list[float] = []  # s of simulation time
+        self._sent: list[float] = []  # send times of states by the server's clock, s
+        self._times: list[float] = []  # their simulation times, s
         self._waiting: deque[_Waiting] = deque()
-        self._time = 0.0  # s, the latest simulation time that was given
+        self._time = 0.0  # latest simulation time assigned, s
         self._stamps: dict[str, _Stamps] = {}  # by clock
 
     def predict(self, state: RobotState) -> Iterator[Stamped]:
-        """Take a state of the server; what was measured and taken whose simulation time is known now."""
+        """Take a state of the server; yields the waiting messages whose simulation time is known now."""
         sent = 1e-9 * state.sent_ns
         if state.sent_ns and (not self._sent or sent > self._sent[-1]):
             self._sent.append(sent)
@@ -99,7 +105,7 @@ class LiveAlignment:
             yield from self._placed()
 
     def measure(self, state: Stamped) -> Iterator[Stamped]:
-        """Take what was stamped by another clock; all of it whose simulation time is known now."""
+        """Take a message stamped by another clock; yields all messages whose simulation time is known now."""
         stamps = self._stamps.setdefault(state.clock, _Stamps())
         if isinstance(state, RobotState):
             self._look_for_a_jump(stamps, state.timestamp)
@@ -111,7 +117,7 @@ class LiveAlignment:
         yield from self._placed()
 
     def _look_for_a_jump(self, stamps: _Stamps, stamp: float) -> None:
-        """Doubt the clock from here on, where its stamps do not follow each other as usual."""
+        """Mark the clock as doubtful from this stamp on if the spacing is unusual."""
         before, stamps.last = stamps.last, stamp
         if before is not None:
             distance, recent = stamp - before, stamps.recent
@@ -127,7 +133,7 @@ class LiveAlignment:
             stamps.recent.append(stamp)
 
     def hear(self, reading: PeerClock) -> None:
-        """A round trip was added to `tracks`: what jumped before it was a step of the clock, or was none."""
+        """Evaluate a round trip added to `tracks`: whether an earlier jump of the stamps was a step of the clock."""
         stamps, track = self._stamps.get(reading.peer), self.tracks.get(reading.peer)
         if stamps is None or track is None:
             return
@@ -154,7 +160,7 @@ class LiveAlignment:
         stamps.recent.extend(waiting)
 
     def _has_come(self, stamps: _Stamps, track: ClockTrack, step: ClockStep) -> bool:
-        """Whether what was stamped before the step is no longer on its way: what came is later, or nothing comes."""
+        """Whether all messages stamped before the step have arrived: a later one has, or none arrives any more."""
         if stamps.last is None or stamps.doubt is None:
             return True
         ours = [each for each in (track.ours(stamps.last), track.ours_before(stamps.last)) if each is not None]
@@ -165,7 +171,7 @@ class LiveAlignment:
         return stamps.doubt.round_trips >= SETTLED - 1
 
     def _set_right(self, clock: str, track: ClockTrack, step: ClockStep) -> None:
-        """Place what waits before and after a step of its clock."""
+        """Assign times to the messages that wait before and after a step of their clock."""
         mine = [each for each in self._waiting if each.said.clock == clock and each.sent is None]
         states = [each.said.timestamp for each in mine if each.counts]
         known = [each for each in self._stamps[clock].recent if each not in states]
@@ -200,7 +206,7 @@ class LiveAlignment:
                 self._give_up(each)
 
     def _give_up(self, each: _Waiting) -> None:
-        """Drop a state whose time will not be known; a command was taken all the same, when what was before it was."""
+        """Drop a state whose time will never be known; a command is kept and gets the time of its predecessor."""
         self.lost += each.counts
         if each.counts:
             self._waiting.remove(each)
@@ -208,7 +214,8 @@ class LiveAlignment:
             each.sent = -inf
 
     def uncertainty(self, clock: str) -> float | None:
-        """Standard deviation of the simulation time of stamps of that clock, by the round trips, s; None: not known."""
+        """Standard deviation of the simulation time of that clock's stamps, s, from the round trips; None if
+        unknown."""
         theirs, servers = self.tracks.get(clock), self.tracks.get(SERVER)
         if theirs is None or servers is None or theirs.clock is None or servers.clock is None:
             return None
@@ -216,7 +223,7 @@ class LiveAlignment:
 
     @property
     def waiting(self) -> int:
-        """Measured states that have no simulation time yet."""
+        """Number of measured states that have no simulation time yet."""
         return sum(each.counts for each in self._waiting)
 
     def _placed(self) -> Iterator[Stamped]:
@@ -238,7 +245,7 @@ class LiveAlignment:
         return None if servers is None else servers.theirs(ours)
 
     def _servers_time(self, state: Stamped) -> float | None:
-        """What the server's clock showed at the instant of a stamp, s; None while it is not known."""
+        """Server's clock at the instant of a stamp, s; None while unknown."""
         theirs, stamps = self.tracks.get(state.clock), self._stamps.get(state.clock)
         if theirs is None or (stamps is not None and stamps.doubt is not None):
             return None

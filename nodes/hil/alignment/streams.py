@@ -1,4 +1,4 @@
-"""Two streams of joint states over one time: read, resampled without inventing anything across gaps, and paired."""
+"""Streams of joint states: reading, resampling without interpolation across gaps, and pairing of two streams."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-GAP_FACTOR = 3.5  # a pause of more than this many usual periods is a gap: two lost samples in a row are not yet one
-FEW = 4  # samples in a row that a cubic spline needs; fewer are joined by lines
+GAP_FACTOR = 3.5  # pause in usual periods from which on it is a gap; two lost samples in a row are none
+FEW = 4  # least number of samples for a cubic spline; fewer are joined by lines
 
 Floats = NDArray[np.float64]
 
 
 class StreamError(ValueError):
-    """Streams that cannot be compared; the only argument is one line for a person."""
+    """Streams that cannot be compared; the only argument is one line for the user."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A pause of a stream: nothing is known between `start_s` and `end_s`, seconds of its stamps."""
+    """A pause of a stream from `start_s` to `end_s` of its stamps, s, in which nothing is known."""
 
     start_s: float
     end_s: float
@@ -30,11 +30,13 @@ class Gap:
 
 @dataclass(frozen=True)
 class Stream:
-    """What a state topic said, sample by sample.
+    """Samples of a state topic.
 
-    time      (n,) s, strictly rising
-    names     (k,) joints
-    position  (n, k) rad or m; `velocity` (n, k) and `effort` (n, k; rad/s or m/s, N m or N) are None where not said
+    time      stamps (n,), s, strictly increasing
+    names     the k joints
+    position  (n, k) rad or m
+    velocity  (n, k) rad/s or m/s; None if not published
+    effort    (n, k) N m or N; None if not published
     notes     what was left out on reading, one line each
     """
 
@@ -47,21 +49,21 @@ class Stream:
 
     @property
     def period_s(self) -> float:
-        """The usual time between two samples, s."""
+        """Median time between two samples, s."""
         return float(np.median(np.diff(self.time)))
 
     def column(self, name: str) -> int:
-        """Index of a joint."""
+        """Column index of a joint."""
         return self.names.index(name)
 
     def only(self, names: Sequence[str]) -> Stream:
-        """The same of these joints alone, in this order."""
+        """The stream of these joints alone, in this order."""
         columns = [self.names.index(name) for name in names]
         velocity, effort = (None if each is None else each[:, columns] for each in (self.velocity, self.effort))
         return Stream(self.time, tuple(names), self.position[:, columns], velocity, effort, self.notes)
 
     def since(self, start_s: float) -> Stream:
-        """The same from a stamp on; StreamError where fewer than two samples are left."""
+        """The stream from a stamp on, s; StreamError where fewer than two samples are left."""
         if start_s <= self.time[0]:
             return self
         first = int(np.searchsorted(self.time, start_s))
@@ -73,10 +75,10 @@ class Stream:
 
 
 def stream_of(columns: Mapping[str, NDArray[Any]], what: str) -> Stream:
-    """The stream of a recorded state topic. StreamError for one with fewer than two samples, or changing joints.
+    """Stream of a recorded state topic; StreamError for fewer than two samples, or joints that change.
 
-    Where stamps fall back (the simulation was reset) only what came after the last fall is taken, and samples that
-    repeat a stamp are left out; `notes` says so.
+    Where stamps decrease, because the simulation was reset, only samples after the last reset are used; samples that
+    repeat a stamp are left out. `notes` says so.
     """
     time = np.asarray(columns["timestamp"], dtype=float)
     name, position = columns["name"], columns["position"]
@@ -106,14 +108,14 @@ def stream_of(columns: Mapping[str, NDArray[Any]], what: str) -> Stream:
 
 
 def gaps(time: Floats, factor: float = GAP_FACTOR) -> list[Gap]:
-    """The pauses of more than `factor` usual periods."""
+    """Pauses of more than `factor` usual periods."""
     steps = np.diff(time)
     found = np.flatnonzero(steps > factor * np.median(steps))
     return [Gap(float(time[i]), float(time[i + 1])) for i in found]
 
 
 def segments(time: Floats, factor: float = GAP_FACTOR) -> list[slice]:
-    """The stretches without a gap, in order."""
+    """Sections without a gap, in order."""
     steps = np.diff(time)
     cuts = np.flatnonzero(steps > factor * np.median(steps)) + 1
     edges = [0, *cuts.tolist(), len(time)]
@@ -136,7 +138,7 @@ class Resampled:
                 self._pieces.append((t[0], t[-1], _Lines(t, y)))
 
     def __call__(self, at: Floats) -> Floats:
-        """(len(at), k) values at these times."""
+        """Values (len(at), k) at the times `at`, s."""
         found = np.full((len(at), self._width), np.nan)
         for first, last, curve in self._pieces:
             inside = (at >= first) & (at <= last)
@@ -146,7 +148,7 @@ class Resampled:
 
 
 def at_times(at: Floats, time: Floats, values: Floats) -> Floats:
-    """Values (n, k) at other times, along straight lines; held beyond the ends."""
+    """Values (n, k) at other times by linear interpolation, constant beyond the ends."""
     return np.stack([np.interp(at, time, column) for column in values.T], axis=1)
 
 
@@ -160,9 +162,9 @@ class _Lines:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Measured and predicted positions (n, k) at the same instants, the delay taken out.
+    """Measured and predicted positions (n, k) at the same instants, corrected for the delay.
 
-    time  (n,) s, the measurement's stamps; their spacing is the slower stream's
+    time  the measurement's stamps (n,), s, with the spacing of the slower stream
     """
 
     time: Floats
@@ -171,14 +173,14 @@ class Pairs:
 
     @property
     def residual(self) -> Floats:
-        """Measured less predicted (n, k), rad or m."""
+        """Measured minus predicted positions (n, k), rad or m."""
         return self.measured - self.predicted
 
 
 class Pairing:
-    """Pairs two streams of the same joints at any assumed delay, at the instants of the slower one.
+    """Pairs two streams of the same joints for any assumed delay, at the instants of the slower one.
 
-    Sign: a positive delay means that the measurement shows later what the prediction showed.
+    Sign: with a positive delay the measurement lags behind the prediction.
     """
 
     def __init__(self, measured: Stream, predicted: Stream) -> None:
@@ -191,7 +193,7 @@ class Pairing:
             raise StreamError(f"the streams share no time: measured has stamps {spans[0]}, predicted {spans[1]}")
 
     def __call__(self, delay_s: float, every: int = 1) -> Pairs:
-        """The pairs at this delay, each `every`-th instant; instants that one of the two does not know are left out."""
+        """Pairs for this delay, s, at each `every`-th instant; instants at which one stream is unknown are left out."""
         if self._at_measured:
             time, measured = self._measured.time[::every], self._measured.position[::every]
             predicted = self._fast(time - delay_s)
@@ -204,5 +206,5 @@ class Pairing:
 
     @property
     def instants(self) -> int:
-        """Samples of the slower stream."""
+        """Number of samples of the slower stream."""
         return len(self._measured.time if self._at_measured else self._predicted.time)

@@ -1,8 +1,9 @@
 """Offset and drift of another host's clock from round trips, with their uncertainty, and steps of that clock.
 
-As NTP does: a request leaves at t1 and arrives at t2, the answer leaves at t3 and arrives at t4; t1 and t4 are of our
-clock, t2 and t3 of theirs. The offset (theirs less ours) lies within half the time on the way of
-((t2 - t1) + (t3 - t4)) / 2, whatever the two ways were, so the exchanges that were quickest know it best.
+As in NTP, a request leaves at t1 and arrives at t2, the reply leaves at t3 and arrives at t4; t1 and t4 are times of
+the local clock, t2 and t3 of the remote one. The offset (remote minus local) differs from
+((t2 - t1) + (t3 - t4)) / 2 by at most half the travel time, whatever the asymmetry of the two directions. The quickest
+exchanges therefore determine it best.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ import numpy as np
 
 from nodes.hil.alignment.streams import Floats
 
-WINDOW = 8  # exchanges of which only the quickest counts, as in NTP's clock filter
-FEWEST = 3  # quickest exchanges for an offset and a drift
-RESOLUTION_S = 1e-6  # of the stamps; no uncertainty is below
-USUAL_DRIFT = 2e-4  # s per s, standard deviation of clocks that nothing is known of yet
-SLOPES = 101  # drifts that are looked at
-MAX_DRIFT = 5e-4  # of a clock that is not broken
+WINDOW = 8  # exchanges of which only the quickest is used, as in NTP's clock filter
+FEWEST = 3  # least number of quickest exchanges for an offset and a drift
+RESOLUTION_S = 1e-6  # resolution of the stamps, the least uncertainty
+USUAL_DRIFT = 2e-4  # s per s, prior standard deviation of a clock's drift
+SLOPES = 101  # number of drifts evaluated
+MAX_DRIFT = 5e-4  # s per s, largest drift of a working clock
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """One round trip, s: sent and received here (t1, t4), received and sent there (t2, t3)."""
+    """One round trip, s: sent and received locally (t1, t4), received and sent remotely (t2, t3)."""
 
     t1: float
     t2: float
@@ -33,22 +34,22 @@ class Exchange(msgspec.Struct, frozen=True):
 
     @property
     def offset(self) -> float:
-        """Their clock less ours, as if both ways took equally long."""
+        """Remote minus local clock, s, assuming that both directions took equally long."""
         return ((self.t2 - self.t1) + (self.t3 - self.t4)) / 2.0
 
     @property
     def way(self) -> float:
-        """Time on the way, there and back; the offset is off by at most half of it."""
+        """Travel time there and back, s; the offset is wrong by at most half of it."""
         return (self.t4 - self.t1) - (self.t3 - self.t2)
 
     @property
     def time(self) -> float:
-        """Middle of the exchange, our clock."""
+        """Middle of the exchange by the local clock, s."""
         return (self.t1 + self.t4) / 2.0
 
 
 class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
-    """Their clock was put forward (size > 0) or back between two of our times; s."""
+    """A step of the remote clock, forward (size > 0) or back, between two local times; s."""
 
     after_s: float
     before_s: float
@@ -58,13 +59,13 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Clock:
-    """Their clock since its last step: theirs = ours + offset + drift (ours - since).
+    """Model of the remote clock since its last step: remote = local + offset + drift (local - since).
 
-    offset_s, drift          at `since`; drift in s per s
-    sigma_s, drift_sigma     standard deviations over all offsets and drifts that no exchange rules out
-    bound_s                  no asymmetry of the ways can put the offset off by more: what all exchanges leave possible
-    steps                    where it was put forward or back before, in order
-    exchanges                that were used, after filtering
+    offset_s, drift          at the local time `since`; drift in s per s
+    sigma_s, drift_sigma     standard deviations over all offsets and drifts that no exchange excludes
+    bound_s                  largest error of the offset for any asymmetry of the directions
+    steps                    earlier steps of the clock, in order
+    exchanges                number of exchanges used, after filtering
     """
 
     since: float
@@ -77,28 +78,28 @@ class Clock:
     exchanges: int
 
     def offset_at(self, ours: float) -> float:
-        """Their clock less ours at a time of ours, s."""
+        """Remote minus local clock at a local time, s."""
         return self.offset_s + self.drift * (ours - self.since)
 
     def theirs(self, ours: float) -> float:
-        """Their time at a time of ours."""
+        """Remote time at a local time, s."""
         return ours + self.offset_at(ours)
 
     def ours(self, theirs: float) -> float:
-        """Our time at a time of theirs."""
+        """Local time at a remote time, s."""
         return (theirs - self.offset_s + self.drift * self.since) / (1.0 + self.drift)
 
     def uncertainty_at(self, ours: float) -> float:
-        """Standard deviation of `offset_at`, s, whatever the ways' asymmetry."""
+        """Standard deviation of `offset_at`, s, for any asymmetry of the directions."""
         return float(np.hypot(self.sigma_s, self.drift_sigma * (ours - self.since)))
 
 
 def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock:
-    """The clock of the other host from round trips in order. ValueError for too few, or impossible ones.
+    """Model of the remote clock from round trips in order. ValueError for too few, or impossible ones.
 
-    Of each `window` exchanges the quickest counts, and every offset and drift that none of them rules out. Where two
-    neighbouring exchanges contradict each other, however their ways were shared out, the clock was stepped, and only
-    what came after the last step is used.
+    Of each `window` exchanges the quickest is used; the result averages all offsets and drifts that none of them
+    excludes. Two neighbouring exchanges that contradict each other for any asymmetry show a step of the clock; only
+    exchanges after the last step are used.
     """
     for index, each in enumerate(exchanges):
         if each.way < -RESOLUTION_S or each.t4 < each.t1:
@@ -123,7 +124,7 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
 
 
 def quickest(exchanges: Sequence[Exchange], window: int = WINDOW) -> list[Exchange]:
-    """The exchange with the shortest way of each whole `window`, in order."""
+    """Exchange with the shortest travel time of each complete `window`, in order."""
     if window < 1:
         raise ValueError(f"window is {window}; it must be at least 1")
     whole = range(0, len(exchanges) - window + 1, window)
@@ -131,11 +132,11 @@ def quickest(exchanges: Sequence[Exchange], window: int = WINDOW) -> list[Exchan
 
 
 def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, float, float, float]:
-    """(since, offset, drift, sigma, drift_sigma, bound) of all offsets and drifts that no exchange rules out.
+    """(since, offset, drift, sigma, drift_sigma, bound) averaged over all offsets and drifts that no exchange excludes.
 
-    Each exchange allows the offsets within half its way around what it says, all equally: so the density over offset
-    and drift is even where all allow it, but for what is known of drifts in general. `since` is where the two do not
-    depend on each other, `bound` how far the farthest possible offset is then.
+    Each exchange allows offsets within half its travel time around its own, all equally likely; the joint density of
+    offset and drift is uniform where all exchanges allow it, times the prior of drifts. At `since` offset and drift are
+    uncorrelated; `bound` is the distance of the farthest possible offset there.
     """
     time, said, half = np.array([[each.time, each.offset, each.way / 2.0 + RESOLUTION_S] for each in exchanges]).T
     since, middle = float(time.mean()), float(said.mean())
@@ -143,7 +144,9 @@ def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, floa
     slopes = np.linspace(*_possible_drifts(t, low, high), SLOPES)
     lowest = (low - np.outer(slopes, t)).max(axis=1)
     width = (high - np.outer(slopes, t)).min(axis=1) - lowest
-    if not (width > 0.0).any():  # a clock whose drift changes: what is ruled out least
+    if not (
+        width > 0.0
+    ).any():  # no drift fits all exchanges, as the drift changes: take the one that violates them least
         best = [int(width.argmax())]
         slopes, lowest, width = slopes[best], lowest[best] + width[best], RESOLUTION_S - width[best]
     possible = width > 0.0
@@ -162,7 +165,7 @@ def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, floa
 
 
 def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float]:
-    """The least and the largest slope of a line above all `low` and below all `high`, within what clocks do."""
+    """Least and largest slope of a line above all `low` and below all `high`, within the usual range of drifts."""
     apart = t[None, :] - t[:, None]
     later = apart > 0.0
     most = (high[None, :] - low[:, None])[later] / apart[later]
@@ -174,12 +177,13 @@ def _possible_drifts(t: Floats, low: Floats, high: Floats) -> tuple[float, float
 
 
 def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift: float = MAX_DRIFT) -> list[ClockStep]:
-    """Where the other clock was put forward or back: exchanges whose possible offsets do not meet.
+    """Steps of the remote clock: places where the possible offsets of exchanges do not overlap.
 
-    An offset lies within half the way around what an exchange says, and drifts by at most `max_drift` s per s between
-    two. Each exchange is set beside all those since the last step: a slow one between two quick ones agrees with both,
-    and is of neither side then. The size is the difference of the quickest `window` on both sides, so a step below the
-    jitter of the ways stays unseen: it could have been the way.
+    An offset lies within half the travel time around the exchange's own, and drifts by at most `max_drift` s per s
+    between two exchanges. Each exchange is compared with all since the last step; a slow one between two quick ones
+    agrees with both and belongs to neither side. The size is the difference between the quickest of `window` exchanges
+    on both sides. A step smaller than the jitter of the travel times is not detected, because the travel could explain
+    it.
     """
     if len(exchanges) < 2:
         return []
@@ -198,7 +202,7 @@ def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift:
         end = edges[place + 1][0] + 1 if place + 1 < len(edges) else len(exchanges)
         a = min(exchanges[max(begin, last + 1 - window) : last + 1], key=lambda each: each.way)
         b = min(exchanges[first : min(end, first + window)], key=lambda each: each.way)
-        sigma = float(np.hypot(a.way, b.way) / np.sqrt(12.0))  # anywhere within half the way, both
+        sigma = float(np.hypot(a.way, b.way) / np.sqrt(12.0))  # uniform within half the travel time, for both
         step = ClockStep(
             after_s=exchanges[last].time,
             before_s=exchanges[first].time,
@@ -210,9 +214,9 @@ def detect_steps(exchanges: Sequence[Exchange], window: int = WINDOW, max_drift:
 
 
 def stepped(clock: Clock, step: ClockStep) -> Clock:
-    """A clock that is known before a step, or after it, on the other side, where round trips are too few to know it.
+    """Model of a clock on the other side of a step, for a side with too few round trips of its own.
 
-    A step from the later to the earlier side has the opposite size.
+    From the later to the earlier side the step has the opposite size.
     """
     sigma = float(np.hypot(clock.sigma_s, step.sigma_s))
     bound = clock.bound_s + np.sqrt(12.0) * step.sigma_s

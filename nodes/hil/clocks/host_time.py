@@ -1,34 +1,38 @@
-"""What the clock of an emulated robot's computer shows at a simulation time, by the states that it hears."""
+"""Clock of an emulated robot's computer as a function of simulation time, from the states that it receives."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 
-SHORT_S = 0.1  # between two states: simulation time is taken to have passed evenly meanwhile
-KEPT = 1000  # states of which the quickest tells how far two clocks are apart
-SETTLED_S = 0.2  # of simulation time, from which on the stamps go evenly:
-SLEW = 5e-4  # s per s by which the distance of the clocks may change then
+SHORT_S = 0.1  # longest time between two states over which simulation time is taken to pass evenly
+KEPT = 1000  # states of which the quickest determines the offset of the two clocks
+SETTLED_S = 0.2  # simulation time after which the offset changes by at most SLEW
+SLEW = 5e-4  # largest rate of change of the offset, s per s
 
 
 class HostTime:
-    """Simulation time as it passes on another computer than the server's, seconds.
+    """Relation of this computer's clock to simulation time, s.
 
-    A state says when it was sent, by the server's clock; the quickest of many tells how far our computer's clock is
-    ahead of that, the time on the way included.
+    Each state has the server's clock at its sending. The quickest of many states determines how far this computer's
+    clock is ahead of the server's, including the travel time.
 
     knows  whether the time between the last two states is known: none was lost, and they are not far apart
     """
 
     def __init__(self) -> None:
-        self._sent_s, self._sent_at, self._is_new = 0.0, 0.0, False  # of the latest state
+        self._sent_s, self._sent_at, self._is_new = (
+            0.0,
+            0.0,
+            False,
+        )  # send time, simulation time and novelty of the latest state
         self._seq, self.knows = 0, True
-        self._rate = 1.0  # s of the server's clock in one of simulation time, between the last two states
+        self._rate = 1.0  # seconds of the server's clock per simulated second, between the last two states
         self._seen: deque[float] = deque(maxlen=KEPT)
-        self._ahead, self._ahead_at = math.nan, 0.0  # what is reckoned with, and since which simulation time
+        self._ahead, self._ahead_at = math.nan, 0.0  # offset in use, and the simulation time since which it is
 
     def hear(self, sent_s: float, at: float, seq: int) -> None:
-        """A state of simulation time `at` was sent at `sent_s`, the server's state number `seq`."""
+        """Take the server's state number `seq` of simulation time `at`, sent at `sent_s` by the server's clock."""
         passed, took = at - self._sent_at, sent_s - self._sent_s
         near = passed > 0.0 and 0.0 < took < SHORT_S
         self.knows = not self._seq or (near and seq == self._seq + 1)
@@ -36,7 +40,7 @@ class HostTime:
         self._sent_s, self._sent_at, self._seq, self._is_new = sent_s, at, seq, True
 
     def see(self, host_s: float) -> None:
-        """Our computer's clock shows this now, after the latest state came."""
+        """Take this computer's clock, s, read after the latest state arrived."""
         if not self._is_new:
             return
         self._is_new = False
@@ -50,7 +54,7 @@ class HostTime:
         self._ahead_at = now
 
     def at(self, time: float) -> float:
-        """Our computer's time at a simulation time of about now."""
+        """This computer's clock, s, at a simulation time near the latest one."""
         ahead = 0.0 if math.isnan(self._ahead) else self._ahead
         rate = self._rate if time < self._sent_at else 1.0
         return self._sent_s + ahead + rate * (time - self._sent_at)

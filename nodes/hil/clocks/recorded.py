@@ -1,4 +1,4 @@
-"""The simulation time of what a recording holds with stamps of another clock, from the round trips recorded with it."""
+"""Simulation times of recorded messages with stamps of another clock, from the recorded round trips."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from nodes.hil.clocks.step_place import CROSSING_S, is_unusual, place_step, usua
 from nodes.hil.clocks.track import estimate
 
 CLOCK_TOPIC = "clock"
-OVERLAP_S = 0.05  # by which stamps on both sides of a step may seem to fall back
+OVERLAP_S = 0.05  # largest apparent decrease of time between the two sides of a step
 
 Columns = Mapping[str, NDArray[Any]]
 
 
 class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The clock that stamped a stream, by all round trips of the recording; s.
+    """The clock that stamped a stream, from all round trips of the recording; s.
 
-    offset_s       ahead of the clock of the node that asked, in the middle of what was used
-    drift          s per s, and its standard deviation
-    uncertainty_s  standard deviation of the simulation time that stamps were given, median over the samples
-    bound_s        no asymmetry of the ways puts the offset off by more
-    unplaced       samples that no simulation time is known of, left out
-    unsure         steps of which the stamps do not tell where they lie
+    of             node with the clock
+    offset_s       offset from the clock of the node that made the round trips, in the middle of the exchanges used
+    drift          s per s, and its standard deviation `drift_sigma`
+    uncertainty_s  standard deviation of the simulation times assigned to stamps, median over the samples
+    bound_s        largest error of the offset for any asymmetry of the directions
+    unplaced       number of samples without a known simulation time, left out
+    unsure         number of steps whose position the stamps do not show
     """
 
     of: str
@@ -46,7 +47,7 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What it says in one line."""
+        """The note as one line."""
         unsure = f" ({self.unsure} of them at an instant that its stamps do not tell)" if self.unsure else ""
         way = "ahead" if self.offset_s >= 0.0 else "behind"
         steps = f", stepped {len(self.steps)} times" if len(self.steps) > 1 else ", stepped once" if self.steps else ""
@@ -59,7 +60,8 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedClock:
-    """A peer's clock over a whole recording, cut where it was stepped. Times in s since `origin_ns` of our clock."""
+    """A peer's clock over a whole recording, in sections between steps. Times in s since `origin_ns` of the local
+    clock."""
 
     def __init__(self, rows: Columns, peer: str, origin_ns: int) -> None:
         chosen = rows["peer"] == peer
@@ -83,7 +85,8 @@ class RecordedClock:
             )
 
     def near(self, ours: Floats) -> tuple[Floats, Floats]:
-        """Their time at times of ours and its standard deviation, by the stretch between two steps that each is in."""
+        """Remote times at local times, and their standard deviations, by the section between two steps that each is
+        in."""
         index = np.searchsorted(self._starts[1:], ours, side="right")
         theirs, sigma = np.empty_like(ours), np.empty_like(ours)
         for number, clock in enumerate(self.clocks):
@@ -94,7 +97,7 @@ class RecordedClock:
 
 
 def _filled(found: Sequence[Clock | None], steps: Sequence[ClockStep]) -> list[Clock]:
-    """The clocks between steps; one of too few round trips is that before it, or after it, set by the step."""
+    """Clock models between steps; a section with too few round trips gets that of a neighbour shifted by the step."""
     clocks = list(found)
     for index, step in enumerate(steps):
         before = clocks[index]
@@ -112,9 +115,11 @@ def _uncertainty(clock: Clock, ours: Floats) -> Floats:
 
 
 def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> tuple[Floats, ClockNote] | None:
-    """(n,) simulation times of a topic's states, NaN where unknown, and the clock; None where the stamps are that.
+    """Simulation times (n,) of a topic's states, NaN where unknown, and the clock; None for stamps in simulation time.
 
-    StreamError where the recording does not say what time it was. `what` names it for a person.
+    what  name of the topic in error messages
+
+    StreamError where the recording lacks the round trips or states for the conversion.
     """
     columns = recording[topic]
     stamped = set(columns["clock"].tolist()) if "clock" in columns else {""}
@@ -134,7 +139,7 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     if measured is None:
         sides, places = _sides(stamps, theirs, None)
         unknown_from = _late_jump(stamps, sides, theirs)
-    else:  # commands come as unevenly as the network brings them: the samples beside them tell where the clock stepped
+    else:  # commands arrive unevenly: the evenly spaced measured states locate the steps of the clock
         samples = measured - 1e-9 * origin_ns
         sides_of_samples, places_of_samples = _sides(samples, theirs, None)
         sides, places = _sides(stamps, theirs, places_of_samples)
@@ -171,7 +176,7 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
 
 @dataclass(frozen=True)
 class _StepPlace:
-    """Our times between which a step lies by the stamps, s, and whether these leave one place."""
+    """Local times between which a step lies according to the stamps, s, and whether only one position remains."""
 
     start_s: float
     end_s: float
@@ -181,9 +186,10 @@ class _StepPlace:
 def _sides(
     stamps: Floats, clock: RecordedClock, known: Sequence[_StepPlace] | None
 ) -> tuple[NDArray[np.int_], list[_StepPlace]]:
-    """(n,) number of the steps before each stamp, -1 where that is not known, and where the steps lie.
+    """Number of steps before each stamp (n,), -1 where unknown, and the positions of the steps.
 
-    stamps  s, in the order in which they were said; `known` places of the steps by other stamps of this clock
+    stamps  stamps in the order of publication, s
+    known   positions of the steps from other stamps of this clock; None without any
     """
     sides, places, start = np.zeros(len(stamps), dtype=int), [], 0
     for number, step in enumerate(clock.steps):
@@ -208,7 +214,7 @@ def _sides(
 def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) -> float:
     """Stamp after which the clock is unknown, s; infinite where it is known to the end.
 
-    A jump of the stamps after the last round trip may be a clock step or a pause: no later round trip tells which.
+    A jump of the stamps after the last round trip may be a clock step or a pause: no later round trip shows which.
     """
     late = np.flatnonzero((sides == len(clock.steps)) & (stamps > clock.clocks[-1].theirs(clock.last_s)))
     if len(late) and late[0] > 0:
@@ -221,7 +227,7 @@ def _late_jump(stamps: Floats, sides: NDArray[np.int_], clock: RecordedClock) ->
 
 
 def _measured(recording: Mapping[str, Columns], topic: str, of: str) -> Floats | None:
-    """Stamps of the states that this clock stamped beside this topic; None where there are none."""
+    """Stamps of the measured states that this clock stamped on the same robot; None where there are none."""
     beside = f"{topic.rpartition('/')[0]}/measured_state"
     if beside == topic or beside not in recording or "clock" not in recording[beside]:
         return None
@@ -241,7 +247,7 @@ def _states(recording: Mapping[str, Columns], topic: str, what: str) -> Columns:
 
 
 def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Columns:
-    """The rows of topic `clock` of one asker that asked both; of the one that asked most."""
+    """Rows of topic `clock` by the node that measured both clocks; by the one with most rows."""
     rows: Columns = recording[CLOCK_TOPIC] if CLOCK_TOPIC in recording else {"asker": np.array([])}
     best: NDArray[Any] = np.array([], dtype=bool)
     for asker in sorted(set(rows["asker"].tolist())):
@@ -257,9 +263,9 @@ def _round_trips(recording: Mapping[str, Columns], of: str, what: str) -> Column
 
 
 def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Simulation time when the server's clock showed `at`, and whether that is known.
+    """Simulation times when the server's clock showed `at`, and whether each is known.
 
-    It is not outside of the states, in gaps, and where time was put back.
+    They are unknown outside the states, in gaps, and where simulation time was reset.
     """
     order = np.r_[True, np.diff(np.maximum.accumulate(sent)) > 0.0]
     sent, time = sent[order], time[order]
@@ -271,7 +277,7 @@ def _between(at: Floats, sent: Floats, time: Floats) -> tuple[Floats, NDArray[np
 
 
 def _leave_out_overlaps(time: Floats) -> None:
-    """Set to NaN what falls back a little; what falls back further is of another run."""
+    """Set times that decrease by less than OVERLAP_S to NaN; a larger decrease begins another run."""
     latest = -np.inf
     for index, each in enumerate(time):
         if not np.isfinite(each):

@@ -1,7 +1,7 @@
-"""Between which two stamps of a clock it was put forward or back: by their order, and by how evenly they follow.
+"""Location of a clock step between two stamps, from their order and the evenness of their spacing.
 
-Two round trips that contradict each other tell how far the clock was put and between which two times. The stamps of
-what was said meanwhile tell the rest: they rise evenly, but for one place where they change by the size of the step.
+Two round trips that contradict each other give the size of the step and two times between which it lies. The stamps of
+the messages in between locate it: they increase evenly except where they change by the size of the step.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import numpy as np
 
 from nodes.hil.alignment.streams import Floats
 
-CROSSING_S = 2e-3  # by which stamps of samples and of commands may come out of order
-LIKE = 0.75  # share of the step by which the distance of two stamps must be unusual to hold it
-UNUSUAL_S = 4e-3  # by which the distance of two stamps differs from the usual one, so that a step may lie there,
-UNUSUAL = 0.4  # and at least this share of the usual one
-NEAR = 16  # stamps on either side, by which the usual distance is known
+CROSSING_S = 2e-3  # largest decrease between stamps of samples and of commands that arrive out of order
+LIKE = 0.75  # least deviation of a spacing that contains the step, as a fraction of the step
+# A spacing is unusual if it differs from the usual one by more than UNUSUAL_S and this fraction of it:
+UNUSUAL_S = 4e-3
+UNUSUAL = 0.4
+NEAR = 16  # stamps on either side from which the usual spacing is computed
 
 
 @dataclass(frozen=True)
 class NodeSession:
-    """The step lies before the message `first`, or before one of those after it up to `last`.
+    """Position of a clock step: before message number `first`, or before one of those after it up to `last`.
 
-    is_certain  the stamps tell where; else messages from `first` to `last` (exclusive) are of either side
+    is_certain  whether one position remains; else messages from `first` to `last` (exclusive) may be on either side
     """
 
     first: int
@@ -31,28 +32,30 @@ class NodeSession:
 
     @property
     def is_certain(self) -> bool:
-        """Whether one place is left."""
+        """Whether one position remains."""
         return self.first == self.last
 
 
 def usual_distance(stamps: Floats) -> float:
-    """Median distance of stamps (n,) that follow each other, s; 0 for fewer than two."""
+    """Median spacing of stamps (n,), s; 0 for fewer than two."""
     return float(np.median(np.diff(stamps))) if len(stamps) > 1 else 0.0
 
 
 def is_unusual(distance: float, usual: float) -> bool:
-    """Whether a step of the clock may lie between two stamps."""
+    """Whether a spacing differs enough from the usual one for a clock step to lie in it."""
     return abs(distance - usual) > max(UNUSUAL_S, UNUSUAL * usual)
 
 
 def place_step(
     stamps: Floats, before: Floats, after: Floats, window: tuple[float, float], size: float, slack_s: float
 ) -> NodeSession:
-    """The messages between which a step of `size` s lies.
+    """Position of a step of `size` s among messages.
 
-    stamps   (n,) s, of one clock, in the order in which they were said
-    before   (n,) our time of each, if it was stamped before the step; `after` if it was stamped after it
-    window   our times between which the step lies; `slack_s` by which they may be off
+    stamps   stamps (n,) of one clock in the order of publication, s
+    before   local time of each message if it was stamped before the step
+    after    local time of each message if it was stamped after the step
+    window   local times between which the step lies
+    slack_s  uncertainty of the local times, s
     """
     n = len(stamps)
     too_late, too_early = before > window[1] + slack_s, after < window[0] - slack_s
@@ -65,6 +68,6 @@ def place_step(
     distance = np.diff(stamps[start - 1 : min(most, n - 1) + 1])
     ordered = distance - size > -CROSSING_S
     inside = start + np.flatnonzero(ordered & (((distance - usual) / size > LIKE) | (distance < -CROSSING_S)))
-    ends = [0] * (least == 0) + [n] * (most == n)  # all of them are of one side
+    ends = [0] * (least == 0) + [n] * (most == n)  # all messages may be on one side
     places = inside.tolist() or ends or [least, most]
     return NodeSession(places[0], places[-1])

@@ -1,4 +1,4 @@
-"""Another node's clock as it is known while round trips come in, and as a whole run's round trips tell it."""
+"""Another node's clock, estimated continually from round trips as they arrive."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from nodes.hil.clocks.clock import (
 )
 from nodes.messages import Event, Message, PeerClock
 
-MOST = 256  # round trips that an estimate looks at
-KEPT = 128  # round trips: a minute at 2 Hz
+MOST = 256  # most round trips used by an estimate
+KEPT = 128  # round trips kept: a minute at 2 Hz
 
 
 class ClockTrack:
-    """One peer's clock. Times are in seconds; `ours` is the clock of the node that asks.
+    """One peer's clock, s. `ours` means the local clock, `theirs` the peer's.
 
-    clock  the estimate, of times counted from `origin_s`; None while round trips are too few
-    steps  how often their clock was put forward or back
-    step, before  the latest of these, in times counted from `origin_s`, and the clock until then; None for none
+    clock   current estimate, in times counted from `origin_s`; None while there are too few round trips
+    steps   number of steps of the peer's clock
+    step    the latest step, in times counted from `origin_s`; None without one
+    before  estimate of the clock before that step; None without one
     """
 
     def __init__(self) -> None:
@@ -39,7 +40,8 @@ class ClockTrack:
         self._exchanges: deque[Exchange] = deque(maxlen=KEPT)
 
     def add(self, reading: PeerClock) -> ClockStep | None:
-        """Take a round trip and fill in what is known now; the step of their clock where it shows one."""
+        """Take a round trip and update the estimate; returns the step of the peer's clock that it shows, None
+        without one."""
         if not self._origin_ns:
             self._origin_ns = reading.asked_ns
         self._exchanges.append(exchange(reading, self._origin_ns))
@@ -61,40 +63,41 @@ class ClockTrack:
         return steps[-1] if steps else None
 
     def ours(self, theirs_s: float) -> float | None:
-        """Our time at a time of theirs; None while it is not known."""
+        """Local time at a time of the peer, s; None while unknown."""
         return None if self.clock is None else self.clock.ours(theirs_s - self.origin_s) + self.origin_s
 
     def ours_before(self, theirs_s: float) -> float | None:
-        """The same for a time before the latest step."""
+        """Local time at a time of the peer before its latest step, s; None while unknown."""
         return None if self.before is None else self.before.ours(theirs_s - self.origin_s) + self.origin_s
 
     @property
     def origin_s(self) -> float:
-        """Our time that estimates count from."""
+        """Local time from which the estimates count, s."""
         return 1e-9 * self._origin_ns
 
     def theirs(self, ours_s: float) -> float | None:
-        """Their time at a time of ours; None while it is not known."""
+        """Peer's time at a local time, s; None while unknown."""
         if self.clock is None:
             return None
         return self.clock.theirs(ours_s - self.origin_s) + self.origin_s
 
     @property
     def latest_offset(self) -> float:
-        """Their clock less ours at the latest round trip, s; NaN while nothing is known."""
+        """Peer's minus local clock at the latest round trip, s; NaN while unknown."""
         return math.nan if self.clock is None else self.clock.offset_at(self._exchanges[-1].t4)
 
     @property
     def latest_uncertainty(self) -> float:
-        """Standard deviation of what the two above say at the latest round trip, s; infinite while nothing is known."""
+        """Standard deviation of `latest_offset`, s; infinite while unknown."""
         return math.inf if self.clock is None else self.clock.uncertainty_at(self._exchanges[-1].t4)
 
 
 class ClockTracks(dict[str, ClockTrack]):
-    """{peer: its clock}, of all peers that are asked."""
+    """{peer: its clock} of all peers."""
 
     def add(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
-        """Take a round trip; what is to be said of it: ("event", ...) of a step that it shows, ("/clock", reading)."""
+        """Take a round trip; yields the messages to publish: ("event", ...) for a step that it shows, ("/clock",
+        reading)."""
         step = self.setdefault(reading.peer, ClockTrack()).add(reading)
         if step is not None:
             yield (
@@ -111,25 +114,25 @@ class ClockTracks(dict[str, ClockTrack]):
 
     @property
     def steps(self) -> int:
-        """Of all clocks together."""
+        """Number of steps of all clocks together."""
         return sum(track.steps for track in self.values())
 
 
 def exchange(reading: PeerClock, origin_ns: int = 0) -> Exchange:
-    """The four times in seconds since `origin_ns` of our clock."""
+    """The four times of a round trip in s since `origin_ns` of the local clock."""
     times = (reading.asked_ns, reading.received_ns, reading.answered_ns, reading.heard_ns)
     return Exchange(*(1e-9 * (each - origin_ns) for each in times))
 
 
 def estimate(exchanges: list[Exchange]) -> Clock | None:
-    """The clock of round trips without a step among them; None for fewer than three."""
+    """Clock model from round trips without a step among them; None for fewer than FEWEST."""
     if len(exchanges) < FEWEST:
         return None
     return estimate_clock(exchanges, -(-len(exchanges) // MOST))
 
 
 def step_text(peer: str, step: ClockStep) -> str:
-    """A step in words."""
+    """Sentence that describes a step."""
     way = "forward" if step.size_s > 0.0 else "back"
     sigma = max(step.sigma_s, RESOLUTION_S)
     return f"the clock of {peer} was put {way} by {abs(step.size_s):.6g} s (\u00b1 {sigma:.2g} s)"

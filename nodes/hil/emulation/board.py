@@ -1,6 +1,7 @@
-"""CHARMIE's low-level board, emulated: bytes in, bytes out, a robot behind it. No port, no clock of its own.
+"""Emulation of CHARMIE's low-level board: bytes in, bytes out, and the simulated robot behind it. No port, no real
+time.
 
-It answers each command frame with a stream frame (robots/charmie/serial_frames.py), both at the speed of the line.
+It replies to each command frame with a stream frame (robots/charmie/serial_frames.py), both at the speed of the line.
 """
 
 from __future__ import annotations
@@ -22,24 +23,27 @@ LIFT, TILT = "lift", "tilt"
 
 
 def tilt_of(torso: float, lowest: float) -> float:
-    """Angle of the joint "tilt", rad, of a torso position 8 .. 170; `lowest` is the joint's at 170, 0 rad is at 8."""
+    """Angle of the joint "tilt", rad, at a torso position 8 .. 170.
+
+    lowest  angle of the joint at torso position 170, rad; at position 8 it is 0
+    """
     return lowest * (torso - TORSO[0]) / (TORSO[1] - TORSO[0])
 
 
 def torso_of(tilt: float, lowest: float) -> float:
-    """Torso position 8 .. 170 of an angle of the joint "tilt", rad."""
+    """Torso position 8 .. 170 at an angle of the joint "tilt", rad. `lowest` as in `tilt_of`."""
     return TORSO[0] + (TORSO[1] - TORSO[0]) * tilt / lowest
 
 
 class BoardParams(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """By how much the robot behind the board differs from its model, and what the board and its line do wrong."""
+    """Deviations of the robot behind the board from its model, and faults of the board and its line."""
 
-    wheel_radius: float = 0.0  # share more than the model's: 0.01 drives 1 % further for equal counts
+    wheel_radius: float = 0.0  # relative deviation from the model: 0.01 drives 1 % further for equal counts
     baud: int = 9600  # bits/s
-    watchdog_ms: float = 500.0  # without a command for so long, the base stops
-    clock_drift_ppm: float = 0.0  # microseconds that its clock gains in a second
-    torn: float = 0.0  # share of its frames of which some bytes are lost
-    wrong: float = 0.0  # share of its frames of which a bit is wrong
+    watchdog_ms: float = 500.0  # time without a command after which the base stops
+    clock_drift_ppm: float = 0.0  # drift of the board's clock, microseconds gained per second
+    torn: float = 0.0  # fraction of its frames that lose some bytes
+    wrong: float = 0.0  # fraction of its frames with a wrong bit
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +61,8 @@ class BoardParams(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw
 
 
 def require_drivable(sim: SimPlan, params: BoardParams) -> None:
-    """Raise ValueError, one line, for a robot that this board does not drive, and names that it does not have."""
+    """Raise ValueError, one line, for a robot without the actuators of this board, and for unknown names in
+    `params`."""
     actuators = [actuator.name for actuator in mechanism_of(sim, params).actuators]
     spread("gain", params.gain, actuators, "actuator")
     missing = [name for name in (*BASE, LIFT, TILT) if name not in actuators]
@@ -68,9 +73,10 @@ def require_drivable(sim: SimPlan, params: BoardParams) -> None:
 
 
 class Board:
-    """The board, its line, and the robot behind it; `t` is the time since it was switched on, s, and only grows.
+    """The board, its line, and the robot behind it; times `t` are s since power-on and never decrease.
 
-    frames  stream frames it sent; `stops` how often its watchdog stopped the base
+    frames  number of stream frames sent
+    stops   number of times that the watchdog stopped the base
     """
 
     def __init__(self, sim: SimPlan, robot: Parameters, params: BoardParams, random: np.random.Generator) -> None:
@@ -91,18 +97,18 @@ class Board:
         self._angles = np.zeros(robot.base.wheels.count)
         actuators = list(self._plant.servos.names)
         start = [float(self._plant.position[names.index(name)]) for name in actuators]
-        self._plant.command("position", actuators, start)  # brakes: everything stays where it is
+        self._plant.command("position", actuators, start)  # brakes: all joints are held in place
 
     def receive(self, data: bytes, t: float) -> None:
-        """Bytes were put on the line towards the board at time t."""
+        """Put bytes on the line towards the board at time t, s."""
         self._to_board.send(data, t)
 
     def transmit(self, t: float) -> bytes:
-        """Go on to time t; the bytes that came through from the board since the last call."""
+        """Advance to time t, s; returns the bytes that arrived from the board since the last call."""
         for at, byte in self._to_board.through(t):
             for command in self.reader.feed(bytes([byte])):
                 self._advance(at)
-                self._answer(at)  # says what was until then, a stop among it
+                self._answer(at)  # reports the state before the command, including a watchdog stop
                 self._follow(command)
         self._advance(t)
         return bytes(byte for _, byte in self._from_board.through(t))
@@ -136,7 +142,7 @@ class Board:
         self._from_board.send(self._damaged(frame.encode()), t)
 
     def _damaged(self, frame: bytes) -> bytes:
-        """The frame as a bad line lets it through."""
+        """The frame as a faulty line delivers it."""
         torn, wrong = self._random.random(2)
         if torn < self._params.torn:
             first, last = sorted(self._random.integers(0, len(frame) + 1, 2).tolist())
@@ -147,7 +153,7 @@ class Board:
         return frame
 
     def _advance(self, t: float) -> None:
-        """Step the robot to time t."""
+        """Step the robot to time t, s."""
         plant, wheels = self._plant, self._robot.base.wheels
         stretch = 1.0 + self._params.wheel_radius
         self._t = max(self._t, t)

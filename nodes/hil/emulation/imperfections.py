@@ -1,6 +1,6 @@
-"""What keeps a machine from being its model: friction, play, encoder steps, a clock of its own. Pure functions.
+"""Deviations of a machine from its model as pure functions: friction, backlash, encoder resolution, a clock of its own.
 
-Arrays (n,) are joints, SI units; h is the step, s.
+Arrays (n,) have one entry per joint, SI units; h is the step, s.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ import numpy as np
 
 from nodes.hil.alignment.streams import Floats
 
-SWEEPS = 1000  # over the joints, in the search for their friction
-SETTLED = 1e-12  # share of the largest friction within which a sweep changes nothing
+SWEEPS = 1000  # most Gauss-Seidel sweeps over the joints
+SETTLED = 1e-12  # largest change in a sweep, as a fraction of the friction limit, that counts as converged
 
 
 def dry_friction(v: Floats, a: Floats, A: Floats, limit: Floats, h: float) -> Floats:
-    """Efforts f (n,) of dry (Coulomb) friction over a step: at most `limit`, and what stops a joint if that is less.
+    """Efforts f (n,) of dry (Coulomb) friction over a step: at most `limit`, and just enough to stop a joint if less.
 
-    v    rates of the joints, a their accelerations without friction
-    A    (n, n) accelerations per effort, symmetric and positive definite
+    v      rates of the joints
+    a      their accelerations without friction
+    A      (n, n) accelerations per effort, symmetric and positive definite
+    limit  largest friction of each joint
+
     With f the rates after the step are v + h (a + A f): either zero, or |f| is at its limit and against the rate. So a
-    joint comes to rest within a step and sticks, without a creep and without a threshold.
-
-    Joints are taken to stick until that asks too much of them, and to slide until friction would drive them; where this
-    does not settle, by projected Gauss-Seidel.
+    joint comes to rest within a step and sticks, without creep and without a threshold velocity.
+    Joints are assumed to stick until that exceeds their limit, and to slide until friction would drive them; where this
+    iteration does not settle, projected Gauss-Seidel is used.
     """
     b = v / h + a  # rates after the step without friction, per h
     f = np.zeros_like(v)
@@ -44,7 +46,7 @@ def dry_friction(v: Floats, a: Floats, A: Floats, limit: Floats, h: float) -> Fl
 
 
 def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
-    """The same by projected Gauss-Seidel, which always settles, but slowly."""
+    """Friction efforts as of `dry_friction` by projected Gauss-Seidel, which always converges, but slowly."""
     f, after = np.zeros_like(b), b.copy()
     for _ in range(SWEEPS):
         change = 0.0
@@ -59,12 +61,15 @@ def _swept(b: Floats, A: Floats, limit: Floats) -> Floats:
 
 
 def take_up(place: Floats, effort: Floats, rate: float, play: Floats, h: float) -> tuple[Floats, Floats]:
-    """Where gears stand in their play after a step, and the efforts (n,) that reach the joints over it.
+    """Positions of gears within their backlash after a step, and the efforts (n,) that reach the joints over it.
 
-    place   of the drive less that of the joint, within +-play / 2
-    rate    at which a drive without load crosses the play, against its joint, rad/s or m/s
-    An effort is passed on only where the gear touches on the side it pushes to: after a change of sign the joint is
-    free for play / rate seconds.
+    place   position of the drive minus that of the joint, within +-play / 2
+    effort  effort of the drive
+    rate    rate at which a drive without load crosses the backlash, against its joint, rad/s or m/s
+    play    backlash, rad or m
+
+    An effort is transmitted only where the gear is in contact on the side it pushes to: after a change of sign the
+    joint is free for play / rate seconds.
     """
     half = play / 2.0
     place = np.clip(place + np.sign(effort) * rate * h, -half, half)
@@ -73,18 +78,18 @@ def take_up(place: Floats, effort: Floats, rate: float, play: Floats, h: float) 
 
 
 def drag(shown: Floats, position: Floats, play: Floats) -> Floats:
-    """What a dragged encoder shows: it follows the position only where the play (n,) is used up (hysteresis)."""
+    """Reading of an encoder with backlash: it follows the position only where the backlash `play` (n,) is used up."""
     return np.clip(shown, position - play / 2.0, position + play / 2.0)
 
 
 def quantize(values: Floats, step: Floats) -> Floats:
-    """Values (n,) in whole steps, the nearest; as they are where the step is 0."""
+    """Values (n,) rounded to multiples of `step`; unchanged where the step is 0."""
     return np.where(step > 0.0, step * np.round(values / np.where(step > 0.0, step, 1.0)), values)
 
 
 @dataclass(frozen=True)
 class OwnClock:
-    """A clock beside simulation time t, s: it shows t + offset + drift t, and step_s more from t = step_at_s on."""
+    """A clock that shows t + offset + drift t at simulation time t, s, and step_s more from t = step_at_s on."""
 
     offset_s: float = 0.0
     drift: float = 0.0
@@ -92,9 +97,9 @@ class OwnClock:
     step_at_s: float = 0.0
 
     def at(self, t: float) -> float:
-        """What it shows."""
+        """Clock reading at simulation time t, s."""
         return t + self.offset_s + self.drift * t + (self.step_s if t >= self.step_at_s else 0.0)
 
     def elapsed(self, t: float) -> float:
-        """How many of its seconds have passed since t = 0: what its timers count."""
+        """Seconds that its timers have counted since t = 0; steps of the clock do not affect them."""
         return t + self.drift * t

@@ -1,4 +1,5 @@
-"""What the frames of CHARMIE's board say of its joints: wheels to base, legs and torso to joints, its clock to ours."""
+"""Joint states of CHARMIE from its board's frames: wheels to base, legs and torso to joints, board clock to local
+clock."""
 
 from __future__ import annotations
 
@@ -14,22 +15,22 @@ from robots.charmie.parameters import Parameters
 from robots.charmie.serial_frames import Stream
 
 JOINTS = ("base_x", "base_y", "base_yaw", "lift", "tilt")
-KEPT = 64  # frames of which the quickest tells the board's clock
+KEPT = 64  # frames of which the quickest determines the board's clock
 
 
 def difference(now: int, before: int, bits: int) -> int:
-    """now - before of numbers that go round after 2**bits, the way that is shorter."""
+    """now - before of counters that wrap around at 2**bits, in the range -2**(bits - 1) .. 2**(bits - 1) - 1."""
     half = 1 << (bits - 1)
     return (now - before + half) % (2 * half) - half
 
 
 class Odometry:
-    """Joints from frames, counted from where the base stood at the first.
+    """Joint positions from frames, with the base counted from its position at the first frame.
 
-    position, velocity  (5,) of JOINTS, m and rad; the velocity is the mean since the frame before
-    counts              (4,) of the wheels' encoders, unwrapped
-    millis              of the board's clock, unwrapped
-    lost                frames that were missing in between, by their numbers
+    position, velocity  (5,) in the order of JOINTS, m and rad; the velocity is the mean since the previous frame
+    counts              (4,) encoder counts of the wheels, unwrapped
+    millis              board clock in ms, unwrapped
+    lost                number of missing frames, by their sequence numbers
     """
 
     def __init__(self, robot: Parameters, place: Floats) -> None:
@@ -41,7 +42,7 @@ class Odometry:
         self._last: Stream | None = None
 
     def take(self, frame: Stream) -> None:
-        """Go on to this frame."""
+        """Update the joints by the next frame."""
         before, last = self.position, self._last
         turned, dt = np.zeros(4), 0.0
         if last is not None:
@@ -61,13 +62,14 @@ class Odometry:
 
 
 class BoardClock:
-    """Our time of the board's: the frame that was quickest to come tells best how far they are apart."""
+    """Relation of the board's clock to the local one, from the frame that arrived quickest."""
 
     def __init__(self, way_s: float) -> None:
         self._way_s = way_s
         self._apart: deque[float] = deque(maxlen=KEPT)
 
     def ours(self, theirs: float, heard: float) -> float:
-        """When a reading of theirs, s, was taken that was heard at `heard` of ours, s, after `way_s` or more."""
+        """Local time, s, of a reading of the board's clock that arrived at `heard`, with a travel time of at least
+        `way_s`."""
         self._apart.append(heard - theirs)
         return theirs + min(self._apart) - self._way_s

@@ -1,4 +1,4 @@
-"""A robot that differs from its model: other masses, friction, play and motor constants. No sockets, no clock."""
+"""Simulated robot that differs from its model: other masses, friction, backlash and gains. No sockets, no real time."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import System, assemble
 
-EVERY = "*"  # as a name: every body, joint or actuator that is not named itself
+EVERY = "*"  # name for every body, joint or actuator that is not named explicitly
 
 
 class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """By how much the robot differs from its model; by default not at all. The name "*" stands for all the others."""
+    """Deviations of the robot from its model, by default none. The name "*" stands for all others."""
 
-    parameters: dict[str, float | str] = {}  # of the robot, over those that the launch file gives the model
-    mass: dict[str, float] = {}  # by body, more than the model's: 0.05 is 5 %; its inertia with it
-    gain: dict[str, float] = {}  # by actuator, of effort, more than it was told: 0.05 is 5 %
-    friction: dict[str, float] = {}  # by joint, viscous, N m s/rad or N s/m more than the model's
-    dry_friction: dict[str, float] = {}  # by joint, N m or N
-    backlash: dict[str, float] = {}  # by joint, rad or m: play of the gear of its actuator
-    take_up_rate: float = 1.0  # rad/s or m/s at which a drive crosses the play
+    parameters: dict[str, float | str] = {}  # parameters of the robot that replace those of the launch file
+    mass: dict[str, float] = {}  # by body, relative deviation of mass and inertia: 0.05 is 5 % more
+    gain: dict[str, float] = {}  # by actuator, relative deviation of its effort: 0.05 is 5 % more
+    friction: dict[str, float] = {}  # by joint, additional viscous friction, N m s/rad or N s/m
+    dry_friction: dict[str, float] = {}  # by joint, dry friction, N m or N
+    backlash: dict[str, float] = {}  # by joint, backlash of its actuator's gear, rad or m
+    take_up_rate: float = 1.0  # rate at which a drive crosses the backlash, rad/s or m/s
 
     def __post_init__(self) -> None:
         for field in ("friction", "dry_friction", "backlash"):
@@ -44,7 +44,8 @@ class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
 
 
 def require_least(field: str, values: Mapping[str, float], least: float, exclusive: bool = False) -> None:
-    """Raise ValueError with one line for a value that is not finite, or below what it must be at least."""
+    """Raise ValueError with one line for a value that is not finite, or below `least` (or equal to it, if
+    `exclusive`)."""
     for name, value in values.items():
         if not np.isfinite(value) or value < least or (exclusive and value == least):
             raise ValueError(f"{field} of {name!r} is {value}; it must be a number {_least(least, exclusive)}")
@@ -57,7 +58,7 @@ def _least(least: float, exclusive: bool) -> str:
 
 
 def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: str, default: float = 0.0) -> Floats:
-    """One number per name (n,). ValueError, one line, for a name that is not there."""
+    """Array (n,) with one number per name, from `values` by name. ValueError, one line, for an unknown name."""
     for name in values:
         if name != EVERY and name not in names:
             raise ValueError(f"{field}: there is no {kind} {name!r}; there are {', '.join(names)}")
@@ -65,10 +66,11 @@ def spread(field: str, values: Mapping[str, float], names: Sequence[str], kind: 
 
 
 def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
-    """The robot's own mechanism. Masses and frictions that differ are tunable: one set of kernels serves all values.
+    """The perturbed robot's mechanism. Perturbed masses and frictions are tunables, so that one set of kernels serves
+    all.
 
-    Behind the model's actuators it has one for the dry friction of each joint that has any. ValueError, one line, for
-    names that are not there and what cannot be.
+    After the model's actuators it has one for the dry friction of each joint that has any. ValueError, one line, for
+    unknown names and impossible values.
     """
     mechanism = build(sim.robot, **{**sim.parameters, **differences.parameters})
     bodies = [body.name for body in mechanism.bodies]
@@ -100,10 +102,11 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
 
 
 class Plant:
-    """The robot and its actuators, stepped like the model: commands in, joints out.
+    """The perturbed robot and its actuators, stepped like the model: commands in, joint states out.
 
-    names   its joints; `step_s` as the model's
-    effort  (n,) what the actuators believe they gave in the last step, along the joints: what a current sensor reads
+    names   the n joints
+    step_s  the model's step, s
+    effort  (n,) efforts that the actuators delivered by their own measurement in the last step, along the joints
     """
 
     def __init__(self, sim: SimPlan, differences: PlantPerturbation) -> None:
@@ -119,7 +122,10 @@ class Plant:
         self.servos = Servos(model, sim.step_s)
         actuators = [actuator.name for actuator in model.actuators]
         joints = [self.names.index(actuator.joint) if actuator.joint else -1 for actuator in model.actuators]
-        self._joint, self._drives = np.array(joints, dtype=int), np.array(joints, dtype=int) >= 0  # a switch does not
+        self._joint, self._drives = (
+            np.array(joints, dtype=int),
+            np.array(joints, dtype=int) >= 0,
+        )  # a switch drives no joint
         self._gain = 1.0 + spread("gain", differences.gain, actuators, "actuator") * self._drives
         self._limit = spread("dry_friction", differences.dry_friction, self.names, "joint")
         self._rubbing = np.flatnonzero(self._limit)
@@ -129,7 +135,7 @@ class Plant:
         self.reset()
 
     def reset(self) -> None:
-        """Back to the start, with all actuators at rest."""
+        """Return to the start, with all actuators at rest."""
         self.simulation.reset()
         self.servos.reset()
         self._joints = self.simulation.joints()
@@ -138,28 +144,29 @@ class Plant:
 
     @property
     def tick(self) -> int:
-        """Steps since the start."""
+        """Number of steps since the start."""
         return self.simulation.tick
 
     @property
     def position(self) -> Floats:
-        """Of the joints (n,), rad or m."""
+        """Positions of the joints (n,), rad or m."""
         return self._joints[0]
 
     @property
     def velocity(self) -> Floats:
-        """Of the joints (n,), rad/s or m/s."""
+        """Velocities of the joints (n,), rad/s or m/s."""
         return self._joints[1]
 
     @property
     def effort(self) -> Floats:
-        """Along the joints (n,), N m or N: what the actuators believe they gave in the last step."""
+        """Efforts along the joints (n,), N m or N, by the actuators' own measurement in the last step, without gain
+        errors."""
         effort = np.zeros(len(self.names))
         np.add.at(effort, self._joint[self._drives], self._told[self._drives])
         return effort
 
     def command(self, mode: str, names: Sequence[str], values: Sequence[float]) -> str:
-        """Follow a command from the next step on; or why not, in one line."""
+        """Accept a command from the next step on and return ""; or return one line why it is rejected."""
         if reason := self.servos.objection(mode, names):
             return reason
         self.servos.command(mode, names, values, self.position, self.velocity)
@@ -180,7 +187,7 @@ class Plant:
         self._joints = self.simulation.joints()
 
     def _dry_friction(self, velocity: Floats, effort: Floats) -> Floats:
-        """Efforts of the joints that rub."""
+        """Dry-friction efforts of the joints that have any."""
         rubbing, state = self._rubbing, self.simulation.snapshot()
         dynamics = self._dynamics
         dynamics.at(self.simulation.time, state, np.concatenate([effort, np.zeros(len(rubbing))]))
@@ -190,7 +197,7 @@ class Plant:
 
 
 class _Dynamics:
-    """Accelerations of all joints (n,) at a state, as they follow from the efforts of the actuators."""
+    """Accelerations of all joints (n,) at a state as a function of the actuators' efforts."""
 
     def __init__(self, system: System) -> None:
         n, rows = system.n_q, system.max_rows
@@ -206,18 +213,18 @@ class _Dynamics:
         self._joints = {k: system.joint_names.index(actuator.joint) for k, actuator in driven if actuator.joint}
 
     def at(self, t: float, state: State, u: Floats) -> None:
-        """Go to this state and these efforts (n_u,)."""
+        """Set the state and the efforts (n_u,)."""
         self._t[0] = t
         self._q[:], self._v[:], self._u[:] = state.q, state.v, u
         self._p[:], self._U[:] = state.p, state.U
 
     def accelerations(self) -> Floats:
-        """Of all joints (n,)."""
+        """Accelerations of all joints (n,)."""
         self._accelerate()
         return self._a.copy()
 
     def per_effort(self, actuators: Iterable[int]) -> Floats:
-        """(n, n): in the columns of these actuators' joints what their efforts add; the others mean nothing."""
+        """Accelerations per unit effort, (n, n): valid in the columns of the joints of these actuators only."""
         if not self._rows:
             self._weigh()
             return np.asarray(np.linalg.inv(self._M))

@@ -1,4 +1,4 @@
-"""What a robot's own sensors make of its state: encoders, noise, a sample rate, lost samples, delay, a clock."""
+"""Emulated sensors of a robot: encoders, noise, sampling rate, lost samples, delay, and a clock of their own."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ NOISES = ("position_noise", "velocity_noise", "effort_noise")
 
 
 class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """And how the robot is measured; by default perfectly, at every step."""
+    """Deviations of the robot, as of PlantPerturbation, and of its measurement; by default perfect, at every step."""
 
-    encoder_step: dict[str, float] = {}  # by joint, rad or m: an encoder shows whole steps
-    encoder_zero: dict[str, float] = {}  # by joint, rad or m that it shows too much
-    encoder_play: dict[str, float] = {}  # by joint, rad or m: what drags the encoder has this play
-    encoder_dead: dict[str, float] = {}  # by joint, s of simulation time from which on it stays where it is
-    position_noise: dict[str, float] = {}  # by joint, rad or m, standard deviation
-    velocity_noise: dict[str, float] = {}  # by joint, rad/s or m/s
-    effort_noise: dict[str, float] = {}  # by joint, N m or N
-    sample_hz: float = 0.0  # Hz of its own clock; 0: every step
-    loss: float = 0.0  # share of the samples that is lost, at random
-    delay_ms: float = 0.0  # a sample shows what was so long before its stamp
-    clock_offset_s: float = 0.0  # s that its clock is ahead of simulation time at the start
-    clock_drift_ppm: float = 0.0  # microseconds that it gains in a second
-    clock_step_s: float = 0.0  # s by which it is put forward ...
+    encoder_step: dict[str, float] = {}  # by joint, resolution of the encoder, rad or m
+    encoder_zero: dict[str, float] = {}  # by joint, offset of the encoder's reading, rad or m
+    encoder_play: dict[str, float] = {}  # by joint, backlash between joint and encoder, rad or m
+    encoder_dead: dict[str, float] = {}  # by joint, simulation time from which on its reading is constant, s
+    position_noise: dict[str, float] = {}  # by joint, standard deviation, rad or m
+    velocity_noise: dict[str, float] = {}  # by joint, standard deviation, rad/s or m/s
+    effort_noise: dict[str, float] = {}  # by joint, standard deviation, N m or N
+    sample_hz: float = 0.0  # sampling rate by its own clock, Hz; 0: every step
+    loss: float = 0.0  # fraction of the samples that are lost, at random
+    delay_ms: float = 0.0  # age of the data in a sample at its stamp
+    clock_offset_s: float = 0.0  # its clock minus simulation time at the start, s
+    clock_drift_ppm: float = 0.0  # drift of its clock, microseconds gained per second
+    clock_step_s: float = 0.0  # step of its clock, s ...
     clock_step_at_s: float = 0.0  # ... at this simulation time
 
     def __post_init__(self) -> None:
@@ -52,14 +52,15 @@ class Sensing(PlantPerturbation, forbid_unknown_fields=True, frozen=True, kw_onl
 
     @property
     def clock(self) -> OwnClock:
-        """The clock that stamps the samples."""
+        """Clock that stamps the samples."""
         return OwnClock(self.clock_offset_s, self.clock_drift_ppm * 1e-6, self.clock_step_s, self.clock_step_at_s)
 
 
 class Sensors:
-    """Turns each step's joints into what is said of them, if anything.
+    """Converts each step's joint states to the sample to publish, if any.
 
-    samples, lost  how many were taken, and how many of them nobody gets
+    samples  number of samples taken
+    lost     number of samples that were dropped as lost
     """
 
     def __init__(self, sensing: Sensing, names: Sequence[str], step_s: float, random: np.random.Generator) -> None:
@@ -77,18 +78,18 @@ class Sensors:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what was."""
+        """Discard all history."""
         self._past.clear()
         self._sampled = -math.inf
-        self._shaft: Floats | None = None  # where what the encoders sit on is
+        self._shaft: Floats | None = None  # positions of the shafts that carry the encoders
         self._shown: Floats | None = None
 
     def stamp(self, t: float) -> float:
-        """What the clock shows at simulation time t."""
+        """Clock reading at simulation time t, s."""
         return self._clock.at(t)
 
     def see(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> RobotState | None:
-        """The sample of this step, at simulation time t; None where none is due or it is lost."""
+        """Sample of this step, at simulation time t; None where none is due or it is lost."""
         self._past.append(self._read(t, position, velocity, effort))
         if self._sensing.sample_hz > 0.0:
             period = math.floor((self._clock.elapsed(t) + self._half_step_s) * self._sensing.sample_hz)
@@ -103,7 +104,7 @@ class Sensors:
         return RobotState(timestamp=self.stamp(t), name=self._names, position=q, velocity=v, effort=u)
 
     def _read(self, t: float, position: Floats, velocity: Floats, effort: Floats) -> list[Floats]:
-        """What encoders, tachometers and current sensors show."""
+        """Readings of encoders, tachometers and current sensors."""
         self._shaft = position if self._shaft is None else drag(self._shaft, position, self._play)
         said = [self._shaft + self._zero, velocity, effort]
         for index, sigma in enumerate(self._noise):

@@ -1,4 +1,4 @@
-"""What the two ends of a serial line ask of a plan: where the port is, and time that goes with the clock."""
+"""Serial port of a plan's emulated board: its default path, and the check that the plan runs in real time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from nodes.transport.domain import domain_folder
 
 
 def usual_port(plan: Plan | None) -> Path:
-    """Where a plan's emulated board is found by who is not told of another port."""
+    """Default path of the serial port of a plan's emulated board."""
     return domain_folder(0 if plan is None else plan.domain) / "serial_board"
 
 
 def require_realtime(sim: SimPlan) -> None:
-    """Raise ValueError, one line, for a plan whose simulation does not keep the time that a serial line has."""
+    """Raise ValueError, one line, for a plan whose simulation is not paced in real time at speed 1, as a serial line
+    needs."""
     if sim.mode != "realtime" or sim.speed != 1.0:
         how = f"mode {sim.mode!r}" + (f" at speed {sim.speed:g}" if sim.mode == "realtime" else "")
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Which part of a measured effort never reached its joint, if the gear of its actuator has play."""
+"""Part of the measured efforts that never reached the joints, if the actuators' gears have backlash."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import numpy as np
 from nodes.hil.alignment.streams import Floats
 from nodes.hil.emulation.imperfections import take_up
 
-CROSSINGS_S = tuple(2e-3 * 1.35**k for k in range(18))  # 2 ms to 0.33 s: times to cross the play that are tried
-LIKE = 0.4  # the effort that is missing is all of it: a fit is of backlash when its share is 1 within this
+CROSSINGS_S = tuple(2e-3 * 1.35**k for k in range(18))  # times to cross the backlash that are tried, 2 ms to 0.33 s
+LIKE = 0.4  # largest deviation from 1 of the fitted factor of the missing effort for which backlash is assumed
 
 
 def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
-    """Of efforts (n, k) at stamps (n,): what is passed on less what was measured (c, n, k), for each of CROSSINGS_S.
+    """Transmitted minus measured efforts (c, n, k), for each crossing time of CROSSINGS_S.
 
-    After each change of sign the joint is free until the drive has crossed the play, as in `imperfections.take_up`.
+    effort  measured efforts (n, k)
+    time    their stamps (n,), s
+
+    After each change of sign the joint is free until the drive has crossed the backlash, as in `imperfections.take_up`.
     """
     crossings = np.array(CROSSINGS_S)[:, None] * np.ones(effort.shape[1])
     found = np.zeros((len(CROSSINGS_S), *effort.shape))
@@ -32,7 +35,7 @@ def missing(effort: Floats, time: Floats, parts: Sequence[slice]) -> Floats:
 
 
 def best_crossing(columns: Floats, residual: Floats) -> int | None:
-    """Which of the columns (c, n) fits a joint's residual (n,) best, as it is; None where none does."""
+    """Index of the column (c, n) that fits a joint's residual (n,) best with a factor near 1; None where none does."""
     power = (columns * columns).sum(axis=1)
     fits = np.divide(columns @ residual, power, out=np.zeros_like(power), where=power > 0.0)
     gained = np.where(abs(fits - 1.0) < LIKE, fits * fits * power, 0.0)

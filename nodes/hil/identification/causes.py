@@ -1,4 +1,4 @@
-"""Causes that a residual of efforts may have, and the choice of those that explain it, by linear least squares."""
+"""Selection of model errors that explain a residual of efforts, by linear least squares."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from nodes.hil.alignment.streams import Floats
 from nodes.hil.identification.motion import rms
 
-MATTERS = 0.02  # share of the power still unexplained that a cause must explain to be named
-CLEAR = 30.0  # twice the logarithm of the likelihood ratio from which a cause is better than none
-APART = 10.0  # twice the logarithm of the likelihood ratio from which the motion tells two causes apart
-CERTAIN = 5.0  # standard deviations that a cause must be away from none
-ENOUGH = 0.02  # share of the residual's power that may stay unexplained before another cause is looked for
+MATTERS = 0.02  # least fraction of the unexplained power that a further cause must explain
+CLEAR = 30.0  # least doubled log likelihood ratio of a cause against none
+APART = 10.0  # least doubled log likelihood ratio at which the motion distinguishes two causes
+CERTAIN = 5.0  # least distance of a certain cause from zero, in standard deviations
+ENOUGH = 0.02  # fraction of the residual's power below which no further cause is searched for
 MOST_CAUSES = 3
 KINDS = {
     "mass": ("relative", "mass of {of}"),
@@ -30,17 +30,19 @@ Key = tuple[str, str]  # kind, body or joint
 
 
 class Hint(msgspec.Struct, frozen=True, kw_only=True):
-    """One cause and how much of it there is.
+    """One cause of the effort residual, and its size.
 
     kind      "mass", "gain" (relative), "friction" (N m s/rad), "dry_friction" (N m), "encoder_zero" (rad); per m for
-              sliding joints; or "backlash" (s in which the joint is free after each change of sign of its effort)
-    of        the body or joint
-    value     of the real robot less the model's; `sigma` its standard deviation, 20 independent samples a second
-    certain   it is CERTAIN times its sigma away from none; only the uncertainty of the stamps' time makes it less
-    share     rms of the efforts that it makes up / rms of the measured efforts, in the joint where that is largest
-    explains  share of the residual's power, each joint's against its noise, this cause alone
-    alike     other causes that explain it as well: this motion does not tell them apart
-    alone     it was found by itself, around the changes of sign of an effort, and not by the residual's power
+              sliding joints; or "backlash" (s for which the joint is free after each change of sign of its effort)
+    of        body or joint
+    value     real robot minus model
+    sigma     standard deviation of `value`, for 20 independent samples a second
+    share     RMS of the efforts that it causes / RMS of the measured efforts, in the joint where that is largest
+    explains  fraction of the residual's power, weighted by each joint's noise, that this cause alone explains
+    alike     other causes that explain it equally well: this motion does not distinguish them
+    certain   whether it is at least CERTAIN sigma away from zero; only the uncertainty of the stamps' time can prevent
+    that alone     whether it was found separately, at the changes of sign of an effort, and not from the residual's
+    power
     """
 
     kind: str
@@ -56,13 +58,14 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
-    """What would explain the effort residual.
+    """Causes that would explain the effort residual.
 
-    residual   rms of the residual / rms of the measured efforts below 10 Hz, in the joint where that is largest
-    explained  share of the residual's power that `causes` explain together, each joint's against its noise
-    timing     power of what the time of the stamps put into the efforts, as measured rates tell, and was taken out of
-               the residual, as a share of what is left of its power; None where stamps are simulation time itself
-    why_not    one line where no hint can be had, else ""
+    residual   RMS of the residual / RMS of the measured efforts below 10 Hz, in the joint where that is largest
+    explained  fraction of the residual's power, weighted by each joint's noise, that all `causes` explain together
+    timing     power of the effort errors caused by the stamps' time, estimated from the measured rates and removed from
+    the
+               residual, as a fraction of the remaining power; None for stamps in simulation time
+    why_not    one line where no cause can be determined, else ""
     """
 
     causes: list[Hint] = []
@@ -75,12 +78,12 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
 class Search:
     """Forward selection of causes.
 
-    residual     (n, k) what is to be explained
-    columns      {cause: (n, k)}
-    weights      (k,) one over the noise of each joint's efforts
-    independent  how many of the n k samples count as independent
-    possible     whether a cause can have this value; one that cannot is none
-    timing       (n, k) what the time of the stamps may still have put into the residual
+    residual     (n, k) efforts to explain
+    columns      {cause: (n, k) efforts per unit of the cause}
+    weights      (k,) reciprocal noise of each joint's efforts
+    independent  number of the n k samples that count as independent
+    possible     function that tells whether a cause can have this value; impossible ones are excluded
+    timing       (n, k) effort errors that the stamps' time may still have caused
     """
 
     def __init__(
@@ -102,10 +105,13 @@ class Search:
         self._independent = max(independent, 2.0)
 
     def causes(self, sizes: Floats) -> tuple[list[Hint], float]:
-        """The causes, and the share of the residual's power they explain together; `sizes` (k,) of the efforts."""
+        """The causes, and the fraction of the residual's power they explain together.
+
+        sizes  (k,) RMS of each joint's measured efforts
+        """
         chosen: list[Key] = []
         alike: dict[Key, list[str]] = {}
-        left = 1.0  # share of the power
+        left = 1.0  # fraction of the power that is unexplained
         while len(chosen) < MOST_CAUSES and left > ENOUGH:
             tried = [[*chosen, key] for key in self._columns if key not in chosen]
             rest = {keys[-1]: self._left(keys) for keys in tried if self._can_be(keys)}
@@ -120,17 +126,17 @@ class Search:
 
     @property
     def timing(self) -> float | None:
-        """See Hints."""
+        """See ModelErrorHypotheses.timing."""
         if self._timing is None or self._power == 0.0:
             return None
         return float(self._timing @ self._timing) / self._power
 
     def _evidence(self, worse: float, better: float) -> float:
-        """Twice the logarithm of the likelihood ratio of two fits that leave these shares of the power."""
+        """Doubled log likelihood ratio of two fits that leave these fractions of the power."""
         return self._independent * math.log(max(worse, 1e-300) / max(better, 1e-300))
 
     def _fit(self, keys: list[Key]) -> tuple[Floats, Floats]:
-        """Values of these causes, and what they leave of the residual."""
+        """Fitted values of these causes, and the residual that remains."""
         A = np.stack([self._columns[key] for key in keys], axis=1)
         sizes = np.sqrt((A * A).sum(axis=0))
         values, *_ = np.linalg.lstsq(A / sizes, self._residual, rcond=None)
@@ -140,12 +146,12 @@ class Search:
         return all(self._possible(key, value) for key, value in zip(keys, self._fit(keys)[0].tolist(), strict=True))
 
     def _left(self, keys: list[Key]) -> float:
-        """Share of the power that these causes leave unexplained."""
+        """Fraction of the power that these causes leave unexplained."""
         left = self._fit(keys)[1]
         return float(left @ left) / self._power
 
     def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], sizes: Floats) -> list[Hint]:
-        """What is not certain by the noise alone is left out."""
+        """Hints for these causes, without those that the noise alone makes uncertain."""
         A = np.stack([self._columns[key] for key in keys], axis=1)
         values, sigmas = self._estimates(A, self._residual)
         doubts = np.zeros(len(keys)) if self._timing is None else np.hypot(*self._estimates(A, self._timing))
@@ -167,7 +173,7 @@ class Search:
         ]
 
     def _estimates(self, A: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """Least-squares x of A x = b, and its standard deviations by what is left."""
+        """Least-squares solution x of A x = b, and its standard deviations from the remaining residual."""
         values, *_ = np.linalg.lstsq(A, b, rcond=None)
         left = b - A @ values
         spread = float(left @ left) / self._independent

@@ -1,4 +1,4 @@
-"""From figures to words: which figures are beyond their limits, and what would explain them."""
+"""Findings in words: figures beyond their limits, and the causes that would explain them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nodes.hil.alignment.comparison import Comparison, JointComparison
 from nodes.hil.identification.causes import KINDS, Hint, ModelErrorHypotheses
 from nodes.hil.report.limits import Limits, angle_text
 
-SMALLEST_DELAY_S = 0.5e-3  # a shorter one is not worth a line
-EVEN = 0.5  # a bias explains a position error when what varies around it is less than this share of it
-EXPLAINS = 0.5  # share of the effort residual's power that causes must explain together to be called the causes
+SMALLEST_DELAY_S = 0.5e-3  # shortest delay reported
+EVEN = 0.5  # a bias explains a position error if the RMS around it is below this fraction of it
+EXPLAINS = 0.5  # least fraction of the effort residual's power that reported causes explain together
 MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
 
 
@@ -28,15 +28,16 @@ class Excess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong, or different, in one line.
+    """A fault or difference that was found, as one line.
 
-    kind    dead_encoder, delay, bias, mass, gain, friction, dry_friction, backlash, efforts (they differ, for no single
-            cause that is known) or position_error
-    of      the joint or body; "" where it concerns all
-    value   in `unit`
-    failed  it is beyond its limit
-    certain  False where the uncertainty of the stamps' time may be all that it is; it is not judged then
-    limit   in words: "3 %"; "" where there is none
+    kind     dead_encoder, delay, bias, mass, gain, friction, dry_friction, backlash, efforts (they differ without a
+    single
+             known cause) or position_error
+    of       joint or body; "" where it concerns all
+    value    size, in `unit`
+    failed   whether it is beyond its limit
+    limit    the limit as text, such as "3 %"; "" without one
+    certain  False where the uncertainty of the stamps' time may explain it; it is not judged then
     """
 
     kind: str
@@ -50,14 +51,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> str:
-        """In one word or two."""
+        """ "not judged", "beyond" or "within"."""
         return "not judged" if not self.certain else "beyond" if self.failed else "within"
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """`passed` when no figure and no finding is beyond its limit.
+    """All findings; `passed` if no figure and no finding is beyond its limit.
 
-    is_certain  False where what is known of the clocks may explain all that is beyond
+    is_certain  False where the uncertainty of the clocks may explain everything beyond its limit
     """
 
     passed: bool
@@ -73,9 +74,10 @@ def diagnose(
     sliding: Iterable[str] = (),
     clock_sigma_s: float = 0.0,
 ) -> Diagnosis:
-    """What the comparison and the model's hints come to. `sliding` names the joints whose positions are metres.
+    """Diagnosis from the comparison and the model's hints.
 
-    clock_sigma_s  standard deviation of the stamps' simulation time: a delay within twice that is none
+    sliding        joints whose positions are in metres
+    clock_sigma_s  standard deviation of the stamps' simulation time, s; a delay within twice that is not reported
     """
     slides = set(sliding)
     exceeded = [each for joint in comparison.joints for each in _excess(joint, limits, joint.name in slides)]
@@ -98,14 +100,14 @@ def diagnose(
 
 
 def _has_model_fault(findings: Iterable[Finding], hints: ModelErrorHypotheses) -> bool:
-    """Whether a fault is named that moves positions; play of a few milliseconds does not."""
+    """Whether a fault was found that affects positions; backlash of a few milliseconds does not."""
     small = {(hint.kind, hint.of) for hint in hints.causes if hint.alone}
     certain = [(finding.kind, finding.of) for finding in findings if finding.kind in MODEL and finding.certain]
     return any(each not in small for each in certain)
 
 
 def _excess(joint: JointComparison, limits: Limits, slides: bool) -> Iterator[Excess]:
-    if joint.dead:  # its position says nothing, and that is said already
+    if joint.dead:  # its position has no meaning, which another finding reports
         return
     for figure, value in (("bias", abs(joint.bias)), ("rms", joint.rms), ("max", joint.max)):
         if value > (limit := limits.of(figure, slides)):
@@ -129,7 +131,7 @@ def _dead(comparison: Comparison, slides: set[str]) -> Iterator[Finding]:
 def _delays(
     comparison: Comparison, hints: ModelErrorHypotheses, limits: Limits, clock_sigma_s: float
 ) -> Iterator[Finding]:
-    """The common delay, and those of single joints that no friction or gain of theirs makes lag behind."""
+    """Findings on the common delay, and on delays of single joints that no friction or gain explains."""
     limit, said = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
     lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
     common = comparison.delay_s
@@ -184,7 +186,7 @@ def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
 def _unexplained_efforts(
     hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, said: str
 ) -> Iterator[Finding]:
-    """Efforts that differ though no cause, or none that is certain, explains it."""
+    """Findings on efforts that differ though no cause, or none that is certain, explains it."""
     residual = hints.residual or 0.0
     failed = 100.0 * residual > limits.parameter_percent
     text = f"the efforts differ from the model's by {residual:.2%} of them"
@@ -221,7 +223,8 @@ def _alike(hint: Hint) -> str:
 def _biases(
     comparison: Comparison, hints: ModelErrorHypotheses, found: list[Finding], limits: Limits, slides: set[str]
 ) -> Iterator[Finding]:
-    """Constant position errors. One that a model's fault brings about is that fault's, unless efforts say otherwise."""
+    """Findings on constant position errors; not on those that a model fault causes, unless efforts show an encoder
+    offset."""
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
     model = _has_model_fault(found, hints)
     for joint in comparison.joints:
@@ -237,7 +240,7 @@ def _biases(
 
 
 def _late_by(comparison: Comparison, clock_sigma_s: float) -> dict[str, float]:
-    """By how much each joint's position may be off, as time is not known better: largest rate, two sigmas."""
+    """Largest position error of each joint that two sigmas of the clock's uncertainty can cause."""
     pairs = comparison.pairs
     rates = np.abs(np.gradient(pairs.predicted, pairs.time, axis=0)).max(axis=0)
     return dict(zip(comparison.names, (2.0 * clock_sigma_s * rates).tolist(), strict=True))

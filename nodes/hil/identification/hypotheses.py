@@ -1,11 +1,11 @@
-"""Which change of the model would explain the efforts that were measured: linear least squares on its sensitivities.
+"""Model errors that would explain the measured efforts, by linear least squares on the model's sensitivities.
 
-The measured motion goes through the model's inverse dynamics. What is left against the measured efforts is
+The measured motion is passed through the model's inverse dynamics. The residual against the measured efforts is
 
     r = tau_model(q, v, a) - tau  =  sum over causes of (d r / d cause) * cause
 
-and each cause (a mass, a friction, an actuator's gain, an encoder's zero) is fitted, first alone, then beside those
-that were already accepted. Causes are of the real robot against the model: +0.05 is a mass 5 % above the model's.
+and each cause (a mass, a friction, an actuator's gain, an encoder's zero) is fitted, first alone, then together with
+those already accepted. Causes are real robot minus model: +0.05 is a mass 5 % above the model's.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ from nodes.hil.identification.motion import Applied, Band, Motion, motion_of, pa
 from nodes.hil.identification.small_play import small_play
 from sim_core.mechanism.quantities import value_of
 
-QUIET = 0.001  # share of the measured efforts: a residual below it needs no explanation
-ROUNDS = 4  # in which the zeros of encoders, in which efforts are not linear, are found more closely
-LINEAR = 1e-3  # rad or m: a zero that changes by less is found
-FLOOR = 1e-3  # share of a joint's efforts below which nothing counts as noise
+QUIET = 0.001  # residual, as a fraction of the measured efforts, below which nothing is explained
+ROUNDS = 4  # most iterations for encoder offsets, in which the efforts are nonlinear
+LINEAR = 1e-3  # rad or m: change of an offset that counts as converged
+FLOOR = 1e-3  # least noise assumed, as a fraction of a joint's efforts
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The hints, and the curves they stand on: below 10 Hz and thinned, N m or N.
+    """The hints, and the curves they are based on: low-passed at 10 Hz and thinned, N m or N.
 
     time      (n,) s
-    effort    (n, k) measured; `residual` the model's less that; `left` of it when the causes are taken out
+    effort    (n, k) measured
+    residual  (n, k) the model's efforts minus the measured ones
+    left      (n, k) residual after subtraction of the causes
     """
 
     hints: ModelErrorHypotheses
@@ -50,11 +52,10 @@ class Explanation:
 def explain(
     efforts: Efforts, measured: Stream, applied: Applied | None = None, *, is_timed: bool = False
 ) -> Explanation:
-    """The causes that explain the effort residual, the strongest first; `hints.why_not` where none can be had.
+    """Causes that explain the effort residual, the strongest first; `hints.why_not` where none can be determined.
 
-    is_timed  the stamps' simulation time was found by clocks: where it goes unevenly, the accelerations between them
-              are wrong. Measured velocities and positions tell by how much; that is taken out, and makes causes less
-              certain
+    is_timed  whether the stamps' simulation time was found from clocks. Its errors falsify the accelerations; they are
+              estimated from measured velocities and positions, removed, and make causes less certain
     """
     try:
         motion = motion_of(measured, efforts.names, applied or Applied())
@@ -86,7 +87,7 @@ def explain(
 
 
 def _small_plays(efforts: Efforts, motion: Motion, band: Band, found: Explanation) -> Iterator[Hint]:
-    """Play that is crossed in a few samples, of the joints with an actuator that no play is named of yet."""
+    """Hints on backlash that is crossed in a few samples, for actuated joints without such a hint yet."""
     off = _asked(efforts, motion) - motion.effort
     named = {hint.of for hint in found.hints.causes if hint.kind == "backlash"}
     sizes = rms(band(motion.effort))
@@ -111,7 +112,7 @@ def _asked(efforts: Efforts, motion: Motion) -> Floats:
 
 
 def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | None, zeros: Floats) -> Explanation:
-    """The causes, linear around these zeros of the encoders (k,)."""
+    """Explanation linearized around these encoder offsets (k,)."""
     effort = band(motion.effort)
     there = replace(motion, q=motion.q - zeros)
     off = _asked(efforts, there) - motion.effort
@@ -119,7 +120,7 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | No
         off = off + zeros[joint] * efforts.per_position(int(joint), there.q, there.v, there.a)
     residual = band(off)
     sizes = rms(effort)
-    sizes = np.maximum(sizes, 0.01 * sizes.max())  # a joint without an actuator has no efforts of its own
+    sizes = np.maximum(sizes, 0.01 * sizes.max())  # a joint without an actuator has no measured efforts
     share = float((rms(residual) / sizes).max())
     causes: list[Hint] = []
     explained, left, timed = None, residual, None
@@ -138,7 +139,7 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | No
 
 
 def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> Iterator[tuple[Key, Floats]]:
-    """d r / d cause of every cause (n, k) along the low-passed motion q, v, a."""
+    """d r / d cause (n, k) of every cause along the low-passed motion q, v, a."""
     q, v, a = motion
     for body in efforts.bodies:
         yield ("mass", body), -efforts.per_mass(body, q, v, a)
@@ -146,13 +147,15 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
         yield ("gain", efforts.names[joint]), _alone(effort, joint)
     for joint, name in enumerate(efforts.names):
         yield ("friction", name), -_alone(v, joint)
-        scale = max(0.02 * float(np.abs(v[:, joint]).max()), 1e-9)  # rad/s or m/s: below it dry friction fades
+        scale = max(
+            0.02 * float(np.abs(v[:, joint]).max()), 1e-9
+        )  # rad/s or m/s, rate below which dry friction is smoothed
         yield ("dry_friction", name), -_alone(np.tanh(v / scale), joint)
         yield ("encoder_zero", name), efforts.per_position(joint, q, v, a)
 
 
 def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> dict[Key, Floats]:
-    """d r / d time to cross the play, of each joint with an actuator whose residual looks like play."""
+    """d r / d (crossing time of the backlash) of each actuated joint whose residual resembles backlash."""
     found: dict[Key, Floats] = {}
     short = play.missing(motion.effort, motion.time, motion.parts)
     banded = np.stack([band(each) for each in short])
@@ -164,7 +167,8 @@ def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> di
 
 
 def _possible(efforts: Efforts) -> Callable[[Key, float], bool]:
-    """Whether a robot can be so: no mass and no friction of it is negative."""
+    """Function that tells whether a cause can have a value: no mass and no friction of the robot may become
+    negative."""
     damping = {joint.name: float(value_of(joint.damping)) for joint in efforts.mechanism.moving_joints}
 
     def possible(key: Key, value: float) -> bool:
@@ -176,10 +180,10 @@ def _possible(efforts: Efforts) -> Callable[[Key, float], bool]:
 
 
 def _drop_noisy_gains(columns: dict[Key, Floats], residual: Floats, effort: Floats) -> None:
-    """Take out gains that only the noise of the measured effort makes up.
+    """Remove gains that are caused only by noise of the measured effort.
 
-    Noise is in the effort and, turned round, in the residual: it looks like a gain below 1. Against the model's own
-    efforts it does not, so a gain must come out alike against both.
+    Noise is in the effort and, with opposite sign, in the residual, where it resembles a gain below 1. It does not
+    resemble one against the model's efforts, so that a gain must have similar values against both.
     """
     for key, column in list(columns.items()):
         if key[0] != "gain":

@@ -1,4 +1,4 @@
-"""A robot's model with its masses left open, and the efforts that its inverse dynamics asks for along a motion."""
+"""A robot's model with tunable masses, its inverse dynamics along a motion, and their sensitivities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim_core.mechanism.quantities import value_of
 from sim_core.system import System, assemble
 
 INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
-MASS_STEP = 1e-3  # share of a mass, for differences: the efforts are linear in it
+MASS_STEP = 1e-3  # relative step of a mass for finite differences; the efforts are linear in it
 ANGLE_STEP = 1e-5  # rad or m, for central differences over positions
 
 
@@ -23,7 +23,8 @@ class NoModelError(ValueError):
 
 
 def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
-    """The robot's mechanism in joint coordinates. NoModelError for one unknown, with loops or with planar joints."""
+    """The robot's mechanism in joint coordinates. NoModelError for an unknown robot, or one with loops or planar
+    joints."""
     from robots.registry import build, with_joint_coordinates
 
     try:
@@ -39,7 +40,7 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
 
 
 def with_open_mass(body: Body, share: float = 1.0) -> Body:
-    """The body with its mass and inertia as tunables "<body>/mass", "<body>/ixx" ..., `share` times what they are."""
+    """The body with mass and inertia as tunables "<body>/mass", "<body>/ixx" ..., with `share` times their values."""
     inertia: Any = tuple(
         Tunable(f"{body.name}/{axis}", share * value_of(number))
         for axis, number in zip(INERTIA, body.inertia, strict=True)
@@ -64,16 +65,16 @@ class Efforts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The joints, in the order of the columns."""
+        """Joints in the order of the columns."""
         return self.system.joint_names
 
     @property
     def bodies(self) -> list[str]:
-        """The bodies that weigh something."""
+        """Bodies with mass."""
         return [body.name for body in self.mechanism.bodies if value_of(body.mass) > 0.0]
 
     def along(self, q: Floats, v: Floats, a: Floats) -> Floats:
-        """The efforts (n, k) of this motion."""
+        """Efforts (n, k) of this motion."""
         found = np.empty_like(q)
         for row in range(len(q)):
             self._q[:], self._v[:], self._a[:] = q[row], v[row], a[row]
@@ -82,7 +83,8 @@ class Efforts:
         return found
 
     def per_mass(self, body: str, q: Floats, v: Floats, a: Floats) -> Floats:
-        """d effort / d (relative mass) (n, k): the body's inertia grows with its mass, its centre stays."""
+        """d effort / d (relative mass) (n, k): the body's inertia is proportional to its mass, its centre of mass is
+        fixed."""
         names = self.system.tunable_names
         places = [names.index(f"{body}/{each}") for each in ("mass", *INERTIA)]
         before = self.along(q, v, a)
@@ -94,13 +96,13 @@ class Efforts:
             self._p[:] = kept
 
     def per_position(self, joint: int, q: Floats, v: Floats, a: Floats) -> Floats:
-        """d effort / d position of one joint (n, k), the rates unchanged: what a false zero of its encoder does."""
+        """d effort / d position of one joint (n, k) at unchanged rates: the effect of an offset of its encoder."""
         step = np.zeros(q.shape[1])
         step[joint] = ANGLE_STEP
         return (self.along(q + step, v, a) - self.along(q - step, v, a)) / (2.0 * ANGLE_STEP)
 
 
 def actuated(mechanism: Mechanism, names: Sequence[str]) -> list[int]:
-    """Which of these joints have an actuator."""
+    """Indices of the joints that have an actuator."""
     driven = {actuator.joint for actuator in mechanism.actuators}
     return [index for index, name in enumerate(names) if name in driven]

@@ -1,4 +1,4 @@
-"""A measured motion between its stamps, the efforts that acted meanwhile, and the band in which they are compared."""
+"""Measured motion between its stamps, the mean efforts meanwhile, and the frequency band in which they are compared."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import numpy as np
 from nodes.hil.alignment.streams import Floats, Stream, at_times, segments
 from nodes.hil.identification.model import NoModelError
 
-CUTOFF_HZ = 10.0  # residual and motion are low-passed: differentiated positions are noise above
-KEPT_HZ = 100.0  # of the low-passed samples
-AT_REST = 0.01  # share of the mean square of the rates below which they do not tell how much time passed
-MOST_UNEVEN = 5.0  # times as fast, or as slow, as the stamps say
+CUTOFF_HZ = 10.0  # cutoff of the low-pass for residual and motion; differentiated positions are noise above
+KEPT_HZ = 100.0  # sampling rate after the low-pass
+AT_REST = 0.01  # fraction of the rates' mean square below which they do not determine the elapsed time
+MOST_UNEVEN = 5.0  # largest ratio between elapsed time and the stamps' time, either way
 
 
 @dataclass(frozen=True)
 class Motion:
-    """A measured motion between its stamps: time (n,), q, v, a, effort (n, k), and where stretches are cut.
+    """A measured motion between its stamps: time (n,), q, v, a, effort (n, k), and its sections without a gap.
 
-    v     as measured; `rate` (n, k) by which the positions change between the stamps
+    v        measured velocities
+    parts    sections without a gap
+    rate_hz  sampling rate
+    rate     (n, k) change of the positions between the stamps per second
     """
 
     time: Floats
@@ -35,19 +38,19 @@ class Motion:
 
     @property
     def independent(self) -> float:
-        """How many samples of the band below the cutoff are independent."""
+        """Number of independent samples in the band below the cutoff."""
         return len(self.q) * min(1.0, 2.0 * CUTOFF_HZ / self.rate_hz)
 
 
 @dataclass(frozen=True)
 class Applied:
-    """Which efforts acted between two samples of the measurement.
+    """Efforts that acted between two samples of the measurement.
 
-    hold_s   how long an effort is held, s: the step of who commands, at most the measurement's own period. A state's
-             effort was held over the time that led to it.
-    finer    a stream of the same run that says the efforts more often, as those of a slow measurement are samples of
-             what may have changed between them
-    delay_s  by which the measurement is late against it
+    hold_s   time for which an effort is held, s: the step of the commanding side, at most the measurement's own period.
+    A
+             state's effort was held over the time before it.
+    finer    stream of the same run with more frequent efforts, used because a slow measurement only samples them; or
+    None delay_s  delay of the measurement against `finer`, s
     """
 
     hold_s: float = math.inf
@@ -55,7 +58,8 @@ class Applied:
     delay_s: float = 0.0
 
     def between(self, stream: Stream) -> Callable[[Floats], Floats]:
-        """A function of (n + 1,) stamps of `stream`: mean efforts (n, k) between them. NoModelError without any."""
+        """Function from (n + 1,) stamps of `stream` to the mean efforts (n, k) between them. NoModelError without
+        efforts."""
         finer = self.finer
         knows = finer is not None and set(stream.names) <= set(finer.names) and finer.period_s < 0.7 * stream.period_s
         if finer is not None and finer.effort is not None and knows:
@@ -75,7 +79,7 @@ class Applied:
 
 
 def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Motion:
-    """The motion between each two samples, in the model's order of joints. NoModelError says what is missing."""
+    """Motion between each two samples, in the model's order of joints. NoModelError says what is missing."""
     missing = [name for name in names if name not in measured.names]
     if missing:
         raise NoModelError(f"the measurement lacks joint {missing[0]!r}, which the model needs")
@@ -104,13 +108,13 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
 
 
 def rms(values: Floats) -> Floats:
-    """Of each joint."""
+    """RMS of each joint (k,)."""
     found: Floats = np.sqrt(np.mean(values * values, axis=0))
     return found
 
 
 class Band:
-    """Low-passes stretch by stretch, forwards and backwards, and thins what is left."""
+    """Low-pass filter, applied section by section forwards and backwards, and thinning of the result."""
 
     def __init__(self, motion: Motion) -> None:
         from scipy import signal
@@ -124,11 +128,11 @@ class Band:
         return self.thinned(self.smooth(values))
 
     def noise(self, values: Floats) -> Floats:
-        """RMS (k,) of what is above the band: what is noise there is noise in the band too."""
+        """RMS (k,) above the band, as an estimate of the noise within it."""
         return rms(values - self.smooth(values))
 
     def smooth(self, values: Floats) -> Floats:
-        """The values below the cutoff, none left out."""
+        """The low-passed values, all of them."""
         from scipy import signal
 
         if self._filter is None:
@@ -136,14 +140,14 @@ class Band:
         return np.concatenate([signal.sosfiltfilt(self._filter, values[part], axis=0) for part in self._parts])
 
     def thinned(self, values: Floats) -> Floats:
-        """The samples that are kept."""
+        """Every n-th of the values."""
         return values[:: self._every]
 
 
 def passed(motion: Motion, band: Band) -> Floats:
-    """How much time passed at the robot in a second of the stamps (n,): 1 where these are right, or it is at rest.
+    """Time elapsed at the robot per second of the stamps (n,): 1 where the stamps are right or the robot is at rest.
 
-    What the positions change by is what the measured velocities say, times this, in all joints alike.
+    Estimated as the ratio of position changes to measured velocities, common to all joints.
     """
     change, square = motion.rate * motion.v, motion.v * motion.v
     product, size = (band.smooth(each.sum(axis=1)) for each in (change, square))

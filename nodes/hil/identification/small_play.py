@@ -1,9 +1,9 @@
-"""Play in a gear that is crossed in a few samples: what each change of sign of an effort leaves in the efforts.
+"""Backlash that is crossed in a few samples, found from the efforts at each change of their sign.
 
-The low-passed residual hides it, as it lasts some milliseconds. Here each change of sign has a window of its own, in
-which the residual is a line in time, the effort that is missing, and noise. Noise is white in the efforts and in the
-velocities, whose differences are the accelerations, so that neighbours of the residual are correlated: least squares
-are weighted by that.
+It lasts some milliseconds, so that the low-passed residual does not show it. Here each change of sign has its own
+window, in which the residual is modelled as a line in time, the missing effort, and noise. The noise is white in the
+efforts and in the velocities; differences of velocities are the accelerations, so neighbouring residuals are correlated
+and least squares are weighted accordingly.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from nodes.hil.alignment.streams import Floats
 from nodes.hil.emulation.imperfections import take_up
 from nodes.hil.identification.motion import Band, Motion
 
-CROSSINGS_S = tuple(1e-3 * k for k in range(2, 41))  # times to cross the play that are tried
-SUBSTEPS = 5  # of a sample, in which the drive crosses the play
-HALF_S = 0.06  # of a window
-CLEAR = 30.0  # twice the logarithm of the likelihood ratio from which play is better than none
-LIKE = 0.15  # the effort that is missing is all of it: its share is 1 within this
-LOUD = 5.0  # standard deviations of the effort's own noise that the missing effort must reach in a window
-FEWEST = 2  # such windows
-SAMPLES = 1.5  # that the crossing must last: within fewer, the efforts between two stamps are only guessed
+CROSSINGS_S = tuple(1e-3 * k for k in range(2, 41))  # times to cross the backlash that are tried
+SUBSTEPS = 5  # substeps per sample in the model of the crossing
+HALF_S = 0.06  # half the length of a window
+CLEAR = 30.0  # least doubled log likelihood ratio of backlash against none
+LIKE = 0.15  # largest deviation from 1 of the missing effort's fitted factor
+LOUD = 5.0  # least size of the missing effort in a window, in standard deviations of the effort's noise
+FEWEST = 2  # least number of such windows
+SAMPLES = 1.5  # least duration of the crossing in samples, because efforts between two stamps are uncertain
 
 
 @dataclass(frozen=True)
 class SmallPlay:
-    """Seconds in which a joint is free after each change of sign, its standard deviation, and (n,) missing efforts.
+    """Backlash of one joint.
 
-    evidence  twice the logarithm of the likelihood ratio against none
+    crossing_s  time for which the joint is free after each change of sign of its effort, s
+    sigma_s     standard deviation of `crossing_s`
+    missing     missing efforts (n,)
+    evidence    doubled log likelihood ratio against none
     """
 
     crossing_s: float
@@ -41,7 +44,7 @@ class SmallPlay:
 
 
 def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> SmallPlay | None:
-    """The play of a joint that the residual (n,) of its efforts shows, at all stamps; None where it shows none."""
+    """Backlash of a joint from the unfiltered residual (n,) of its efforts; None where it shows none."""
     noise = _noise(residual - band.smooth(residual[:, None])[:, 0])
     if noise is None:
         return None
@@ -50,7 +53,7 @@ def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> Smal
     windows = [each for each in _windows(motion, joint) if np.abs(missing[-1, each]).max() > loud]
     if len(windows) < FEWEST:
         return None
-    scores = np.zeros((len(CROSSINGS_S), 2))  # of each crossing: m W m, m W r
+    scores = np.zeros((len(CROSSINGS_S), 2))  # for each crossing time: m W m, m W r
     for window in windows:
         weighed = _weighing(window.stop - window.start, noise)
         if weighed is None:
@@ -59,7 +62,7 @@ def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> Smal
         scores += np.stack([((m @ weighed) * m).sum(axis=1), m @ (weighed @ residual[window])], axis=1)
     power = scores[:, 0]
     share = np.divide(scores[:, 1], power, out=np.zeros_like(power), where=power > 0.0)
-    evidence = np.where(np.abs(share - 1.0) < LIKE, 2.0 * scores[:, 1] - power, 0.0)  # all of it is missing
+    evidence = np.where(np.abs(share - 1.0) < LIKE, 2.0 * scores[:, 1] - power, 0.0)  # only where the factor is near 1
     best = int(np.argmax(evidence))
     if evidence[best] < CLEAR or CROSSINGS_S[best] * motion.rate_hz < SAMPLES:
         return None
@@ -69,7 +72,7 @@ def small_play(motion: Motion, band: Band, residual: Floats, joint: int) -> Smal
 
 
 def _noise(high: Floats) -> tuple[float, float] | None:
-    """Variances of the noise of a residual that is white, and of that whose differences are in it; None for none."""
+    """Variances of the residual's white noise, and of the noise whose differences it contains; None without noise."""
     centred = high - np.median(high)
     most = 4.0 * 1.4826 * float(np.median(np.abs(centred)))
     kept = np.clip(centred, -most, most)
@@ -96,7 +99,7 @@ def _windows(motion: Motion, joint: int) -> Iterator[slice]:
 
 
 def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
-    """(n, n) inverse covariance of the noise, with a line in time taken out."""
+    """Inverse covariance (n, n) of the noise, with a line in time projected out."""
     white, rough = noise
     covariance = (white + 2.0 * rough) * np.eye(n) - rough * (np.eye(n, k=1) + np.eye(n, k=-1))
     try:
@@ -109,7 +112,7 @@ def _weighing(n: int, noise: tuple[float, float]) -> Floats | None:
 
 
 def _missing(motion: Motion, joint: int) -> Floats:
-    """What is passed on less what was measured (c, n), mean over each sample, for each of CROSSINGS_S."""
+    """Transmitted minus measured efforts (c, n), averaged over each sample, for each of CROSSINGS_S."""
     crossings = np.array(CROSSINGS_S)
     found = np.zeros((len(crossings), len(motion.time)))
     for part in motion.parts:

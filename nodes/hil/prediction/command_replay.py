@@ -1,7 +1,8 @@
-"""The model driven by the commands as the robot took them, each from the instant on that the robot says.
+"""Simulation of the model with the commands as the robot applied them, each from the instant the robot reports.
 
-A command reaches the robot and its model at different instants, by the jitter of a network. What follows from that is
-no error of the robot, so its measured states are set beside a model that had the same commands at the same time.
+A command reaches the robot and its model at different instants, because of network jitter. Differences that follow from
+that are no errors of the robot, so its measured states are compared with a model that got the same commands at the same
+times.
 """
 
 from __future__ import annotations
@@ -16,34 +17,34 @@ from nodes.hil.emulation.plant import Plant, PlantPerturbation
 from nodes.messages import JointCommand, RobotState
 from nodes.plan.launch_plan import SimPlan
 
-FIRST_S = 0.1  # a run that is known from then on is known from its start
-REMEMBERED = 4096  # states whose time is, for the age of commands
+FIRST_S = 0.1  # latest first known time for which a run counts as known from its start, s
+REMEMBERED = 4096  # states whose times are kept to compute the age of commands
 
 
 class CommandReplayModel:
-    """One model, from its start at simulation time 0."""
+    """One model, simulated from its start at simulation time 0."""
 
     def __init__(self, sim: SimPlan) -> None:
         self._plant = Plant(sim, PlantPerturbation())
         self.restart()
 
     def restart(self) -> None:
-        """Back to the start, with nothing taken."""
+        """Return to the start, without commands."""
         self._plant.reset()
         self._taken: deque[tuple[int, JointCommand]] = deque()
-        self._said = -1.0  # s, of the latest state
+        self._said = -1.0  # time of the latest state, s
 
     @property
     def names(self) -> list[str]:
-        """Its joints."""
+        """Joints of the model."""
         return self._plant.names
 
     def take(self, time: float, command: JointCommand) -> None:
-        """A command that holds from this simulation time on, to the nearest step; one out of order from the last."""
+        """Add a command that holds from this simulation time on, rounded to the nearest step."""
         self._taken.append((round(time / self._plant.step_s), command))
 
     def until(self, time: float) -> Iterator[RobotState]:
-        """Its states up to the step nearest to this time; call it when all commands up to there were taken."""
+        """States up to the step nearest to this time; call it when all commands up to there were added."""
         plant = self._plant
         if self._said < 0.0:
             yield self._state(0.0)
@@ -51,14 +52,16 @@ class CommandReplayModel:
         while plant.tick < last:
             while self._taken and self._taken[0][0] <= plant.tick:
                 _, command = self._taken.popleft()
-                plant.command(command.mode, command.name, command.value)  # what it cannot do, the robot did not take
+                plant.command(
+                    command.mode, command.name, command.value
+                )  # a command that it rejects was not applied by the robot either
             plant.step()
             yield self._state(0.0)
         if time > self._said:
             yield self._state(time - plant.tick * plant.step_s)
 
     def _state(self, later_s: float) -> RobotState:
-        """The state now, or less than a step later."""
+        """The current state, or the state extrapolated by `later_s`, less than a step."""
         plant = self._plant
         position = plant.position + later_s * plant.velocity
         time = self._said = plant.tick * plant.step_s + later_s
@@ -69,7 +72,10 @@ class CommandReplayModel:
 
 
 def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointCommand]]) -> Stream:
-    """The model's states at every step from 0 to `end_s`; `taken` has simulation times that do not fall."""
+    """Stream of the model's states at every step from 0 to `end_s`.
+
+    taken  (simulation time, command) of the applied commands, times not decreasing
+    """
     retrace = CommandReplayModel(sim)
     for time, command in taken:
         retrace.take(time, command)
@@ -83,7 +89,7 @@ def retraced(sim: SimPlan, end_s: float, taken: Iterable[tuple[float, JointComma
 
 
 class CommandAges:
-    """How old the states were that commands answer, when the robot took the commands: s of simulation time."""
+    """Ages of the states that commands answer, at the time the robot applied the commands; s of simulation time."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self.count, self.largest = 0, 0.0
@@ -91,11 +97,11 @@ class CommandAges:
         self._times: list[tuple[int, float]] = [(-1, 0.0)] * remembered
 
     def see(self, state: RobotState) -> None:
-        """Note when a state was."""
+        """Record the time of a state."""
         self._times[state.seq % len(self._times)] = state.seq, state.timestamp
 
     def add(self, time: float, command: JointCommand) -> None:
-        """Note a command that was taken at this simulation time."""
+        """Record a command that was applied at this simulation time."""
         if command.state_seq is None:
             return
         seq, at = self._times[command.state_seq % len(self._times)]
@@ -105,14 +111,14 @@ class CommandAges:
 
     @property
     def mean(self) -> float:
-        """Of all that are known."""
+        """Mean of all known ages, s."""
         return self._sum / max(self.count, 1)
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The ages as text."""
         if not self.count:
             return "commands as the robot took them"
-        # times are sums of steps: below a microsecond there is nothing but their rounding
+        # times are sums of steps: less than a microsecond is rounding
         mean, most = (f"{1e3 * age if age >= 1e-6 else 0:.3g} ms" for age in (self.mean, self.largest))
         return f"commands as the robot took them, {mean} after the states that they answer, {most} at most"

@@ -1,4 +1,4 @@
-"""What hil_compare sets measured states beside: the model's states as they were said, or the model retraced."""
+"""Live prediction for hil_compare: the server's model states, or a local model driven by the applied commands."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ Judged = Iterator[tuple[Residual, list[float]]]
 
 
 class LivePrediction:
-    """Pairs measured states, in simulation time, with those of the model while they come.
+    """Pairs measured states, in simulation time, with those of the model as they arrive.
 
-    From the first command on that the robot says it took, the model is our own, driven by the commands as they were
-    taken; `lost` is then the reason why that cannot be, in one line, "" where it can. `taken_lost` counts those that
-    were lost on the way here.
+    From the first applied command of the robot on, a local model is simulated, driven by the commands as they were
+    applied.
+
+    lost        one line why the local model cannot be used, "" where it can
+    taken_lost  number of applied commands lost in transit
     """
 
     def __init__(self, sim: SimPlan | None, gap_s: float, delay_s: float) -> None:
@@ -35,21 +37,21 @@ class LivePrediction:
         self._waiting: deque[Stamped] = deque()
 
     def prepare(self) -> None:
-        """Get the model ready before it is needed."""
+        """Build the local model before it is needed."""
         self._spare = None if self._sim is None else CommandReplayModel(self._sim)
 
     @property
     def retraces(self) -> bool:
-        """Whether the model is our own."""
+        """Whether the local model is used."""
         return self._retrace is not None
 
     @property
     def waiting(self) -> int:
-        """Measured states whose instant is not predicted yet."""
+        """Number of measured states whose instant is not predicted yet."""
         return self.pairs.waiting + sum(isinstance(each, RobotState) for each in self._waiting)
 
     def predict(self, state: RobotState) -> Judged:
-        """Take a state that the server said; the residuals, and the predicted velocities, that it makes possible."""
+        """Take a state of the server; yields the (residual, predicted velocities) that become available."""
         self._time = state.timestamp
         self.ages.see(state)
         if self._first < 0.0:
@@ -59,7 +61,7 @@ class LivePrediction:
         yield from self._go_on()
 
     def hear(self, message: Stamped) -> Judged:
-        """Take a measured state, or a command that the robot took: in the order in which it said them."""
+        """Take a measured state, or a command applied by the robot, in the order of publication."""
         if isinstance(message, JointCommand):
             if 0 < self._last_taken < message.seq - 1:
                 self.taken_lost += message.seq - 1 - self._last_taken
@@ -68,7 +70,7 @@ class LivePrediction:
         yield from self._go_on()
 
     def forget(self, time: float) -> None:
-        """Time was put back: what waits will find no partner."""
+        """Discard all states, because simulation time was set to `time`, s."""
         self.pairs.unpaired += sum(isinstance(each, RobotState) for each in self._waiting)
         self._waiting.clear()
         self.pairs.forget()
@@ -79,14 +81,14 @@ class LivePrediction:
             self.lose(f"time was put to {time:g} s")
 
     def see(self, event: Event) -> None:
-        """A model that was changed on the way is not the one of the plan."""
+        """Take an event; one that changes the server's model makes the local one invalid."""
         if event.kind == "set" and event.node == SERVER:
             self.lose(f"{event.key} of the model was set")
         elif event.kind == "restore":
             self.lose("the model was put elsewhere")
 
     def lose(self, why: str) -> None:
-        """Go on with the states that the server says."""
+        """Use the server's states from now on, for the reason `why`."""
         if not self.lost:
             self.lost = why
             self._retrace = None

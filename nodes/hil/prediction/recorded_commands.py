@@ -1,4 +1,4 @@
-"""What the model predicts with the commands of a recording as the robot took them."""
+"""Prediction of the model with the recorded commands as the robot applied them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from nodes.recording.columns import Columns
 from nodes.recording.reader import Recording
 from sim_core.errors import SimulationDiverged
 
-SAME_INSTANT_S = 0.05  # commands whose stamps differ by less may count as applied together
-SAME_START = 1e-3  # rad or m between the model's start and the first state that was recorded
+SAME_INSTANT_S = 0.05  # difference of stamps below which commands may count as applied together
+SAME_START = 1e-3  # largest distance between the model's start and the first recorded state, rad or m
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """States of the model of the plan, driven by the commands that the robot applied.
+    """States of the plan's model, driven by the commands that the robot applied.
 
-    driven  description of the commands and their age, for a person
-    doubt   one line why the states may not be those of the robot's model, "" for no reason
+    driven  description of the commands and their age, for the user
+    doubt   one line why the states may differ from those of the robot's model, "" without a reason
     """
 
     stream: Stream
@@ -38,12 +38,13 @@ class Prediction:
 
 
 def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str, Any]) -> Prediction:
-    """The states that the model of the plan has with the commands that the robot applied.
+    """States of the plan's model with the commands that the robot applied.
 
     taken  topic of the applied commands, each stamped when the robot received it
     said   states of the server's model, which received the same commands at other instants
-    The states end where the simulation time of the commands is no longer known.
-    StreamError, one line, where the plan's model with these commands is not the one that ran.
+
+    The states end where the simulation time of the commands is no longer known. StreamError, one line, where the plan's
+    model with these commands is not the one that ran.
     """
     if why := _changed(recording):
         raise StreamError(why)
@@ -70,14 +71,14 @@ def prediction(recording: Recording, taken: str, said: Stream, sim: Mapping[str,
 
 
 def _doubt(commands: Columns) -> str:
-    """One line on applied commands that did not reach the recorder, by their sequence numbers; "" for none."""
+    """One line on applied commands missing in the recording, by their sequence numbers; "" for none."""
     seq = commands["seq"]
     lost = int((np.diff(seq)[np.diff(seq) > 0] - 1).sum())
     return f"{lost} of the commands that the robot applied were lost on their way to the recorder" if lost else ""
 
 
 def _changed(recording: Recording) -> str:
-    """What made the model another than that of the plan, in one line; "" for nothing."""
+    """One line on what changed the model from that of the plan; "" for nothing."""
     for topic in recording.topics:
         if topic.rpartition("/")[2] != "event":
             continue
@@ -99,7 +100,7 @@ def _ages(recording: Recording, taken: str) -> CommandAges:
 
 
 def _times(recording: Recording, taken: str) -> Floats:
-    """Simulation times of the applied commands, s; NaN where they are not known."""
+    """Simulation times of the applied commands, s; NaN where unknown."""
     placed = simulation_time(recording, taken, f"{recording.path.name} {taken}")
     return np.asarray(recording[taken]["timestamp"], dtype=float) if placed is None else placed[0]
 
@@ -113,7 +114,7 @@ def _known_until(commands: Columns, times: Floats) -> float:
 
 
 def _commands(columns: Columns, times: Floats) -> Iterator[tuple[float, JointCommand]]:
-    """Simulation times that do not fall, and the commands; those of the last run, where time was put back."""
+    """(simulation time, command) with times that do not decrease; only of the last run, where time was reset."""
     time, start = _risen(times)
     fields = [columns[name].tolist() for name in ("mode", "name", "value", "state_seq")]
     for at, mode, names, values, state_seq in list(zip(time.tolist(), *fields, strict=True))[start:]:
@@ -122,7 +123,7 @@ def _commands(columns: Columns, times: Floats) -> Iterator[tuple[float, JointCom
 
 
 def _risen(time: Floats) -> tuple[Floats, int]:
-    """Times (n,), each at least that before it, those that are not known too; and where the last run begins."""
+    """Times (n,) made non-decreasing, also where unknown, and the index at which the last run begins."""
     known = np.flatnonzero(np.isfinite(time))
     falls = known[1:][np.diff(time[known]) < -FIRST_S]
     start = int(falls[-1]) if len(falls) else 0

@@ -1,4 +1,4 @@
-"""The report of a comparison: a folder with the verdict as JSON, a page and pictures."""
+"""Report of a comparison: a folder with the verdict as JSON, a page and plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERDICT = "verdict.json"
 
 
 def foreign_file(folder: Path) -> str:
-    """A file in the folder that keeps a report from being written there; "" for none."""
+    """Name of a file in the folder that no report wrote and that prevents writing one; "" for none."""
     if not folder.is_dir():
         return ""
     try:
@@ -28,7 +28,7 @@ def foreign_file(folder: Path) -> str:
 
 
 def write(compared: Compared, folder: Path) -> None:
-    """Fill the folder: index.html, verdict.json, plots/."""
+    """Write the folder's content: index.html, verdict.json, plots/."""
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     (folder / VERDICT).write_bytes(as_json(compared.verdict))
@@ -44,7 +44,7 @@ def as_json(verdict: Verdict) -> bytes:
 
 
 def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tuple[str, str]]) -> str:
-    """index.html; pictures of positions and of efforts are (file below plots/, caption)."""
+    """Text of index.html; `pictures` and `efforts` are plots as (file below plots/, caption)."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     here = Path(__file__).parent

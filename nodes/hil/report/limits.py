@@ -1,4 +1,4 @@
-"""Limits of a comparison, and position differences as a person says them."""
+"""Limits of a comparison, and position differences as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Above which a figure fails. Joints that turn take degrees, those that slide millimetres."""
+    """Limits above which a figure fails: degrees for joints that turn, millimetres for those that slide."""
 
     bias_deg: float = 0.25
     rms_deg: float = 0.5
@@ -17,7 +17,9 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rms_mm: float = 2.0
     max_mm: float = 8.0
     delay_ms: float = 5.0
-    parameter_percent: float = 3.0  # a mass or gain against the model's; friction against the measured efforts
+    parameter_percent: float = (
+        3.0  # of a mass or gain relative to the model's, of friction relative to the measured efforts
+    )
 
     def __post_init__(self) -> None:
         for name in Limits.__struct_fields__:
@@ -25,11 +27,11 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                 raise ValueError(f"{name} is {value}; it must be a number above 0")
 
     def of(self, figure: str, slides: bool) -> float:
-        """The limit of "bias", "rms" or "max" in rad or m."""
+        """Limit of "bias", "rms" or "max" in rad or m."""
         value: float = getattr(self, f"{figure}_mm" if slides else f"{figure}_deg")
         return value * 1e-3 if slides else math.radians(value)
 
 
 def angle_text(value: float, slides: bool) -> str:
-    """A position difference as a person says it: "0.52 deg", "1.3 mm"."""
+    """Position difference as text: "0.52 deg", "1.3 mm"."""
     return f"{value * 1e3:.3g} mm" if slides else f"{math.degrees(value):.3g} deg"

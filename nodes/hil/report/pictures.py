@@ -1,4 +1,4 @@
-"""The pictures of a report: each joint's two positions and their difference, and efforts beside the model's."""
+"""Plots of a report: measured and predicted position of each joint with their difference, and efforts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DPI = 110
 
 
 def draw_all(compared: Compared, folder: Path) -> list[tuple[str, str]]:
-    """Draw into the folder; (file, caption) of each picture, in the page's order."""
+    """Draw the plot of each joint into the folder; returns (file, caption) of each, in the page's order."""
     drawn = []
     for index, joint in enumerate(compared.comparison.joints):
         file = f"joint_{index + 1:02d}.png"
@@ -31,7 +31,8 @@ def draw_all(compared: Compared, folder: Path) -> list[tuple[str, str]]:
 
 
 def draw_efforts(compared: Compared, folder: Path) -> list[tuple[str, str]]:
-    """Efforts of the joints that the model explains worst; (file, caption) of each, none where all is explained."""
+    """Draw the efforts of the joints that the model explains worst; returns (file, caption) of each, none for a
+    small residual."""
     found = compared.explanation
     if found.hints.residual is None or found.hints.residual < QUIET:
         return []
@@ -104,7 +105,7 @@ def _joint_figure(compared: Compared, index: int, joint: JointComparison) -> Any
         reach = factor * max(joint.max, 1e-12)
         if reach > 0.3 * limit:
             for sign in (-1.0, 1.0):
-                told = "limit of the maximum" if sign > 0.0 else "_"  # once in the legend
+                told = "limit of the maximum" if sign > 0.0 else "_"  # one legend entry only
                 lower.axhline(sign * limit, color=VERMILION, lw=0.9, ls=(0, (1.2, 1.6)), label=told)
     for axis in (upper, lower):
         _shade(axis, compared, joint)
@@ -118,7 +119,7 @@ def _joint_figure(compared: Compared, index: int, joint: JointComparison) -> Any
 
 
 def _legend(axis: Any) -> None:
-    """Above the axis, where no curve is."""
+    """Draw the legend above the axis, where no curve is."""
     axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2)
 
 

@@ -1,4 +1,4 @@
-"""What a report needs of one or two recordings: the two streams, the model, the limits of the launch file."""
+"""Inputs of a report from one or two recordings: the two streams, the model, and the limits of the launch file."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from nodes.recording.sidecar import folders_of
 from robots.files import located_if_there
 
 COMPARER = "hil_compare.py:HilCompare"
-STEP_KNOWN_S = 0.1  # a step of another clock is known to that at least
+STEP_KNOWN_S = 0.1  # largest uncertainty of the position of another clock's step
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a stream was read: file, topic, and the clock that stamped it; None: simulation time.
+    """Origin of a stream: file, topic, and the clock that stamped it (None: simulation time).
 
-    driven  in words: which commands the model had that predicts anew; "" for states as they were recorded
-    doubt   one line why the states may differ for a reason that is not the robot's, "" for none
+    driven  description of the commands with which the model was simulated again; "" for states as recorded
+    doubt   one line why the states may differ for a reason other than the robot, "" for none
     """
 
     file: str
@@ -46,13 +46,13 @@ class Source:
 class Case:
     """Two streams to compare.
 
-    robot, parameters  of the model that predicted, from its plan; robot is "" where none was recorded
-    sliding            joints whose positions are metres
-    same_efforts       both streams are of one run whose commands were efforts: what acted on one acted on the other
-    is_timed           the measurement's simulation time was found while time ran, in real time or by clocks
-    hold_s             how long an effort is held, the step of the measured run; infinite where it is not known
-    limits             what the launch file's hil_compare node was given, as far as it says
-    run                what bears on the comparison in how the run went, one line each
+    robot, parameters  robot and parameters of the predicting model, from its plan; robot is "" without a plan
+    sliding            joints whose positions are in metres
+    same_efforts       whether both streams are of one run whose commands were efforts, so that equal efforts acted on
+    both is_timed           whether the measurement's simulation time was determined in real time or from clocks
+    hold_s             time for which an effort is held, the step of the measured run; infinite where unknown
+    limits             limits that the launch file's hil_compare node sets
+    run                notes on the run that affect the comparison, one line each
     """
 
     measured: Source
@@ -70,13 +70,13 @@ class Case:
 def read_case(
     recording: Path, second: Path | None, measured_topic: str | None = None, predicted_topic: str | None = None
 ) -> Case:
-    """The streams of a comparison. StreamError and RecordingError are one line for a person.
+    """Streams of a comparison. StreamError and RecordingError are one line for the user.
 
-    One recording holds both: `<robot>/measured_state` and `<robot>/state`. With two, the first is measured (its
+    One recording contains both: `<robot>/measured_state` and `<robot>/state`. Of two, the first is measured (its
     `<robot>/measured_state`, else its `<robot>/state`) and the second predicted (its `<robot>/state`).
 
-    Where a recording has the commands that the robot took, `<robot>/applied_command`, its model predicts anew with
-    these commands at these instants, unless `predicted_topic` asks for states as they were recorded.
+    Where a recording has the commands that the robot applied, `<robot>/applied_command`, its model is simulated again
+    with these commands at these instants, unless `predicted_topic` selects states as recorded.
     """
     first = read_recording(recording, warn=False)
     other = first if second is None else read_recording(second, warn=False)
@@ -113,9 +113,9 @@ def read_case(
 
 
 def _rises(time: Floats) -> NDArray[np.bool_]:
-    """Which stamps are after all those before: where a clock was stepped, its two sides are known to some ms only.
+    """Whether each stamp is later than all before it, (n,); the two sides of a clock step are known to some ms only.
 
-    A stamp that falls back by more begins anew, as the simulation was reset.
+    A stamp that decreases by more than STEP_KNOWN_S begins anew, as the simulation was reset.
     """
     latest, keep = -math.inf, np.ones(len(time), dtype=bool)
     for index, stamp in enumerate(time.tolist()):
@@ -126,7 +126,8 @@ def _rises(time: Floats) -> NDArray[np.bool_]:
 
 
 def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
-    """Whether nobody asked the predicted robot's servos for velocities or positions: they would give other efforts."""
+    """Whether all commands to the predicted robot were efforts; servo commands would give the two robots different
+    efforts."""
     topic = f"{predicted.rpartition('/')[0]}/command"
     return topic not in recording.topics or bool((recording[topic]["mode"] == "effort").all())
 
@@ -136,7 +137,7 @@ def _since(source: Source, settle_s: float) -> Source:
 
 
 def _driven(recording: Recording, taken: str, said: Source, sim: Mapping[str, Any]) -> Source:
-    """The prediction with the commands as the robot took them, where it says them; else as it was, with a note why."""
+    """Prediction with the commands as the robot applied them, where recorded; else as recorded, with a note why."""
     if taken not in recording.topics:
         return said
     try:
@@ -166,7 +167,7 @@ def _source(recording: Recording, topic: str) -> Source:
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:
-    """The first topic of the recorded robot with one of these names, in their order; of any robot otherwise."""
+    """The only topic of the recorded robot with one of these names, in their order; else the only one of any robot."""
     robot = recording.metadata.get("robot", "")
     for leaf in leaves:
         found = [topic for topic in recording.topics if topic.rpartition("/")[2] == leaf]
@@ -190,7 +191,7 @@ def _plan(recording: Recording) -> dict[str, Any]:
 
 
 def _compared_with(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of the launch file's hil_compare node."""
+    """Parameters of the launch file's hil_compare node."""
     for node in plan.get("nodes", []):
         if str(node.get("run", "")).endswith(COMPARER):
             found: dict[str, Any] = node.get("params", {})

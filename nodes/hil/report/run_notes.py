@@ -1,4 +1,4 @@
-"""What a recording says of the run that made it, where that bears on a comparison: real time, losses, verdicts."""
+"""Notes on a recorded run that affect a comparison: real time, losses, verdicts of nodes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from nodes.messages import Verdict
 from nodes.recording.columns import Columns
 from nodes.recording.reader import Recording
 
-SHORT = 0.98  # of the launch file's duration: a recording that ends before was interrupted
-HELD = 0.98  # of real time: a run below it fell behind
+SHORT = 0.98  # fraction of the launch file's duration below which a recording was interrupted
+HELD = 0.98  # real-time factor below which a run fell behind
 
 
 def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], comparer: str) -> Iterator[str]:
-    """One line each. `state` is the topic of the simulated states, `comparer` the end of the comparing node's `run`."""
+    """Notes of one line each.
+
+    state     topic of the simulated states
+    comparer  end of the comparing node's `run`
+    """
     sim, whole_s = plan.get("sim", {}), plan.get("duration_s") or 0.0
     end_s = float(recording[state]["timestamp"][-1]) if state in recording.topics else whole_s
     if end_s < SHORT * whole_s:
@@ -44,7 +48,7 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
 
 
 def _last(columns: Columns) -> dict[str, dict[str, Any]]:
-    """{node: {field: value}} of what each node said last; fields that it does not have are left out."""
+    """{node: {field: value}} of each node's last status; fields that a node does not have are left out."""
     rows = {str(name): index for index, name in enumerate(columns["node"].tolist())}
     found: dict[str, dict[str, Any]] = {}
     for name, index in rows.items():
@@ -54,12 +58,12 @@ def _last(columns: Columns) -> dict[str, dict[str, Any]]:
 
 
 def _is_left_out(value: object) -> bool:
-    """Whether a field of a node is one that another node has: None of texts, NaN of numbers."""
+    """Whether a value stands for a field that the node does not have: None for texts, NaN for numbers."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _real_time(recording: Recording, state: str, speed: float, sim: Mapping[str, Any]) -> Iterator[str]:
-    """Where the simulation fell behind the clock."""
+    """Note on a simulation that fell behind the clock."""
     if state not in recording.topics or "sent_ns" not in recording[state]:
         return
     time, sent = recording[state]["timestamp"], 1e-9 * recording[state]["sent_ns"]

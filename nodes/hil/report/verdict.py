@@ -1,4 +1,4 @@
-"""The verdict on a case: what was found, as data, and what the pictures draw."""
+"""Verdict on a comparison: all findings as data, and the results that the plots need."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two streams: where it was read, and what was missing in it. Seconds of its stamps.
+    """One of the two streams: where it was read, and what was missing in it. Times are s of its stamps.
 
-    clock   that stamped it, and how its stamps became simulation time; None where they are that
-    driven  which commands the model had that predicts anew, in words; "" for states as they were recorded
+    clock   clock that stamped it, and how its stamps became simulation time; None for stamps in simulation time
+    driven  description of the commands with which the model was simulated again; "" for states as recorded
     """
 
     file: str
@@ -47,12 +47,13 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report as data; rad, m, s, N m.
 
-    outcome   "not certain" where what is known of the clocks may explain all that is beyond its limit; `reason` in one
-              line why, "" for "passed"; `passed` only where it is "passed"
-    delay_s   common delay of the measurement, taken out of the joints' figures; 0 where none is certain
-    unpaired  instants of the slower stream without a partner
-    left_out  joints that only one of the two has
-    run       what bears on the comparison in how the run went, one line each
+    outcome   "passed", "failed", or "not certain" where the uncertainty of the clocks may explain all that is beyond
+    limits reason    one line; "" for "passed"
+    passed    whether the outcome is "passed"
+    delay_s   common delay of the measurement, corrected in the joints' figures; 0 where none is certain
+    unpaired  number of instants of the slower stream without a partner
+    left_out  joints that only one of the two streams has
+    run       notes on the run that affect the comparison, one line each
     """
 
     kind: str = KIND
@@ -75,7 +76,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared:
-    """A case, computed: the verdict and what the pictures draw."""
+    """The computed comparison of a case: the verdict, and the results that the plots need."""
 
     def __init__(self, case: Case, limits: Limits) -> None:
         self.case = case
@@ -157,5 +158,5 @@ def _silent(why: str) -> Explanation:
 
 
 def limits_of(case: Case, overrides: Mapping[str, Any]) -> Limits:
-    """The launch file's limits with overrides; ValueError names what is wrong."""
+    """Limits of the launch file with overrides; ValueError names what is wrong."""
     return msgspec.convert({**case.limits, **overrides}, Limits)
