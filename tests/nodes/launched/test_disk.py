@@ -92,7 +92,7 @@ def test_what_a_disk_did_not_take_is_named_at_the_end(mode: str, ground: Any, un
 
     second = verdicts["second"]["reason"]
     assert second.startswith("whole.mcap: node 'whole' writes it too, no message is missing: ")
-    assert second.endswith("lies in whole.second.mcap")
+    assert second.endswith("is in whole.second.mcap")
     for name in ("whole.mcap", "whole.second.mcap"):
         recording = read_recording(folder / name)
         assert not recording.holes
