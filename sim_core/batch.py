@@ -111,6 +111,7 @@ class Batch:
         Simulation.
         """
         from sim_core.integrators.lanes import advance_lanes
+        from sim_core.kernels.compiled import is_kept
 
         system, lanes = self.system, self.lanes
         if system.mechanism.guards:
@@ -131,6 +132,11 @@ class Batch:
         pointers = np.array([self._library.addresses["rates"], *[table.ctypes.data for table in tables]])
         record = np.zeros((2, steps // every + 1, system.n_q, lanes))
         flat = [array.reshape(-1) for array in (*w[:4], a)]
+        if not is_kept(advance_lanes):
+            with native.compiling("the loop of rollouts"):
+                advance_lanes(
+                    pointers, *flat, np.zeros((1, w[3].size)), float(step_s), 0, 1, np.zeros((2, 1, w[1].size))
+                )
         for begin in range(0, count, lanes):
             w[1][:], w[2][:] = (_lanes_of(start, begin, lanes) for start in starts)
             w[4][:] = _lanes_of(parameters, begin, lanes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 import warnings
@@ -84,6 +85,7 @@ doctor.add_to(app)
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Errors that the user caused or can correct print one line to
     stderr."""
+    logging.getLogger("armswing.compile").addHandler(logging.NullHandler())  # commands that compile show progress
     try:
         with _warnings_in_one_line():
             code = app(args=list(arguments), prog_name="armswing", standalone_mode=False)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -137,11 +138,21 @@ def linked(ir: str, symbols: list[str]) -> Library:
 
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Log to "armswing.compile" that `what` is being compiled, which takes seconds, and how long it took."""
-    log.info("compiling %s, a few seconds, once: %s keeps it", what, cache_folder())
+    """Log to "armswing.compile" that `what` is being compiled, which takes seconds, and how long it took.
+
+    In a program without logging handlers the lines go to stderr, so that nobody waits without knowing what for.
+    """
+    _report(f"compiling {what}, a few seconds, once: {cache_folder()} keeps it")
     began = time.perf_counter()
     yield
-    log.info("compiled %s in %.1f s", what, time.perf_counter() - began)
+    _report(f"compiled {what} in {time.perf_counter() - began:.1f} s")
+
+
+def _report(line: str) -> None:
+    if log.hasHandlers():
+        log.info(line)
+    else:
+        print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager

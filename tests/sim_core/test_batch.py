@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,3 +131,21 @@ def test_a_mechanism_with_guards_has_no_rollout() -> None:
     system = assemble(dataclasses.replace(plain, guards=(guard,)))
     with pytest.raises(InvalidRequest, match="changes its constraint mode at guards"):
         system.batch(2).rollout(*states(system, 1)[:2], step_s=1e-3, steps=1)
+
+
+def test_what_is_compiled_for_the_first_time_is_told_on_stderr_where_no_log_is_kept(tmp_path: Path) -> None:
+    program = (
+        "from robots import build; from sim_core import assemble;"
+        "assemble(build('arm_2dof')).batch(lanes=2).rollout([[0.1, 0.2]], [[0, 0]], step_s=1e-3, steps=2)"
+    )
+    command, environment = [sys.executable, "-P", "-c", program], os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    cold, warm = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100) for _ in "12"
+    )
+    told = [line for line in cold.stderr.splitlines() if line.startswith("compiling")]
+    once = f", a few seconds, once: {tmp_path}/armswing keeps it"
+    kernels = "the kernels of 'arm_2dof'"
+    assert told == [
+        f"compiling {what}{once}" for what in (kernels, f"{kernels} for 2 at a time", "the loop of rollouts")
+    ]
+    assert warm.stderr == ""
