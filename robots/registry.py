@@ -1,6 +1,7 @@
-"""Registry of robots by name. Other packages add robots by entry points in the group `armswing.robots`.
+"""Registry of robots by name: built-in ones, those of other packages, and references to a user's Python file.
 
-An entry point refers to a function that takes keyword parameters and returns a Mechanism.
+Other packages add robots by entry points in the group `armswing.robots`. An entry point refers to a function that takes
+keyword parameters and returns a Mechanism.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ ALONG_Y = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)  # turns z into -y
 
 @dataclass(frozen=True)
 class LineSetup:
-    """A line, with the constraints by which a robot hangs on it.
+    """A line together with the constraints, aims and start of the robot that hangs on it.
 
     constraints  constraints of each hand
     aims         permitted captured numbers of each hand's constraints
@@ -62,7 +62,7 @@ def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) 
 
 
 def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> LineSetup:
-    """The line of `count` bars, `spacing` apart from x = 0 on, with the robot on the bar at x."""
+    """The LineSetup of `count` bars, `spacing` m apart from x = 0 on, with the robot hanging at x."""
     check_bars(x, spacing, start, count)
     begin = start_on_bars(robot, start, x, spacing)
     constraints: dict[str, tuple[Constraint, ...]] = {}
@@ -88,7 +88,7 @@ def _bar(x: float) -> Shape:
 def on_cable(
     robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
 ) -> LineSetup:
-    """The line that is a cable, with the robot at x and hands of this width, m, along the cable."""
+    """The LineSetup of a cable, with the robot hanging at x by hands of this width, m, along the cable."""
     check_cable(robot, beam, width, x, spacing, start)
     begin = start_on_cable(robot, start, x, spacing, beam, width)
     constraints: dict[str, tuple[Constraint, ...]] = {}

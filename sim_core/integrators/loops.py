@@ -1,4 +1,4 @@
-"""The stepping loops, each imported when a simulation asks for it: a plan is checked without loading numba."""
+"""Functions that import and return the compiled stepping loops, so that checking a plan does not load numba."""
 
 from __future__ import annotations
 
@@ -6,63 +6,63 @@ from typing import Any
 
 
 def implicit() -> Any:
-    """Return `advance_implicit`."""
+    """The loop of implicit Runge-Kutta steppers."""
     from sim_core.integrators.implicit import advance_implicit
 
     return advance_implicit
 
 
 def one_stage() -> Any:
-    """Return `advance_one_stage`."""
+    """The loop of implicit midpoint and generalized-alpha."""
     from sim_core.integrators.one_stage import advance_one_stage
 
     return advance_one_stage
 
 
 def adaptive() -> Any:
-    """Return `advance_adaptive`."""
+    """The loop of Dormand-Prince with error control between ticks."""
     from sim_core.integrators.adaptive import advance_adaptive
 
     return advance_adaptive
 
 
 def dense() -> Any:
-    """Return `advance_dense`."""
+    """The loop of Dormand-Prince with steps independent of the ticks."""
     from sim_core.integrators.dense import advance_dense
 
     return advance_dense
 
 
 def adams() -> Any:
-    """Return `advance_adams`."""
+    """The loop of scipy's Adams integration (VODE)."""
     from sim_core.integrators.variable_order import advance_adams
 
     return advance_adams
 
 
 def radau() -> Any:
-    """Return `advance_radau`."""
+    """The loop of scipy's Radau integration."""
     from sim_core.integrators.variable_order import advance_radau
 
     return advance_radau
 
 
 def explicit() -> Any:
-    """Return `advance_explicit`."""
+    """The loop of explicit Runge-Kutta steppers."""
     from sim_core.integrators.runge_kutta import advance_explicit
 
     return advance_explicit
 
 
 def semi_implicit() -> Any:
-    """Return `advance_semi_implicit`."""
+    """The loop of semi-implicit Euler."""
     from sim_core.integrators.semi_implicit import advance_semi_implicit
 
     return advance_semi_implicit
 
 
 def multistep() -> Any:
-    """Return `advance_multistep`."""
+    """The loop of Adams-Bashforth-Moulton."""
     from sim_core.integrators.multistep import advance_multistep
 
     return advance_multistep

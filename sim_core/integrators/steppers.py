@@ -29,21 +29,21 @@ from sim_core.typed import typed
 class Stepper:
     """An integration method: carries the state over one tick.
 
-    order         order of convergence: halving h divides the error by 2^order
-    stages        rows of stage memory that the loop needs
-    evaluations   evaluations of the acceleration per step; 0 if their number varies
-    loop          function that imports and returns the stepping loop, which is compiled when it is first called
-    tableau       tableau of the method, or of the method that starts it
-    companion     for multistep methods: matrix of one step of y' = lambda y as a function of z = h lambda
+    order          order of convergence: halving h divides the error by 2^order
+    stages         rows of stage memory that the loop needs
+    evaluations    evaluations of the acceleration per step; 0 if their number varies
+    loop           function that imports and returns the stepping loop, which is compiled when it is first called
+    tableau        tableau of the method, or of the method that starts it
+    companion      for multistep methods: matrix of one step of y' = lambda y as a function of z = h lambda
     hold_coefficient  c_h: a U held over a step moves the position by -c_h h^2 U (1/2 for one-step methods)
-    pole          where the sampled stabilizer puts its poles under this stepper
-    memory        numbers kept between steps: constant, per coordinate, and per pair of coordinates
-    adaptive      whether error control chooses the steps, so that they are stable at any tick
+    pole           where the sampled stabilizer puts its poles under this stepper
+    memory         numbers kept between steps: constant, per coordinate, and per pair of coordinates
+    adaptive       whether error control chooses the steps, so that they are stable at any tick
     integrates_past_tick  whether it integrates past the tick, so that changed inputs or parameters restart it there
-    options       further constant arguments of the loop
-    extras        function of n_q that returns the loop's arguments, instead of tableau and options
-    amplification function (kp, kd, h) that returns the matrix of one step of e'' = -kp e - kd e' on e, e' and memory,
-    for methods without tableau
+    options        further constant arguments of the loop
+    extras         function of n_q that returns the loop's arguments, instead of tableau and options
+    amplification  for methods without tableau: function (kp, kd, h) that returns the matrix of one step of e'' = -kp e
+                   - kd e' on e, e' and memory
     """
 
     name: str
