@@ -1,6 +1,6 @@
 """Reference pages from the one place that defines each thing, and the pictures; written before a build reads its pages.
 
-    launch keys             nodes/plan/keys.py
+    launch keys             nodes/plan/launch_plan.py
     topics, messages        nodes/messages
     steppers, stabilizers   the registries of sim_core
     robots                  robots/registry.py
@@ -115,25 +115,10 @@ def _struct(kind: type[msgspec.Struct]) -> str:
 
 def _docstring(kind: Any) -> tuple[str, str, dict[str, str]]:
     """First paragraph, what else is no line on a field, and {field: its line} of a docstring."""
-    first, _, body = (inspect.getdoc(kind) or "").partition("\n\n")
-    told: dict[str, str] = {}
-    rest: list[str] = []
-    name = ""
-    for line in body.splitlines():
-        found = re.match(r"([a-z_]\w*)((?:,| \.\.) \w+)?  +(\S.*)", line)
-        if found:
-            name = found[1]
-            told[name] = found[3]
-        elif name and line.startswith("  "):
-            told[name] += " " + line.strip()
-        else:
-            name = ""
-            rest.append(line)
-    return (
-        " ".join(first.split()),
-        "\n".join(rest).strip(),
-        {key: text.replace("<", "&lt;") for key, text in told.items()},
-    )
+    from nodes.plan.keys import docstring_of
+
+    first, rest, told = docstring_of(kind)
+    return first, rest, {key: text.replace("<", "&lt;") for key, text in told.items()}
 
 
 def robots() -> str:

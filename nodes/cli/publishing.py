@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_args, get_origin
 import msgspec
 import zmq
 
-from nodes.cli.terminal import InputError, UnavailableError, nearest
+from nodes.cli.terminal import InputError, UnavailableError
 from nodes.client import Client, NotLiveError
 from nodes.messages import BodyPoses, Event, JointCommand, Message, RobotState
 from nodes.messages.codec import WireError, encode
@@ -26,6 +26,7 @@ from nodes.transport.host_config import read_host_config
 from nodes.transport.registry import NodeEntry
 from nodes.transport.registry_link import RegistryLink
 from nodes.transport.sockets import AddressError
+from sim_core.errors import did_you_mean
 from sim_core.tables import misfit
 
 SERVE_S = 0.05
@@ -136,7 +137,7 @@ def _check_commandable(client: Client, topic: str) -> None:
     simulation."""
     subscribes = [name for entry in client.nodes() if entry.name == "sim" for name in entry.subscribes]
     if topic not in subscribes:
-        raise InputError(f"no simulation subscribes to {topic!r}{nearest(topic, subscribes)}")
+        raise InputError(f"no simulation subscribes to {topic!r}{did_you_mean(topic, subscribes)}")
     if client.sim_status()["mode"] == "lockstep":
         raise InputError("in lockstep the simulation accepts only commands of the nodes of its launch file")
 
@@ -181,7 +182,7 @@ def parse_message(topic: str, text: str) -> Message:
     for key in data:
         if key not in fields:
             raise InputError(
-                f"{kind.__name__} has no field {key!r}; its fields are {', '.join(fields)}{nearest(key, fields)}"
+                f"{kind.__name__} has no field {key!r}; its fields are {', '.join(fields)}{did_you_mean(key, fields)}"
             )
     if wrong := misfit(data, kind):
         raise InputError(f"message for {topic!r}: {wrong}, as in {example(kind)}")

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sim_core.errors import did_you_mean
+
 
 class InputError(Exception):
     """The request cannot be carried out as given: one clear line, exit code 2."""
@@ -102,12 +104,4 @@ def require_recording(file: Path) -> None:
     if not file.is_file():
         there = {str(other): other for other in file.parent.glob("*.mcap")}
         folder = " is a folder" if file.is_dir() else ""
-        raise InputError(f"no recording {str(file)!r}{folder}{nearest(str(file), there)}")
-
-
-def nearest(asked: str, known: Iterable[str]) -> str:
-    """Text for an error: "; did you mean 'x'?", or "" when no known name is similar."""
-    import difflib
-
-    match = difflib.get_close_matches(asked, list(known), n=1)
-    return f"; did you mean {match[0]!r}?" if match else ""
+        raise InputError(f"no recording {str(file)!r}{folder}{did_you_mean(str(file), there)}")

@@ -15,10 +15,11 @@ from nodes.launching.remote_nodes import difference, host_config_of
 from nodes.launching.supervisor import Failure, Supervisor
 from nodes.launching.waiting import Waiting
 from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
-from nodes.plan.tables import PlanError, near_word
+from nodes.plan.tables import PlanError
 from nodes.transport.host_config import remove_host_config, write_host_config
 from nodes.transport.registry import DomainLock
 from nodes.transport.sockets import sweep
+from sim_core.errors import did_you_mean
 
 TICK_S = 0.05
 
@@ -36,7 +37,7 @@ def launch_host(plan: Plan, host: str) -> int:
         why = f"has the server: launch without --host there; the other hosts are {', '.join(others) or 'none'}"
         if host != plan.sim.host:
             there = ", ".join([*others, f"{plan.sim.host} (the server's: without --host)"])
-            why = f"is not in [hosts], which are {there}{near_word(host, others)}"
+            why = f"is not in [hosts], which are {there}{did_you_mean(host, others)}"
         raise PlanError(f"--host {host}: {host!r} {why}")
     check_own_address(plan, host)
     site = host_config_of(plan, host)

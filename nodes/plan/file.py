@@ -10,7 +10,8 @@ from typing import Any
 
 from nodes.plan.checks import check_plan
 from nodes.plan.launch_plan import DEPTH, PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan
-from nodes.plan.tables import PlanError, convert, near_word, suggestion
+from nodes.plan.tables import PlanError, convert, suggestion
+from sim_core.errors import did_you_mean
 
 MCAP = b"\x89MCAP"  # first bytes of a recording
 SIZE = 8_000_000  # largest size of a launch file, bytes
@@ -159,7 +160,7 @@ def _override(document: dict[str, Any], override: str, where: str) -> None:
         if rest and near:
             meant = f"; did you mean sim.{near[0]}.{rest}={text}?"
         else:
-            hint = near_word(first, SimPlan.__struct_fields__)
+            hint = did_you_mean(first, SimPlan.__struct_fields__)
             meant = f"{hint}; one of the robot is sim.parameters.{first}=value"
         raise PlanError(f"--set {override!r}: [sim] has no key {first!r}{meant}")
     if owner != "sim" and key not in NodePlan.__struct_fields__ and not key.startswith("params."):

@@ -1,9 +1,11 @@
-"""Every key of a launch file with type, default and description, from the plan's structs."""
+"""Every key of a launch file with type, default and description, from the plan's structs and their docstrings."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -14,56 +16,6 @@ from sim_core.stabilization.membership import FuzzySets
 from sim_core.stabilization.stabilizers import stabilizers_by_name
 from sim_core.typed import choices_of
 
-# Description of each key. A test checks that every key has one and that there are no others.
-ABOUT = {
-    "": {
-        "name": "name of the plan; by default the file's",
-        "seed": "seed of all random numbers of the nodes",
-        "domain": "number of the launch, where several run on this computer, 0 .. 232; --domain overrides it",
-        "hosts": 'a table of computers, name = "address"; each needs the keys of the others',
-        "duration_s": "simulated s until the run ends; without it, Ctrl-C ends it; --duration overrides it",
-    },
-    "[sim]": {
-        "robot": 'one of `armswing robot list`, or "path/to/file.py:function" of your own, searched for as nodes are',
-        "parameters": "parameters of the robot, as `armswing robot show` lists them",
-        "mode": "paced by the clock, as fast as possible, or each step waits for every node, which is reproducible",
-        "step_ms": "integration step, ms",
-        "stepper": "integration method",
-        "stabilizer": "method that keeps constraint violations small",
-        "watchdog_ms": "ms without a command before the safe mode; 100 in realtime, else never; 0 or false: never",
-        "safe_mode": "behaviour of the actuators when their commanding node is silent",
-        "speed": "simulated seconds per wall second in realtime, 0.001 .. 1000",
-        "rate_hz": "rate of the state in simulation time, Hz; without it, every step",
-        "poses_hz": "rate of the body poses in simulation time, Hz",
-        "deadline_ms": "longest wait for one node's reply in lockstep, ms",
-        "host": "one of [hosts]: the computer of the server, where `armswing launch` is given no --host",
-        "overrun_policy": "steps in realtime that are a step or more late: left out, made up for, or the run ends",
-        "cpu": "core that the server's loop runs on; without it, any",
-        "realtime_priority": "SCHED_FIFO for the server's loop; where that is not permitted, a warning",
-        "assemble_start": "start at the state nearest to the robot's own that satisfies its constraints",
-    },
-    "[[nodes]]": {
-        "name": "name of the node, unique in the plan",
-        "run": '"path/to/file.py:ClassName", from the folder above launch/, or the launch file\'s own',
-        "decimation": "steps between two turns of the node in lockstep",
-        "restart": "whether it is restarted when it ends; never in lockstep",
-        "max_restarts": "largest number of restarts",
-        "params": "parameters of the node, the fields of its class `Params`",
-        "host": "one of [hosts], by default the server's",
-        "cpu": "core that the node's loop runs on; without it, any",
-        "realtime_priority": "SCHED_FIFO for the node's loop; where that is not permitted, a warning",
-        "required": "false: the run continues when the node fails finally, and the exit code is 1; not in lockstep",
-    },
-    "[[milestones]]": {
-        "name": "name of the milestone, unique in the plan",
-        "joint": "joint whose position is watched",
-        "target_deg": "target position, degrees modulo 360",
-        "tolerance_deg": "largest distance from the target, degrees",
-        "hold_s": "simulation time for which the joint has to stay there, s",
-        "required": "whether the exit code is 1 when it is not reached",
-        "after": "name of another milestone that has to be reached first",
-    },
-}
 # Description of each parameter of steppers and stabilizers; a test checks that every one has one.
 ABOUT_PARAMETERS = {
     "alpha": "gain in 2 alpha Phidot, 1/s; by default 1/h, or beta where that is given",
@@ -124,6 +76,32 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "[[milestones]]": Milestone,
 }
 NOT_IN_A_FILE = {"": ("sim", "nodes", "milestones", "folder")}
+
+
+def docstring_of(kind: Any) -> tuple[str, str, dict[str, str]]:
+    """The first paragraph of a docstring, its lines that describe no field, and {field: its description}."""
+    first, _, body = (inspect.getdoc(kind) or "").partition("\n\n")
+    described: dict[str, str] = {}
+    rest: list[str] = []
+    name = ""
+    for line in body.splitlines():
+        found = re.match(r"([a-z_]\w*)((?:,| \.\.) \w+)?  +(\S.*)", line)
+        if found:
+            name = found[1]
+            described[name] = found[3]
+        elif name and line.startswith("  "):
+            described[name] += " " + line.strip()
+        else:
+            name = ""
+            rest.append(line)
+    return " ".join(first.split()), "\n".join(rest).strip(), described
+
+
+# Description of each key, from the docstring of its struct. A test checks that every key has one.
+ABOUT = {
+    table: {key: line for key, line in docstring_of(kind)[2].items() if key not in NOT_IN_A_FILE.get(table, ())}
+    for table, kind in TABLES.items()
+}
 
 
 def keys(table: str) -> Iterator[tuple[str, str, str, str]]:

@@ -30,22 +30,29 @@ LOCAL = "localhost"  # name of the only host of a launch without [hosts]
 
 
 class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Settings of the simulation server.
+    """The table [sim]: the simulation server.
 
-    robot        a name of the registry, or "path/to/file.py:function", the path absolute once the plan is checked
-    stepper, stabilizer  a name, or a table of name and parameters
-    watchdog_ms  time without a command from a commanding node before its actuators enter safe_mode: simulation time, or
-                 wall time where that passes faster; 0 or false: never; None: 100 in realtime, otherwise never
-    safe_mode    "zero_effort"; "hold": servos keep their joints where they are, other actuators their effort
-    speed        simulated seconds per wall second in realtime, 0.001 .. 1000
-    rate_hz      rate of the published state in simulation time; None: every step
-    poses_hz     rate of the published body poses in simulation time
-    deadline_ms  longest wait for one participant's reply in lockstep
-    host         host of the server and the registry, one of [hosts]; the only host where there are none
-    overrun_policy  steps in realtime that are late by a period or more: left out, taken at once, or the end of the run
-    cpu          core of the server's loop, None: any
-    realtime_priority  SCHED_FIFO for the server's loop, where that is permitted
-    assemble_start     start at the nearest state that satisfies the constraints
+    robot              one of `armswing robot list`, or "path/to/file.py:function" of your own, searched for as nodes
+                       are
+    parameters         parameters of the robot, as `armswing robot show` lists them
+    mode               paced by the clock, as fast as possible, or each step waits for every node, which is
+                       reproducible
+    step_ms            integration step, ms
+    stepper            integration method, a name or a table of name and parameters
+    stabilizer         method that keeps constraint violations small, a name or a table of name and parameters
+    watchdog_ms        ms without a command from a commanding node before the safe mode, in simulation time, or in that
+                       of the clock where it runs faster; 100 in realtime, else never; 0 or false: never
+    safe_mode          behaviour of the actuators when their commanding node is silent; "hold": servos keep their
+                       joints where they are, other actuators their effort
+    speed              simulated seconds per wall second in realtime, 0.001 .. 1000
+    rate_hz            rate of the state in simulation time, Hz; without it, every step
+    poses_hz           rate of the body poses in simulation time, Hz
+    deadline_ms        longest wait for one node's reply in lockstep, ms
+    host               one of [hosts]: the computer of the server, where `armswing launch` is given no --host
+    overrun_policy     steps in realtime that are a step or more late: left out, made up for, or the run ends
+    cpu                core that the server's loop runs on; without it, any
+    realtime_priority  SCHED_FIFO for the server's loop; where that is not permitted, a warning
+    assemble_start     start at the state nearest to the robot's own that satisfies its constraints
     """
 
     robot: str
@@ -114,14 +121,18 @@ def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
 
 
 class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One node process.
+    """A table [[nodes]]: one node and its process.
 
-    decimation  number of steps between two turns in lockstep
-    host        host of the process, by default the server's
-    required    false: the run continues when the node fails finally, and the exit code is 1; in lockstep all are
-    required
-
-    `cpu` and `realtime_priority` mean the same as for the server.
+    name               name of the node, unique in the plan
+    run                "path/to/file.py:ClassName", from the folder above launch/, or the launch file's own
+    decimation         steps between two turns of the node in lockstep
+    restart            whether it is restarted when it ends; never in lockstep
+    max_restarts       largest number of restarts
+    params             parameters of the node, the fields of its class `Params`
+    host               one of [hosts], by default the server's
+    cpu                core that the node's loop runs on; without it, any
+    realtime_priority  SCHED_FIFO for the node's loop; where that is not permitted, a warning
+    required           false: the run continues when the node fails finally, and the exit code is 1; not in lockstep
     """
 
     name: str
@@ -137,11 +148,15 @@ class NodePlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Reached when `joint` has stayed within tolerance_deg of target_deg (modulo 360 degrees) for hold_s of simulation
-    time.
+    """A table [[milestones]]: reached when a joint has stayed near an angle for some time.
 
-    required  whether the exit code is 1 when it is not reached
-    after     name of another milestone before which this one does not count; "" for none
+    name           name of the milestone, unique in the plan
+    joint          joint whose position is watched
+    target_deg     target position, degrees modulo 360
+    tolerance_deg  largest distance from the target, degrees
+    hold_s         simulation time for which the joint has to stay there, s
+    required       whether the exit code is 1 when it is not reached
+    after          name of another milestone that has to be reached first
     """
 
     name: str
@@ -154,10 +169,14 @@ class Milestone(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A whole launch.
+    """A whole launch, with the keys of a launch file that stand outside of its tables.
 
-    folder  folder in which relative paths of `run` are searched first
-    hosts   {name: numeric address}
+    name        name of the plan; by default the file's
+    seed        seed of all random numbers of the nodes
+    domain      number of the launch, where several run on this computer, 0 .. 232; --domain overrides it
+    hosts       a table of computers, name = "address"; each needs the keys of the others
+    duration_s  simulated s until the run ends; without it, Ctrl-C ends it; --duration overrides it
+    folder      folder from which relative paths of `run` are resolved first
     """
 
     name: str

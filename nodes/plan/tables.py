@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
+from sim_core.errors import did_you_mean
 from sim_core.tables import misfit, out_of_range, ranges_of
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -31,13 +31,7 @@ class PlanError(ValueError):
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Text "; did you mean 'step_ms'?", or the list of known names when none is similar."""
     names = sorted(known)
-    return near_word(word, names) or f"; known are {', '.join(names)}"
-
-
-def near_word(word: str, known: Sequence[str]) -> str:
-    """Text "; did you mean 'step_ms'?", or "" when no known name is similar."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return did_you_mean(word, names) or f"; known are {', '.join(names)}"
 
 
 def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
@@ -64,7 +58,7 @@ def convert(value: Mapping[str, Any], kind: type[T], where: str) -> T:
         field, part = _key_and_rest(key)
         allowed = choices(fields[field].type) if field in fields else []
         if allowed and not part:
-            text = f"{value[field]!r} is none of {', '.join(allowed)}{near_word(str(value[field]), allowed)}"
+            text = f"{value[field]!r} is none of {', '.join(allowed)}{did_you_mean(str(value[field]), allowed)}"
         elif line := misfit(value, kind):
             found, _, rest = line.partition(" is ")
             raise PlanError(f"{where}: key {found!r} is {rest}" if rest else f"{where}: {line}") from None

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, nearest, parse_assignments, say, say_json, say_table, warn, working
+from nodes.cli.terminal import AsJson, InputError, parse_assignments, say, say_json, say_table, warn, working
+from sim_core.errors import did_you_mean
 
 app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
 
@@ -185,7 +186,7 @@ def _built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[A
     from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
 
     if name not in names() and not is_reference(name):
-        there = f"robots are {', '.join(sorted(names()))}{nearest(name, names())}{OWN_FILE}"
+        there = f"robots are {', '.join(sorted(names()))}{did_you_mean(name, names())}{OWN_FILE}"
         raise InputError(f"no robot {name!r}; {there}")
     say_warnings_plainly()
     try:

@@ -17,7 +17,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, UnavailableError, nearest, say, say_json, say_table, warn
+from nodes.cli.terminal import AsJson, InputError, UnavailableError, say, say_json, say_table, warn
+from sim_core.errors import did_you_mean
 
 PAPERS = ("charmie", "gibbon", "lipinski", "man", "nada")
 LIBRARIES = ("matplotlib", "jinja2")
@@ -43,7 +44,7 @@ def reproduce(
 ) -> None:
     """Repeat a paper's simulations, and write a page with plots and tables that says which claims are reproduced."""
     if paper not in PAPERS:
-        raise InputError(f"no study of {paper!r}; papers are {', '.join(PAPERS)}{nearest(paper, PAPERS)}")
+        raise InputError(f"no study of {paper!r}; papers are {', '.join(PAPERS)}{did_you_mean(paper, PAPERS)}")
     try:
         with interruptible() as go_on:
             rows, folder = _carry_out(paper, output or Path(paper), quick, workers, spans, go_on)

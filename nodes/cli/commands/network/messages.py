@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, nearest, say, say_json, say_table
+from nodes.cli.terminal import AsJson, InputError, say, say_json, say_table
+from sim_core.errors import did_you_mean
 
 app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing message list", no_args_is_help=True)
 
@@ -58,7 +59,7 @@ def show_message(
 
     known = _messages()
     if name not in known:
-        raise InputError(f"no message {name!r}; messages are {', '.join(known)}{nearest(name, known)}")
+        raise InputError(f"no message {name!r}; messages are {', '.join(known)}{did_you_mean(name, known)}")
     kind = known[name]
     if as_json:
         say_json(msgspec.json.schema(kind))

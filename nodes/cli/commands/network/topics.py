@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, nearest, say, say_json, say_table, warn
+from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table, warn
+from sim_core.errors import did_you_mean
 
 app = typer.Typer(
     help="Print, measure and publish messages on topics.", epilog="Example: armswing topic list", no_args_is_help=True
@@ -174,7 +175,7 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
             yield message
         if not heard:
             spoken = [entry.name for entry in client.topics() if entry.publishes]
-            hint = "" if topic in spoken else f"; nobody publishes it{nearest(topic, spoken)}"
+            hint = "" if topic in spoken else f"; nobody publishes it{did_you_mean(topic, spoken)}"
             raise UnavailableError(f"no message on {topic!r} within {timeout_s:g} s{hint}")
 
 
@@ -182,7 +183,7 @@ def _check_topic(topic: str, live: list[str]) -> None:
     from nodes.messages.topics import lookup
 
     if lookup(topic) is None and topic not in live:
-        raise InputError(f"no topic {topic!r}; topics are {', '.join(live)}{nearest(topic, live)}")
+        raise InputError(f"no topic {topic!r}; topics are {', '.join(live)}{did_you_mean(topic, live)}")
 
 
 def _warn_of_silence(topic: str, spoken: list[str], timeout_s: float) -> None:

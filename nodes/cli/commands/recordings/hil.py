@@ -12,7 +12,6 @@ from nodes.cli.terminal import (
     AsJson,
     InputError,
     UnavailableError,
-    nearest,
     parse_assignments,
     require_recording,
     say,
@@ -20,6 +19,7 @@ from nodes.cli.terminal import (
     say_table,
     working,
 )
+from sim_core.errors import did_you_mean
 
 EXIT_CODES = {"passed": 0, "failed": 1, "not certain": 3}
 LIBRARIES = ("matplotlib", "jinja2")
@@ -106,7 +106,7 @@ def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
     for name, value in overrides.items():
         if name not in known:
             within = [repr(each) for each in known if each.startswith(f"{name}_")]
-            hint = f"; did you mean {' or '.join(within)}?" if within else nearest(name, known)
+            hint = f"; did you mean {' or '.join(within)}?" if within else did_you_mean(name, known)
             raise InputError(f"--limit {name}: no such limit; limits are {', '.join(known)}{hint}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"--limit {name}={value}: expected a number, its unit is in the name: --limit {name}=0.3")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, nearest, parse_assignments, require_recording, say, say_json
+from nodes.cli.terminal import AsJson, InputError, parse_assignments, require_recording, say, say_json
+from sim_core.errors import did_you_mean
 
 if TYPE_CHECKING:
     from nodes.node import Node
@@ -95,7 +96,7 @@ def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
     for name in names:
         if said and name.partition(".")[0] not in said:
             known = ", ".join(sorted(said))
-            hint = nearest(name.partition(".")[0], said)
+            hint = did_you_mean(name.partition(".")[0], said)
             raise InputError(
                 f"--tolerance {name}: {cls.__name__} publishes no such field; its fields are {known}{hint}"
             )

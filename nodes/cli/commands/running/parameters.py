@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, nearest, parse_value, say, say_json
+from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, parse_value, say, say_json
+from sim_core.errors import did_you_mean
 
 app = typer.Typer(
     help="Parameters of the live nodes.", epilog="Example: armswing param list swing_up", no_args_is_help=True
@@ -42,7 +43,7 @@ def _known(key: str, parameters: dict[str, Any], node: str) -> None:
     if key not in parameters:
         there = ", ".join(sorted(parameters)) or "none"
         raise InputError(
-            f"node {node!r} has no parameter {key!r}; its parameters are {there}{nearest(key, parameters)}"
+            f"node {node!r} has no parameter {key!r}; its parameters are {there}{did_you_mean(key, parameters)}"
         )
 
 

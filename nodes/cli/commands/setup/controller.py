@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import InputError, nearest, say
+from nodes.cli.terminal import InputError, say
+from sim_core.errors import did_you_mean
 
 app = typer.Typer(
     help="Write first files of your own.", epilog="Example: armswing new controller my_damper", no_args_is_help=True
@@ -136,7 +137,7 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
     from robots.registry import BUILTIN, OWN_FILE, build, names
 
     if robot not in names() and not is_reference(robot):
-        there = f"robots are {', '.join(sorted(names()))}{nearest(robot, names())}{OWN_FILE}"
+        there = f"robots are {', '.join(sorted(names()))}{did_you_mean(robot, names())}{OWN_FILE}"
         raise InputError(f"no robot {robot!r}; {there}")
     mechanism = build(robot)
     driven = {actuator.name: actuator for actuator in mechanism.actuators if actuator.joint == actuator.name}
@@ -144,7 +145,7 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
         able = ", ".join(each for each in BUILTIN if build(each).actuators)
         raise InputError(f"robot {robot!r} has no actuator that drives a joint of its name; {able} have")
     if joint and joint not in driven:
-        raise InputError(f"--joint {joint!r}: {robot!r} has {', '.join(driven)}{nearest(joint, driven)}")
+        raise InputError(f"--joint {joint!r}: {robot!r} has {', '.join(driven)}{did_you_mean(joint, driven)}")
     chosen = driven[joint] if joint else next(iter(driven.values()))
     held = [f'"{actuator.name}"' for actuator in driven.values() if actuator.servo and actuator is not chosen]
     rows = textwrap.fill(", ".join(held) + ",", 100, initial_indent="    ", subsequent_indent="    ")
