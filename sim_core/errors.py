@@ -92,14 +92,14 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
 
 
 def install_hint(error: BaseException) -> str:
-    """ "; pip install 'armswing[sim]' installs it" for an import of what an extra installs, otherwise ""."""
+    """ "; pip install 'armswing[sim]' installs it" for a missing import that an extra installs; "" otherwise."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     extra = EXTRAS.get((name or "").partition(".")[0])
     return f"; pip install 'armswing[{extra}]' installs it" if extra else ""
 
 
 def with_install_hint(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The same error, its line with the command that installs what is missing."""
+    """The same error with the install command appended to its message."""
     return ModuleNotFoundError(f"{error}{install_hint(error)}", name=error.name)
 
 

@@ -162,7 +162,7 @@ class System:
         return Batch(self, lanes)
 
     def size_hint(self, size: int) -> str:
-        """The end of an error line that says how joint coordinates are had; "" where `size` is not theirs."""
+        """End of an error message that tells how to get joint coordinates, if `size` is their number; "" otherwise."""
         joints = len(self.mechanism.moving_joints)
         if not size == joints != self.n_q or self.mechanism.coordinates != "absolute":
             return ""

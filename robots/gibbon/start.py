@@ -64,7 +64,10 @@ def _anchors(start: str, x: float, step: float) -> dict[str, float]:
 def _posture(
     robot: Robot, start: str, x: float, step: float, z_a: float, z_b: float
 ) -> tuple[tuple[float, ...], dict[str, float]]:
-    """slide, drop, pitch, elbow (and trunk), and the load on each hand, N, with the hands at heights z_a and z_b, m."""
+    """Positions of slide, drop, pitch, elbow (and trunk), m and rad, and the load on each hand, N.
+
+    z_a, z_b  heights of the hands, m
+    """
     a, b = robot.arm_a.length, robot.arm_b.length
     weight = GRAVITY * robot.mass
     hangs = () if robot.trunk is None else (0.0,)

@@ -63,9 +63,9 @@ def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX,
 
 
 def refinement_length(added: list[ca.SX], left: list[ca.SX], dy: list[ca.SX]) -> ca.SX:
-    """Length alpha, at most LONGEST, that minimizes the error of y + alpha dy in the metric of S; (S + E) dy = left.
+    """Step length alpha, at most LONGEST, that minimizes the error of y + alpha dy in the metric of S.
 
-    left   (n_r,) residual of S y = b
+    left   (n_r,) residual of S y = b; dy solves (S + E) dy = left
     added  (n_r,) diagonal of E
     """
     tiny = 1e-280  # keeps the quotient finite if the residual is zero

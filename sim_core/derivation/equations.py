@@ -242,7 +242,7 @@ def _joint_efforts(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.S
 
 
 def _power(mechanism: Mechanism, motion: Motion, symbols: Symbols, rates: ca.SX) -> ca.SX:
-    """Power of efforts, loads and dampers, W: the rate of change of the energy, moving constraints apart."""
+    """Power of efforts, loads and dampers, W: the rate of change of the energy if constraints do no work."""
     efforts = _joint_efforts(mechanism, symbols, rates)
     power = ca.dot(efforts, rates) if efforts.numel() else ca.SX(0)
     return power + spring_power(mechanism, motion.frames, symbols) + beam_power(mechanism, motion, symbols)

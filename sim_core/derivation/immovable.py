@@ -137,7 +137,7 @@ def _held(mechanism: Mechanism, name: str) -> bool:
 
 
 def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None:
-    """Raise InvalidMechanism for an output or condition that uses the force of a constraint without moving rows."""
+    """Raise InvalidMechanism for an output or condition on the force of a constraint whose rows no coordinate moves."""
     asked = [(f"output {one.name!r}", one.constraints) for one in mechanism.outputs if isinstance(one, ForceOutput)]
     for guard in mechanism.guards:
         if isinstance(guard, Guard):

@@ -159,7 +159,7 @@ def _regularizations(
 
 
 def _floors(diagonals: list[list[ca.SX]]) -> list[ca.SX]:
-    """Floor of each row: the largest of its diagonal entries of S, or the first where they are expressions.
+    """Typical diagonal entry of S for each row: the largest of several, or the first if they are expressions.
 
     diagonals  diagonal of S at several states
     Rows that are zero at all of them get the mean of the others.

@@ -140,7 +140,7 @@ def linked(ir: str, symbols: list[str]) -> Library:
 def compiling(what: str) -> Iterator[None]:
     """Log to "armswing.compile" that `what` is being compiled, which takes seconds, and how long it took.
 
-    In a program without logging handlers the lines go to stderr, so that nobody waits without knowing what for.
+    In a program without logging handlers the lines go to stderr, so that the delay is explained.
     """
     _report(f"compiling {what}, a few seconds, once: {cache_folder()} keeps it")
     began = time.perf_counter()

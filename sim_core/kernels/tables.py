@@ -1,4 +1,4 @@
-"""Kernels that look up table rows: a wrapper finds the rows and passes them to the kernel as further inputs."""
+"""Kernels with table lookups: a wrapper finds the table rows and passes them to the kernel as further inputs."""
 
 from __future__ import annotations
 
