@@ -1,4 +1,4 @@
-"""Reference pages from the one place that defines each thing, and the pictures; written before a build reads its pages.
+"""Generates the reference pages and diagrams from the code, before Sphinx reads its sources.
 
     launch keys             nodes/plan/launch_plan.py
     topics, messages        nodes/messages
@@ -6,7 +6,7 @@
     robots                  robots/registry.py
     commands                the typer application
 
-Pages take a table in by `include`. `write(folder)` gives {name of a file: its text}, which the tests read too.
+Pages include the generated tables by `include`. `write(folder)` returns {file name: text}, which the tests read too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Inline code; nothing for nothing."""
+    """Text as inline code; "" for an empty text."""
     return f"`{text}`" if text else ""
 
 
@@ -56,7 +56,7 @@ def launch_keys() -> str:
 
 
 def methods(kind: str) -> str:
-    """The steppers or stabilizers that can be asked for by name."""
+    """Table of the steppers or stabilizers that can be selected by name."""
     from nodes.plan.keys import ABOUT_METHODS, default_text
     from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
     from sim_core.stabilization.stabilizers import stabilizers_by_name
@@ -74,7 +74,7 @@ def methods(kind: str) -> str:
 
 
 def topics() -> str:
-    """The topic table."""
+    """Table of all topics."""
     from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
     named = [(f"<robot>/{name}", row) for name, row in ROBOT_TOPICS.items()] + list(GLOBAL_TOPICS.items())
@@ -90,7 +90,7 @@ def _delivery(row: Any) -> str:
 
 
 def messages() -> str:
-    """Every message and its parts, field by field."""
+    """Tables of every message and its parts, field by field."""
     from nodes.cli.commands.network.messages import _messages as carried
     from nodes.messages import Message
 
@@ -114,7 +114,7 @@ def _struct(kind: type[msgspec.Struct]) -> str:
 
 
 def _docstring(kind: Any) -> tuple[str, str, dict[str, str]]:
-    """First paragraph, what else is no line on a field, and {field: its line} of a docstring."""
+    """First paragraph of a docstring, the rest without field lines, and {field: description}."""
     from nodes.plan.keys import docstring_of
 
     first, rest, told = docstring_of(kind)
@@ -122,7 +122,7 @@ def _docstring(kind: Any) -> tuple[str, str, dict[str, str]]:
 
 
 def robots() -> str:
-    """Every robot that comes with armswing."""
+    """Table of every built-in robot."""
     from robots.registry import BUILTIN, build
 
     rows = []
@@ -199,7 +199,7 @@ ELSEWHERE = {
 
 
 def copied(file: str, page: str) -> str:
-    """The text of a Markdown file below its title, with links as the page that includes it needs them."""
+    """Text of a Markdown file below its title, with its links adapted to the page that includes it."""
     path = HERE.parent / file
 
     def link(found: re.Match[str]) -> str:
@@ -215,7 +215,7 @@ def copied(file: str, page: str) -> str:
 
 
 def sources() -> str:
-    """The sources of every robot's numbers."""
+    """Text of the sources of every robot's numbers."""
     files = sorted((HERE.parent / "robots").glob("*/SOURCES.md"))
     parts = [(file.parent.name, copied(str(file.relative_to(HERE.parent)), "robots/sources.md")) for file in files]
     return "\n\n".join(f"## {name}\n{re.sub(r'^#', '##', text, flags=re.MULTILINE)}" for name, text in parts)
@@ -239,7 +239,7 @@ PAGES = {
 
 
 def pictures() -> dict[str, str]:
-    """{file: its text} of the architecture's pictures and tables."""
+    """{file name: text} of the diagrams and tables of the architecture pages."""
     sys.path[:0] = [] if str(HERE) in sys.path else [str(HERE)]
     import walks
 
@@ -251,7 +251,7 @@ def pictures() -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write every generated page, those alone that changed, so that a second build has less to do."""
+    """Write every generated page that changed, so that a second build has less to do."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in ({name: made() for name, made in PAGES.items()} | pictures()).items():
         file = folder / name
@@ -260,7 +260,7 @@ def write(folder: Path) -> None:
 
 
 def as_rst(lines: list[str]) -> list[str]:
-    """A docstring as reStructuredText: `name  text` lines become a list of terms; other signs stay as they are."""
+    """A docstring as reStructuredText: lines `name  text` become a definition list; special characters are escaped."""
     out: list[str] = []
     in_fields = False
     for line in lines:
@@ -296,7 +296,7 @@ def _convert(_app: Any, what: str, _name: str, _object: Any, _options: Any, line
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Sphinx calls it: the pages are written before it looks for sources."""
+    """Sphinx extension entry point: writes the generated pages before Sphinx reads its sources."""
     app.connect("builder-inited", lambda _: write(HERE / "_generated"))
     app.connect("autodoc-process-docstring", _convert)
     return {"parallel_read_safe": True}

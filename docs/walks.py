@@ -1,7 +1,8 @@
-"""The four walks of the architecture as data, and their pictures. A test looks up every name in the code.
+"""The four walks through the architecture as data, and their diagrams. A test checks that every name exists in the
+code.
 
-A step is (lane, name, what happens); a lane is a process, or a part of one. A name is "module:object", or a plain word
-for what is no object of ours.
+A step is (lane, name, description); a lane is a process, or a part of one. A name is "module:object", or a plain word
+for an object outside this project.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def processes() -> str:
 
 
 def table(walk: Walk) -> list[tuple[str, str, str]]:
-    """(where, name, what happens) of each step."""
+    """(lane, name, description) of each step."""
     return [(step.lane, step.name, step.does) for step in walk.steps]
 
 

@@ -39,8 +39,9 @@ def run(
     """Show the recording `file`, or the live `domain` (None: ARMSWING_DOMAIN, else 0), and return the exit code.
 
     png         path of the picture to write instead of opening a window
-    fields      fields to plot, among position velocity effort energy phi phidot outputs force hold; empty: a default
-    choice plane       viewing plane of the bodies: auto, xy, xz, yz or space
+    fields      fields to plot, among position velocity effort energy phi phidot outputs force hold; empty: the
+                default ones
+    plane       viewing plane of the bodies: auto, xy, xz, yz or space
     run_number  number of the run in the file, from 1; None for the last
 
     Where Qt cannot run, matplotlib draws the picture and stderr says why. Raises ViewerUnavailable when a window cannot

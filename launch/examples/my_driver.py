@@ -1,6 +1,6 @@
-"""A driver of a robot that takes commands and tells its joints in JSON, one UDP datagram each: a start for your own.
+"""Driver of a robot that exchanges commands and joint states as JSON, one UDP datagram each: a start for your own.
 
-In a launch file such as launch/hil_two_computers.toml it stands in the place of the node `hardware`.
+In a launch file such as launch/hil_two_computers.toml it replaces the node `hardware`.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from armswing import Node, messages
 class Driver(Node):
     subscribes = {"command": messages.JointCommand}
     publishes = {"measured_state": messages.RobotState, "applied_command": messages.JointCommand}
-    rate_hz = 200.0  # how often the robot is asked
-    has_own_clock = True  # on_tick is told the time of this computer's clock, and stamps are of it
+    rate_hz = 200.0  # polling rate of the robot
+    has_own_clock = True  # on_tick gets the time of this computer's clock, which also stamps the messages
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
-        host: str = "127.0.0.1"  # of the motor controllers
+        host: str = "127.0.0.1"  # address of the motor controllers
         port: int = 5005
 
     def on_start(self, context):
@@ -33,7 +33,7 @@ class Driver(Node):
         self.waiting.append(command)
 
     def on_tick(self, now):
-        for command in self.waiting:  # from now on the robot has it
+        for command in self.waiting:  # the robot applies it from now on
             self.send({"mode": command.mode, "name": command.name, "value": command.value})
             yield "applied_command", msgspec.structs.replace(command, timestamp=now, clock=self.clock)
         self.waiting = []
@@ -45,7 +45,7 @@ class Driver(Node):
         self.robot.close()
 
     def send(self, message):
-        with contextlib.suppress(OSError):  # nobody there yet, or no room: the next tick asks again
+        with contextlib.suppress(OSError):  # robot not reachable yet, or buffer full: the next tick tries again
             self.robot.send(json.dumps(message).encode())
 
     def answer(self):

@@ -88,7 +88,8 @@ class FarNodes:
         return entry is not None and entry.state not in NOT_READY
 
     def look(self, is_time: bool) -> None:
-        """Report nodes that appear and disappear and, when `is_time`, the hosts that are waited for."""
+        """Report nodes that appear and disappear and, once the local nodes are ready (`is_time`), the hosts that are
+        waited for."""
         for node in self._nodes:
             name, host = node.name, node.host
             is_there = self._observer.entry(name) is not None

@@ -105,7 +105,8 @@ class Summary(msgspec.Struct, kw_only=True):
     calls_refused      calls to the registry that the calling peer was not allowed to make
     method             stepper, stabilizer and step
     speed              requested simulated seconds per wall second in realtime; real_time_factor counts from its last
-    change skipped            steps in realtime that were left out because they were late
+                       change
+    skipped            steps in realtime that were left out because they were late
     jitter_...         deviation of the time between two steps in realtime from the period
     beyond_limits      {joint that left its limits: farthest position}
     scheduling         core and priority of the server's loop

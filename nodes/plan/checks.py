@@ -96,8 +96,8 @@ def _check_commands(
 
 
 def _check_hosts(plan: Plan, file: Path) -> None:
-    """Check names and addresses in [hosts]; set the host of nodes without one, or with this computer's, to the
-    server's."""
+    """Check the addresses in [hosts] and the host of each node; a node whose host is this computer gets the server's
+    host."""
     for name, address in plan.hosts.items():
         where = f"{file}: [hosts]: key {name!r}"
         if not NAME.fullmatch(name) or name in LOCAL_HOSTS:

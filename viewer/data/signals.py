@@ -34,7 +34,8 @@ class Signals:
     """All signals of one robot: the first robot whose messages arrive.
 
     series         time series by field ("position", "phi", "outputs", "reference" ...); labels are joint or output
-    names poses          rows of p (3n) then quaternion (4n) per instant; None before the first
+                   names
+    poses          rows of p (3n) then quaternion (4n) per instant; None before the first
     lines          polylines that belong to the robot, such as its beams
     overlay        polylines that other nodes draw over the picture
     changes        (time in s, kind) of each change of constraint mode, such as grip and release

@@ -43,7 +43,8 @@ class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
     determined.
 
     bias, rms, max    of measured minus predicted position after correction of the common delay; `max` is an absolute
-    value rms_around_bias   RMS with the bias subtracted
+                      value
+    rms_around_bias   RMS with the bias subtracted
     rms_by_stamps     RMS without correction of the delay
     range             range of the predicted position
     relative          rms / range

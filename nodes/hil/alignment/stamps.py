@@ -39,7 +39,7 @@ class _Waiting:
 
     @property
     def counts(self) -> bool:
-        """Whether it is a measured state."""
+        """Whether the message is a measured state."""
         return isinstance(self.said, RobotState)
 
 
@@ -78,8 +78,8 @@ class LiveAlignment:
 
     gap_s   largest time between states over which to interpolate, s; stamps that jump by more wait for a round trip
     lost    number of measured states without a known simulation time; a command without one gets that of its
-    predecessor unsure  number of clock steps whose position the stamps do not show, and of jumps that may have been
-    steps
+            predecessor
+    unsure  number of clock steps whose position the stamps do not show, and of jumps that may have been steps
     """
 
     def __init__(self, gap_s: float) -> None:

@@ -115,11 +115,12 @@ def _uncertainty(clock: Clock, ours: Floats) -> Floats:
 
 
 def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> tuple[Floats, ClockNote] | None:
-    """Simulation times (n,) of a topic's states, NaN where unknown, and the clock; None for stamps in simulation time.
+    """Simulation times (n,) of a topic's messages, NaN where unknown, and the clock that stamped them.
 
     what  name of the topic in error messages
 
-    StreamError where the recording lacks the round trips or states for the conversion.
+    None for a topic stamped in simulation time. StreamError where the recording lacks the round trips or states for the
+    conversion.
     """
     columns = recording[topic]
     stamped = set(columns["clock"].tolist()) if "clock" in columns else {""}

@@ -21,7 +21,7 @@ NEAR = 16  # stamps on either side from which the usual spacing is computed
 
 
 @dataclass(frozen=True)
-class NodeSession:
+class StepLocation:
     """Position of a clock step: before message number `first`, or before one of those after it up to `last`.
 
     is_certain  whether one position remains; else messages from `first` to `last` (exclusive) may be on either side
@@ -48,7 +48,7 @@ def is_unusual(distance: float, usual: float) -> bool:
 
 def place_step(
     stamps: Floats, before: Floats, after: Floats, window: tuple[float, float], size: float, slack_s: float
-) -> NodeSession:
+) -> StepLocation:
     """Position of a step of `size` s among messages.
 
     stamps   stamps (n,) of one clock in the order of publication, s
@@ -62,7 +62,7 @@ def place_step(
     most = int(np.argmax(too_late)) if too_late.any() else n
     least = int(n - np.argmax(too_early[::-1])) if too_early.any() else 0
     if least >= most:
-        return NodeSession(most, least)
+        return StepLocation(most, least)
     usual = usual_distance(stamps[max(least - NEAR, 0) : most + NEAR])
     start = max(least, 1)
     distance = np.diff(stamps[start - 1 : min(most, n - 1) + 1])
@@ -70,4 +70,4 @@ def place_step(
     inside = start + np.flatnonzero(ordered & (((distance - usual) / size > LIKE) | (distance < -CROSSING_S)))
     ends = [0] * (least == 0) + [n] * (most == n)  # all messages may be on one side
     places = inside.tolist() or ends or [least, most]
-    return NodeSession(places[0], places[-1])
+    return StepLocation(places[0], places[-1])

@@ -106,7 +106,7 @@ class Plant:
 
     names   the n joints
     step_s  the model's step, s
-    effort  (n,) efforts that the actuators delivered by their own measurement in the last step, along the joints
+    effort  (n,) efforts along the joints in the last step, as the actuators' own sensors report them
     """
 
     def __init__(self, sim: SimPlan, differences: PlantPerturbation) -> None:
@@ -159,8 +159,7 @@ class Plant:
 
     @property
     def effort(self) -> Floats:
-        """Efforts along the joints (n,), N m or N, by the actuators' own measurement in the last step, without gain
-        errors."""
+        """Efforts along the joints (n,), N m or N, in the last step, as the actuators' own sensors report them."""
         effort = np.zeros(len(self.names))
         np.add.at(effort, self._joint[self._drives], self._told[self._drives])
         return effort

@@ -41,8 +41,8 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     explains  fraction of the residual's power, weighted by each joint's noise, that this cause alone explains
     alike     other causes that explain it equally well: this motion does not distinguish them
     certain   whether it is at least CERTAIN sigma away from zero; only the uncertainty of the stamps' time can prevent
-    that alone     whether it was found separately, at the changes of sign of an effort, and not from the residual's
-    power
+              that
+    alone     whether it was found separately, at the changes of sign of an effort, and not from the residual's power
     """
 
     kind: str

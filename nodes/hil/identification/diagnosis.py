@@ -176,7 +176,7 @@ def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
 
 
 def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
-    """Whether the causes explain most of the residual, or what they leave of it is within the limit, as noise is."""
+    """Whether the causes explain most of the effort residual, or the rest is within the limit."""
     if hints.residual is None or hints.explained is None or hints.explained >= EXPLAINS:
         return True
     left = hints.residual * math.sqrt(1.0 - hints.explained)

@@ -50,7 +50,8 @@ class Applied:
     A
              state's effort was held over the time before it.
     finer    stream of the same run with more frequent efforts, used because a slow measurement only samples them; or
-    None delay_s  delay of the measurement against `finer`, s
+             None
+    delay_s  delay of the measurement against `finer`, s
     """
 
     hold_s: float = math.inf

@@ -49,7 +49,8 @@ class Case:
     robot, parameters  robot and parameters of the predicting model, from its plan; robot is "" without a plan
     sliding            joints whose positions are in metres
     same_efforts       whether both streams are of one run whose commands were efforts, so that equal efforts acted on
-    both is_timed           whether the measurement's simulation time was determined in real time or from clocks
+                       both
+    is_timed           whether the measurement's simulation time was determined in real time or from clocks
     hold_s             time for which an effort is held, the step of the measured run; infinite where unknown
     limits             limits that the launch file's hil_compare node sets
     run                notes on the run that affect the comparison, one line each

@@ -48,7 +48,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report as data; rad, m, s, N m.
 
     outcome   "passed", "failed", or "not certain" where the uncertainty of the clocks may explain all that is beyond
-    limits reason    one line; "" for "passed"
+              limits
+    reason    one line; "" for "passed"
     passed    whether the outcome is "passed"
     delay_s   common delay of the measurement, corrected in the joints' figures; 0 where none is certain
     unpaired  number of instants of the slower stream without a partner

@@ -39,8 +39,8 @@ class Seen:
 class Validation:
     """Results of the validation motion at times (n,).
 
-    ours        this program's claw position and force
-    others      the same by other engines, by name
+    ours        claw position and force computed by this program
+    others      claw position and force by other engines, by name
     open_tree   force of body 2 on body 3 without the closed loops, N
     efforts     efforts of actuators and springs
     last_speed  largest joint velocity at the end

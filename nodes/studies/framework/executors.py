@@ -56,10 +56,10 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
 
 
 def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
-    """Results of a study's parts by name, in the order of `parts`; parts marked `alone` are computed first, one at a
-    time.
+    """Results of a study's parts by name, in the order of `parts`.
 
-    So is the very first part, so that the others find on disk what it compiled.
+    Parts marked `alone` are computed first, one at a time. So is the very first part, so that the others find on disk
+    what it compiled.
     """
     first = [part for k, part in enumerate(parts) if part.alone or k == 0]
     made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))

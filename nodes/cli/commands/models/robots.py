@@ -25,7 +25,7 @@ Param = Annotated[
 
 @app.command("list", epilog="Example: armswing robot list")
 def list_robots(as_json: AsJson = False) -> None:
-    """All robots, ours and installed ones: how large they are and what they are. As JSON, their names."""
+    """List all robots, built-in and installed, with their size and description; as JSON, their names."""
     from robots.registry import names
 
     if as_json:

@@ -13,7 +13,7 @@ app = typer.Typer(help="The live nodes.", epilog="Example: armswing node list", 
 
 @app.command("list", epilog="Example: armswing node list --json")
 def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
-    """Name, process, state, endpoints and losses of every node."""
+    """List name, process, state, endpoints and lost messages of every node."""
     from nodes.client import Client
 
     with Client(domain) as client:

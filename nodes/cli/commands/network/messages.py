@@ -28,7 +28,7 @@ def _messages() -> dict[str, Any]:
 
 @app.command("list", epilog="Example: armswing message list")
 def list_messages(as_json: AsJson = False) -> None:
-    """Every message, the topic that carries it, and what it is."""
+    """List every message with its topic and description."""
     from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 
     topics: dict[str, str] = {}
@@ -51,7 +51,7 @@ def show_message(
     name: Annotated[str, typer.Argument(help="One of `armswing message list`.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Fields, types and defaults of a message; units in words. As JSON, its JSON Schema."""
+    """Show fields, types, defaults and units of a message; as JSON, its JSON Schema."""
     import msgspec
 
     from nodes.messages import Message

@@ -55,7 +55,7 @@ def list_parameters(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """All parameters and their values, of one node or of all."""
+    """List all parameters and their values, of one node or of all."""
     if node is None:
         _list_all(domain, as_json)
         return
@@ -99,7 +99,7 @@ def get_parameter(
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
-    """One parameter's value."""
+    """Print the value of one parameter."""
     parameters = _parameters(domain, node)
     _known(key, parameters, node)
     if as_json:
