@@ -1,7 +1,9 @@
 """A listening tcp socket that drops connection attempts from chosen addresses in the kernel, at no cost in a flood.
 
 The filter is a classic BPF program on the socket (Linux, no privilege needed). It drops the packets that would open a
-connection; established connections stay.
+connection; established connections stay. A firewall would do the same, where somebody configures one: without the
+filter, two processes that connect 4900 times a second take 26 % of a core from a publisher; with it 2.8 %, as without
+a flood (tests/benchmarks/flood.py, two cores).
 """
 
 from __future__ import annotations
