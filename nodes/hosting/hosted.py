@@ -31,7 +31,7 @@ class HostedNode:
     """One node with the data that its host keeps for it.
 
     out        called with each (topic, encoded message) at once when the node publishes it
-    told       the plan for the node's context; None for `plan`
+    context_plan  the plan for the node's context; None for `plan`
     now_ns     the node's clock, in nanoseconds since the epoch
     time       simulation time, s, of the latest state, or as set by the scheduler
     hears      {topic: (declared name, message type)} of its subscriptions; empty with hears_all
@@ -46,7 +46,7 @@ class HostedNode:
         node_plan: NodePlan,
         out: Out,
         wall_clock: bool = True,
-        told: Plan | None = None,
+        context_plan: Plan | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.node = node
@@ -70,13 +70,13 @@ class HostedNode:
             step_s=plan.sim.step_s,
             params=self._params,
             random=cast(Any, (plan.seed, zlib.crc32(self.name.encode()))),
-            plan=plan if told is None else told,
+            plan=plan if context_plan is None else context_plan,
             clock=self.name if node.has_own_clock and wall_clock else "",
         )
 
     def start(self) -> None:
         """Start the node."""
-        self._say(self.node.on_start(self.context))
+        self._publish_all(self.node.on_start(self.context))
 
     def hear(self, topic: str, message: Message) -> None:
         """Pass a received message to the node. A state older than the last one means a reset of simulation time."""
@@ -84,21 +84,21 @@ class HostedNode:
             if message.timestamp < self.time:
                 self.reset(message.timestamp)
             self.time = message.timestamp
-        self._tell(topic, message)
+        self._deliver(topic, message)
 
     def tick(self, now: float) -> None:
         """Call the node's tick with the time `now`, s."""
-        self._say(self.node.on_tick(now))
+        self._publish_all(self.node.on_tick(now))
 
     def hear_clock(self, reading: PeerClock) -> None:
         """Pass a round trip to another node's clock to the node."""
-        self._say(self.node.on_clock(reading))
+        self._publish_all(self.node.on_clock(reading))
 
     def reset(self, time: float) -> None:
         """Report to the node that simulation time was set back to `time`, s."""
         self.time = time
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
-        self._say(self.node.on_reset(time))
+        self._publish_all(self.node.on_reset(time))
 
     def turn(self, time: float, heard: Iterable[EncodedMessage]) -> None:
         """One lockstep turn at simulation time `time`, s: all due messages, then a tick if one is due."""
@@ -114,7 +114,7 @@ class HostedNode:
             except WireError as error:
                 self.refusals.refuse(topic, error.reason)
                 continue
-            self._tell(topic, message)
+            self._deliver(topic, message)
         rate = self.node.rate_hz
         if rate is not None and time * rate >= self._ticks - 1e-6:
             self._ticks = math.floor(time * rate + 1e-6) + 1
@@ -165,7 +165,7 @@ class HostedNode:
         before, params = self._params, self._changed(wanted)
         self._params = self.context.params = params
         try:
-            self._say(self.node.on_parameters(params))
+            self._publish_all(self.node.on_parameters(params))
         except ValueError:
             self._params = self.context.params = before  # refused: restore the parameters
             raise
@@ -177,7 +177,7 @@ class HostedNode:
 
     def stop(self) -> None:
         """Stop the node, which may publish last messages."""
-        self._say(self.node.on_stop())
+        self._publish_all(self.node.on_stop())
 
     def take_log(self) -> list[tuple[str, str]]:
         """(level, line) of the node's warnings and information lines since the previous call."""
@@ -185,24 +185,24 @@ class HostedNode:
         self.context.log.clear()
         return taken
 
-    def _tell(self, topic: str, message: Message) -> None:
+    def _deliver(self, topic: str, message: Message) -> None:
         known = self.hears.get(topic)
         answer = self.node.on_message(topic if known is None else known[0], message)
         if answer is not None:
-            self._say(answer)
+            self._publish_all(answer)
 
-    def _say(self, outgoing: Outgoing) -> None:
+    def _publish_all(self, outgoing: Outgoing) -> None:
         if outgoing is None:
             return
         if isinstance(outgoing, Message) or not isinstance(outgoing, Iterable):
-            raise TypeError(self._not_said(outgoing))
-        for said in outgoing:
-            if not isinstance(said, tuple) or len(said) != 2:
-                raise TypeError(self._not_said(said))
-            name, message = said
+            raise TypeError(self._bad_return(outgoing))
+        for item in outgoing:
+            if not isinstance(item, tuple) or len(item) != 2:
+                raise TypeError(self._bad_return(item))
+            name, message = item
             entry = self.publishes.get(name)
             if entry is None or not isinstance(message, entry[1]):
-                raise TypeError(self._not_spoken(name, message))
+                raise TypeError(self._bad_publication(name, message))
             topic = entry[0]
             # a message without a timestamp gets the present time; restored later, as the node may reuse it
             stamp = message.timestamp
@@ -217,13 +217,13 @@ class HostedNode:
                 raise TypeError(f"node {self.name!r} published {name!r} with a field of wrong type: {error}") from None
             message.timestamp = stamp
 
-    def _not_said(self, what: object) -> str:
+    def _bad_return(self, what: object) -> str:
         kind = type(what).__name__
         return (
             f'node {self.name!r} returned or yielded a {kind}; write `yield "name", message` with a name of `publishes`'
         )
 
-    def _not_spoken(self, name: str, message: object) -> str:
+    def _bad_publication(self, name: str, message: object) -> str:
         table = {key: kind.__name__ for key, (_, kind) in self.publishes.items()}
         return f"node {self.name!r} published {name!r} with a {type(message).__name__}, but its `publishes` is {table}"
 

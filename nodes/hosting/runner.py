@@ -49,7 +49,7 @@ def is_participant(plan: Plan, node: type[Node]) -> bool:
 class Runner:
     """One node with its sockets and its loop.
 
-    told      the plan for the node's context, where the node was started beside a launch
+    context_plan  the plan for the node's context, where the node was started beside a launch
     on_nodes  called with all nodes of the domain when they change, on another thread
     """
 
@@ -58,7 +58,7 @@ class Runner:
         plan: Plan,
         node_plan: NodePlan,
         node: Node,
-        told: Plan | None = None,
+        context_plan: Plan | None = None,
         on_nodes: Callable[[list[NodeEntry]], None] | None = None,
     ) -> None:
         self._on_nodes = on_nodes
@@ -68,7 +68,7 @@ class Runner:
         self._cpu, self._realtime_priority = node_plan.cpu, node_plan.realtime_priority
         self._collector: Collector | None = None
         self._session = NodeSession(plan.domain, node_plan.name, self._context, not lockstep, self._now_ns)
-        self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, told, self._now_ns)
+        self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, context_plan, self._now_ns)
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
             self._turns = TurnServer(
@@ -119,13 +119,13 @@ class Runner:
 
     def run(self) -> None:
         """Start the node, run its loop until it shall stop, and stop it. An exception of the node ends it."""
-        place, hosted = self._session, self._hosted
+        session, hosted = self._session, self._hosted
         try:
-            with StopSignals(self._wake, place.stop):
+            with StopSignals(self._wake, session.stop):
                 more = {} if self._turns is None else {"step": (self._turns.endpoint, self._turns.far)}
                 subscribes = ["*"] if hosted.hears_all else list(hosted.hears)
                 publishes = [topic for topic, _ in hosted.publishes.values()]
-                place.open(self._on_change, publishes, subscribes, hosted.lossless, **more)
+                session.open(self._on_change, publishes, subscribes, hosted.lossless, **more)
                 self._started = True
                 hosted.start()
                 for line in arrange(self._cpu, self._realtime_priority):
@@ -133,42 +133,42 @@ class Runner:
                 self._collector = Collector()
                 self._loop(self._collector)
                 if hosted.lossless and self._turns is None:
-                    self._subscriptions.take_last(self._take, place.dead)
-                place.set_state("stopping")
-                self._say_status()
+                    self._subscriptions.take_last(self._take, session.dead)
+                session.set_state("stopping")
+                self._publish_status()
                 hosted.stop()
                 self._show_log()
-                place.set_state("stopped")
-                self._say_status()
+                session.set_state("stopped")
+                self._publish_status()
         except BaseException as error:
-            place.set_state("failed", f"{type(error).__name__}: {error}"[:300])
+            session.set_state("failed", f"{type(error).__name__}: {error}"[:300])
             with suppress(Exception):
-                self._say_status()
+                self._publish_status()
             raise
         finally:
             self._close()
 
     def _loop(self, collector: Collector) -> None:
-        place = self._session
-        while not place.stop.is_set():
+        session = self._session
+        while not session.stop.is_set():
             if collector.due:
                 collector.collect()
-            if place.status_is_due:
-                self._say_status()
-            awake = dict(self._poller.poll(int(place.status_wait_s * 1e3) + 1))
+            if session.status_is_due:
+                self._publish_status()
+            awake = dict(self._poller.poll(int(session.status_wait_s * 1e3) + 1))
             if not awake:
                 continue
             self._subscriptions.drain(awake, self._take)
             if self._turns is not None and self._turns.socket in awake:
-                self._turns.serve(place.publisher)
+                self._turns.serve(session.publisher)
             if self._timer is not None and self._timer.fileno() in awake:
                 self._tick(self._timer.expired())
             if self._asker is not None:
                 self._ask_clocks(self._asker, awake)
-            if place.service.socket in awake:
+            if session.service.socket in awake:
                 self._serve()
-            if place.publisher.socket in awake:
-                place.publisher.serve_subscriptions()
+            if session.publisher.socket in awake:
+                session.publisher.serve_subscriptions()
             if self._wake.fileno() in awake:
                 self._wake.clear()
                 for request, refusal in self._checks.take():
@@ -176,8 +176,8 @@ class Runner:
                 self._subscriptions.update(self._poller, self._take)
                 if self._asker is not None:
                     self._asker.update(self._nodes, self._poller)
-            if place.status.state == "starting" and self._is_ready():
-                place.set_state("ready")
+            if session.status.state == "starting" and self._is_ready():
+                session.set_state("ready")
             if self._hosted.context.log:
                 self._show_log()
 
@@ -199,12 +199,12 @@ class Runner:
     def _take(self, heard: ReceivedMessage) -> None:
         _, topic, message, *_ = heard
         if type(message) is Event and message.kind == "refused" and message.node == self._hosted.name:
-            self._tell_refused(message.detail)
+            self._warn_refused(message.detail)
         if self._hosted.wants(topic):
             self._received += 1
             self._hosted.hear(topic, message)
 
-    def _tell_refused(self, reason: str) -> None:
+    def _warn_refused(self, reason: str) -> None:
         """Warn at the node's terminal that commands are refused, once per reason; numbers in a reason are ignored."""
         kind = re.sub(r"\d+", "#", reason)
         if kind not in self._refused and len(self._refused) < 64:
@@ -285,9 +285,9 @@ class Runner:
         if self._session.status.state in ("starting", "ready", "running"):
             self._session.status.detail = f"{WAITS_FOR} {waits_for}" if waits_for else ""
 
-    def _say_status(self) -> None:
+    def _publish_status(self) -> None:
         self._measure()
-        self._session.say_status(self._hosted.time)
+        self._session.publish_status(self._hosted.time)
 
     def _show_log(self) -> None:
         now = time.monotonic()

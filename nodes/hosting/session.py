@@ -59,7 +59,7 @@ class NodeSession:
         self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.far)
         self.service.guards["shutdown"] = partial(shutdown_refusal, registry=site.calls)
         self._link: RegistryLink | None = None
-        self._said: tuple[str, str] | None = None
+        self._published: tuple[str, str] | None = None
         self.status_due = 0.0
 
     def endpoint(self, kind: str) -> str:
@@ -138,14 +138,14 @@ class NodeSession:
     @property
     def status_is_due(self) -> bool:
         """Whether the status changed, or half a second has passed since its last publication."""
-        return (self.status.state, self.status.detail) != self._said or time.monotonic() >= self.status_due
+        return (self.status.state, self.status.detail) != self._published or time.monotonic() >= self.status_due
 
-    def say_status(self, timestamp: float) -> None:
+    def publish_status(self, timestamp: float) -> None:
         """Publish the status.
 
         timestamp  simulation time, s
         """
-        self._said = (self.status.state, self.status.detail)
+        self._published = (self.status.state, self.status.detail)
         self.status_due = time.monotonic() + STATUS_PERIOD_S
         self.status.timestamp = timestamp
         self.publisher.publish(STATUS_TOPIC, self.status)

@@ -33,7 +33,7 @@ class TurnServer:
         self.received = self.sent = 0
         self.refusals = RejectionLog(hosted.name)
         self._hosted, self._registry = hosted, registry
-        self._said: list[EncodedMessage] = []  # includes messages that the node publishes before its first turn
+        self._outgoing: list[EncodedMessage] = []  # includes messages that the node publishes before its first turn
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
@@ -49,7 +49,7 @@ class TurnServer:
         return self._socket
 
     def _collect(self, topic: str, payload: bytes) -> None:
-        self._said.append((topic, payload))
+        self._outgoing.append((topic, payload))
 
     def serve(self, publisher: Publisher) -> None:
         """Run one turn if a request has arrived. The reply goes to the server first, then messages to subscribers."""
@@ -65,22 +65,22 @@ class TurnServer:
             if socket.getsockopt(RCVMORE):
                 socket.recv_multipart()
                 raise msgspec.ValidationError("more than one frame")
-            seq, now, heard = _request_decoder.decode(request)
+            seq, now, incoming = _request_decoder.decode(request)
             if not 0.0 <= now <= LATEST_S:
                 raise msgspec.ValidationError(f"time {now} is not in 0 .. {LATEST_S:g} s")
         except _NOT_A_TURN as error:
             self.refusals.refuse("(turn)", f"not a request: {error}")
             return
-        self.received += len(heard)
-        self._hosted.turn(now, heard)
-        said, self._said = self._said, []
+        self.received += len(incoming)
+        self._hosted.turn(now, incoming)
+        messages, self._outgoing = self._outgoing, []
         try:
             socket.send(route, MORE | NOBLOCK)
-            socket.send(_encoder.encode((seq, said)), NOBLOCK)
+            socket.send(_encoder.encode((seq, messages)), NOBLOCK)
         except zmq.ZMQError as error:
             self.refusals.refuse("(turn)", f"the server is gone: {error.strerror}")
-        self.sent += len(said)
-        for topic, payload in said:
+        self.sent += len(messages)
+        for topic, payload in messages:
             publisher.send(topic, payload)
 
     def close(self) -> None:
@@ -113,8 +113,8 @@ class RemotePort:
         self.decimation = decimation
         self.lossless = lossless
         self.refusals = RejectionLog(name)
-        self._listens = frozenset(subscribes)
-        self._speaks = publishes
+        self._subscribed = frozenset(subscribes)
+        self._publishes = publishes
         self._deadline_s = deadline_s
         self._seq = 0
         self._awaited = False
@@ -125,13 +125,13 @@ class RemotePort:
 
     def wants(self, topic: str) -> bool:
         """Whether the participant subscribes to a topic."""
-        return topic in self._listens or "*" in self._listens
+        return topic in self._subscribed or "*" in self._subscribed
 
-    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
+    def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         """Request a turn at simulation time `now`, s; returns the messages that the participant published."""
         self.settle()
         self._seq += 1
-        request = _encoder.encode((self._seq, now, heard))
+        request = _encoder.encode((self._seq, now, incoming))
         if len(request) > LARGEST_FRAME:
             raise LockstepError(f"node {self.name!r}: a turn of {len(request)} bytes, at most {LARGEST_FRAME}")
         try:
@@ -139,7 +139,7 @@ class RemotePort:
         except zmq.Again:
             raise self._silent() from None
         self._awaited = True
-        return self.settle() if self._speaks else []
+        return self.settle() if self._publishes else []
 
     def settle(self) -> list[EncodedMessage]:
         """Wait for the pending reply, if there is one; returns its messages."""
@@ -155,13 +155,13 @@ class RemotePort:
                 if self._socket.getsockopt(RCVMORE):
                     self._socket.recv_multipart()
                     raise msgspec.ValidationError("more than one frame")
-                seq, said = _reply_decoder.decode(reply)
+                seq, messages = _reply_decoder.decode(reply)
             except _NOT_A_TURN as error:
                 self.refusals.refuse("(turn)", f"not a reply: {error}")
                 continue
             if seq == self._seq:
                 self._awaited = False
-                return said
+                return messages
             self.refusals.refuse("(turn)", f"a reply to turn {seq}, not {self._seq}")
         raise self._silent()
 

@@ -117,7 +117,7 @@ def _run(
     try:
         node = cls()
         news = None if greet is None else Greeting(plan, cls, greet)
-        runner = Runner(plan, node_plan, node, told=_live_plan(plan.domain), on_nodes=news)
+        runner = Runner(plan, node_plan, node, context_plan=_live_plan(plan.domain), on_nodes=news)
         if beside is not None:
             threading.Thread(target=_stand_beside, args=(beside, plan.domain, node_plan.name), daemon=True).start()
         runner.run()

@@ -32,20 +32,20 @@ class CommandEvents:
         self._watchdog_s, self._safe_mode = watchdog_s, safe_mode
         self._commanders: set[str] = set()
         self._left: set[str] = set()
-        self._told: dict[str, float] = {}
-        self._said: dict[str, float] = {}
+        self._refused_at: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def taken(self, source: str) -> None:
         """Note that a command of this node was accepted."""
         self._commanders.add(source)
         self._left.discard(source)
-        self._told.pop(source, None)
+        self._refused_at.pop(source, None)
 
     def refused(self, source: str, reason: str, now: float) -> Iterator[Event]:
         """The event of a refused command, at most once per AGAIN_S for each node."""
-        told = self._told.get(source)
-        if told is None or not 0.0 <= now - told < AGAIN_S:
-            self._told[source] = now
+        refused_at = self._refused_at.get(source)
+        if refused_at is None or not 0.0 <= now - refused_at < AGAIN_S:
+            self._refused_at[source] = now
             yield Event(kind="refused", node=source, detail=reason)
 
     def silent(self, source: str, now: float) -> Event:
@@ -54,7 +54,7 @@ class CommandEvents:
         limit_ms = 1e3 * (self._watchdog_s or 0.0)
         what = f"{source!r} is gone" if source in self._left else f"{source!r} is silent"
         line = f"{what}, no command for {limit_ms:g} ms: {self._safe_mode}"
-        self._say(f"{line}, at t = {now:.3f} s", what)
+        self._log(f"{line}, at t = {now:.3f} s", what)
         return Event(kind="safe", node=source, detail=line)
 
     def departures(self, now: float) -> Iterator[Event]:
@@ -64,24 +64,24 @@ class CommandEvents:
         """
         while self.cut:
             source, line = self.cut.popleft()
-            self._say(f"{line}, at t = {now:.3f} s", line)
+            self._log(f"{line}, at t = {now:.3f} s", line)
             yield Event(kind="cut", node=source, detail=line)
         while self.gone:
             source = self.gone.popleft()
             self._left.add(source)
             if source in self._commanders and self._watchdog_s is None:
                 line = f"{source!r} is gone and its last command holds: no watchdog"
-                self._say(f"{line}, at t = {now:.3f} s", line)
+                self._log(f"{line}, at t = {now:.3f} s", line)
                 yield Event(kind="held", node=source, detail=line)
 
     def clear(self) -> None:
         """Forget the commanding nodes, after a reset or restore."""
         self.safe_since = None
         self._commanders.clear()
-        self._told.clear()
+        self._refused_at.clear()
 
-    def _say(self, line: str, what: str) -> None:
+    def _log(self, line: str, what: str) -> None:
         now = time.monotonic()
-        if now - self._said.get(what, -QUIET_S) >= QUIET_S:
-            self._said[what] = now
+        if now - self._logged.get(what, -QUIET_S) >= QUIET_S:
+            self._logged[what] = now
             log.warning("sim: %s", line)

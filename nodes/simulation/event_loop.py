@@ -61,14 +61,14 @@ class SimHost:
         self._subscriptions = Subscriptions(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
         self._poller = poller_of(self._wake, self._session.publisher.socket)
         self._nodes_changed = False
-        self._ours = [f"{plan.sim.robot_name}/{name}" for name in server.publishes]
+        self._own_topics = [f"{plan.sim.robot_name}/{name}" for name in server.publishes]
         self._nodes: list[NodeEntry] = []
         self._calls: deque[Request] = deque()
         self._answers: deque[tuple[Request, Any, str | None]] = deque()
         self._first: list[EncodedMessage] = []
         self._ports: dict[str, tuple[str, RemotePort]] = {}
         self._scheduler: Scheduler | None = None
-        self._cadence = StepPacer(plan.sim.step_s, plan.sim.overrun_policy)
+        self._pacer = StepPacer(plan.sim.step_s, plan.sim.overrun_policy)
         self._collector: Collector | None = None
         self._scheduling = ""
         self._subscriptions_due = self._chores_due = 0.0
@@ -76,26 +76,26 @@ class SimHost:
         self._await_until = 0.0
         self._stepping: Request | None = None
         self._step_until = 0.0
-        server.out = self._say_first
+        server.out = self._publish_first
 
     def run(self) -> None:
         """Serve until shut down. SimulationError, LockstepError and DeadlineMissedError, one line each, end the run."""
-        place, server = self._session, self._server
+        session, server = self._session, self._server
         services = threading.Thread(target=self._take_calls, name="services", daemon=True)
         try:
-            with StopSignals(self._wake, place.stop):
+            with StopSignals(self._wake, session.stop):
                 server.start()
                 services.start()
-                place.open(self._on_change, self._ours, [f"{server.robot}/command"])
+                session.open(self._on_change, self._own_topics, [f"{server.robot}/command"])
                 self._configure_thread()
                 self._loop()
                 self._settle()
-                place.set_state("stopped")
-                self._say_status()
+                session.set_state("stopped")
+                self._publish_status()
         except BaseException as error:
-            place.set_state("failed", f"{error}"[:300])
+            session.set_state("failed", f"{error}"[:300])
             with suppress(Exception):
-                self._say_status()
+                self._publish_status()
                 self._settle()
             raise
         finally:
@@ -143,7 +143,7 @@ class SimHost:
     def _paced_steps(self, begins: bool) -> None:
         """Wait for each deadline and take its steps, until there is other work."""
         server = self._server
-        pacer = self._cadence.at(server.speed, begins)
+        pacer = self._pacer.at(server.speed, begins)
         if pacer.period_ns > LONGEST_SLEEP_NS and (left_s := pacer.left_s) > 1e-9 * LONGEST_SLEEP_NS:
             self._rest(left_s - 1e-9 * LONGEST_SLEEP_NS)
             return
@@ -157,7 +157,7 @@ class SimHost:
                 server.publish_events([Event(kind="late", detail=line)])
                 raise DeadlineMissedError(line) from None
             take_new(take)
-            for _ in range(self._cadence.batch):
+            for _ in range(self._pacer.batch):
                 if server.runs:
                     server.step()
             notify()
@@ -199,27 +199,27 @@ class SimHost:
 
     def _between_steps(self) -> None:
         if self._collector is not None and self._collector.due:
-            self._collector.collect(self._cadence.left_s)
+            self._collector.collect(self._pacer.left_s)
         while self._calls:
             self._answer(self._calls.popleft())
         if self._nodes_changed:
             self._nodes_changed = False
             for source in self._subscriptions.update(self._poller, self._take_command):
                 self._server.forget(source)
-        place, server = self._session, self._server
-        place.publisher.notify()
-        if server.state != place.status.state:
-            place.set_state(server.state, server.detail)
+        session, server = self._session, self._server
+        session.publisher.notify()
+        if server.state != session.status.state:
+            session.set_state(server.state, server.detail)
         now = time.monotonic()
         if self._stepping is not None and (not server.steps_left or now > self._step_until):
             self._reply(self._stepping, {"tick": server.tick, "time": server.time}, None)
             self._stepping = None
         if now >= self._subscriptions_due:
             self._subscriptions_due = now + SUBSCRIPTIONS_S
-            place.publisher.serve_subscriptions()
-        if place.status_is_due:
-            self._say_status()
-        self._chores_due = min(self._subscriptions_due, place.status_due)
+            session.publisher.serve_subscriptions()
+        if session.status_is_due:
+            self._publish_status()
+        self._chores_due = min(self._subscriptions_due, session.status_due)
 
     def _wait_for_commands(self, longest_s: float) -> None:
         """Wait for up to `longest_s`, and receive commands as they arrive."""
@@ -238,8 +238,8 @@ class SimHost:
 
     def _rest(self, longest_s: float = math.inf) -> None:
         """Wait for a call, a subscription or the next status."""
-        place = self._session
-        self._poller.poll(int(min(place.status_wait_s, longest_s) * 1e3) + 1)
+        session = self._session
+        self._poller.poll(int(min(session.status_wait_s, longest_s) * 1e3) + 1)
         self._wake.clear()
         self._subscriptions.take_all(self._take_command)
         self._subscriptions_due = 0.0
@@ -251,7 +251,7 @@ class SimHost:
 
     # -- publishing
 
-    def _say_first(self, topic: str, payload: bytes) -> None:
+    def _publish_first(self, topic: str, payload: bytes) -> None:
         """Publish a message, and keep it for the first turns of participants that are not connected yet."""
         self._first.append((topic, payload))
         self._carry(topic, payload)
@@ -259,20 +259,20 @@ class SimHost:
     def _carry(self, topic: str, payload: bytes) -> None:
         self._session.publisher.send(topic, payload)
 
-    def _say_status(self) -> None:
-        place, server = self._session, self._server
-        place.status.counters = {
-            "overruns": self._cadence.overruns,
-            "skipped": self._cadence.skipped,
+    def _publish_status(self) -> None:
+        session, server = self._session, self._server
+        session.status.counters = {
+            "overruns": self._pacer.overruns,
+            "skipped": self._pacer.skipped,
             "refused": sum(each.count for each in self._refusals),
             "lost": self._subscriptions.lost,
             **server.counters(),
-            **place.counters,
+            **session.counters,
         }
-        measured = {**server.timing(), **self._cadence.timing()}
-        place.status.timing = {name: value for name, value in measured.items() if value is not None}
-        place.status.refusal = last_of(*self._refusals)
-        place.say_status(server.time)
+        measured = {**server.timing(), **self._pacer.timing()}
+        session.status.timing = {name: value for name, value in measured.items() if value is not None}
+        session.status.refusal = last_of(*self._refusals)
+        session.publish_status(server.time)
 
     @property
     def _refusals(self) -> tuple[RejectionLog, ...]:
@@ -315,14 +315,14 @@ class SimHost:
             self._ports[node.name] = (wanted[node.name], port)
         ports = [port for _, port in self._ports.values()]
         batch = FAST_BATCH if mode == "fast" else 1
-        carry = self._carry_ours if mode == "lockstep" else self._carry
+        carry = self._carry_own if mode == "lockstep" else self._carry
         self._scheduler = Scheduler(self._server, ports, carry, batch)
-        self._scheduler.hear_first(self._first)
+        self._scheduler.queue_first(self._first)
         self._first.clear()
 
-    def _carry_ours(self, topic: str, payload: bytes) -> None:
+    def _carry_own(self, topic: str, payload: bytes) -> None:
         """Publish the server's own messages; participants publish theirs."""
-        if topic in self._ours:
+        if topic in self._own_topics:
             self._carry(topic, payload)
 
     # -- service calls, in the main thread
@@ -348,7 +348,7 @@ class SimHost:
         if name == "status":
             return {
                 **server.status(),
-                **self._cadence.status(),
+                **self._pacer.status(),
                 "scheduling": self._scheduling,
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),

@@ -31,7 +31,7 @@ class Port(Protocol):
     def wants(self, topic: str) -> bool:
         """Whether the participant subscribes to a topic."""
 
-    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
+    def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         """One turn at simulation time `now`, s; returns the messages that the participant published."""
 
     def settle(self) -> list[EncodedMessage]:
@@ -47,19 +47,19 @@ class LocalPort:
         self.lossless = hosted.lossless
         self.wants = hosted.wants
         self._hosted = hosted
-        self._said: list[EncodedMessage] = []
+        self._outgoing: list[EncodedMessage] = []
         hosted.out = self._collect
 
     def _collect(self, topic: str, payload: bytes) -> None:
-        self._said.append((topic, payload))
+        self._outgoing.append((topic, payload))
 
-    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
+    def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         """Run the node's turn; returns the messages that it published in the turn or since the previous one."""
-        self._hosted.turn(now, heard)
-        if not self._said:
-            return self._said
-        said, self._said = self._said, []
-        return said
+        self._hosted.turn(now, incoming)
+        if not self._outgoing:
+            return self._outgoing
+        messages, self._outgoing = self._outgoing, []
+        return messages
 
     def settle(self) -> list[EncodedMessage]:
         """Returns no messages, as no reply is ever pending."""
@@ -79,13 +79,13 @@ class ScheduledParticipant:
 
         Lossless participants receive all messages.
         """
-        heard, self.waiting = self.waiting, []
+        incoming, self.waiting = self.waiting, []
         if self.decimation == 1 or self.port.lossless:
-            return heard
-        latest = {topic: index for index, (topic, _) in enumerate(heard)}
+            return incoming
+        latest = {topic: index for index, (topic, _) in enumerate(incoming)}
         return [
             (topic, payload)
-            for index, (topic, payload) in enumerate(heard)
+            for index, (topic, payload) in enumerate(incoming)
             if latest[topic] == index or not is_sampled(topic)
         ]
 
@@ -101,7 +101,7 @@ class Scheduler:
         self.server = server
         self._carry = carry
         self._command = f"{server.robot}/command"
-        self._seats = [
+        self._participants = [
             ScheduledParticipant(port, max(port.decimation, batch) if port.lossless else port.decimation)
             for port in ports
         ]
@@ -112,40 +112,40 @@ class Scheduler:
         """Start the server: it publishes description and initial state."""
         self.server.start()
 
-    def hear_first(self, said: Sequence[EncodedMessage]) -> None:
+    def queue_first(self, messages: Sequence[EncodedMessage]) -> None:
         """Queue messages that the server published before the schedule existed, for each participant's first turn."""
-        for topic, payload in said:
-            for seat in self._route(topic):
-                seat.waiting.append((topic, payload))
+        for topic, payload in messages:
+            for participant in self._route(topic):
+                participant.waiting.append((topic, payload))
 
     def step(self) -> None:
         """Give every due participant its turn, then take one step."""
         server = self.server
         tick, now = server.tick, server.time
-        for seat in self._seats:
-            if tick % seat.decimation == 0:
-                for topic, payload in seat.port.turn(now, seat.due()):
-                    self._from_port(seat, topic, payload)
+        for participant in self._participants:
+            if tick % participant.decimation == 0:
+                for topic, payload in participant.port.turn(now, participant.due()):
+                    self._from_port(participant, topic, payload)
         server.step()
 
     def finish(self) -> None:
         """Deliver the remaining messages to lossless participants, and wait for all pending replies."""
-        for seat in self._seats:
-            if seat.port.lossless and seat.waiting:
-                seat.port.turn(self.server.time, seat.due())
-            seat.port.settle()
+        for participant in self._participants:
+            if participant.port.lossless and participant.waiting:
+                participant.port.turn(self.server.time, participant.due())
+            participant.port.settle()
 
     def forget(self) -> None:
         """Drop queued messages after a reset or restore, except those of lossless participants."""
-        for seat in self._seats:
-            if not seat.port.lossless:
-                seat.waiting.clear()
+        for participant in self._participants:
+            if not participant.port.lossless:
+                participant.waiting.clear()
 
     def _from_server(self, topic: str, payload: bytes) -> None:
         if self._carry is not None:
             self._carry(topic, payload)
-        for seat in self._routes.get(topic) or self._route(topic):
-            seat.waiting.append((topic, payload))
+        for participant in self._routes.get(topic) or self._route(topic):
+            participant.waiting.append((topic, payload))
 
     def _from_port(self, speaker: ScheduledParticipant, topic: str, payload: bytes) -> None:
         if self._carry is not None:
@@ -157,12 +157,12 @@ class Scheduler:
                 self.server.refuse(topic, error.reason)
                 return
             self.server.command(speaker.port.name, command)
-        for seat in self._routes.get(topic) or self._route(topic):
-            if seat is not speaker:
-                seat.waiting.append((topic, payload))
+        for participant in self._routes.get(topic) or self._route(topic):
+            if participant is not speaker:
+                participant.waiting.append((topic, payload))
 
     def _route(self, topic: str) -> list[ScheduledParticipant]:
-        route = [seat for seat in self._seats if seat.port.wants(topic)]
+        route = [participant for participant in self._participants if participant.port.wants(topic)]
         if len(self._routes) < 1024:
             self._routes[topic] = route
         return route

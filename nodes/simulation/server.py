@@ -78,7 +78,7 @@ class SimServer:
         self._payloads = Payloads(self.simulation, self.actuation.joints.see, self._topics, self._stamper)
         self._fresh = fresh_states(self._watchdog_s if self._realtime else None, self._state_every * self._step_s)
         self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
-        self._news = CommandEvents(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
+        self._command_events = CommandEvents(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
         # clock of the watchdog: simulated seconds, or wall seconds where speed is above 1
         self._clock, self._clock_step = 0.0, self._step_s / (max(sim.speed, 1.0) if self._realtime else 1.0)
 
@@ -130,14 +130,14 @@ class SimServer:
 
     def start(self) -> None:
         """Publish the description and the initial state."""
-        self._say("description", self.description)
+        self._publish("description", self.description)
         self.publish_state()
-        self._say_notices()
+        self._publish_notices()
 
     def publish_state(self) -> None:
         """Publish the present state and poses."""
-        self._say_state()
-        self._say_poses()
+        self._publish_state()
+        self._publish_poses()
 
     def step(self) -> None:
         """Apply the commands received, advance one step, publish what is due."""
@@ -147,7 +147,7 @@ class SimServer:
         try:
             sim.step(1)
         except SimulationDiverged as error:
-            self._say("event", Event(kind="diverged", detail=error.line))
+            self._publish("event", Event(kind="diverged", detail=error.line))
             raise
         self._measured = None
         self._clock += self._clock_step
@@ -155,14 +155,14 @@ class SimServer:
             event = Event(kind=change.kind, energy=float(change.energy), part=change.part)
             event.source, event.target = change.source, change.target
             event.before, event.after = change.before.tolist(), change.after.tolist()
-            self._say("event", event)
+            self._publish("event", event)
         if sim.notices:
-            self._say_notices()
+            self._publish_notices()
         tick = sim.tick
         if tick % self._poses_every == 0:
-            self._say_poses()
+            self._publish_poses()
         if tick % self._state_every == 0:  # last: controllers can reply while nothing else remains
-            self._say_state()
+            self._publish_state()
         elif self.milestones.pending:
             self.milestones.see(sim.time, sim.readings.position)
         if self.steps_left:
@@ -191,7 +191,7 @@ class SimServer:
     def forget(self, source: str) -> None:
         """Note that a node left; other nodes may command its actuators. Callable from any thread."""
         self.actuation.forget(source)
-        self._news.gone.append(source)
+        self._command_events.gone.append(source)
 
     def refuse(self, topic: str, reason: str) -> None:
         """Count and report an invalid command message."""
@@ -199,7 +199,7 @@ class SimServer:
 
     def _actuate(self) -> None:
         """Apply the received commands, watchdogs and servos to the efforts of this step."""
-        actuation, news, joints, inbox = self.actuation, self._news, self._joints, self._inbox
+        actuation, events, joints, inbox = self.actuation, self._command_events, self._joints, self._inbox
         while inbox:
             source, command = inbox.popleft()
             state_seq, objection = command.state_seq, ""
@@ -207,17 +207,17 @@ class SimServer:
                 objection = self._too_old(state_seq)
             if reason := actuation.take(source, command, joints, self._clock, objection):
                 self.refuse(f"{self.robot}/command", reason)
-                self.publish_events(news.refused(source, reason, self.time))
+                self.publish_events(events.refused(source, reason, self.time))
             else:
-                news.taken(source)
-        if news.gone or news.cut:
-            self.publish_events(news.departures(self.time))
+                events.taken(source)
+        if events.gone or events.cut:
+            self.publish_events(events.departures(self.time))
         if self._watchdog_s is not None:
             if (
                 self._clock - actuation.heard_at > self._watchdog_s
             ):  # no watchdog can trip earlier; most steps skip this
                 for source in actuation.watch(joints, self._clock):
-                    self.publish_events([news.silent(source, self.time)])
+                    self.publish_events([events.silent(source, self.time)])
             if self.state in ("running", "safe"):
                 self.state = "safe" if actuation.safe else "running"
         actuation.drive(joints)
@@ -250,7 +250,7 @@ class SimServer:
     def _pause(self, last: Any = False) -> None:
         self._pause_asked = True
         if self.state in ("running", "safe") and not last:
-            self._say("event", Event(kind="pause"))
+            self._publish("event", Event(kind="pause"))
         if self.state != "stopped":
             self._rest("paused")
 
@@ -264,7 +264,7 @@ class SimServer:
             self.pace.run(self.time)
             self.state = "running"
             if not first:
-                self._say("event", Event(kind="resume"))
+                self._publish("event", Event(kind="resume"))
 
     def _take_steps(self, n: Any = 1) -> None:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
@@ -281,7 +281,7 @@ class SimServer:
         if not self._realtime:
             raise ValueError(f"speed: mode {self.plan.sim.mode!r} is not paced; only realtime is")
         if x != self.speed:
-            self._say("event", Event(kind="speed", old=f"{self.speed:g}", new=f"{x:g}"))
+            self._publish("event", Event(kind="speed", old=f"{self.speed:g}", new=f"{x:g}"))
         self.speed = float(x)
         self._clock_step = self._step_s / max(self.speed, 1.0)
         self.restart_pace()
@@ -329,14 +329,14 @@ class SimServer:
         self._measured = None
         self._inbox.clear()
         self.actuation.moved(self.simulation.snapshot().u, servos)  # a restored run continues with its efforts
-        self._news.clear()
+        self._command_events.clear()
         if self.state == "safe":
             self.state = "running"
         self.milestones.clear()
         self.restart_pace()
         self._energy_at_start = self.simulation.energy()
         self._energy_drift = 0.0
-        self._say("event", Event(kind=kind))
+        self._publish("event", Event(kind=kind))
         self.publish_state()
 
     def _rest(self, state: str) -> None:
@@ -367,7 +367,7 @@ class SimServer:
             "energy": self.simulation.energy(),
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),
-            "safe_since": self._news.safe_since if self.actuation.safe else None,
+            "safe_since": self._command_events.safe_since if self.actuation.safe else None,
             "step_too_large": too_large.line if (too_large := self.simulation.step_too_large) else "",
             "energy_departure": self.simulation.energy_ledger.departed,
             "largest_departure": self.simulation.energy_ledger.largest,
@@ -388,7 +388,7 @@ class SimServer:
         """Number of watchdog trips and of accepted commands."""
         return {"watchdog_trips": self.actuation.trips, "commands": self.actuation.commands}
 
-    def _say(self, name: str, message: Message) -> None:
+    def _publish(self, name: str, message: Message) -> None:
         message.timestamp = self.simulation.time
         topic = self._topics[name]
         self._stamper.stamp(topic, message)
@@ -397,16 +397,16 @@ class SimServer:
         except WireError as error:
             self.refuse(topic, error.reason)
 
-    def _say_notices(self) -> None:
+    def _publish_notices(self) -> None:
         """Publish warnings about the run as events, such as a step that is too large."""
         self.publish_events(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
 
     def publish_events(self, events: Iterable[Event]) -> None:
         """Publish these events."""
         for event in events:
-            self._say("event", event)
+            self._publish("event", event)
 
-    def _say_state(self) -> None:
+    def _publish_state(self) -> None:
         seq, payload = self._payloads.state()
         self.round_trips.sent(seq)
         self.out(self._topics["state"], payload)
@@ -417,11 +417,11 @@ class SimServer:
         if self.milestones.pending:
             self.milestones.see(self.simulation.time, readings.joint_motion[0].item)
 
-    def _say_poses(self) -> None:
+    def _publish_poses(self) -> None:
         self.out(self._topics["body_poses"], self._payloads.poses())
         if self._beams.names:
             points = self._beams.points(self.simulation.coordinates).round(DRAWN).ravel().tolist()
-            self._say("lines", Polylines(name=self._beams.names, count=self._beams.counts, points=points))
+            self._publish("lines", Polylines(name=self._beams.names, count=self._beams.counts, points=points))
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:

@@ -191,8 +191,8 @@ class Registry:
     @property
     def rejected_of_launch(self) -> dict[str, int]:
         """Rejected connections by kind, of the registry and of the plan's nodes as of their last renewal."""
-        told = list(self._strangers.values())
-        return {kind: n + sum(each.get(kind, 0) for each in told) for kind, n in self.rejected_by_kind.items()}
+        reported = list(self._strangers.values())
+        return {kind: n + sum(each.get(kind, 0) for each in reported) for kind, n in self.rejected_by_kind.items()}
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -215,7 +215,7 @@ class Registry:
         poller = zmq.Poller()
         poller.register(self._server.socket, zmq.POLLIN)
         poller.register(self._news, zmq.POLLIN)
-        said, said_ending = 0.0, False
+        published, published_ending = 0.0, False
         while not self._stop.is_set():
             poller.poll(CHECK_MS)
             before = self._revision
@@ -224,11 +224,11 @@ class Registry:
             self._remove_the_dead()
             if (
                 self._subscribed()
-                or (self._revision, self.ending) != (before, said_ending)
-                or time.monotonic() - said > NEWS_S
+                or (self._revision, self.ending) != (before, published_ending)
+                or time.monotonic() - published > NEWS_S
             ):
-                said, said_ending = time.monotonic(), self.ending
-                self._say()
+                published, published_ending = time.monotonic(), self.ending
+                self._publish()
 
     def _subscribed(self) -> bool:
         new = False
@@ -237,15 +237,15 @@ class Registry:
                 parts = self._news.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return new
-            said = parts[0].bytes
-            is_known = len(parts) == 1 and NEWS_TOPIC.startswith(said[1:])
+            published = parts[0].bytes
+            is_known = len(parts) == 1 and NEWS_TOPIC.startswith(published[1:])
             if not self._subscriptions.passes(parts[-1], is_known):
                 continue
-            if len(parts) != 1 or not said.startswith((b"\x01", b"\x00")):
+            if len(parts) != 1 or not published.startswith((b"\x01", b"\x00")):
                 self._server.refusals.refuse("(subscription)", "not a subscription")
-            new |= is_known and said.startswith(b"\x01")
+            new |= is_known and published.startswith(b"\x01")
 
-    def _say(self) -> None:
+    def _publish(self) -> None:
         nodes = list(self._entries.values())
         news = News(instance=self._instance, revision=self._revision, nodes=nodes, ending=self.ending, plan=self.plan)
         news.strangers, news.refused = self.rejected_of_launch, self.refused
@@ -260,10 +260,12 @@ class Registry:
                 if line := mismatch(f"node {str(call.args.get('name'))[:80]!r}", call.args.get("protocol", FIRST)):
                     raise RegistryError(f"{line}; update the older of the two")
                 entry = msgspec.convert(call.args, NodeEntry)
-                told = msgspec.convert(call.args.get("strangers", {}), dict[str, Annotated[int, msgspec.Meta(ge=0)]])
+                reported = msgspec.convert(
+                    call.args.get("strangers", {}), dict[str, Annotated[int, msgspec.Meta(ge=0)]]
+                )
                 self._server.reply(request, self._register(entry, request.peer))
                 if entry.name in self.hosts:
-                    self._strangers[entry.name] = told
+                    self._strangers[entry.name] = reported
             elif call.call == "unregister":
                 self._require_owner(str(call.args.get("name")), request.peer)
                 self._unregister(str(call.args.get("name")))

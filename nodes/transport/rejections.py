@@ -14,18 +14,20 @@ LONGEST_QUIET_S = 320.0  # repeated rejections are logged after 5, 10, 20 ... s
 class RejectionLog:
     """Counts rejections by topic or peer, and logs each at most once per QUIET_S, with count and reason.
 
-    told       format of the warning, with owner, count, topic or peer, and reason
+    template   format of the warning, with owner, count, topic or peer, and reason
     longest_s  longest pause between warnings of one topic and reason, s: the pause doubles each time up to this
     """
 
-    def __init__(self, owner: str, told: str = "%s: dropped %d on topic %s: %s", longest_s: float = QUIET_S) -> None:
+    def __init__(
+        self, owner: str, template: str = "%s: dropped %d on topic %s: %s", longest_s: float = QUIET_S
+    ) -> None:
         self.owner = owner
-        self._told = told
+        self._template = template
         self._longest_s = longest_s
         self.count = 0
         self.last = ""
         self.last_at = 0.0  # time.monotonic()
-        self._said: dict[str, tuple[float, float, str]] = {}  # {topic: (time of warning, pause after it, reason)}
+        self._warned: dict[str, tuple[float, float, str]] = {}  # {topic: (time of warning, pause after it, reason)}
         self._since: dict[str, int] = {}
 
     def refuse(self, topic: str, reason: str) -> None:
@@ -35,18 +37,18 @@ class RejectionLog:
         self._since[topic] = self._since.get(topic, 0) + 1
         self.last = f"{topic}: {reason[:200]!s}"
         self.last_at = now = time.monotonic()
-        said, pause_s, before = self._said.get(topic, (now, 0.0, reason))
+        warned, pause_s, before = self._warned.get(topic, (now, 0.0, reason))
         if reason != before:
             pause_s = QUIET_S
-        if now - said < pause_s:
+        if now - warned < pause_s:
             return
-        if len(self._said) > 256:  # invented topic names must not fill the memory
-            self._said.clear()
+        if len(self._warned) > 256:  # invented topic names must not fill the memory
+            self._warned.clear()
             self._since = {topic: self._since[topic]}
-        goes_on = pause_s > 0.0 and now - said < 2.0 * pause_s
+        goes_on = pause_s > 0.0 and now - warned < 2.0 * pause_s
         pause_s = min(2.0 * pause_s, self._longest_s) if goes_on else QUIET_S
-        self._said[topic] = now, pause_s, reason
-        log.warning(self._told, self.owner, self._since.pop(topic), topic, reason[:200])
+        self._warned[topic] = now, pause_s, reason
+        log.warning(self._template, self.owner, self._since.pop(topic), topic, reason[:200])
 
 
 def last_of(*refusals: RejectionLog) -> str:

@@ -220,7 +220,7 @@ class _Others:
         """False: it subscribes to nothing."""
         return False
 
-    def turn(self, now: float, heard: Sequence[EncodedMessage]) -> list[EncodedMessage]:
+    def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
         """The recorded messages of this tick."""
         return self.next
 
