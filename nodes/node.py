@@ -35,10 +35,10 @@ class Context:
     robot   name of the plan's robot: the namespace of the node's topics
     step_s  the simulation step, seconds
     params  the node's `Params`, filled in from the plan
-    random  generator seeded from the plan's seed and the node's name; a node uses no other randomness. Given as a
-            tuple, its seed, it is made on first use
+    random  generator seeded from the plan's seed and the node's name, or a tuple, the seed of one that is made on first
+            use; a node uses no other randomness
     log     (level, line) of each `warn` and `info`, shown by the runner
-    plan    the whole launch plan, shared by all nodes of the process: read it only; None where there is none
+    plan    the whole launch plan, shared by all nodes of the process and not to be changed; None where there is none
     clock   value for the `clock` field of a message that is stamped with the `now` of `on_tick`: the node's name where
             `now` is read from the node's own clock, "" where it is simulation time
     """
@@ -54,7 +54,7 @@ class Context:
 
     @property
     def robot_source(self) -> str:
-        """The robot of the plan as `robots.build` takes it: its name, or its file and function."""
+        """The plan's robot as `robots.build` takes it: its name, or its file and function."""
         return self.robot if self.plan is None else self.plan.sim.robot or self.robot
 
     @property
@@ -74,7 +74,7 @@ class Context:
             self._seed = list(self.__dict__.pop("random"))
 
     def __getattr__(self, name: str) -> Any:
-        """The generator, made from its seed on first use: nodes that draw no random numbers need no numpy."""
+        """The attribute `random`, made from its seed on first use: nodes without random numbers need no numpy."""
         if name != "random" or "_seed" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         import numpy

@@ -393,7 +393,7 @@ def run_sidecar(context: Context) -> dict[str, Any]:
 
 
 def _portable_or_name(run: str, folder: str) -> str:
-    """`run` as a launch file of that folder may say it, otherwise its file without the folder."""
+    """`run` relative to the plan's folder or the package; for a file outside both, its name without the folder."""
     return _portable(run, folder) or run.rpartition("/")[2]
 
 

@@ -161,7 +161,10 @@ class SwingPlanner(Node):
 
 
 def planner_mechanism(params: SwingPlannerParams, given: Mapping[str, float | str], robot: str) -> Mechanism:
-    """The mechanism that the planner uses as its model. ValueError where it is no gibbon."""
+    """The mechanism that the planner uses as its model. ValueError where it is no gibbon.
+
+    given  parameters that the plan gives its robot
+    """
     given = {} if params.robot else given
     mechanism = build(params.robot or robot, **{**given, **params.parameters})
     names = [body.name for body in mechanism.bodies]

@@ -49,7 +49,11 @@ class ModelOfRobot:
     """A mechanism in joint coordinates, and the joints of it that a controller drives."""
 
     def __init__(self, params: ModelParams, given: Mapping[str, float | str], robot: str) -> None:
-        """`robot` with the parameters `given`, unless `params` names another; its own parameters come last."""
+        """The model of a robot, unless `params` names another model.
+
+        given  parameters that the plan gives its robot; those of `params` override them
+        robot  the plan's robot: its name, or its file and function
+        """
         name = params.robot or robot
         given = {key: value for key, value in given.items() if key != "coordinates" and not params.robot}
         chosen = with_joint_coordinates(name, {**given, **params.parameters})

@@ -24,7 +24,7 @@ def sine(amplitude: float, period: float, t: float) -> Point:
 
 
 def steps(times: Sequence[float], values: Sequence[float], t: float) -> Point:
-    """Value of the latest waypoint; before the first waypoint, its value."""
+    """Steps: the value of the latest waypoint passed; before the first waypoint, the first value."""
     return values[max(0, bisect_right(times, t) - 1)], 0.0, 0.0
 
 

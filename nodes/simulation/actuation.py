@@ -216,7 +216,7 @@ class Loads:
         return BoundKernel(add_loads.address, [self._given, effort], sums)
 
     def count(self) -> None:
-        """Pass the number of steps since the last change of effort to the kernel."""
+        """Set the kernel's number of steps since the last change of effort."""
         since, self._added = self.steps - self._added, self.steps
         if since != self._since:
             self._given[1] = self._since = since

@@ -91,7 +91,7 @@ class Simulated(Stepped, Protocol):
         """Note that a node left; other nodes may command its actuators. Callable from any thread."""
 
     def restart_pace(self) -> None:
-        """Measure the real-time factor from now on."""
+        """Restart the measurement of the real-time factor."""
 
     def request(self, name: str, args: dict[str, Any]) -> Any:
         """Response to a service call about the simulation. ValueError, one line, to refuse."""
@@ -103,4 +103,4 @@ class Simulated(Stepped, Protocol):
         """Quantiles of step time and round-trip time, s; None where nothing was measured."""
 
     def counters(self) -> Mapping[str, int]:
-        """Whole numbers that only grow: commands, watchdog trips."""
+        """Number of watchdog trips and of accepted commands."""

@@ -198,7 +198,7 @@ class SimServer:
         self.refusals.refuse(topic, reason)
 
     def _actuate(self) -> None:
-        """Apply the received commands, watchdogs and servos to the efforts of this step."""
+        """Apply the received commands, check the watchdogs, and set the efforts of this step."""
         actuation, events, joints, inbox = self.actuation, self._command_events, self._joints, self._inbox
         while inbox:
             source, command = inbox.popleft()

@@ -208,7 +208,10 @@ class RemoteStream:
         return True
 
     def _take_echo(self, payload: bytes) -> None:
-        """Handle the publisher's echo of the probe: all messages arrive from now on. Echo it to waiting subscribers."""
+        """Handle the echo of the probe from the publisher: all its messages arrive from now on.
+
+        Subscribers that wait for their own echo receive it now.
+        """
         if payload != END:
             self._joined = True
             if self._probed:

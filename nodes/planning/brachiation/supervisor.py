@@ -133,8 +133,8 @@ class SwingSupervisor:
     """Takes measurements in order of time, and returns a plan whenever one is due.
 
     after      earlier supervisor, of another model or gait, whose plan numbers and counts continue
-    none_good  number of times that no plan was good enough to swing
-    nearest    smallest distance, m, by which the best of those plans misses its target
+    none_good  number of attempts in which no plan was good enough to swing
+    nearest    smallest distance, m, by which the best plan of such an attempt misses its target
     """
 
     def __init__(self, planner_model: PlannerModel, gait: Gait, after: SwingSupervisor | None = None) -> None:

@@ -54,7 +54,7 @@ class Stream:
         self._hear(rest[told:])
 
     def _choices(self, rest: Sequence[Line], state: Line, told: int, usual: int) -> list[int]:
-        """Possible numbers of other messages received before this state, the number in the file first."""
+        """Numbers of other messages that the node may have received before this state, the number in the file first."""
         first, last = usual, usual
         while first > told and rest[first - 1].time > state.time - CROSSING_S:
             first -= 1
