@@ -2,7 +2,8 @@
 
 Apart from the stamp the encoded message always has the same length: names and keys stay, and a number is a marker byte
 and eight bytes, most significant first. A server that publishes hundreds of states per second thus builds no list and
-no message object for each.
+no message object for each: 0.5 us for a state of the rotary pendulum, where making and encoding the message takes 4 us,
+and 0.6 us for one of CHARMIE, where it takes 5 us (tests/benchmarks/shortcuts.py, the quicker of two runs).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Kernels as Python callables without arguments, bound to fixed input and output arrays.
 
 A foreign call from Python spends most of its time on arguments, so a bound kernel has none: it is one of a set of small
-native functions ("slots"), each of which calls the kernel, with the pointer tables, that its entry of a table holds.
+native functions ("slots"), each of which calls the kernel, with the pointer tables, that its entry of a table holds. A
+call of the joints' kernel takes 0.09 us, one by ctypes with the two addresses 0.18 us (rotary pendulum; of CHARMIE 0.04
+and 0.12 us, tests/benchmarks/shortcuts.py).
 """
 
 from __future__ import annotations
