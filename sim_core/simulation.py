@@ -182,7 +182,7 @@ class Simulation:
         line = (
             f"{self.system.mechanism.name!r} at t = {self.time:.6g} s: accelerations miss J a = gamma by "
             f"{self._w.peak_residual[0]:.1e} of its terms, where rounding leaves {ROUNDED:.0e}; its constraints "
-            "contradict each other, or connect bodies of too different mass"
+            "contradict each other, lose rank at a change point, or connect bodies of too different mass"
         )
         warnings.warn(line, ResidualWarning, stacklevel=stacklevel)
 

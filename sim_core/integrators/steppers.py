@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -93,12 +94,19 @@ class Stepper:
             return 0.0
         if self.amplification is not None:
             return _spectral_radius(self.amplification(kp, kd, h))
-        z = h * np.roots([1.0, kd, kp]).astype(complex)
+        z = [h * root for root in _roots(kp, kd)]
         if self.companion is not None:
             return max(_spectral_radius(self.companion(pole)) for pole in z)
         if self.tableau is not None:
             return max(self.tableau.growth(pole) for pole in z)
         return _spectral_radius(np.array([[1 - kp * h * h, h * (1 - kd * h)], [-kp * h, 1 - kd * h]]))
+
+
+def _roots(kp: float, kd: float) -> tuple[complex, complex]:
+    """Roots of x^2 + kd x + kp without cancellation."""
+    root = cmath.sqrt(kd * kd - 4.0 * kp)
+    larger = -0.5 * (kd + root if kd >= 0.0 else kd - root)
+    return larger, (kp / larger if larger != 0.0 else 0j)
 
 
 def _spectral_radius(step: np.ndarray) -> float:

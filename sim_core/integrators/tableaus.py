@@ -35,6 +35,11 @@ class Tableau:
 
     def growth(self, z: complex) -> float:
         """|R(z)|: growth per step of y' = lambda y with z = h lambda."""
+        if all(len(row) <= k for k, row in enumerate(self.A)):  # explicit: stage by stage
+            stages: list[complex] = []
+            for row in self.A:
+                stages.append(1.0 + z * sum(a * stage for a, stage in zip(row, stages, strict=False)))
+            return abs(1.0 + z * sum(b * stage for b, stage in zip(self.b, stages, strict=True)))
         A, b, _ = self.arrays()
         return float(abs(1 + z * (b @ np.linalg.solve(np.eye(len(b)) - z * A, np.ones(len(b))))))
 
