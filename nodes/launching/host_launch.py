@@ -34,7 +34,7 @@ def launch_host(plan: Plan, host: str) -> int:
         raise PlanError(f"--host {host}: plan {plan.name!r} has no table [hosts], so all of it runs on one computer")
     if host not in plan.hosts or host == plan.sim.host:
         others = [name for name in plan.hosts if name != plan.sim.host]
-        why = f"has the server: launch without --host there; the other hosts are {', '.join(others) or 'none'}"
+        why = f"runs the server: launch without --host there; the other hosts are {', '.join(others) or 'none'}"
         if host != plan.sim.host:
             there = ", ".join([*others, f"{plan.sim.host} (the server's: without --host)"])
             why = f"is not in [hosts], which are {there}{did_you_mean(host, others)}"
@@ -135,7 +135,7 @@ class HostLaunch:
         if heard != self._was_heard:
             self._was_heard = heard
             server = self._plan.sim.host
-            self._display.say(f"host {server!r} is heard again" if heard else f"nothing is heard of host {server!r}")
+            self._display.say(f"host {server!r} is back" if heard else f"no message from host {server!r}")
 
     def _is_the_same_launch(self) -> bool:
         """Whether the server's plan equals this one; nodes of another plan would contradict the run's recording."""

@@ -136,7 +136,9 @@ class Greeting:
     def __init__(self, plan: Plan, cls: type[Node], say: Callable[[str], None]) -> None:
         self._name, self._robot, self._say = plan.nodes[0].name, plan.sim.robot_name, say
         hears, says = (", ".join(table) or "nothing" for table in (cls.subscribes, cls.publishes))
-        self._line = f"domain {plan.domain}, robot {plan.sim.robot_name}, hears {hears}, says {says}; Ctrl-C ends"
+        self._line = (
+            f"domain {plan.domain}, robot {plan.sim.robot_name}, subscribes to {hears}, publishes {says}; Ctrl-C ends"
+        )
         self._sim: int | None = None  # process id of the simulation joined
 
     def __call__(self, nodes: Sequence[NodeEntry]) -> None:

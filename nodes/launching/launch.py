@@ -280,7 +280,7 @@ class Launch:
         elif summary.refused_commands:
             name, reason = next(iter(summary.refused_commands.items()))
             summary.exit_code = ALL_REFUSED
-            summary.ended = f"every command of {name!r} was refused: {reason}"
+            summary.ended = f"every command of {name!r} was rejected: {reason}"
         elif failures := summary.judged("failed"):
             summary.exit_code = VERDICT_FAILED
             summary.ended = "; ".join(f"{name} failed: {reason}" for name, reason in failures.items())
@@ -299,7 +299,7 @@ class Launch:
             if not self.summary.tick or (verdict is not None and verdict.outcome == "failed"):
                 continue
             if not file.is_file():
-                reason = f"{file} is not there, all of the run is missing"
+                reason = f"{file} does not exist, the whole run is missing"
                 self.summary.verdicts[node.name] = Verdict("failed", reason)
             elif _identity(file) != self._files[file] and not is_closed(file):
                 missing = f"what came after {known_until(file)} of {self.summary.time:.3f} s is missing"
@@ -311,7 +311,7 @@ class Launch:
         reached."""
         summary = self.summary
         for name, code in self._supervisor.failed.items():
-            ended = Verdict("failed", f"ended with exit code {code}, the run went on without it")
+            ended = Verdict("failed", f"ended with exit code {code}, the run continued without it")
             summary.holes[name] = summary.verdicts.setdefault(name, ended).reason
         if self._is_measured:
             return
@@ -330,7 +330,7 @@ class Launch:
         if self._unshown:
             print("its last lines:", *self._unshown[-SHOWN_LINES:], sep="\n  ", file=sys.stderr, flush=True)
         elif failure.last_lines:
-            print("its last lines stand above", file=sys.stderr, flush=True)
+            print("its last lines are above", file=sys.stderr, flush=True)
 
     def _ask_to_stop(self, name: str) -> bool:
         if self._observer.entry(name) is None:
@@ -378,7 +378,7 @@ def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> l
         required = node.required or plan.sim.mode == "lockstep"
         programs.append(program(node.name, plan_file, restart, node.max_restarts, required))
     if stay:
-        display.say(f"lockstep: nodes are not started again, whatever `restart` says: {', '.join(stay)}")
+        display.say(f"lockstep: nodes are never restarted, `restart` is ignored: {', '.join(stay)}")
     return programs
 
 

@@ -81,11 +81,11 @@ class Observer:
         registered."""
         entry = self.entry(name)
         if entry is None or "service" not in entry.endpoints:
-            raise ServiceError(f"node {name!r} is not there to be asked")
+            raise ServiceError(f"node {name!r} is not registered")
         try:
             client = ServiceClient(entry.endpoints["service"])
         except AddressError as error:
-            raise ServiceError(f"node {name!r} cannot be asked: {error}") from None
+            raise ServiceError(f"node {name!r} cannot be called: {error}") from None
         with client:
             return client.call(service, args, timeout_s=timeout_s)
 
@@ -123,7 +123,7 @@ class Observer:
         except AddressError as error:
             if self._deaf_to.get(entry.name) != endpoint:
                 self._deaf_to[entry.name] = endpoint
-                log.warning("launch: does not listen to node %r: %s", entry.name[:80], error)
+                log.warning("launch: cannot subscribe to node %r: %s", entry.name[:80], error)
             return False
         return True
 

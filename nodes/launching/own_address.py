@@ -26,11 +26,11 @@ def check_own_address(plan: Plan, host: str) -> None:
     address = plan.hosts[host]
     if is_own(address):
         return
-    line = f"you start as {host!r}, whose address {address} is not of this computer"
+    line = f"you start as {host!r}, whose address {address} is not one of this computer"
     for other, theirs in plan.hosts.items():
         if is_own(theirs):
             meant = "to leave out --host" if other == plan.sim.host else f"--host {other}"
-            raise PlanError(f"{line}, but that of {other!r} is, {theirs}; did you mean {meant}?")
+            raise PlanError(f"{line}, but {theirs} of {other!r} is; did you mean {meant}?")
     raise PlanError(
         f"{line}; this computer has {', '.join(own_addresses()) or 'none but loopback'}: give all hosts"
         f" --set hosts.{host}=ADDRESS"

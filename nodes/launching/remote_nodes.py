@@ -95,7 +95,7 @@ class FarNodes:
             is_there = self._observer.entry(name) is not None
             if is_there != self._is_there[name]:
                 self._is_there[name] = is_there
-                self._display.say(f"{'there' if is_there else 'gone'}, on host {host!r}", name)
+                self._display.say(f"{'registered' if is_there else 'gone'}, on host {host!r}", name)
             elif is_time and not is_there and host not in self._asked:
                 self._asked.add(host)
                 self._display.say(f"waits for host {host!r}: start 'armswing launch FILE --host {host}' there")

@@ -13,7 +13,7 @@ from nodes.messages import Verdict
 JUDGED_S = 1.0  # least duration of a run from which the computer's speed is judged
 REAL_TIME_HELD = 0.98  # real-time factor below which the summary says that the computer fell behind
 
-STRANGERS = {"unknown_key": "with another key", "no_key": "with none", "no_zmtp": "that spoke no ZeroMQ"}
+STRANGERS = {"unknown_key": "with another key", "no_key": "without a key", "no_zmtp": "without ZeroMQ"}
 
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "speed", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
@@ -202,8 +202,8 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.real_time_factor is not None and self.tick:
             judged = self.mode == "realtime" and self.time >= JUDGED_S
             behind = judged and self.real_time_factor < REAL_TIME_HELD * self.speed
-            hint = "; this computer fell behind, `armswing doctor` may say why" if behind else ""
-            asked = f", {self.speed:g} was asked for" if self.mode == "realtime" and self.speed != 1.0 else ""
+            hint = "; this computer fell behind, `armswing doctor` may show why" if behind else ""
+            asked = f", {self.speed:g} was requested" if self.mode == "realtime" and self.speed != 1.0 else ""
             yield "real-time factor", f"{self.real_time_factor:.3f}{asked}{hint}"
         if self.overruns is not None and self.tick and self.mode == "realtime":
             left_out = f", {self.skipped} left out" if self.skipped else ""
@@ -212,7 +212,7 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "processor", f"the server took {self.processor_share:.0%} of one core".replace("%", " %")
         if self.watchdog_trips:
             often = "once" if self.watchdog_trips == 1 else f"{self.watchdog_trips} times"
-            yield "watchdog", f"{often} no command came in time and the actuators were made safe"
+            yield "watchdog", f"{often} no command arrived in time and the actuators entered the safe mode"
         yield from _percentiles("step time", self.step_p50_s, self.step_p99_s, self.step_max_s)
         if self.mode == "realtime":
             yield from _percentiles("period jitter", self.jitter_p50_s, self.jitter_p99_s, self.jitter_max_s)
@@ -220,7 +220,7 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.peak_phi is not None and self.peak_phidot is not None:
             yield "peak violation", f"|Phi| {self.peak_phi:.2e}, |Phidot| {self.peak_phidot:.2e}"
         if self.peak_solve_residual:
-            yield "solve", f"J a = gamma kept to {self.peak_solve_residual:.1e} of its terms"
+            yield "solve", f"J a = gamma holds to {self.peak_solve_residual:.1e} of its terms"
         if self.substeps:
             yield "change points", f"{self.substeps} substeps near positions where constraint rows lose rank"
         if self.energy is not None and self.tick:
@@ -244,7 +244,7 @@ class Summary(msgspec.Struct, kw_only=True):
         for file in self.files:
             yield "file written", file.text()
         if self.look:
-            yield "in detail", f"{self.look}    it names causes, and judges masses, gains, friction and backlash too"
+            yield "in detail", f"{self.look}    it names causes, and also judges masses, gains, friction and backlash"
         if self.ended:
             yield "ended", f"{self.ended}, exit code {self.exit_code}"
 
@@ -253,16 +253,16 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "messages lost", ", ".join(f"{name} {loss.lost}" for name, loss in self.nodes.items())
         for name, loss in self.nodes.items():
             if loss.heard_in_silence:
-                yield "said nothing", f"{name}, which heard {loss.heard_in_silence} messages"
+                yield "published nothing", f"{name}, which received {loss.heard_in_silence} messages"
         for name, loss in self.nodes.items():
             if loss.refused:
                 last = f", the last on {loss.last_refusal}" if loss.last_refusal else ""
-                yield "messages refused", f"{name} {loss.refused}{last}"
+                yield "messages rejected", f"{name} {loss.refused}{last}"
         if self.strangers:
             kinds = [f"{count} {STRANGERS.get(kind, kind)}" for kind, count in self.strangers_by_kind.items() if count]
-            yield "strangers", f"{self.strangers} times one without an allowed key was turned away: {', '.join(kinds)}"
+            yield "rejected connections", f"{self.strangers} without an allowed key: {', '.join(kinds)}"
         if self.calls_refused:
-            yield "calls refused", f"{self.calls_refused} to the registry, of peers whose names and nodes they were not"
+            yield "rejected calls", f"{self.calls_refused} to the registry, about names or nodes of other peers"
         restarts = {name: loss.restarts for name, loss in self.nodes.items() if loss.restarts}
         if restarts:
             yield "restarts", ", ".join(f"{name} {count}" for name, count in restarts.items())

@@ -168,7 +168,7 @@ class Supervisor:
                 self._schedule_restart(child, exit_code)
             elif exit_code != 0 and not program.required:
                 self.failed[program.name] = exit_code
-                self.note(program.name, f"ended with exit code {exit_code}; the run goes on without it")
+                self.note(program.name, f"ended with exit code {exit_code}; the run continues without it")
             elif exit_code != 0:
                 times = f"{child.restarts} restart{'s' if child.restarts > 1 else ''}"
                 spent = f" after {times}" if child.restarts else ""
@@ -202,7 +202,7 @@ class Supervisor:
         self._wait_for_all(self.polite_s)
         for number, wait_s in ((signal.SIGTERM, TERMINATE_S), (signal.SIGKILL, 0.0)):
             for child in self._living():
-                self.note(child.program.name, f"did not end when asked, so {number.name}")
+                self.note(child.program.name, f"did not end on request, so {number.name}")
                 _signal_group(child.pid, number)
             self._wait_for_all(wait_s)
         self.in_a_hurry = False  # SIGKILL cannot be ignored: this wait is short

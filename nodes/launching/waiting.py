@@ -81,25 +81,25 @@ class Waiting:
         at = f"host {server!r} at {self._plan.hosts[server]}"
         if answer.result == "unreachable":
             return (
-                f"waits for {at}, which cannot be reached: {answer.detail}; is it on, and is that its address"
-                f" ('--set hosts.{server}=ADDRESS' gives another)?"
+                f"waits for {at}, which cannot be reached: {answer.detail}; check that it is on, and its address"
+                f" ('--set hosts.{server}=ADDRESS' changes it)"
             )
         port = registry_ports(self._plan.domain)[1]
         if answer.result == "refused":
             domain = self._plan.domain
-            return f"waits for {at}: the computer is there, no launch is; is it started there, in domain {domain}?"
+            return f"waits for {at}: the computer replies, but no launch runs; start it there, in domain {domain}"
         if answer.result == "silent":
-            return f"waits for {at}: what answers on port {port} there is no launch of armswing"
+            return f"waits for {at}: the program on port {port} there is no launch of armswing"
         if answer.result == "wrong_key":
             held = self.site.news.partition("#")[2][:SHOWN_DIGITS]
             return (
-                f"waits for {at}: a launch is there, but its key is not {held}..., the one allowed here as {server!r};"
-                f" 'armswing keys list' there shows its own, 'armswing keys revoke {server}' and 'armswing keys allow"
-                f" {server} KEY' here take it"
+                f"waits for {at}: a launch runs there, but its key is not {held}..., allowed here as {server!r};"
+                f" 'armswing keys list' there prints its key, 'armswing keys revoke {server}' and 'armswing keys allow"
+                f" {server} KEY' here allow it"
             )
         own = keys.own_key().public
         return (
-            f"waits for {at}: it does not let this computer's key in, {own[:SHOWN_DIGITS]}...; there,"
-            f" 'armswing keys allow {self._host} {own}' does ('armswing keys revoke {self._host}' first, where it has"
-            " another)"
+            f"waits for {at}: it does not allow this computer's key, {own[:SHOWN_DIGITS]}...; there,"
+            f" 'armswing keys allow {self._host} {own}' allows it (after 'armswing keys revoke {self._host}', where"
+            " another key has that name)"
         )

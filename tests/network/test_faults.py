@@ -89,9 +89,9 @@ def test_a_server_that_is_started_anew_finds_its_nodes_on_the_other_host(hosts: 
     pid = {node["name"]: node["pid"] for node in hosts.robot.json("node", "list")}["swing_up"]
     os.killpg(hosts.here.process.pid, signal.SIGKILL)
     hosts.here.end()
-    hosts.there.says("nothing is heard of host 'desk'")
+    hosts.there.says("no message from host 'desk'")
     hosts.here = hosts.desk.start("launch", LAUNCH_FILE, *hosts.settings(), "--json", "summary.json")
-    hosts.there.says("host 'desk' is heard again")
+    hosts.there.says("host 'desk' is back")
     hosts.here.says("sim running")
     takes_more(hosts, wait_for)
     assert {node["name"]: node["pid"] for node in hosts.robot.json("node", "list")}["swing_up"] == pid

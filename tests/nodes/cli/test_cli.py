@@ -172,7 +172,7 @@ def test_a_group_without_a_command_shows_its_help_and_names_its_commands(
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("hil_controller.toml --host desk", "has the server: launch without --host there"),
+        ("hil_controller.toml --host desk", "runs the server: launch without --host there"),
         (
             "hil_controller.toml --host elsewhere",
             "is not in [hosts], which are robot, desk (the server's: without --host)",

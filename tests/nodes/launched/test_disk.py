@@ -148,4 +148,4 @@ def test_a_run_outlives_its_killed_recorder_and_names_the_hole(ground: Any, unti
     summary = json.loads((ground.folder / "summary.json").read_text())
     assert summary["time"] == pytest.approx(3.0)
     assert "run.mcap was not closed, what came after" in summary["holes"]["recorder"]
-    assert "ended with exit code 137; the run goes on without it" in out + err
+    assert "ended with exit code 137; the run continues without it" in out + err

@@ -33,16 +33,17 @@ def test_a_controller_that_says_nothing_and_one_that_is_only_refused_are_told_at
 ) -> None:
     wrong = 'params = { joint = "elbow" }'
     for nodes, code, told in (
-        (ground.node("Thinker"), 0, r"said nothing +thinker, which heard \d\d+ messages"),
+        (ground.node("Thinker"), 0, r"published nothing +thinker, which received \d\d+ messages"),
         (
             ground.node("Damper", more=wrong),
             1,
-            r"ended +every command of 'damper' was refused: .*has no actuator 'elbow'; .*, exit code 1",
+            r"ended +every command of 'damper' was rejected: .*has no actuator 'elbow'; .*, exit code 1",
         ),
         (
             ground.node("Damper", more='params = { mode = "postion" }'),
             1,
-            r"ended +every command of 'damper' was refused: mode is 'postion'; it is one of effort, velocity, position;"
+            r"ended +every command of 'damper' was rejected: mode is 'postion'; "
+            r"it is one of effort, velocity, position;"
             r" did you mean 'position'\?, exit code 1",
         ),
     ):
@@ -155,7 +156,7 @@ def test_a_controller_that_is_always_refused_is_told_why_in_the_summary(ground: 
     reason = (
         "'rotary_pendulum/command': 'rotary_pendulum' has no actuator 'amr'; its actuators are arm; did you mean 'arm'?"
     )
-    assert re.search(rf"messages refused +sim \d+, the last on {re.escape(reason)}\n", done.stdout), done.stdout
+    assert re.search(rf"messages rejected +sim \d+, the last on {re.escape(reason)}\n", done.stdout), done.stdout
     assert json.loads((ground.folder / "summary.json").read_text())["nodes"]["sim"]["last_refusal"] == reason
 
 
@@ -207,7 +208,7 @@ def test_lockstep_names_the_node_that_failed_and_restarts_nothing(ground: Any) -
     plan = ground.launch_file(ground.node("Damper", more=more), mode="lockstep")
     done = ground.run("launch", plan, "--duration", "30")
     assert done.returncode == 1
-    assert "[launch] lockstep: nodes are not started again, whatever `restart` says: damper" in done.stderr
+    assert "[launch] lockstep: nodes are never restarted, `restart` is ignored: damper" in done.stderr
     assert "node 'damper' failed, exit code 1" in done.stderr
 
 

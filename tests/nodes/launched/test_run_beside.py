@@ -87,7 +87,7 @@ def test_a_parameter_that_ends_its_node_is_said_so_at_once_and_one_it_refuses_ch
 ) -> None:
     runner = live.start("run", "brittle.py:Brittle")
     assert runner.stdout.readline() == (
-        "brittle: joined domain 0, robot rotary_pendulum, hears state, says nothing; Ctrl-C ends\n"
+        "brittle: joined domain 0, robot rotary_pendulum, subscribes to state, publishes nothing; Ctrl-C ends\n"
     )
     with Client() as client:
         until(lambda: [e.state for e in client.nodes() if e.name == "brittle"] == ["ready"])
@@ -120,7 +120,7 @@ def test_a_server_that_was_started_anew_is_joined_again(ground: Any, until: Any)
     first = ground.start("launch", plan)
     ground.wait_until_running(first, 1)
     runner = ground.start("run", "my_nodes.py:Damper")
-    line = "domain 0, robot rotary_pendulum, hears state, says command; Ctrl-C ends\n"
+    line = "domain 0, robot rotary_pendulum, subscribes to state, publishes command; Ctrl-C ends\n"
     assert runner.stdout.readline() == f"damper: joined {line}"
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=20.0)

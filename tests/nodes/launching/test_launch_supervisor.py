@@ -80,8 +80,8 @@ def test_a_child_that_ignores_every_request_is_killed(bench: Bench) -> None:
     assert bench.start(bench.program("stubborn", STUBBORN)) is None
     bench.supervisor.stop()
     assert bench.notes == [
-        "stubborn: did not end when asked, so SIGTERM",
-        "stubborn: did not end when asked, so SIGKILL",
+        "stubborn: did not end on request, so SIGTERM",
+        "stubborn: did not end on request, so SIGKILL",
     ]
     assert bench.supervisor.children["stubborn"].exit_code == 128 + 9
 

@@ -42,11 +42,11 @@ def test_an_address_that_is_none_is_said_once_and_the_others_are_heard(
             until(heard)
             observer.expect_state("robot/state")
             observer.hear(0.0)
-        with pytest.raises(ServiceError, match="'sim' cannot be asked: address 'garbage' is refused"):
+        with pytest.raises(ServiceError, match="'sim' cannot be called: address 'garbage' is refused"):
             observer.ask("sim", "status")
         observer.close()
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1
-    assert said[0].startswith("launch: does not listen to node 'sim': address 'garbage' is refused")
+    assert said[0].startswith("launch: cannot subscribe to node 'sim': address 'garbage' is refused")
     publisher.close()
     context.term()

@@ -30,7 +30,7 @@ def test_an_address_is_ones_own_if_a_socket_can_have_it() -> None:
         (
             "robot",
             "desk",
-            "you start as 'desk', whose address 10.66.6.1 is not of this computer, but that of 'robot' is,",
+            "you start as 'desk', whose address 10.66.6.1 is not one of this computer, but",
         ),
         ("robot", "desk", "did you mean --host robot?"),
         ("desk", "robot", "did you mean to leave out --host?"),
@@ -60,5 +60,5 @@ def test_a_launch_looks_at_its_own_address_first(
     addresses = [word for name in ("desk", "robot") for word in ("--set", f"hosts.{name}={ELSEWHERE}")]
     assert run(["launch", str(LAUNCH_FILE), *addresses, *host]) == 2
     said = capsys.readouterr().err
-    assert f"whose address {ELSEWHERE} is not of this computer" in said
+    assert f"whose address {ELSEWHERE} is not one of this computer" in said
     assert f"--set hosts.{'robot' if host else 'desk'}=ADDRESS" in said
