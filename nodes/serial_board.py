@@ -226,7 +226,10 @@ class SerialBoard(Node):
         ]
 
     def _applied_commands(self, stamp: float) -> Iterator[tuple[str, Message]]:
-        """Commands sent since the last response: the latest with this response's timestamp, earlier ones before it."""
+        """Commands sent since the last response, oldest first; the newest has the timestamp of this response.
+
+        Older ones have timestamps as much earlier as they were sent.
+        """
         for each in self._sent:
             if each.timestamp > 0.0:
                 earlier = self._sent[-1].timestamp - each.timestamp

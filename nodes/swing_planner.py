@@ -81,7 +81,9 @@ class SwingPlanner(Node):
         check_gait(mechanism, step_of(params, mechanism), params.closing, period)
         check_hanging(mechanism, params.trunk_stiffness, params.trunk_damping, period)
         if "trunk" in joints_of(mechanism) and "trunk" not in joints_of(robot):
-            raise ValueError(f"the model has a trunk, and the robot's joints are {', '.join(joints_of(robot))}")
+            raise ValueError(
+                f"the planner's model has a trunk, and the robot has none; its joints are {', '.join(joints_of(robot))}"
+            )
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context

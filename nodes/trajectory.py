@@ -117,7 +117,7 @@ class TrajectoryParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                     raise ValueError(f"{name} has {len(given)} rows for {len(rows)} waypoints")
         for k, (before, after) in enumerate(pairwise(row[0] for row in rows), start=2):
             if key == "waypoints" and after <= before:
-                raise ValueError(f"waypoint {k} is at {after} s, not after {before} s before it")
+                raise ValueError(f"waypoint {k} is at {after} s; it must be later than waypoint {k - 1}, at {before} s")
         for k, row in enumerate(rows, start=1):
             if not 0.0 <= row[0] <= LATEST_S:
                 raise ValueError(f"{key.removesuffix('s')} {k} is at {row[0]:g} s; times are in 0 .. {LATEST_S:g} s")

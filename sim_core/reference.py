@@ -134,7 +134,7 @@ def _add_dependent(mechanism: Mechanism, line: list[Jet], beams: dict[str, Movin
 
 
 def _contact_rows(mechanism: Mechanism, contact: BeamContact, frames: dict[str, MovingFrame]) -> list[Jet]:
-    """The row w - p of a beam contact."""
+    """Constraint row w - p of a beam contact: deflection w of the beam less position p of the body, at the contact."""
     beam = next(beam for beam in mechanism.beams if beam.name == contact.beam)
     offset = frames[contact.body].point(contact.point) - constant(beam.origin)
     x, p, q = constant(beam.axis) @ offset, constant(beam.direction) @ offset, frames[beam.name].p

@@ -49,7 +49,7 @@ def is_participant(plan: Plan, node: type[Node]) -> bool:
 class Runner:
     """One node with its sockets and its loop.
 
-    context_plan  the plan for the node's context, where the node was started beside a launch
+    context_plan  plan received from the running launch, for a node that was started separately and joined it; else None
     on_nodes  called with all nodes of the domain when they change, on another thread
     """
 

@@ -307,8 +307,7 @@ class Launch:
                 self.summary.verdicts[node.name] = Verdict("failed", reason)
 
     def _note_holes(self) -> None:
-        """Record what is missing because nodes failed while the run continued, and the time that a crashed run
-        reached."""
+        """Add to the summary the nodes that failed while the run continued, and the time that a crashed run reached."""
         summary = self.summary
         for name, code in self._supervisor.failed.items():
             ended = Verdict("failed", f"ended with exit code {code}, the run continued without it")

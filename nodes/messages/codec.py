@@ -102,7 +102,7 @@ def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Mes
     if kind is None:
         row = lookup(topic)
         if row is None:
-            raise WireError(topic, "not a topic of the table")
+            raise WireError(topic, "not in the topic table")
         kind = row.message
     if len(payload) > MAX_BYTES:
         raise WireError(topic, f"{len(payload)} bytes, at most {MAX_BYTES} are allowed")

@@ -19,7 +19,10 @@ TOO_DEEP = f"tables and lists are nested more than {DEPTH} deep"
 
 
 def load_plan(path: str | Path, overrides: Sequence[str] = (), host: str | None = None) -> Plan:
-    """Checked plan of a launch file, with overrides "node.key=value" and "sim.key=value" applied."""
+    """Checked plan of a launch file, with overrides "node.key=value" and "sim.key=value" applied.
+
+    host  host that runs its nodes of the plan here: without an installed simulation only these nodes are checked
+    """
     file = Path(path)
     try:
         document = tomllib.loads(_text(file))

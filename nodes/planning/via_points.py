@@ -182,13 +182,13 @@ def _whole(
     places: list[str],
 ) -> ViaPoints:
     if not times or not joints:
-        raise ViaPointError(f"{named}: no via points; it needs a joint and a time at least")
+        raise ViaPointError(f"{named}: no via points; at least one joint and one via point with a time are needed")
     return ViaPoints(joints, units, times, *tables, named=named, places=places, whole=f"{path}", span=times)
 
 
 def _next_time(time: float, times: list[float], where: str) -> float:
     if times and time <= times[-1]:
-        raise ViaPointError(f"{where}: time_s is {time:g}, not after {times[-1]:g} before it")
+        raise ViaPointError(f"{where}: time_s is {time:g}; it must be above that of the point before, {times[-1]:g}")
     if not 0.0 <= time <= LATEST_S:
         raise ViaPointError(f"{where}: time_s is {time:g}; times are in 0 .. {LATEST_S:g} s")
     if len(times) >= ROWS:

@@ -233,7 +233,7 @@ class PublisherConnection:
         topic = _shown(frame)
         row = lookup(topic)
         if row is None:
-            self._refusals.refuse(topic, "not a topic of the table")
+            self._refusals.refuse(topic, "not in the topic table")
             return None
         if len(self._known) < 1024:
             self._known[frame] = (topic, row.message)
@@ -316,7 +316,7 @@ def _kinds(topics: Iterable[str]) -> dict[str, type[Message]]:
     for topic in topics:
         row = lookup(topic)
         if row is None:
-            raise WireError(topic, "not a topic of the table: give the message type that it carries")
+            raise WireError(topic, "not in the topic table: give the message type that it carries")
         kinds[topic] = row.message
     return kinds
 

@@ -236,7 +236,7 @@ class RemoteStream:
             if not is_one:
                 self.refusals.refuse("(subscription)", "not a subscription")
             elif not is_known:
-                self.refusals.refuse("(subscription)", "not a topic of the table, nor one of this publisher")
+                self.refusals.refuse("(subscription)", "not in the topic table, nor a topic of this publisher")
             elif said.startswith(b"\x01"):
                 self._subscribed(wanted)
         return True

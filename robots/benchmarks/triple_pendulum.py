@@ -33,7 +33,8 @@ def triple_pendulum(
     require_positive(name, links=links)
     if shift and coordinates == "joint":
         raise InvalidRequest(
-            f"robot {name!r}: shift {shift} needs absolute coordinates; joint coordinates cannot leave"
+            f"robot {name!r}: shift {shift} needs absolute coordinates: "
+            "joint coordinates cannot violate the constraints"
         )
     length, mass = (0.3, 0.25) if variant == "nada" else (2.0, 1.0)
     J = mass * length**2 / 12 if variant == "nada" else 0.001

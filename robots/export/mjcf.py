@@ -303,7 +303,7 @@ def _add_actuators(root: Element, mechanism: Mechanism) -> None:
 
 
 def _acted_on(joint: Joint) -> str:
-    """Name of the motion that a joint's efforts act on."""
+    """Name of the MJCF joint on which the efforts of this joint act: of a planar joint, its rotation."""
     return f"{joint.name}.theta" if joint.kind == "planar" else joint.name
 
 

@@ -32,7 +32,7 @@ SLIDING = {
 class Line:
     """Properties of the line that matter to the hands.
 
-    aims    per hand, the permitted captured numbers of its two constraints, hand_a_x and hand_a_z
+    aims    per hand, the positions at which its constraints hand_a_x and hand_a_z may be closed when it grips
     length  length of a cable, m, along which hands may slide; 0 for bars
     depth   distance below the line, m, at which both hands count as fallen
     hook    whether grippers can only pull downwards on the line

@@ -86,7 +86,10 @@ def _posture(
 
 
 def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, float]:
-    """pitch and elbow, rad, with hand b dx ahead of hand a and dz above it, the elbow below; arms a and b m long."""
+    """Pitch of the first arm and elbow angle, rad, that put the second hand dx ahead of the first and dz above it.
+
+    a, b  lengths of the two arms, m; the elbow hangs below the hands
+    """
     reach = math.hypot(dx, dz)
     at_elbow = math.acos(max(-1.0, min(1.0, (a**2 + b**2 - reach**2) / (2 * a * b))))
     at_hand = math.acos(max(-1.0, min(1.0, (a**2 + reach**2 - b**2) / (2 * a * reach))))

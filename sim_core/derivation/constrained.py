@@ -41,7 +41,10 @@ NOTHING = Regularization([], {})
 
 
 def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX]) -> list[dict[int, ca.SX]]:
-    """Add w J_n' J_n to the entries of M; returns w J_n per row, empty for rows that are no unit norm."""
+    """Add w J_n' J_n to M for each unit-norm row J_n of J, as of a quaternion; w is its weight.
+
+    Returns w J_n for each row, empty for all other rows.
+    """
     weighted: list[dict[int, ca.SX]] = [{} for _ in rows]
     for row, weight in weights.items():
         weighted[row] = {i: weight * value for i, value in rows[row].items()}

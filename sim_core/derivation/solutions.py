@@ -159,10 +159,11 @@ def _regularizations(
 
 
 def _floors(diagonals: list[list[ca.SX]]) -> list[ca.SX]:
-    """Typical diagonal entry of S for each row: the largest of several, or the first if they are expressions.
+    """Smallest scale of each row's regularization: its largest diagonal entry of S over the sampled states.
 
-    diagonals  diagonal of S at several states
-    Rows that are zero at all of them get the mean of the others.
+    diagonals  diagonal of the Schur complement S = J M^-1 J' at each sampled state
+    An entry that is an expression of parameters counts with its first state. A row that is zero at all states gets the
+    mean of the other rows.
     """
     found = []
     for column in zip(*diagonals, strict=True):

@@ -64,7 +64,7 @@ class Symbols:
     """t, q, v, u, p as SX; `parameter_names` gives the order of p: tunables, captured numbers, switched constraints.
 
     beams     coordinates of each beam
-    contacts  (contact, lookup) of each beam contact, from derivation/beams.py
+    contacts  (contact, shape functions of its beam at the contact point) of each beam contact
     """
 
     t: ca.SX

@@ -136,7 +136,7 @@ class StepEvents:
         return receding
 
     def _rates(self) -> np.ndarray:
-        """(n_guards,) velocity of each crossing's point along its axis, by central differences; rounding gives 0."""
+        """(n_guards,) velocity of each crossing's point along its axis, by central differences; 0 if below rounding."""
         w, h, rates = self._w, self._step_s, np.zeros(len(self._guards))
         for sign in (1.0, -1.0):
             self._near_t[0], self._near_q[:] = w.t[0] + sign * h, w.q + sign * h * w.v

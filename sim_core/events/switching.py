@@ -110,7 +110,8 @@ class Switching:
                     else "no constraint mode"
                 )
                 raise InvalidRequest(
-                    f"state is in {where}, and its p is {flag:g} for constraint {name!r}; it must be {right:g}"
+                    f"state is in {where}, and the switch of constraint {name!r} in its p is {flag:g}; "
+                    f"it must be {right:g}"
                 )
 
     def enter(self, constraint_mode: int) -> None:

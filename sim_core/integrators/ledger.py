@@ -57,7 +57,10 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
 
 @inner
 def check_energy(m, calls):  # type: ignore[no-untyped-def]
-    """At every 16th tick, compute the energy's departure; mark it at 1 % of the scale and at each doubling."""
+    """Compute the departure of the energy from its booked value at every 16th tick.
+
+    The tick is recorded when the departure first exceeds 1 % of the energy scale, and at each doubling after that.
+    """
     if (int(m.ledger[TICK]) + 1) % EVERY != 0:
         return
     call_kernel(calls[ENERGY, 0], calls[ENERGY, 1], calls[ENERGY, 2])

@@ -181,7 +181,7 @@ def open_alpha(m, calls, law, time, h, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def close_alpha(state, stages, memory, h, rows):  # type: ignore[no-untyped-def]
-    """Set q, v at the end of the step; store A there in the memory."""
+    """Last part of a generalized-alpha step: set q, v at its end, keep its algorithmic acceleration A in the memory."""
     beta, gamma = rows[5, 0], rows[6, 0]
     for k in range(state.shape[1]):
         A, q, v = memory[KEPT + k], state[Q0, k], state[V0, k]

@@ -266,9 +266,8 @@ def check_bounds(owner: str, tunable: Tunable, value: float) -> None:
     unit = f" {tunable.unit}" if tunable.unit not in ("", "1") else ""
     upto = f" to {tunable.most:.6g}{unit}" if math.isfinite(tunable.most) else f"{unit} on"
     raise InvalidRequest(
-        f"{owner}: {tunable.name} is {value:g}{unit}; while it runs, "
+        f"{owner}: {tunable.name} is {value:g}{unit}; the permitted range is "
         + (f"from {tunable.least:.6g}{upto}" if math.isfinite(tunable.least) else f"up to {tunable.most:.6g}{unit}")
-        + " is feasible"
     )
 
 

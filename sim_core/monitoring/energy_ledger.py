@@ -69,7 +69,7 @@ class EnergyLedger:
         return next((line for _, line in self.lines(marks - 1, marks)), "") if marks else ""
 
     def lines(self, first: int, last: int) -> Iterator[tuple[float, str]]:
-        """(simulation time, line) of the marked departures `first` to `last` - 1, in order."""
+        """(simulation time, line of text) of the recorded departures from the energy balance, `first` to `last` - 1."""
         for k in range(first, last):
             place = FIRST_MARK + 3 * k
             time, off, scale = self._ledger[place : place + 3].tolist()

@@ -44,8 +44,8 @@ def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
 def add_loads(given, sums):  # type: ignore[no-untyped-def]
     """Add a number of steps with the present effort to the load statistics, then set the next effort.
 
-    given  [n, steps], next effort of each actuator
-    sums   largest square, sum of squares, present effort of each actuator
+    given  two arrays: [number of actuators, number of steps to add]; next effort of each actuator
+    sums   three arrays by actuator: largest square, sum of squares, present effort
     """
     steps = given[0][1]
     for k in range(int(given[0][0])):

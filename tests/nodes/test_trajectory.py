@@ -173,7 +173,10 @@ def test_joints_and_units_that_are_not_the_robots_end_the_node(params: dict[str,
             "waypoint 1 is [0.0, 1.0, 2.0]; every one has 2 numbers: t and one value",
         ),
         ({"kind": "steps", "waypoints": [[0.0, math.inf]]}, "must be finite"),
-        ({"kind": "steps", "waypoints": [[1.0, 0.0], [1.0, 2.0]]}, "waypoint 2 is at 1.0 s, not after 1.0 s"),
+        (
+            {"kind": "steps", "waypoints": [[1.0, 0.0], [1.0, 2.0]]},
+            "waypoint 2 is at 1.0 s; it must be later than waypoint 1, at 1.0 s",
+        ),
         ({"amplitude": 3.0}, "amplitude"),
     ],
 )

@@ -184,8 +184,14 @@ def test_a_state_that_contradicts_itself_is_refused(pair: System) -> None:
     for changes, says in (
         ({"constraint_mode": 1}, "constraint mode 1; there are 1"),
         ({"constraint_mode": -2}, "constraint mode -2; there are 1"),
-        ({"p": [0.0, 1.0]}, "constraint mode 'falling', and its p is 1 for constraint 'floor_1'; it must be 0"),
-        ({"constraint_mode": -1, "p": [0.5, 1.0]}, "no constraint mode, and its p is 0.5 for constraint 'floor_0'"),
+        (
+            {"p": [0.0, 1.0]},
+            "constraint mode 'falling', and the switch of constraint 'floor_1' in its p is 1; it must be 0",
+        ),
+        (
+            {"constraint_mode": -1, "p": [0.5, 1.0]},
+            "no constraint mode, and the switch of constraint 'floor_0' in its p is 0.5",
+        ),
         ({"guards": [1.0]}, "1 entries in guards"),
     ):
         with pytest.raises(InvalidRequest, match=says):

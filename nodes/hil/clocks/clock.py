@@ -109,7 +109,9 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     recent = [each for each in exchanges if each.time >= start]
     quick = quickest(recent, window)
     if len(quick) < FEWEST:
-        raise ValueError(f"{len(recent)} exchanges since the last step; an offset and a drift take {FEWEST * window}")
+        raise ValueError(
+            f"{len(recent)} round trips since the clock last stepped; offset and drift take {FEWEST * window}"
+        )
     since, offset, drift, sigma, drift_sigma, bound = _posterior(quick)
     return Clock(
         since=since,

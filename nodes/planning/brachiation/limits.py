@@ -54,8 +54,8 @@ def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period
     ):
         if value > most:
             raise ValueError(
-                f"{name} is {value:g}; a trunk of {inertia:.3g} kg m2 about the elbow, pushed every "
-                f"{1e3 * period:g} ms, takes less than {most:.3g}"
+                f"{name} is {value:g}; it must be below {most:.3g}, or steps of {1e3 * period:g} ms are unstable with "
+                f"a trunk of {inertia:.3g} kg m2 about the elbow"
             )
 
 

@@ -318,7 +318,7 @@ class SwingSupervisor:
     # -- state of the planner's model
 
     def _place(self, roller: Roller, measured: Measured, hand: str) -> None:
-        """Set a roller to the measured joints and the estimated line."""
+        """Set the start of a rollout: measured joints, hanging by `hand` from the line as estimated."""
         n = self._planner_model.n_rigid
         roller.q[:n], roller.v[:n] = rigid(measured, hand, n)
         if self._line is not None:

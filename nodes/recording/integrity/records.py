@@ -60,7 +60,7 @@ def metadata_of(content: bytes) -> tuple[str, dict[str, str]]:
     name, position = text_at(content, 0)
     found, end = texts_at(content, position)
     if end != len(content):
-        raise ValueError("metadata does not fit its record")
+        raise ValueError("the entries of a metadata record do not end where the record ends")
     return name, found
 
 
@@ -74,6 +74,6 @@ def channel_of(content: bytes, schemas: Mapping[int, str]) -> tuple[int, Channel
     _, position = text_at(content, position)
     metadata, end = texts_at(content, position)
     if end != len(content):
-        raise ValueError("a channel does not fit its record")
+        raise ValueError("the fields of a channel record do not end where the record ends")
     counted = metadata.items() >= COUNTED.items()
     return number, Channel(topic, schemas.get(schema, ""), counted)

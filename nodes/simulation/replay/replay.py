@@ -221,7 +221,7 @@ class _Others:
         return False
 
     def turn(self, now: float, incoming: Sequence[EncodedMessage]) -> list[EncodedMessage]:
-        """The recorded messages of this tick."""
+        """The recorded messages of this tick; `incoming`, the messages to the replayed node, are not used."""
         return self.next
 
     def settle(self) -> list[EncodedMessage]:

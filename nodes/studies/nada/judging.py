@@ -27,7 +27,7 @@ def peaks(results: Results, named: Iterable[tuple[str, Run]]) -> dict[str, float
 
 
 def growths(results: Results, named: Iterable[tuple[str, Run]], needed: str) -> str:
-    """Text with the factor by which each run's |Phi| grew, or the time of its loss."""
+    """Text with the factor by which |Phi| grew in each run, or the time of the run's loss; `needed` in brackets."""
     each = []
     for name, run in named:
         found = results[run]

@@ -76,7 +76,8 @@ class Watched:
 def watch(context: Context, socket: zmq.Socket[bytes], owner: str, listener: sockets.socket) -> None:
     """Restrict a socket's next bind to keys on the allow-list, and watch its connections.
 
-    listener  duplicate of the descriptor that the socket will listen on; the authenticator closes it
+    listener  TCP socket, a duplicate of the one that `socket` will listen on: accepted connections are traced to their
+              peers by it; the authenticator closes it
     """
     socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a ZAP reply the connection is rejected

@@ -68,10 +68,10 @@ def _check_partition(mechanism: Mechanism, contacts: list[BeamContact], owner: s
     constraint_modes = mechanism.constraint_modes
     if mechanism.coordinates != "joint" or len(contacts) != 1 or rest or len(constraint_modes) != 1:
         raise InvalidMechanism(
-            f"{owner}: formulation {mechanism.formulation!r} takes joint coordinates, one constraint mode and one beam "
-            f"contact alone; there are {mechanism.coordinates} coordinates, constraint modes "
+            f"{owner}: formulation {mechanism.formulation!r} supports only joint coordinates, one constraint mode, and "
+            f"one beam contact as the only constraint; there are {mechanism.coordinates} coordinates, constraint modes "
             f"{', '.join(one.name for one in constraint_modes)}, {len(contacts)} beam contacts and {rest} other "
-            "constraints: 'schur' and 'augmented' take these"
+            "constraints: choose 'schur' or 'augmented'"
         )
     if contacts[0].name in mechanism.switched and constraint_modes[0].constraints is None:
         raise InvalidMechanism(

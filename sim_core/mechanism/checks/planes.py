@@ -53,8 +53,8 @@ def _check_joint(joint: Joint, where: str, bodies: str) -> None:
     if joint.kind == "prismatic":
         if not _is_within(joint.axis):
             raise InvalidMechanism(
-                f"{where}: axis is {joint.axis}; {bodies}, so that it must be perpendicular to z, or the bodies "
-                "'zxz' or 'euler_parameters'"
+                f"{where}: axis is {joint.axis}; {bodies}, so that it must be perpendicular to z, unless the "
+                "bodies' orientation is 'zxz' or 'euler_parameters'"
             )
     elif joint.kind != "fixed" and not _is_normal(joint.axis):
         raise InvalidMechanism(

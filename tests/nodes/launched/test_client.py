@@ -85,7 +85,7 @@ def test_unknown_names_are_answered_with_those_there_are(live: Any) -> None:
     with Client() as client:
         with pytest.raises(UnknownNameError, match="no node 'dumper' in domain 0; nodes are sim, damper, listener"):
             client.call("dumper", "status")
-        with pytest.raises(WireError, match="not a topic of the table"):
+        with pytest.raises(WireError, match="not in the topic table"):
             next(client.stream("rotary_pendulum/stat"))
 
 

@@ -68,7 +68,7 @@ def test_a_joints_name_may_look_like_a_unit(tmp_path: Path) -> None:
         ("csv", "80", "far", "line 5: column 'lift_mm' is 'far'; it must be a finite number"),
         ("csv", "80", "", "line 5: column 'lift_mm' is ''; it must be a finite number"),
         ("csv", "80", "inf", "line 5: column 'lift_mm' is 'inf'; it must be a finite number"),
-        ("csv", "2.0,", "0.0,", "line 5: time_s is 0, not after 0 before it"),
+        ("csv", "2.0,", "0.0,", "line 5: time_s is 0; it must be above that of the point before, 0"),
         ("csv", CSV[CSV.index("\n0.0") :], "", "no via points"),
         ("toml", "[[via]]", "[[via]", "not valid TOML"),
         ("toml", '"lift", ', "", 'needs joints = ["..."]'),
@@ -79,7 +79,12 @@ def test_a_joints_name_may_look_like_a_unit(tmp_path: Path) -> None:
         ("toml", "[80, -90]", "[80]", "line 9: [[via]]: position is [80]; it takes 2 numbers"),
         ("toml", "[80, -90]", "[80, nan]", "line 9: [[via]]: position is nan; it must be a finite number"),
         ("toml", "[80, -90]", "[80, true]", "line 9: [[via]]: position is True; it must be a finite number"),
-        ("toml", "time_s = 2", "time_s = -1", "line 9: [[via]]: time_s is -1, not after 0 before it"),
+        (
+            "toml",
+            "time_s = 2",
+            "time_s = -1",
+            "line 9: [[via]]: time_s is -1; it must be above that of the point before, 0",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_file_and_line(suffix: str, was: str, now: str, says: str, tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_an_unknown_topic_is_refused_and_counted_and_nobody_is_hung_up_on_for_it
     until(is_heard)
     assert publisher.remote is not None
     assert publisher.remote.refusals.count == 1
-    assert "not a topic of the table" in publisher.remote.refusals.last
+    assert "not in the topic table" in publisher.remote.refusals.last
     assert publisher.remote.refused.count == 0
     listener.close()
 

@@ -169,11 +169,11 @@ def test_a_gripper_that_could_catch_nothing_is_refused_while_it_runs(hang: Hang,
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("tension", 100.0, r"tension is 100 N; while it runs, from 2000 to 20000 N is feasible"),
-        ("tension", 1e9, r"from 2000 to 20000 N is feasible"),
-        ("cable_damping", 3.0, r"cable_damping is 3; while it runs, from 0 to 0\.999 is feasible"),
-        ("arm_a_mass", 0.0, r"arm_a_mass is 0 kg; while it runs, from 0\.05 kg on is feasible"),
-        ("trunk_inertia", 0.0, r"while it runs, from 0\.00104\d+ kg m2 on is feasible"),
+        ("tension", 100.0, r"tension is 100 N; the permitted range is from 2000 to 20000 N"),
+        ("tension", 1e9, r"from 2000 to 20000 N"),
+        ("cable_damping", 3.0, r"cable_damping is 3; the permitted range is from 0 to 0\.999"),
+        ("arm_a_mass", 0.0, r"arm_a_mass is 0 kg; the permitted range is from 0\.05 kg on"),
+        ("trunk_inertia", 0.0, r"the permitted range is from 0\.00104\d+ kg m2 on"),
     ],
 )
 def test_what_cannot_be_is_refused_while_it_runs_as_well(hang: Hang, name: str, value: float, says: str) -> None:

@@ -130,9 +130,11 @@ def export_robot(
     ] = None,
     param: Param = None,
     open_tree: Annotated[bool, typer.Option("--open-tree", help="Leave out the constraints that close loops.")] = False,
-    target: Annotated[str, typer.Option("--target", help="Processor of an object: x86_64 or aarch64.")] = "x86_64",
+    target: Annotated[
+        str, typer.Option("--target", help="Processor that object code is compiled for: x86_64 or aarch64.")
+    ] = "x86_64",
 ) -> None:
-    """Write a robot that is a tree of joints as a file for other programs, or its kernels as C or object code."""
+    """Export a robot: as URDF or MJCF where it is a tree of joints, or its compiled functions as C or object code."""
     from robots.export import FOLDERS, export
 
     if output is not None and not output.absolute().parent.is_dir():
