@@ -59,7 +59,7 @@ def methods(kind: str) -> str:
     """Table of the steppers or stabilizers that can be selected by name."""
     from nodes.plan.keys import ABOUT_METHODS, default_text
     from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
-    from sim_core.stabilization.stabilizers import stabilizers_by_name
+    from sim_core.stabilization.registry import stabilizers_by_name
     from sim_core.typed import choices_of
 
     makers: dict[str, Any] = stabilizers_by_name() if kind == "stabilizer" else {n: ADJUSTABLE.get(n) for n in STEPPERS}

@@ -44,7 +44,8 @@ from sim_core.monitoring.energy_ledger import EnergyLedger
 from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_check
 from sim_core.monitoring.parameter_history import ParameterHistory
 from sim_core.monitoring.readings import Readings
-from sim_core.stabilization.stabilizers import Stabilizer, instability, stabilizer_named
+from sim_core.stabilization.registry import stabilizer_named
+from sim_core.stabilization.stabilizers import Stabilizer, instability
 from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import Notice, State, Transition
 from sim_core.system import System

@@ -13,7 +13,7 @@ from nodes.plan.launch_plan import Milestone, NodePlan, Plan, SimPlan
 from nodes.plan.tables import type_text
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.membership import FuzzySets
-from sim_core.stabilization.stabilizers import stabilizers_by_name
+from sim_core.stabilization.registry import stabilizers_by_name
 from sim_core.typed import choices_of
 
 # Description of each parameter of steppers and stabilizers; a test checks that every one has one.

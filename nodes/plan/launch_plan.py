@@ -95,7 +95,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def make_stabilizer(self) -> Any:
         """The configured stabilizer; InvalidRequest for an unknown one."""
-        from sim_core.stabilization.stabilizers import stabilizer_named
+        from sim_core.stabilization.registry import stabilizer_named
 
         return _made(stabilizer_named, self.stabilizer)
 

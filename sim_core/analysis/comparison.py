@@ -21,18 +21,9 @@ from sim_core.errors import InvalidRequest, SimulationWarning
 from sim_core.integrators.steppers import Stepper
 from sim_core.monitoring.divergence import longest_step
 from sim_core.simulation import Simulation
+from sim_core.stabilization.registry import STABILIZERS, stabilizer_named, stabilizers_by_name
 from sim_core.stabilization.scalings import man, nada
-from sim_core.stabilization.stabilizers import (
-    PID,
-    STABILIZERS,
-    Baumgarte,
-    DirectCorrection,
-    Projection,
-    SampledFuzzy,
-    Stabilizer,
-    stabilizer_named,
-    stabilizers_by_name,
-)
+from sim_core.stabilization.stabilizers import PID, Baumgarte, DirectCorrection, Projection, SampledFuzzy, Stabilizer
 from sim_core.system import System
 
 SAMPLE_S = 0.01  # s between checks of the energy and the violation

@@ -1,4 +1,4 @@
-"""Stabilizers by name: their gains, their compiled laws, and the largest step at which each is stable.
+"""The kinds of stabilizers: their gains, their compiled laws, and the largest step at which each is stable.
 
 A stabilizer computes U of J a = gamma - U from (Phi, Phidot, h). A `sampled` stabilizer is evaluated once per step and
 U is held.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.errors import InvalidRequest
 from sim_core.integrators.steppers import Stepper
 from sim_core.integrators.workspace import (
     CORRECTING_STAGES,
@@ -28,7 +28,6 @@ from sim_core.integrators.workspace import (
     VELOCITY_LEVEL,
 )
 from sim_core.stabilization.membership import FuzzySets
-from sim_core.typed import typed
 
 
 def largest_step(growth: Callable[[float], float]) -> float:
@@ -322,9 +321,6 @@ class DirectCorrection(Stabilizer):
 
 WEIGHTS = {"pseudo_inverse": PSEUDO_INVERSE, "mass": FRESH_FACTOR}
 LEVELS = {"both": POSITION_LEVEL + VELOCITY_LEVEL, "position": POSITION_LEVEL, "velocity": VELOCITY_LEVEL}
-STABILIZERS: dict[str, Callable[..., Stabilizer]] = {
-    kind.name: kind for kind in (Stabilizer, Baumgarte, PID, DirectCorrection, Projection, FuzzyPaper, SampledFuzzy)
-}
 
 
 def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
@@ -336,23 +332,6 @@ def instability(stabilizer: Stabilizer, stepper: Stepper, step_s: float) -> str:
         f"stabilizer {stabilizer.called!r} is stable under {stepper.name!r} up to a step of {limit * 1e3:.3g} ms; "
         f"the step asked for is {step_s * 1e3:.3g} ms"
     )
-
-
-def stabilizers_by_name() -> dict[str, Callable[..., Stabilizer]]:
-    """All stabilizers by name: the kinds, then the papers' controllers."""
-    from sim_core.stabilization.scalings import PAPERS
-
-    return STABILIZERS | PAPERS
-
-
-def stabilizer_named(name: str, **parameters: Any) -> Stabilizer:
-    """The stabilizer with this name; unknown names and parameters and invalid values raise InvalidRequest."""
-    known = stabilizers_by_name()
-    if name not in known:
-        raise UnknownName("sim_core", "stabilizer", name, known)
-    made = known[name](**typed(f"stabilizer {name!r}", known[name], parameters))
-    object.__setattr__(made, "requested_name", name)  # the class is frozen; the name is for messages only
-    return made
 
 
 def _require(owner: str, lowest: float, strict: bool = False, **gains: float | None) -> None:

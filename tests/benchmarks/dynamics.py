@@ -20,7 +20,7 @@ from typing import Any
 from robots.registry import build
 from sim_core.analysis.balance import energy_balance
 from sim_core.simulation import Simulation
-from sim_core.stabilization.stabilizers import STABILIZERS, stabilizer_named
+from sim_core.stabilization.registry import STABILIZERS, stabilizer_named
 from sim_core.system import assemble
 
 STEPS, REPEATS = 5000, 15

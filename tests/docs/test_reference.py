@@ -12,7 +12,7 @@ from nodes.messages.topics import GLOBAL_TOPICS, ROBOT_TOPICS
 from nodes.plan.keys import ABOUT_METHODS, TABLES, keys
 from robots.registry import BUILTIN
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
-from sim_core.stabilization.stabilizers import stabilizers_by_name
+from sim_core.stabilization.registry import stabilizers_by_name
 from sim_core.typed import choices_of
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -15,8 +15,9 @@ from sim_core.errors import InvalidRequest, StartWarning
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS, dopri5_adaptive, stepper_named
 from sim_core.simulation import Simulation
 from sim_core.stabilization.membership import FuzzySets
+from sim_core.stabilization.registry import stabilizer_named
 from sim_core.stabilization.scalings import PAPERS, man, nada
-from sim_core.stabilization.stabilizers import PID, Baumgarte, FuzzyPaper, SampledFuzzy, instability, stabilizer_named
+from sim_core.stabilization.stabilizers import PID, Baumgarte, FuzzyPaper, SampledFuzzy, instability
 from sim_core.system import System, assemble
 
 GIVEN = {"man_case_2": {"phi": 1e-3, "phidot": 1e-2, "speed": 1.0}}

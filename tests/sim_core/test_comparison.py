@@ -22,7 +22,8 @@ from sim_core.analysis.comparison import (
 )
 from sim_core.errors import InvalidRequest
 from sim_core.simulation import Simulation
-from sim_core.stabilization.stabilizers import STABILIZERS, Baumgarte, DirectCorrection, SampledFuzzy, stabilizer_named
+from sim_core.stabilization.registry import STABILIZERS, stabilizer_named
+from sim_core.stabilization.stabilizers import Baumgarte, DirectCorrection, SampledFuzzy
 from sim_core.system import System, assemble
 
 

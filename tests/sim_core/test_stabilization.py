@@ -14,7 +14,8 @@ from sim_core.integrators.steppers import stepper_named
 from sim_core.simulation import Simulation
 from sim_core.stabilization import laws
 from sim_core.stabilization.membership import FuzzySets
-from sim_core.stabilization.stabilizers import Baumgarte, SampledFuzzy, stabilizer_named
+from sim_core.stabilization.registry import stabilizer_named
+from sim_core.stabilization.stabilizers import Baumgarte, SampledFuzzy
 from sim_core.system import assemble
 
 

@@ -33,7 +33,7 @@ class Method:
     def make(self) -> Any:
         """The stabilizer of sim_core; "nada" and "man" are the papers' scalings of the fuzzy one."""
         from sim_core.stabilization import scalings
-        from sim_core.stabilization.stabilizers import stabilizer_named
+        from sim_core.stabilization.registry import stabilizer_named
 
         if self.name in ("nada", "man"):
             return getattr(scalings, self.name)(**dict(self.options))

@@ -26,7 +26,7 @@ from nodes.plan.tables import PlanError
 from nodes.recording.reader import RecordingWriter
 from robots.registry import build
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
-from sim_core.stabilization.stabilizers import stabilizers_by_name
+from sim_core.stabilization.registry import stabilizers_by_name
 from sim_core.typed import choices_of
 
 ROOT = Path(__file__).resolve().parents[3]
