@@ -23,7 +23,7 @@ static const double STIFFNESS = 0.02;           /* N m/rad */
 static const double DAMPING = 0.003;            /* N m s/rad */
 #define NAME "my_controller"
 #define JOINT "arm"
-#define PROTOCOL 3 /* of the names on the wire, see docs/wire.md */
+#define PROTOCOL 2 /* of the names on the wire, see docs/wire.md */
 
 enum { LARGEST_FRAME = 4 << 20, LARGEST_MESSAGE = 1 << 20, RENEW_MS = 1000, STATUS_MS = 500, NAME_SIZE = 256 };
 
