@@ -30,13 +30,13 @@ Out = Callable[[str, bytes], None]
 class HostedNode:
     """One node with the data that its host keeps for it.
 
-    out        called with each (topic, encoded message) at once when the node publishes it
+    out           called with each (topic, encoded message) at once when the node publishes it
     context_plan  the plan for the node's context; None for `plan`
-    now_ns     the node's clock, in nanoseconds since the epoch
-    time       simulation time, s, of the latest state, or as set by the scheduler
-    hears      {topic: (declared name, message type)} of its subscriptions; empty with hears_all
-    hears_all  whether it subscribes to all topics
-    refusals   counts invalid messages that it published or received
+    now_ns        the node's clock, in nanoseconds since the epoch
+    time          simulation time, s, of the latest state, or as set by the scheduler
+    hears         {topic: (declared name, message type)} of its subscriptions; empty with hears_all
+    hears_all     whether it subscribes to all topics
+    refusals      counts invalid messages that it published or received
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HostedNode:
         """Start the node."""
         self._publish_all(self.node.on_start(self.context))
 
-    def hear(self, topic: str, message: Message) -> None:
+    def receive(self, topic: str, message: Message) -> None:
         """Pass a received message to the node. A state older than the last one means a reset of simulation time."""
         if topic == self._state_topic and isinstance(message, RobotState):
             if message.timestamp < self.time:
@@ -90,7 +90,7 @@ class HostedNode:
         """Call the node's tick with the time `now`, s."""
         self._publish_all(self.node.on_tick(now))
 
-    def hear_clock(self, reading: PeerClock) -> None:
+    def receive_clock(self, reading: PeerClock) -> None:
         """Pass a round trip to another node's clock to the node."""
         self._publish_all(self.node.on_clock(reading))
 
@@ -100,12 +100,12 @@ class HostedNode:
         self._ticks = 0 if self.node.rate_hz is None else math.ceil(time * self.node.rate_hz - 1e-6)
         self._publish_all(self.node.on_reset(time))
 
-    def turn(self, time: float, heard: Iterable[EncodedMessage]) -> None:
+    def turn(self, time: float, incoming: Iterable[EncodedMessage]) -> None:
         """One lockstep turn at simulation time `time`, s: all due messages, then a tick if one is due."""
         if time < self.time:
             self.reset(time)
         self.time = time
-        for topic, payload in heard:
+        for topic, payload in incoming:
             known = self.hears.get(topic)
             if known is None and not self.hears_all:
                 continue
@@ -141,9 +141,9 @@ class HostedNode:
         plain: dict[str, Any] = msgspec.to_builtins(self._params)
         return plain
 
-    def require_fitting(self, wanted: dict[str, Any]) -> None:
+    def require_fitting(self, changed_values: dict[str, Any]) -> None:
         """Raise ValueError, one line, for changed parameters that a launch would refuse. Callable from any thread."""
-        params = self._changed(wanted)
+        params = self._changed(changed_values)
         plan, plain = self.context.plan, msgspec.to_builtins(params)
         if plan is None or not self.robot:
             return  # no plan to check against
@@ -154,15 +154,15 @@ class HostedNode:
         except ValueError as error:
             raise ValueError(f"node {self.name!r}: params: {error}") from None
 
-    def _changed(self, wanted: dict[str, Any]) -> Any:
+    def _changed(self, changed_values: dict[str, Any]) -> Any:
         try:
-            return convert({**self.parameters(), **wanted}, type(self._params), f"node {self.name!r}: params")
+            return convert({**self.parameters(), **changed_values}, type(self._params), f"node {self.name!r}: params")
         except PlanError as error:
             raise ValueError(str(error)) from None
 
-    def set_parameters(self, wanted: dict[str, Any]) -> None:
+    def set_parameters(self, changed_values: dict[str, Any]) -> None:
         """Change some parameters. ValueError, one line, for invalid ones. Call `require_fitting` first."""
-        before, params = self._params, self._changed(wanted)
+        before, params = self._params, self._changed(changed_values)
         self._params = self.context.params = params
         try:
             self._publish_all(self.node.on_parameters(params))

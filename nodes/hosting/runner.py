@@ -50,7 +50,7 @@ class Runner:
     """One node with its sockets and its loop.
 
     context_plan  plan received from the running launch, for a node that was started separately and joined it; else None
-    on_nodes  called with all nodes of the domain when they change, on another thread
+    on_nodes      called with all nodes of the domain when they change, on another thread
     """
 
     def __init__(
@@ -196,13 +196,13 @@ class Runner:
         self._sent += 1
         self._session.publisher.send(topic, payload)
 
-    def _take(self, heard: ReceivedMessage) -> None:
-        _, topic, message, *_ = heard
+    def _take(self, received: ReceivedMessage) -> None:
+        _, topic, message, *_ = received
         if type(message) is Event and message.kind == "refused" and message.node == self._hosted.name:
             self._warn_refused(message.detail)
         if self._hosted.wants(topic):
             self._received += 1
-            self._hosted.hear(topic, message)
+            self._hosted.receive(topic, message)
 
     def _warn_refused(self, reason: str) -> None:
         """Warn at the node's terminal that commands are refused, once per reason; numbers in a reason are ignored."""
@@ -221,7 +221,7 @@ class Runner:
         if asker.timer.fileno() in awake:
             asker.ask()
         for reading in asker.take(awake):
-            self._hosted.hear_clock(reading)
+            self._hosted.receive_clock(reading)
 
     def _serve(self) -> None:
         service = self._session.service

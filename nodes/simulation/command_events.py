@@ -35,7 +35,7 @@ class CommandEvents:
         self._refused_at: dict[str, float] = {}
         self._logged: dict[str, float] = {}
 
-    def taken(self, source: str) -> None:
+    def accepted(self, source: str) -> None:
         """Note that a command of this node was accepted."""
         self._commanders.add(source)
         self._left.discard(source)

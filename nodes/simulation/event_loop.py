@@ -226,15 +226,15 @@ class SimHost:
         self._subscriptions.take_new(self._take_command)
         self._subscriptions.take_new(self._take_timed_command, longest_s)
 
-    def _take_command(self, heard: ReceivedMessage) -> None:
-        if isinstance(heard[2], JointCommand):
+    def _take_command(self, received: ReceivedMessage) -> None:
+        if isinstance(received[2], JointCommand):
             if self._awaited:
-                self._awaited.discard(heard[0])
-            self._server.command(heard[0], heard[2], timed=False)
+                self._awaited.discard(received[0])
+            self._server.command(received[0], received[2], timed=False)
 
-    def _take_timed_command(self, heard: ReceivedMessage) -> None:
-        if isinstance(heard[2], JointCommand):
-            self._server.command(heard[0], heard[2])
+    def _take_timed_command(self, received: ReceivedMessage) -> None:
+        if isinstance(received[2], JointCommand):
+            self._server.command(received[0], received[2])
 
     def _rest(self, longest_s: float = math.inf) -> None:
         """Wait for a call, a subscription or the next status."""

@@ -209,7 +209,7 @@ class SimServer:
                 self.refuse(f"{self.robot}/command", reason)
                 self.publish_events(events.refused(source, reason, self.time))
             else:
-                events.taken(source)
+                events.accepted(source)
         if events.gone or events.cut:
             self.publish_events(events.departures(self.time))
         if self._watchdog_s is not None:

@@ -91,15 +91,14 @@ class Tolerances:
 
 
 def compare(
-    recorded: Sequence[Line], said: Sequence[Line], outcome: Outcome, tolerances: Tolerances, strict: bool
+    recorded: Sequence[Line], replayed_lines: Sequence[Line], outcome: Outcome, tolerances: Tolerances, strict: bool
 ) -> None:
     """Pair and compare all messages; the differences go into `outcome`.
 
-    said    the replayed messages
     strict  whether a message in the replay alone is a difference; false where the node may have missed messages
     """
     waiting: dict[Any, list[Line]] = {}
-    for line in said:
+    for line in replayed_lines:
         waiting.setdefault(_key(line), []).append(line)
     for line in recorded:
         found = waiting.get(_key(line))

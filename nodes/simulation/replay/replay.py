@@ -101,8 +101,8 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
     topics = {resolve(name, plan.sim.robot_name) for name in cls.publishes}
     if not topics:
         raise PlanError(f"node {node_plan.name!r} publishes no topic, so there is nothing to compare")
-    ours = {_speech(line) for line in lines if line.topic in topics}
-    if not ours:
+    own = {_source(line) for line in lines if line.topic in topics}
+    if not own:
         raise PlanError(f"the recording has no message that {cls.__name__} publishes: {', '.join(sorted(topics))}")
     if mode != "lockstep" and cls.rate_hz is not None:
         raise PlanError(
@@ -110,28 +110,26 @@ def replay(lines: Sequence[Line], plan: Plan, node_plan: NodePlan, tolerances: T
             "not hold; record in lockstep to replay it"
         )
     outcome = Outcome(node=node_plan.name, run=node_plan.run, mode=mode)
-    if len(ours) > len(
-        {topic for topic, _ in ours}
-    ):  # other nodes command too: a first run shows which are this node's
-        ours = {_speech(line) for line in _said(lines, ours, plan, HostedNode(cls(), plan, node_plan, _nobody), None)}
+    if len(own) > len({topic for topic, _ in own}):  # other nodes command too: a first run shows which are this node's
+        own = {_source(line) for line in _replayed(lines, own, plan, HostedNode(cls(), plan, node_plan, _nobody), None)}
     hosted = HostedNode(cls(), plan, node_plan, _nobody, wall_clock=False)
-    said = _said(lines, ours, plan, hosted, tolerances, outcome)
-    outcome.heard = sum(hosted.wants(line.topic) and _speech(line) not in ours for line in lines)
+    replayed = _replayed(lines, own, plan, hosted, tolerances, outcome)
+    outcome.heard = sum(hosted.wants(line.topic) and _source(line) not in own for line in lines)
     outcome.refused = hosted.refusals.count
-    compare([line for line in lines if _speech(line) in ours], said, outcome, tolerances, strict=mode == "lockstep")
+    compare([line for line in lines if _source(line) in own], replayed, outcome, tolerances, strict=mode == "lockstep")
     return outcome
 
 
-Speech = tuple[str, tuple[str, ...]]  # topic and, for commands, their actuators: several nodes may command
+Source = tuple[str, tuple[str, ...]]  # topic and, for commands, their actuators: several nodes may command
 
 
-def _speech(line: Line) -> Speech:
+def _source(line: Line) -> Source:
     return line.topic, tuple(line.message.name) if isinstance(line.message, JointCommand) else ()
 
 
-def _said(
+def _replayed(
     lines: Sequence[Line],
-    ours: set[Speech],
+    own: set[Source],
     plan: Plan,
     hosted: HostedNode,
     tolerances: Tolerances | None,
@@ -139,21 +137,21 @@ def _said(
 ) -> list[Line]:
     """Messages that the node publishes in the replay.
 
-    ours        (topic, actuators) of the node's own messages
+    own         (topic, actuators) of the node's own messages
     tolerances  None: keep the file's order, whatever the node replies
     """
     if plan.sim.mode == "lockstep":
-        return _in_lockstep(lines, ours, plan, hosted)
+        return _in_lockstep(lines, own, plan, hosted)
     state_seq: dict[int, Line] = {}
     for line in lines if tolerances is not None else ():
-        if _speech(line) in ours and isinstance(line.message, JointCommand) and line.message.state_seq is not None:
+        if _source(line) in own and isinstance(line.message, JointCommand) and line.message.state_seq is not None:
             state_seq[line.message.state_seq] = line
     known = tolerances or Tolerances()
     stream = Stream(hosted, state_seq, lambda old, new: not any(differences(old, new, known)))
-    stream.tell(line for line in lines if _speech(line) not in ours and "/" in line.topic)
+    stream.feed(line for line in lines if _source(line) not in own and "/" in line.topic)
     if outcome is not None:
         outcome.crossed = stream.crossed
-    return stream.said
+    return stream.published
 
 
 def _nobody(_topic: str, _payload: bytes) -> None:
@@ -229,22 +227,22 @@ class _Others:
         return []
 
 
-def _in_lockstep(lines: Sequence[Line], ours: set[Speech], plan: Plan, hosted: HostedNode) -> list[Line]:
+def _in_lockstep(lines: Sequence[Line], own: set[Source], plan: Plan, hosted: HostedNode) -> list[Line]:
     server, before, after = _Recorded(hosted.robot, plan.sim.step_s), _Others("before"), _Others("after")
     ports: list[Port] = [before, LocalPort(hosted), after]
     scheduler = Scheduler(server, ports)
     kinds = dict(hosted.publishes.values())
-    said: list[Line] = []
+    replayed: list[Line] = []
     pass_on = hosted.out
 
     def take(topic: str, payload: bytes) -> None:
         message = decode(topic, payload, kinds[topic])
-        said.append(Line(topic, message, message.timestamp))
+        replayed.append(Line(topic, message, message.timestamp))
         pass_on(topic, payload)
 
     hosted.out = take
     hosted.start()
-    for now in _ticks(lines, ours, plan):
+    for now in _ticks(lines, own, plan):
         if now.jump:
             scheduler.forget()
         server.tick, server.next = now.tick, now.server
@@ -252,12 +250,12 @@ def _in_lockstep(lines: Sequence[Line], ours: set[Speech], plan: Plan, hosted: H
         if now.turns:
             server.next, before.next, after.next = [], now.before, now.after
             scheduler.step()
-    return said
+    return replayed
 
 
-def _ticks(lines: Sequence[Line], ours: set[Speech], plan: Plan) -> Iterator[_Tick]:
+def _ticks(lines: Sequence[Line], own: set[Source], plan: Plan) -> Iterator[_Tick]:
     """The recorded run, tick by tick. The order of the nodes follows from ticks in which several published."""
-    later = _later(lines, ours, plan.sim.robot_name)
+    later = _later(lines, own, plan.sim.robot_name)
     served = {f"{plan.sim.robot_name}/{name}" for name in SERVER}
     step_s = plan.sim.step_s
     now = _Tick(0)
@@ -278,22 +276,22 @@ def _ticks(lines: Sequence[Line], ours: set[Speech], plan: Plan) -> Iterator[_Ti
             now = _Tick(tick)
         if not from_server:
             now.turns = True
-        if _speech(line) not in ours:
-            part = now.server if from_server else now.after if _speech(line) in later else now.before
+        if _source(line) not in own:
+            part = now.server if from_server else now.after if _source(line) in later else now.before
             part.append((line.topic, encode(line.message, line.topic)))
-    now.turns = any(_speech(line) in ours and round(line.time / step_s) == now.tick for line in lines[-LAST:])
+    now.turns = any(_source(line) in own and round(line.time / step_s) == now.tick for line in lines[-LAST:])
     yield now
 
 
-def _later(lines: Sequence[Line], ours: set[Speech], robot: str) -> set[Speech]:
+def _later(lines: Sequence[Line], own: set[Source], robot: str) -> set[Source]:
     """(topic, actuators) of messages from nodes whose turn comes after this node's, by their order within a tick."""
-    later: set[Speech] = set()
+    later: set[Source] = set()
     we_spoke = False
     for line in lines:
         if line.topic in (f"{robot}/{name}" for name in SERVER):
             we_spoke = False
-        elif _speech(line) in ours:
+        elif _source(line) in own:
             we_spoke = True
         elif we_spoke and "/" in line.topic:
-            later.add(_speech(line))
+            later.add(_source(line))
     return later

@@ -21,7 +21,7 @@ CROSSING_S = 0.05  # messages closer than this in simulation time may have cross
 
 
 class Stream:
-    """Passes recorded messages to a node; `said` collects the messages that it publishes.
+    """Passes recorded messages to a node; `published` collects the messages that it publishes.
 
     answers  {seq of a state: the recorded command in reply to it}
     agree    whether a recorded and a replayed line agree
@@ -29,7 +29,7 @@ class Stream:
     """
 
     def __init__(self, hosted: HostedNode, answers: Mapping[int, Line], agree: Callable[[Line, Line], bool]) -> None:
-        self.said: list[Line] = []
+        self.published: list[Line] = []
         self.crossed = 0
         self._hosted = hosted
         self._answers = answers
@@ -38,53 +38,53 @@ class Stream:
         hosted.out = self._take
         hosted.start()
 
-    def tell(self, lines: Iterable[Line]) -> None:
+    def feed(self, lines: Iterable[Line]) -> None:
         """Pass all messages that the node subscribes to, in order."""
         heard = [line for line in lines if self._hosted.wants(line.topic)]
         states = [i for i, line in enumerate(heard) if type(line.message) is RobotState]
         others = [i for i, line in enumerate(heard) if type(line.message) is not RobotState]
         rest = [heard[i] for i in others]
-        told = shift = 0
+        passed = shift = 0
         for i in states:
-            usual = bisect.bisect_left(others, i)
-            choices = self._choices(rest, heard[i], told, max(told, usual)) if rest else [usual]
-            choice = self._try(heard[i], rest, told, choices)
-            self.crossed += choice - usual != shift
-            told, shift = choice, choice - usual
-        self._hear(rest[told:])
+            in_file = bisect.bisect_left(others, i)
+            choices = self._choices(rest, heard[i], passed, max(passed, in_file)) if rest else [in_file]
+            choice = self._try(heard[i], rest, passed, choices)
+            self.crossed += choice - in_file != shift
+            passed, shift = choice, choice - in_file
+        self._pass(rest[passed:])
 
-    def _choices(self, rest: Sequence[Line], state: Line, told: int, usual: int) -> list[int]:
+    def _choices(self, rest: Sequence[Line], state: Line, passed: int, in_file: int) -> list[int]:
         """Numbers of other messages that the node may have received before this state, the number in the file first."""
-        first, last = usual, usual
-        while first > told and rest[first - 1].time > state.time - CROSSING_S:
+        first, last = in_file, in_file
+        while first > passed and rest[first - 1].time > state.time - CROSSING_S:
             first -= 1
         while last < len(rest) and rest[last].time < state.time + CROSSING_S:
             last += 1
-        return sorted(range(first, last + 1), key=lambda n: abs(n - usual))
+        return sorted(range(first, last + 1), key=lambda n: abs(n - in_file))
 
-    def _try(self, state: Line, rest: Sequence[Line], told: int, choices: Sequence[int]) -> int:
+    def _try(self, state: Line, rest: Sequence[Line], passed: int, choices: Sequence[int]) -> int:
         """Pass the state after as many other messages as make the reply the recorded one; returns their number."""
         answer = self._answers.get(state.message.seq)
         if answer is None or len(choices) == 1:
-            self._hear([*rest[told : choices[0]], state])
+            self._pass([*rest[passed : choices[0]], state])
             return choices[0]
-        hosted, said = self._hosted, len(self.said)
+        hosted, published = self._hosted, len(self.published)
         before, time = hosted.node, hosted.time
         for choice in [*choices, choices[0]]:  # the last entry: no order agrees
             hosted.node, hosted.time = _copied(before, hosted), time
-            del self.said[said:]
-            self._hear([*rest[told:choice], state])
-            if any(self._agree(answer, line) for line in self.said[said:] if line.topic == answer.topic):
+            del self.published[published:]
+            self._pass([*rest[passed:choice], state])
+            if any(self._agree(answer, line) for line in self.published[published:] if line.topic == answer.topic):
                 return choice
         return choices[0]
 
-    def _hear(self, lines: Iterable[Line]) -> None:
+    def _pass(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            self._hosted.hear(line.topic, line.message)
+            self._hosted.receive(line.topic, line.message)
 
     def _take(self, topic: str, payload: bytes) -> None:
         message = decode(topic, payload, self._kinds[topic])
-        self.said.append(Line(topic, message, message.timestamp))
+        self.published.append(Line(topic, message, message.timestamp))
 
 
 def _copied(node: Node, hosted: HostedNode) -> Node:

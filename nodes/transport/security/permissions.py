@@ -14,45 +14,52 @@ class PermissionRefused(RuntimeError):  # noqa: N818  it is what happened
 
 
 def check_registration(
-    name: str, pid: int, host: str, ends: Mapping[str, str], far: Mapping[str, str], peer: Peer, here: str, planned: str
+    name: str,
+    pid: int,
+    host: str,
+    endpoints: Mapping[str, str],
+    remote_endpoints: Mapping[str, str],
+    peer: Peer,
+    registry_host: str,
+    planned: str,
 ) -> None:
     """Raise PermissionRefused unless the peer may register a node with this name, process, host and endpoints.
 
-    name     name of the node
-    pid      process id of the node
-    host     host that the entry states
-    ends     endpoints for the node's own host
-    far      endpoints for other hosts
-    here     the registry's host
-    planned  host of that name in the plan, "" for a name that is not in the plan
+    name              name of the node
+    pid               process id of the node
+    host              host that the entry states
+    endpoints         endpoints for the node's own host
+    remote_endpoints  endpoints for other hosts
+    registry_host     the registry's host
+    planned           host of that name in the plan, "" for a name that is not in the plan
     """
     if planned and host != planned:
         raise PermissionRefused(f"name {name!r} is that of host {planned!r} in the plan, not of host {host!r}")
     if peer.is_local:
-        if host != here:
-            raise PermissionRefused(f"a process of host {here!r} cannot enter a node of host {host!r}")
+        if host != registry_host:
+            raise PermissionRefused(f"a process of host {registry_host!r} cannot enter a node of host {host!r}")
         if not descends_from(pid, peer.pid) and is_alive(pid):
             raise PermissionRefused(
                 f"process {pid} is not {peer.text}: a node enters itself, or a process its children"
             )
-        _check_keys({**ends, **far})
+        _check_keys({**endpoints, **remote_endpoints})
         return
-    _check_host(host, peer, here)
-    for use, end in far.items():
+    _check_host(host, peer, registry_host)
+    for use, end in remote_endpoints.items():
         if not end.startswith("tcp://") or end.partition("#")[2] != peer.key:
             raise PermissionRefused(f"endpoint {use[:80]!r} for other hosts does not have the registrant's key")
 
 
-def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, here: str) -> None:
+def check_removal(name: str, pid: int, host: str, key: str, peer: Peer, registry_host: str) -> None:
     """Raise PermissionRefused unless the peer may remove a node's entry or set its state.
 
-    pid   process id of the node
-    host  host of the node
-    key   key of the peer that registered it
-    here  the registry's host
+    pid            process id of the node
+    host           host of the node
+    key            key of the peer that registered it
+    registry_host  the registry's host
     """
     if peer.is_local:
-        if host == here and (descends_from(pid, peer.pid) or not is_alive(pid)):
+        if host == registry_host and (descends_from(pid, peer.pid) or not is_alive(pid)):
             return
         raise PermissionRefused(f"name {name!r} is that of process {pid} on host {host!r}, not of {peer.text}")
     if not peer.key or peer.key != key:
@@ -91,20 +98,20 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def _check_host(host: str, peer: Peer, here: str) -> None:
+def _check_host(host: str, peer: Peer, registry_host: str) -> None:
     if not peer.key:
         raise PermissionRefused(f"{peer.text} has no key")
     try:
         known = keys.allowed()
     except keys.KeysError as error:
         raise PermissionRefused(f"no key can be looked up: {error}") from None
-    if host == here or known.get(host) != peer.key:
+    if host == registry_host or known.get(host) != peer.key:
         raise PermissionRefused(f"host {host!r} is not that of {peer.text}")
 
 
-def _check_keys(ends: Mapping[str, str]) -> None:
+def _check_keys(endpoints: Mapping[str, str]) -> None:
     """Raise PermissionRefused where an endpoint has another key than this computer's."""
-    for use, end in ends.items():
+    for use, end in endpoints.items():
         key = end.partition("#")[2] if end.startswith("tcp://") else ""
         if key and key != _own_public():
             raise PermissionRefused(f"endpoint {use[:80]!r} has a key that is not this computer's")

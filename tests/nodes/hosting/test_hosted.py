@@ -36,8 +36,8 @@ def hosted(node: Node, out: Out = lambda topic, payload: None) -> HostedNode:
 def test_a_message_without_a_timestamp_gets_the_present_one_and_0_s_is_one() -> None:
     stamps: list[float] = []
     node = hosted(Sensor(), lambda topic, payload: stamps.append(decode(topic, payload).timestamp))
-    node.hear("arm/state", RobotState(timestamp=2.0))
-    node.hear("arm/state", RobotState(timestamp=3.0))
+    node.receive("arm/state", RobotState(timestamp=2.0))
+    node.receive("arm/state", RobotState(timestamp=3.0))
     assert stamps == [2.0, 0.0, 2.0, 2.0, 3.0, 0.0, 3.0, 3.0]
 
 

@@ -242,9 +242,9 @@ def test_only_the_servers_states_say_that_time_was_put_back() -> None:
     plan = Plan(name="x", sim=SimPlan(robot="arm"))
     hosted = HostedNode(node, plan, NodePlan(name="listener", run="x.py:X"), lambda topic, payload: None)
     hosted.start()
-    hosted.hear("arm/state", RobotState(timestamp=2.0))
-    hosted.hear("arm/measured_state", RobotState(timestamp=1.9))  # late, as what was measured is
-    hosted.hear("arm/measured_state", RobotState(timestamp=1.7e9, clock="robot"))
+    hosted.receive("arm/state", RobotState(timestamp=2.0))
+    hosted.receive("arm/measured_state", RobotState(timestamp=1.9))  # late, as what was measured is
+    hosted.receive("arm/measured_state", RobotState(timestamp=1.7e9, clock="robot"))
     assert (node.resets, hosted.time) == ([], 2.0)
-    hosted.hear("arm/state", RobotState(timestamp=0.0))
+    hosted.receive("arm/state", RobotState(timestamp=0.0))
     assert (node.resets, hosted.time) == ([0.0], 0.0)
