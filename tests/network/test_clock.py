@@ -96,7 +96,7 @@ def test_the_clock_of_the_robots_computer_is_found_through_keys_and_loss(
     assert abs(delay["clock"]["offset_s"] - OFFSET_S) < 0.05
     assert -delay["clock"]["uncertainty_s"] <= delay["p50_s"] < 1.0  # by the two clocks it would be 7 s early
     text = hosts.desk.run("topic", "delay", "rotary_pendulum/measured_state", "--duration", "1")
-    assert "; the clock of host 'robot' is 7 s ahead, known to " in text
+    assert "; corrected for the clock of host 'robot', which is 7 s ahead, known to " in text
     assert here.stop() == 130, here.output
     assert there.end() == 0, there.output
     assert min(after - start for after, start in zip(hosts.desk.bytes(), before, strict=True)) > 50_000
