@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from nodes.hil.alignment.streams import Floats
+from nodes.hil.identification.backlash import CROSSINGS_S
 from nodes.hil.identification.motion import rms
 
 MATTERS = 0.02  # least fraction of the unexplained power that a further cause must explain
@@ -17,6 +18,7 @@ APART = 10.0  # least doubled log likelihood ratio at which the motion distingui
 CERTAIN = 5.0  # least distance of a certain cause from zero, in standard deviations
 ENOUGH = 0.02  # fraction of the residual's power below which no further cause is searched for
 MOST_CAUSES = 3
+TRIED = {"backlash": len(CROSSINGS_S)}  # values of a nonlinear parameter among which a column was chosen by its fit
 KINDS = {
     "mass": ("relative", "mass of {of}"),
     "gain": ("relative", "gain of the actuator of {of}"),
@@ -116,7 +118,9 @@ class Search:
             tried = [[*chosen, key] for key in self._columns if key not in chosen]
             rest = {keys[-1]: self._left(keys) for keys in tried if self._can_be(keys)}
             best = min(rest, key=lambda key: rest[key], default=None)
-            if best is None or left - rest[best] < MATTERS * left or self._evidence(left, rest[best]) < CLEAR:
+            if best is None or left - rest[best] < MATTERS * left:
+                break
+            if self._evidence(left, rest[best]) < CLEAR + 2.0 * math.log(TRIED.get(best[0], 1)):
                 break
             near = [key for key in rest if key != best and self._evidence(rest[key], rest[best]) < APART]
             alike[best] = [KINDS[kind][1].format(of=of) for kind, of in near]
