@@ -105,7 +105,7 @@ class HostLaunch:
         self._finish(failure)
 
     def _found(self) -> bool:
-        """Wait until the registry is heard; False when a signal came first."""
+        """Wait until a message from the registry arrives; False when a signal came first."""
         server = self._plan.sim.host
         while not self._observer.registry_instance:
             if self._signal:

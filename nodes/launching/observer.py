@@ -43,17 +43,17 @@ class Observer:
 
     @property
     def registry_instance(self) -> str:
-        """Instance of the registry last heard of, "" before any."""
+        """Instance id of the registry whose news arrived last, "" before any."""
         return self._link.instance
 
     @property
     def far_plan(self) -> dict[str, str]:
-        """Digests of the launch's plan as published by the registry last heard of: {part: digest}."""
+        """Digests of the launch's plan in the registry's latest news: {part: digest}."""
         return self._link.plan
 
     @property
     def hears_registry(self) -> bool:
-        """Whether the registry was heard of recently."""
+        """Whether news of the registry arrived recently."""
         return self._link.hears
 
     @property

@@ -125,7 +125,7 @@ _hidden: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def hidden_in(figure: Any) -> dict[str, str]:
-    """{curve: the curve that covers it} of a figure, which callers fill and the legend reports."""
+    """Dictionary {curve: the curve that covers it} of a figure; plotting functions fill it, and the legend lists it."""
     return _hidden.setdefault(figure, {})
 
 

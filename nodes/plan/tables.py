@@ -29,7 +29,7 @@ class PlanError(ValueError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Text "; did you mean 'step_ms'?", or the list of known names when none is similar."""
+    """Text such as "; did you mean 'step_ms'?", or the list of known names when none is similar."""
     names = sorted(known)
     return did_you_mean(word, names) or f"; known are {', '.join(names)}"
 

@@ -81,7 +81,7 @@ def body_color(index: int, wanted: str = "") -> Any:
 
 
 def faded(color: Any, alpha: float) -> Any:
-    """The same QColor with opacity `alpha` in 0 .. 1."""
+    """QColor equal to `color` with opacity `alpha` in 0 .. 1."""
     found = QtGui.QColor(color)
     found.setAlphaF(max(0.0, min(1.0, alpha)))
     return found

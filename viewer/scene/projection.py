@@ -48,7 +48,11 @@ class Seen:
     """
 
     def __init__(self, parts: NDArray[np.intp], solid: NDArray[np.bool_]) -> None:
-        """`parts` (points,) is the shape index of each point; `solid` (shapes,) tells solids from lines."""
+        """Start without points.
+
+        parts  (points,) index of the shape of each point
+        solid  (shapes,) whether each shape is a solid rather than a line
+        """
         self._parts = parts
         self._solid = solid
         self._low = np.full((len(parts), 3), np.inf)

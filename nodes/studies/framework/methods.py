@@ -1,4 +1,4 @@
-"""Steppers and stabilizers that both papers compare, with their names on the pages."""
+"""Steppers and stabilizers that the two papers on fuzzy stabilization compare, with their names on the pages."""
 
 from __future__ import annotations
 

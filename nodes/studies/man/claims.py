@@ -328,7 +328,7 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _failing(results: Results, swept: list[Run]) -> str:
-    """How the run with the smallest unsuccessful step fails: "chatters", or the reason of its loss."""
+    """Kind of failure of the run with the smallest unsuccessful step: "chatters", or the reason of its loss."""
     run = min((run for run in swept if not settles(results, run)), key=lambda run: run.dt)
     outcome = results[run]
     return "chatters" if outcome.held else LOSS.get(outcome.reason, "lost")

@@ -42,7 +42,7 @@ def reproduce(
     as_json: AsJson = False,
     spans: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
-    """Repeat a paper's simulations, and write a page with plots and tables that says which claims are reproduced."""
+    """Repeat a paper's simulations, and write a page with plots and tables and a verdict on each claim."""
     if paper not in PAPERS:
         raise InputError(f"no study of {paper!r}; papers are {', '.join(PAPERS)}{did_you_mean(paper, PAPERS)}")
     try:

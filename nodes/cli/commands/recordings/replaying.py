@@ -89,7 +89,7 @@ def _tolerances(texts: list[str]) -> Any:
 
 
 def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
-    """Refuse a tolerance for a field that none of the node's messages has."""
+    """Raise InputError for a tolerance that names a field which none of the node's messages has."""
     from nodes.simulation.replay.comparison import NOT_COMPARED
 
     said = {field for message in cls.publishes.values() for field in message.__struct_fields__} - NOT_COMPARED
