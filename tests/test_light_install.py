@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,16 +83,15 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    runtime = Path("/tmp") / f"as{os.getpid()}"  # short: ipc paths have a limit
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    runtime = tempfile.mkdtemp(prefix="as")  # short: ipc paths have a limit
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
     for name in ("my_driver.py", "my_controller.py"):
         (tmp_path / name).write_text((ROOT / "launch/examples" / name).read_text())
     made = Desk(tmp_path, os.environ | {"PYTHONPATH": str(ROOT)})
     yield made
     made.close()
-    subprocess.run(["rm", "-r", str(runtime)], check=True)
+    shutil.rmtree(runtime)
 
 
 def waited(condition: Callable[[], object], timeout_s: float = 60.0) -> object:
