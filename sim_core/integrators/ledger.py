@@ -19,7 +19,7 @@ from sim_core.integrators.workspace import (
     Q,
     V,
 )
-from sim_core.kernels.compiled import call_kernel, inner
+from sim_core.kernels.compiled import call_kernel, inlined
 
 # entries of Memory.ledger: kernel outputs, then sums since the reset, J, then marks: (time, departure, scale) each
 KINETIC, POTENTIAL, POWER_NOW, TICK, START, START_POTENTIAL, WORK, BOOKED, SCALE, LARGEST, NEXT, MARKS = range(12)
@@ -32,7 +32,7 @@ NOISE = 1e-9  # share of the subtracted energies: a smaller departure is roundin
 GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
 
 
-@inner
+@inlined
 def book_work(m, calls):  # type: ignore[no-untyped-def]
     """Book the work over the tick that began with the newest row of the history and ended with the present state."""
     if calls[POWER, 0] == 0:
@@ -55,7 +55,7 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
         m.state[Q, i], m.state[V, i] = m.state[Q_KEPT, i], m.state[V_KEPT, i]
 
 
-@inner
+@inlined
 def check_energy(m, calls):  # type: ignore[no-untyped-def]
     """Compute the departure of the energy from its booked value at every 16th tick.
 

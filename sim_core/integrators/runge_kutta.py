@@ -27,12 +27,12 @@ from sim_core.integrators.workspace import (
     Q,
     V,
 )
-from sim_core.kernels.compiled import inner, loop
+from sim_core.kernels.compiled import inlined, inner, loop
 
 SUBSTEPS = 20  # substeps of a step near a change point
 
 
-@inner
+@inlined
 def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-def]
     """q, v at time + h: y_i = y + h sum_j A_ij k_j, y+ = y + h sum_i b_i k_i. [HairerNorsettWanner1993, ch. II.1]"""
     n, stages = m.state.shape[1], b.size

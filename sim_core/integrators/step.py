@@ -69,12 +69,12 @@ from sim_core.integrators.workspace import (
     V,
     X,
 )
-from sim_core.kernels.compiled import call_kernel, call_law, inner
+from sim_core.kernels.compiled import call_kernel, call_law, inlined, inner
 
 CHECKED = 16  # steps between two checks of the solve
 
 
-@inner
+@inlined
 def sum_violations(m, calls, law):  # type: ignore[no-untyped-def]
     """Compute Phi and Phidot of the present state and their 1-norms."""
     call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
@@ -86,7 +86,7 @@ def sum_violations(m, calls, law):  # type: ignore[no-untyped-def]
     m.scalars[SUM_PHI], m.scalars[SUM_PHIDOT] = position, velocity
 
 
-@inner
+@inlined
 def measure(m, calls, law):  # type: ignore[no-untyped-def]
     """Compute Phi and Phidot of the present state and update the largest 1-norms."""
     sum_violations(m, calls, law)
@@ -108,7 +108,7 @@ def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
     return not (position <= m.scalars[SMALL] and velocity * h <= m.scalars[SMALL])
 
 
-@inner
+@inlined
 def control(m, law, h):  # type: ignore[no-untyped-def]
     """Compute U from Phi and Phidot by the stabilizer's law.
 
@@ -127,7 +127,7 @@ def control(m, law, h):  # type: ignore[no-untyped-def]
     )
 
 
-@inner
+@inlined
 def begin_step(m, calls, law, h):  # type: ignore[no-untyped-def]
     """Measure the violation; evaluate the law if it is sampled (U is then held) or has memory (which then advances)."""
     measure(m, calls, law)
@@ -143,7 +143,7 @@ def take_back(m, calls, law, h):  # type: ignore[no-untyped-def]
         control(m, law, -h)
 
 
-@inner
+@inlined
 def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
     """Compute dq/dt, a, lam and the factor at the stage's t, q, v; an unsampled law is evaluated here.
 
@@ -153,7 +153,7 @@ def accelerate(m, calls, law, h):  # type: ignore[no-untyped-def]
     evaluate(m, calls, law, h, ACCELERATION)
 
 
-@inner
+@inlined
 def evaluate(m, calls, law, h, kernel):  # type: ignore[no-untyped-def]
     """`accelerate` with a given kernel: ACCELERATION, or RELAXED, which reads the latest iterate of a from state[X]."""
     m.scalars[EVALUATIONS] += 1.0
@@ -184,7 +184,7 @@ def check_solve(m, calls):  # type: ignore[no-untyped-def]
     m.scalars[TO_CHECK] = 0.0
 
 
-@inner
+@inlined
 def note_weakness(m):  # type: ignore[no-untyped-def]
     """Set IS_WEAK if a pivot of the rows is below its threshold or nan: the mechanism is near a change point."""
     for k in range(m.pivots.size):
@@ -221,7 +221,7 @@ def project(m, calls, law):  # type: ignore[no-untyped-def]
             m.state[target, i] += m.state[X, i]
 
 
-@inner
+@inlined
 def count_turns(m, calls):  # type: ignore[no-untyped-def]
     """Update the whole turns of the joints whose angle is wrapped by an arctangent."""
     if m.angles.shape[1] == 0:
@@ -237,7 +237,7 @@ def count_turns(m, calls):  # type: ignore[no-untyped-def]
             m.angles[TURNS, i] += 1.0
 
 
-@inner
+@inlined
 def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
     """Index of the first guard that fires at the end of this step, or -1.
 
@@ -261,7 +261,7 @@ def crossed_guard(m, calls):  # type: ignore[no-untyped-def]
     return -1
 
 
-@inner
+@inlined
 def remember(m, step):  # type: ignore[no-untyped-def]
     """Record t, q, v at the start of the step in the history ring; request a solve check every CHECKED steps."""
     m.ledger[TICK] = step
@@ -275,7 +275,7 @@ def remember(m, step):  # type: ignore[no-untyped-def]
         m.history[row, 1 + n + i] = m.state[V, i]
 
 
-@inner
+@inlined
 def is_finite(m):  # type: ignore[no-untyped-def]
     """Whether all entries of q and v are finite."""
     total = 0.0
@@ -284,7 +284,7 @@ def is_finite(m):  # type: ignore[no-untyped-def]
     return total == 0.0
 
 
-@inner
+@inlined
 def end_step(m, calls, law):  # type: ignore[no-untyped-def]
     """Finish a step: energy ledger, projection, turns, guards.
 

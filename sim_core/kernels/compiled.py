@@ -63,6 +63,8 @@ def entry(compiled: Any, *arguments: Any) -> Any:
 
 # decorator of functions that only compiled loops call, so that no entry points from Python or C are generated
 inner = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+# the same for what every step calls, inlined in its caller: a call counts the references of all arrays of a Memory
+inlined = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
 @dataclass(frozen=True)
