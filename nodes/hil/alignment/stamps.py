@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 
 from nodes.hil.alignment.live import HISTORY_S, MOST_WAITING
-from nodes.hil.clocks.clock import ClockStep
-from nodes.hil.clocks.step_place import CROSSING_S, is_unusual, place_step, usual_distance
+from nodes.hil.clocks.estimation import ClockStep
+from nodes.hil.clocks.step_location import CROSSING_S, is_unusual, place_step, usual_distance
 from nodes.hil.clocks.track import ClockTrack, ClockTracks
 from nodes.messages import JointCommand, PeerClock, RobotState
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nodes.hil.alignment.stamps import RECENT, SERVER
 from nodes.hil.alignment.streams import GAP_FACTOR, Floats, StreamError
-from nodes.hil.clocks.clock import Clock, ClockStep, Exchange, detect_steps, stepped
-from nodes.hil.clocks.step_place import CROSSING_S, is_unusual, place_step, usual_distance
+from nodes.hil.clocks.estimation import Clock, ClockStep, Exchange, detect_steps, stepped
+from nodes.hil.clocks.step_location import CROSSING_S, is_unusual, place_step, usual_distance
 from nodes.hil.clocks.track import estimate
 
 CLOCK_TOPIC = "clock"

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
-from nodes.hil.clocks.clock import (
+from nodes.hil.clocks.estimation import (
     FEWEST,
     RESOLUTION_S,
     Clock,

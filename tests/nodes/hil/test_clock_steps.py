@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from nodes.hil.alignment.stamps import LiveAlignment
-from nodes.hil.clocks.clock import Exchange, detect_steps
+from nodes.hil.clocks.estimation import Exchange, detect_steps
 from nodes.hil.clocks.recorded import simulation_time
-from nodes.hil.clocks.step_place import place_step
+from nodes.hil.clocks.step_location import place_step
 from nodes.messages import JointCommand, PeerClock, RobotState
 from nodes.recording.columns import Columns, columns
 

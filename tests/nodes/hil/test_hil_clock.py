@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.hil.clocks.clock import Exchange, detect_steps, estimate_clock, quickest
+from nodes.hil.clocks.estimation import Exchange, detect_steps, estimate_clock, quickest
 
 
 def exchanges(
