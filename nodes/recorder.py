@@ -133,7 +133,7 @@ class Recorder(Node):
         return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest_text()}")
 
     def _rest_text(self) -> str:
-        """Text that names the file with the messages that are not missing."""
+        """Text that names the file that holds the messages recorded before the failure."""
         if self._writer is None or self._writer.is_aside or self.missing.messages >= self._frames + self._dropped:
             return "nothing of this run is recorded"
         return f"the rest is in {self._writer.path}"

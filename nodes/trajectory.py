@@ -311,5 +311,8 @@ class Trajectory(Node):
         """Positions of the trajectory's joints in a state."""
         missing = [joint for joint in self._joints if joint not in state.name]
         if missing:
-            raise ValueError(f"a reference of joint {missing[0]!r}; the state has {state.name[:10]}")
+            raise ValueError(
+                f"the reference names joint {missing[0]!r}, which the state does not have; "
+                f"its joints are {', '.join(state.name[:10])}"
+            )
         return [state.position[state.name.index(joint)] for joint in self._joints]

@@ -47,7 +47,7 @@ class Batch:
             raise InvalidRequest(f"a batch of {lanes} lanes was asked for; there are {', '.join(map(str, LANES))}")
         if system.mechanism.beams:
             raise InvalidRequest(
-                f"{system.mechanism.name!r} has beams; a batch takes mechanisms of rigid bodies, a Simulation these too"
+                f"{system.mechanism.name!r} has beams; a batch takes only mechanisms of rigid bodies: use a Simulation"
             )
         self.system, self.lanes = system, lanes
         key = f"{system.code_hash}-{lanes}"

@@ -81,7 +81,7 @@ def axial(K: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MovingFrame:
-    """Pose of a body that moves along the line, as jets, with its Euler parameters e if it has them."""
+    """Pose of a body as jets along the line q + s v in the coordinates; e: its Euler parameters, if it has them."""
 
     p: Jet
     R: Jet

@@ -197,7 +197,7 @@ class Simulation:
         self._marks_noted = 0
 
     def _note_departures(self) -> None:
-        """Append one notice for each energy departure that the ledger has marked since the last call."""
+        """Append a notice for each time since the last call that the energy balance departed beyond its limit."""
         marks = int(self._w.ledger[MARKS])
         for time, line in self.energy_ledger.lines(self._marks_noted, marks):
             more = f"; {self._too_large.line}" if self._too_large is not None else ""

@@ -15,7 +15,7 @@ from sim_core.errors import InvalidRequest
 class State:
     """The complete state of a simulation: a run restarted from it produces the same bytes. Time is tick * step.
 
-    p              tunables, captured numbers, then 1 or 0 for each switched constraint (holds or not)
+    p              tunables, numbers captured at events, then 1 or 0 for each switched constraint (holds or not)
     U              stabilization of the last step, 1/s^2 times the unit of Phi
     constraint_mode  index of the constraint mode; -1 if the set of constraints that hold has no name
     turns          whole turns of the joints whose angle wraps

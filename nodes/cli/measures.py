@@ -152,7 +152,7 @@ class Delay:
             self._unstamped += 1
 
     def figures(self) -> dict[str, Any]:
-        """Median, 99th percentile and largest delay, s, and the clock of a sender on another host."""
+        """Median, 99th percentile and largest delay, s, and the clock offset, s, of a sender on another host."""
         if not self._delays:
             return {"messages": 0, "unstamped": self._unstamped, "p50_s": None}
         ahead = [0.0 if self._far is None else self._far.offset_at(heard) for heard, _ in self._delays]

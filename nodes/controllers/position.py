@@ -15,7 +15,7 @@ from nodes.plan.launch_plan import Plan
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Driven joints. Their actuators have the same names, and servos."""
+    """Names of the driven joints. Each has an actuator of the same name, with a servo."""
 
     joints: list[str]
 

@@ -162,7 +162,7 @@ class RemotePort:
             if seq == self._seq:
                 self._awaited = False
                 return messages
-            self.refusals.refuse("(turn)", f"a reply to turn {seq}, not {self._seq}")
+            self.refusals.refuse("(turn)", f"received a reply to turn {seq}; expected one to turn {self._seq}")
         raise self._silent()
 
     def _silent(self) -> LockstepError:

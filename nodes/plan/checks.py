@@ -84,7 +84,9 @@ def _check_commands(
     else:
         for name in names:
             if name not in actuators:
-                raise PlanError(f"{where}: commands no actuator {name!r}{suggestion(name, actuators)}")
+                raise PlanError(
+                    f"{where}: commands actuator {name!r}, which the robot does not have{suggestion(name, actuators)}"
+                )
     for name in names:
         if name in commanders:
             what = f"actuator {name!r}, which" if len(names) < len(actuators) else "the actuators that"

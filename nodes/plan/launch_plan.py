@@ -75,7 +75,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def robot_name(self) -> str:
-        """The first part of the robot's topics: its name, or the function of its file."""
+        """First part of the robot's topics: its registered name, or the name of the Python function that builds it."""
         return robot_name(self.robot)
 
     @property

@@ -86,7 +86,9 @@ def read_via_points(path: Path) -> ViaPoints:
 def _read_csv(path: Path, text: str) -> ViaPoints:
     lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip() and line.strip()[0] != "#"]
     if not lines:
-        raise ViaPointError(f"{path}: no header; the first line is time_s, then a column like joint_deg each")
+        raise ViaPointError(
+            f"{path}: no header; the first line must be time_s and one column name per joint, such as elbow_deg"
+        )
     rows = [[cell.strip() for cell in row] for row in csv.reader(line for _, line in lines)]
     (head_line, _), header = lines[0], rows[0]
     joints, units, places = _columns(header, f"{path}: line {head_line}")

@@ -31,9 +31,9 @@ class Actuation:
     safe        names of actuators in their safe mode
     trips       number of times that a watchdog tripped
     commands    number of commands accepted
-    heard_at    no watchdog's latest command is older than this time; infinite without watchdogs
+    heard_at    lower bound of the times of the latest commands under a watchdog, s; infinite without watchdogs
     joints      ranges of the joints' motion
-    cut         (node, line) when a node first commands a position beyond a joint's limits
+    cut         (node, message) for each node's first command of a position beyond a joint's limits
     """
 
     def __init__(self, simulation: Simulation, watchdog_s: float | None, hold: bool) -> None:
@@ -216,7 +216,7 @@ class Loads:
         return BoundKernel(add_loads.address, [self._given, effort], sums)
 
     def count(self) -> None:
-        """Set the kernel's number of steps since the last change of effort."""
+        """Pass the number of steps since the last change of effort to the kernel of the load statistics."""
         since, self._added = self.steps - self._added, self.steps
         if since != self._since:
             self._given[1] = self._since = since

@@ -16,7 +16,7 @@ from nodes.simulation.server import SimServer
 
 
 def make_server(plan: Plan, wall_clock: bool | None = None) -> SimServer:
-    """The simulation server of a plan."""
+    """The simulation server of a plan; wall_clock: whether the wall clock paces it, None: as the plan's mode has it."""
     return SimServer(plan, wall_clock)
 
 

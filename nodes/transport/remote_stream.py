@@ -242,7 +242,7 @@ class RemoteStream:
         return True
 
     def _is_known(self, wanted: bytes) -> bool:
-        """Whether a subscription is to all topics, the probe, a topic of the table, or a prefix of one published."""
+        """Whether a subscription is to all topics, the connection probe, or a topic of the topic table or publisher."""
         if wanted in (b"", PROBE):
             return True
         try:

@@ -73,8 +73,8 @@ def compare(
 
     stabilizers  {label: choice}, or a sequence of choices; None: `every_stabilizer`. A choice is a Stabilizer, its
                  name, or a mapping as in a launch file: {"name": "baumgarte", "alpha": 3.0, "beta": 3.0}
-    Warns (StartWarning) when the start violates the constraints. Stability warnings are suppressed: the rows have the
-    limits.
+    Warns (StartWarning) when the start violates the constraints. Stability warnings are suppressed, because each
+    Comparison has its stability limit.
     """
     steps = seconds / step_s if step_s > 0.0 else math.nan
     if not 0.5 <= steps < math.inf or abs(steps - round(steps)) > 1e-3:

@@ -27,10 +27,11 @@ LONGEST = 2.0  # largest length of the last refinement; dependent rows have only
 
 @dataclass(frozen=True)
 class Regularization:
-    """Numbers that keep the rows of a mechanism solvable.
+    """Numbers that keep the constraint rows of a mechanism solvable.
 
-    floors   (n_r,) typical sizes of the diagonal of S, for where a row vanishes; empty if rows keep their rank
-    weights  index of a unit-norm row J_n -> w of w J_n' J_n, which is added to M
+    floors   (n_r,) typical diagonal of the Schur complement S = J M^-1 J', used where a row of J vanishes; empty if J
+             keeps its rank
+    weights  {index of a row J_n for a unit norm, as of a quaternion: weight w}; w J_n' J_n is added to M
     """
 
     floors: list[ca.SX]

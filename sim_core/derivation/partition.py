@@ -33,7 +33,7 @@ class PartitionedFactor:
 
     mass   factor of M_c
     N, y   (n_c,): the contact's row, and M_c^-1 N'
-    b1, b2, alpha  coupling of u and c: (n_u,), (n_u,), scalar
+    b1, b2, alpha  (n_u,), (n_u,), scalar: blocks b1 N, N' b2' and alpha N' N of the module's equations
     small  factor of the Schur complement for u
     """
 

@@ -1,4 +1,4 @@
-"""Checks of a mechanism's rows and start with symbolic equations alone, without compiling."""
+"""Checks of constraint rows and of the initial state of a mechanism, by symbolic equations alone, nothing compiled."""
 
 from __future__ import annotations
 

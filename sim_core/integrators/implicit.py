@@ -223,6 +223,7 @@ def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, r
 def advance_implicit(n_steps, h, tick, m, calls, law, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Take n_steps from `tick`. Returns status, steps taken, and the guard that fired or -1.
 
+    m, calls  arrays of the simulation, and addresses of its kernels with their arguments
     rows  (3 s + 3, s): A, A A, the extrapolation matrix, b, b A, c
     groups  numbers of stages solved together
     tolerance  convergence tolerance of Newton's method: change of h K relative to the largest velocity or 1

@@ -95,7 +95,8 @@ def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
 
 
 def _key(nodes: list[Node], node: Node, partner: dict[int, int], exact: bool) -> Key:
-    """Operation and arguments of a node, with right arguments replaced by their left partners, for matching."""
+    """Key that equals for nodes that can be paired: operation and arguments, those of the right branch by their left
+    partners; `exact` as in _argument_key."""
     keys = [_argument_key(nodes, arg, partner, exact) for arg in node.args]
     return (node.op, exact, *(sorted(keys) if node.op in COMMUTATIVE else keys))
 

@@ -136,7 +136,9 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
     if isinstance(condition, Commanded):
         _require(where, "actuator", [condition.actuator], [actuator.name for actuator in mechanism.actuators])
         if condition.above is None and condition.upto is None:
-            raise InvalidMechanism(f"{where}: a command must be above or upto a number; neither is given")
+            raise InvalidMechanism(
+                f"{where}: a condition on a command needs a threshold, `above` or `upto`; neither is given"
+            )
     elif isinstance(condition, Window):
         _check_captured(mechanism, [aim.constraint for aim in condition.aims], where)
         for name, number in (("gap", condition.gap), ("speed", condition.speed)):

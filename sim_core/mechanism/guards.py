@@ -78,11 +78,11 @@ class Aim(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(Frozen):
-    """Condition: released constraints can be captured now, being close to their aims, slow, and no longer approaching.
+    """Condition: released constraints can close now: they are near a permitted place, slow, and no longer approaching.
 
-    Let g be the numbers that would be captured and d their distances from the nearest aims. Then |d|_2 <= gap,
-    |dg/dt|_2 <= speed and d . dg/dt >= 0; a point on a beam must lie between the beam's ends, at least `margin` from
-    each.
+    Let g be the values at which the constraints would close (captured numbers), d their distances from the nearest
+    aims. Then |d|_2 <= gap, |dg/dt|_2 <= speed and d . dg/dt >= 0; a point on a beam must lie between the beam's
+    ends, at least `margin` from each.
     """
 
     aims: tuple[Aim, ...]

@@ -112,7 +112,10 @@ def _fastest(model: BeamModel) -> float:
 
 
 def explained(system: System, idle: Collection[str], history: np.ndarray) -> str:
-    """The cause of the divergence if the last states (n, 1 + 2 n_q: t, q, v) show it; "" otherwise."""
+    """The cause of the divergence if the last states (n, 1 + 2 n_q: t, q, v) show it; "" otherwise.
+
+    idle  names of the switched constraints that do not hold
+    """
     found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, idle)]
     found.append(_at_singular_angles(system, history[-20:]))
     return "; ".join(filter(None, found))

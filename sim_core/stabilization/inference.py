@@ -57,7 +57,10 @@ def _gaussians(x, width, neighbour):  # type: ignore[no-untyped-def]
 
 @inner
 def _gaussian_product(x, y, width, neighbour):  # type: ignore[no-untyped-def]
-    """sum a_i b_j (i + j) / 2 in closed form, minus the parts that the rules clip at the corners, normalized."""
+    """Output of product inference: sum a_i b_j (i + j) / 2 over the memberships a_i of x and b_j of y, normalized.
+
+    Rules at the corners of the table are clipped to its range. `neighbour`: membership at the centre of the next set.
+    """
     a0, a1, a3, a4 = _gaussians(x, width, neighbour)
     b0, b1, b3, b4 = _gaussians(y, width, neighbour)
     a, b = a0 + a1 + 1.0 + a3 + a4, b0 + b1 + 1.0 + b3 + b4

@@ -1,7 +1,7 @@
-"""The fuzzy controllers of two papers by name: fuzzy sets and scalings of each case.
+"""Fuzzy controllers of the papers [NadaBayoumi2024] and [ManNadaSzanto2025] by name: fuzzy sets and scalings.
 
-All use the universe [-1, 1]. Man's universe is [-2, 2] for inputs and outputs, so inputs are halved and outputs
-doubled.
+All use the universe [-1, 1]. The second paper has [-2, 2] for inputs and outputs, so its inputs are halved and its
+outputs doubled.
 """
 
 from __future__ import annotations

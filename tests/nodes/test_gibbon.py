@@ -145,7 +145,7 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
             "planner.parameters.spacing=0.45",
             r"the model's spacing is 0\.45, and the robot's 0\.34; a robot sees",
         ),
-        ("bars", "planner.parameters.bars=10", r"the model's bars is 10, and the robot's 24; a robot sees its bars"),
+        ("bars", "planner.parameters.bars=10", r"the model's bars is 10, and the robot's 24; both must agree"),
         ("bars", "planner.parameters.line=cable", "'planner'.* the model swings along a cable, and the robot along ba"),
         ("bars", "planner.closing=5", r"closing is 5 m/s; a gripper catches a hand at up to 1\.5 m/s"),
         ("bars", "sim.parameters.bars=3", r"starts at 0\.68 m and hands grip up to 0\.85 m: no step of 0\.34 m fits"),

@@ -103,7 +103,9 @@ def estimate_clock(exchanges: Sequence[Exchange], window: int = WINDOW) -> Clock
     """
     for index, each in enumerate(exchanges):
         if each.way < -RESOLUTION_S or each.t4 < each.t1:
-            raise ValueError(f"exchange {index} took {each.way:g} s on its way; stamps of one clock must not fall")
+            raise ValueError(
+                f"round trip {index} took {each.way:g} s on its way; stamps of one clock must not decrease"
+            )
     steps = detect_steps(exchanges)
     start = steps[-1].before_s if steps else float("-inf")
     recent = [each for each in exchanges if each.time >= start]

@@ -177,7 +177,10 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
 
 @dataclass(frozen=True)
 class _StepPlace:
-    """Local times between which a step lies according to the stamps, s, and whether only one position remains."""
+    """Interval of local time, s, in which the stamps place a clock step.
+
+    is_certain  whether the step can lie between one pair of messages only
+    """
 
     start_s: float
     end_s: float
@@ -242,7 +245,8 @@ def _states(recording: Mapping[str, Columns], topic: str, what: str) -> Columns:
     state = f"{topic.rpartition('/')[0]}/state"
     if state not in recording or not (recording[state]["sent_ns"] > 0).any():
         raise StreamError(
-            f"{what} is stamped by a clock of its own; that takes a recording of a realtime run with {state!r}"
+            f"{what} has stamps of a clock of its own; comparing it takes a recording of a realtime run that "
+            f"contains {state!r}"
         )
     return recording[state]
 

@@ -42,8 +42,8 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     share     RMS of the efforts that it causes / RMS of the measured efforts, in the joint where that is largest
     explains  fraction of the residual's power, weighted by each joint's noise, that this cause alone explains
     alike     other causes that explain it equally well: this motion does not distinguish them
-    certain   whether it is at least CERTAIN sigma away from zero; only the uncertainty of the stamps' time can prevent
-              that
+    certain   whether it is at least CERTAIN sigma away from zero; the uncertainty of the time
+              stamps included, without which every hint is
     alone     whether it was found separately, at the changes of sign of an effort, and not from the residual's power
     """
 
@@ -64,9 +64,8 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
 
     residual   RMS of the residual / RMS of the measured efforts below 10 Hz, in the joint where that is largest
     explained  fraction of the residual's power, weighted by each joint's noise, that all `causes` explain together
-    timing     power of the effort errors caused by the stamps' time, estimated from the measured rates and removed from
-    the
-               residual, as a fraction of the remaining power; None for stamps in simulation time
+    timing     power of the effort errors that errors of the time stamps cause, estimated from the measured rates and
+               removed from the residual, as a fraction of the remaining power; None for stamps in simulation time
     why_not    one line where no cause can be determined, else ""
     """
 

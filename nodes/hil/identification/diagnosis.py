@@ -19,7 +19,7 @@ MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
 
 
 class Excess(msgspec.Struct, frozen=True, kw_only=True):
-    """A joint's figure beyond its limit, rad or m."""
+    """Error measure of a joint ("bias", "rms" or "max") that exceeds its permitted value, rad or m."""
 
     joint: str
     figure: str

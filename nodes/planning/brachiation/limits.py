@@ -101,7 +101,7 @@ def check_line(model: Mechanism, robot: Mechanism) -> None:
         asked, found = model.parameters[name], robot.parameters[name]
         if asked != found:
             raise ValueError(
-                f"the model's {name} is {asked:g}, and the robot's {found:g}; a robot sees its bars: set "
+                f"the model's {name} is {asked:g}, and the robot's {found:g}; both must agree: set "
                 f"sim.parameters.{name}, and leave it out here"
             )
 

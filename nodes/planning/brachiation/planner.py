@@ -70,7 +70,8 @@ class Plan:
     arrival   state of the second hand at the end
     torque    (n + 1,) torque of the elbow, N m, at equal times from start to end
     poses     (n + 1, n_q) coordinates of the planner's model at the same times
-    unknowns  (4,): final angle rad, duration s, bumps rad; a first guess for the next plan
+    unknowns  (4,): final angle, rad; duration, s; amplitudes of the path's two bump functions, rad. The first guess of
+              the next plan
     cost      sum of the squared residuals
     rollouts  number of rollouts made
     """
@@ -97,7 +98,7 @@ def folded_elbow(d: float, lengths: tuple[float, float]) -> float:
 
 
 def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
-    """Path from `start` (angle, rate, acceleration) to rest at the final angle, with the bumps."""
+    """Path of the elbow from `start` (angle, rate, acceleration) to rest; `unknowns` as in Plan."""
     final, duration, even, odd = (float(value) for value in unknowns)
     position, rate, bend = start[0], start[1] * duration, 0.5 * start[2] * duration**2
     gap = final - position - rate - bend

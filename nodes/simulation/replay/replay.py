@@ -138,7 +138,8 @@ def _replayed(
     """Messages that the node publishes in the replay.
 
     own         (topic, actuators) of the node's own messages
-    tolerances  None: keep the file's order, whatever the node replies
+    tolerances  permitted differences of the node's messages, by which turns are matched; None: keep the file's order
+                of messages, whatever the node publishes
     """
     if plan.sim.mode == "lockstep":
         return _in_lockstep(lines, own, plan, hosted)

@@ -199,7 +199,7 @@ def _within(shares: list[float]) -> Verdict:
 
 
 def grows_with_size(results: Results) -> list[Finding]:
-    """Findings on whether the share of time saved grows with the model, for both implementations."""
+    """Findings on whether leaving dynamics out saves a larger share of time in larger models: numpy, compiled."""
     return [
         Finding(
             way,

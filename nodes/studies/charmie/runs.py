@@ -190,7 +190,8 @@ def _motion_of(name: str) -> JointMotion:
 
 
 def _by_numpy(name: str) -> tuple[Step, Step]:
-    """Steps 4 to 6 of the paper in numpy, as two functions: points of all bodies; poses and all loads."""
+    """Steps 4 to 6 of the paper in numpy for the robot `name`: a function for the points of all bodies, one for poses
+    and loads."""
     mechanism, p = build(name), read_parameters()
     local = local_points(mechanism)
 

@@ -110,7 +110,7 @@ def errors_claim(runs: Runs) -> Claim:
 
 
 def damping_claim(runs: Runs) -> Claim:
-    """Claim about errors of the cable's damping."""
+    """Claim about planning with a wrong value of the cable's damping."""
     wanted = runs.spans.wanted
 
     def judge(results: Results) -> list[Finding]:

@@ -84,7 +84,7 @@ class Runs:
 
     @property
     def supported(self) -> dict[str, Run]:
-        """The real-time form on both kinds of supports."""
+        """Runs of the real-time model, by the kind of the beam's supports."""
         return {"clamped": self.real_time(), "simple supports": self.real_time(supports="simple")}
 
     @property

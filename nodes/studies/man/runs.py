@@ -129,8 +129,8 @@ class Runs:
         return {method.label: self.crank(method, reading) for method in methods}
 
     def swept(self, stepping: Stepping) -> dict[str, list[Run]]:
-        """Runs over fixed steps: case 1 on the triple pendulum; case 2 and the methods compared with it on the
-        crank-slider."""
+        """Runs at each fixed step size of a sweep, by label: controller case 1 on the triple pendulum; case 2 and the
+        methods compared with it on the crank-slider."""
         span, found = self.spans.sweep, {}
         for case, robot, options, methods in (
             ("triple pendulum", "triple_pendulum", VARIANT, (CASE1,)),

@@ -96,7 +96,10 @@ class Runs:
         return Run("rotary pendulum", robot, stepping, method, tick, self.spans.rotary, given_s=given, watch=watch)
 
     def unstabilized(self, reading: str) -> dict[str, Run]:
-        """Runs with every integrator without stabilization, by its label."""
+        """Runs without stabilization, one per integrator, by the integrator's label.
+
+        reading  interpretation of the paper's procedure, such as FIXED or ONE_CALL
+        """
         adaptive = reading == ONE_CALL
         found = {}
         for stepping in ADAPTIVE_STEPPINGS if adaptive else FIXED_STEPPINGS:
@@ -108,8 +111,10 @@ class Runs:
         return {method.label: self.rotary(method, reading, dt) for method in (B1, B2, b3(dt))}
 
     def compared(self, reading: str, dt: float = LARGEST) -> dict[str, Run]:
-        """Runs with direct correction, the better Baumgarte, the three fuzzy sets, and the project's own methods, by
-        label."""
+        """Runs with direct correction, Baumgarte's gains B3, three fuzzy sets, and the project's own methods, by label.
+
+        reading  interpretation of the paper's procedure, such as FIXED or ONE_CALL
+        """
         methods = (DIRECT, b3(dt), FLC1, FLC2, FLC3, SAMPLED, PROJECTION)
         return {method.label: self.rotary(method, reading, dt) for method in methods}
 

@@ -37,7 +37,7 @@ def check_registration(
         raise PermissionRefused(f"name {name!r} is that of host {planned!r} in the plan, not of host {host!r}")
     if peer.is_local:
         if host != registry_host:
-            raise PermissionRefused(f"a process of host {registry_host!r} cannot enter a node of host {host!r}")
+            raise PermissionRefused(f"a process of host {registry_host!r} may not register a node of host {host!r}")
         if not descends_from(pid, peer.pid) and is_alive(pid):
             raise PermissionRefused(
                 f"process {pid} is not {peer.text}: a node enters itself, or a process its children"

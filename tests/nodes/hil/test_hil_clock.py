@@ -104,9 +104,9 @@ def test_our_time_and_theirs_are_each_others_inverse(t: float, seed: int) -> Non
 
 
 def test_too_few_and_impossible_exchanges_are_refused() -> None:
-    with pytest.raises(ValueError, match="10 exchanges since the last step; an offset and a drift take 24"):
+    with pytest.raises(ValueError, match="10 round trips since the clock last stepped; offset and drift take 24"):
         estimate_clock(exchanges(n=10))
-    with pytest.raises(ValueError, match="exchange 1 took -1 s on its way"):
+    with pytest.raises(ValueError, match="round trip 1 took -1 s on its way"):
         estimate_clock([Exchange(0.0, 1.0, 1.0, 0.0), Exchange(0.0, 1.0, 2.0, 0.0)])
     assert estimate_clock(exchanges(n=10), window=2).exchanges == 5
 

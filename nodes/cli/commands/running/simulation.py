@@ -161,7 +161,7 @@ def _await_tick(client: Any, target: int) -> None:
         if now != tick:
             tick, progress_at = now, time.monotonic()
         elif time.monotonic() - progress_at > STUCK_S:  # another client paused or reset it meanwhile
-            raise UnavailableError(f"the simulation stands at step {tick}, before step {target}")
+            raise UnavailableError(f"the simulation stopped at step {tick} and does not reach step {target}")
         time.sleep(STEPPING_PERIOD_S)
 
 

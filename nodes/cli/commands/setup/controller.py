@@ -84,7 +84,7 @@ SHARE = 0.1  # default damping as a fraction of the servo's, small enough to sta
 
 @app.callback()
 def _group() -> None:
-    """Write first files of your own."""
+    """Write starter files, such as of your own controller."""
 
 
 @app.command("controller", epilog="Example: armswing new controller my_damper --robot charmie --joint left_arm_4")
