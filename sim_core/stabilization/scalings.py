@@ -1,4 +1,4 @@
-"""Fuzzy controllers of the papers [NadaBayoumi2024] and [ManNadaSzanto2025] by name: fuzzy sets and scalings.
+"""Fuzzy controllers of the papers [NadaBayoumi2024] and [Man2025] by name: fuzzy sets and scalings.
 
 All use the universe [-1, 1]. The second paper has [-2, 2] for inputs and outputs, so its inputs are halved and its
 outputs doubled.
