@@ -54,8 +54,8 @@ def test_a_stranger_gets_nothing_and_is_counted_and_named(live: Any, kind: str, 
     assert told["got"] == 0
     assert told["tries"] >= len(wanted)
     wait_for(lambda: strangers(live) >= 2)
-    live.here.says("[sim] WARNING sim: turned ")
-    live.here.says("registry: turned ")
+    live.here.says("[sim] WARNING sim: rejected ")
+    live.here.says("registry: rejected ")
     if kind != "raw":  # who hangs up at once may be gone before its address is asked for
         live.here.says(f"connections from '{live.robot.address}'")
     assert live.desk.sim()["state"] == "running"

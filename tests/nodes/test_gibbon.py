@@ -143,7 +143,7 @@ def test_two_runs_are_the_same_to_the_last_bit() -> None:
         (
             "bars",
             "planner.parameters.spacing=0.45",
-            r"the model's spacing is 0\.45, and the robot's 0\.34; a robot sees",
+            r"the model's spacing is 0\.45, and the robot's 0\.34; both must agree",
         ),
         ("bars", "planner.parameters.bars=10", r"the model's bars is 10, and the robot's 24; both must agree"),
         ("bars", "planner.parameters.line=cable", "'planner'.* the model swings along a cable, and the robot along ba"),

@@ -46,7 +46,9 @@ def test_dynamics_of_every_row_are_those_of_one_system(name: str) -> None:
 
 def test_a_mechanism_with_beams_is_refused_in_one_line() -> None:
     system = assemble(build("lipinski_pendulum", elements=4, modes=2))
-    with pytest.raises(InvalidRequest, match="'lipinski_pendulum' has beams; a batch takes mechanisms of rigid bodies"):
+    with pytest.raises(
+        InvalidRequest, match="'lipinski_pendulum' has beams; a batch takes only mechanisms of rigid bodies"
+    ):
         system.batch()
 
 

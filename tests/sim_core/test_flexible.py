@@ -156,7 +156,10 @@ def test_a_coordinate_along_the_beam_cannot_be_eliminated() -> None:
 
 def test_a_partition_takes_one_contact_that_holds_in_the_one_configuration() -> None:
     plain = build("lipinski_pendulum", elements=5, modes=2)
-    says = "there are joint coordinates, constraint modes on, off, 1 beam contacts and 0 other constraints: 'schur' and"
+    says = (
+        "there are joint coordinates, constraint modes on, off, 1 beam contacts and 0 other constraints: "
+        "choose 'schur' or"
+    )
     both = (ConstraintMode(name="on"), ConstraintMode(name="off", constraints=()))
     with pytest.raises(InvalidMechanism, match=says):
         validate(dataclasses.replace(plain, constraint_modes=both))

@@ -247,7 +247,7 @@ LATCH = rail().guards[0]
             {"guards": (dataclasses.replace(LATCH, conditions=(Commanded(actuator="pull", above=0.5),)),)},
             "no actuator 'pull'",
         ),
-        ({"guards": (dataclasses.replace(LATCH, conditions=(Commanded(actuator="latch"),)),)}, "above or upto"),
+        ({"guards": (dataclasses.replace(LATCH, conditions=(Commanded(actuator="latch"),)),)}, "`above` or `upto`"),
         ({"guards": (dataclasses.replace(LATCH, conditions=()),)}, "no conditions"),
         (
             {"guards": (dataclasses.replace(LATCH, conditions=(Beyond(body="bolt", axis=X, level=0.0),)),)},
