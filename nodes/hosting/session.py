@@ -118,12 +118,12 @@ class NodeSession:
 
     @property
     def launch_counters(self) -> dict[str, Any]:
-        """Rejected connections at all sockets of the launch, from the registry; `strangers_here` are this node's."""
+        """Rejected connections at all sockets of the launch, from the registry; `rejected_here` are this node's."""
         here = self._rejected_here()
         if not here or self._link is None:
             return {}
-        everywhere = {kind: max(count, self._link.strangers.get(kind, 0)) for kind, count in here.items()}
-        return {**_rejection_counters(everywhere), "strangers_here": here, "calls_refused": self._link.refused}
+        everywhere = {kind: max(count, self._link.rejected_connections.get(kind, 0)) for kind, count in here.items()}
+        return {**_rejection_counters(everywhere), "rejected_here": here, "calls_refused": self._link.refused}
 
     def _rejected_here(self) -> dict[str, int]:
         return authenticator.rejected_by_kind(self.context) if self.far else {}
@@ -165,7 +165,14 @@ class NodeSession:
 
 def _rejection_counters(kinds: dict[str, int]) -> dict[str, int]:
     """Counters of rejected connections, in total and by kind; {} without kinds."""
-    return {"strangers": sum(kinds.values()), **{f"strangers_{kind}": n for kind, n in kinds.items()}} if kinds else {}
+    return (
+        {
+            "rejected_connections": sum(kinds.values()),
+            **{f"rejected_connections_{kind}": n for kind, n in kinds.items()},
+        }
+        if kinds
+        else {}
+    )
 
 
 def finish(context: Context) -> None:

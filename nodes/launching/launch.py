@@ -81,7 +81,7 @@ class Launch:
         self._registry = registry
         registry.plan = digests(plan) if plan.hosts else {}
         registry.hosts = {"sim": plan.sim.host, **{node.name: node.host for node in plan.nodes}}
-        self._strangers: dict[str, dict[str, int]] = {}
+        self._rejected_connections: dict[str, dict[str, int]] = {}
         self._far = FarNodes(plan, observer, display)
         self.summary = Summary(
             plan=plan.name, robot=plan.sim.robot_name, mode=plan.sim.mode, method=plan.sim.method_text()
@@ -200,7 +200,7 @@ class Launch:
                     summary.take_simulation(answer)
                     self._is_measured = True
                     self._take_refused(answer)
-                    here = {f"strangers_{kind}": n for kind, n in answer.get("strangers_here", {}).items()}
+                    here = {f"rejected_connections_{kind}": n for kind, n in answer.get("rejected_here", {}).items()}
                     counters = {**answer, "refused": answer["frames_refused"], **here}
                     self._note_losses(name, counters, answer["last_refusal"])
                 elif service == "status":
@@ -240,10 +240,10 @@ class Launch:
         failed = self._failure is not None and self._failure.name == name
         is_silent = name in self._speakers and counters.get("sent") == 0 and not failed
         mine = self._registry.rejected_by_kind
-        self._strangers[name] = {kind: counters.get(f"strangers_{kind}", 0) for kind in mine}
-        everywhere = [mine, *self._strangers.values()]
-        self.summary.strangers_by_kind = {kind: sum(each[kind] for each in everywhere) for kind in mine}
-        self.summary.strangers = sum(self.summary.strangers_by_kind.values())
+        self._rejected_connections[name] = {kind: counters.get(f"rejected_connections_{kind}", 0) for kind in mine}
+        everywhere = [mine, *self._rejected_connections.values()]
+        self.summary.rejected_connections_by_kind = {kind: sum(each[kind] for each in everywhere) for kind in mine}
+        self.summary.rejected_connections = sum(self.summary.rejected_connections_by_kind.values())
         self.summary.calls_refused = self._registry.refused
         self.summary.nodes[name] = ListenerLoss(
             lost=counters.get("lost", 0),

@@ -13,7 +13,7 @@ from nodes.messages import Verdict
 JUDGED_S = 1.0  # least duration of a run from which the computer's speed is judged
 REAL_TIME_HELD = 0.98  # real-time factor below which the summary says that the computer fell behind
 
-STRANGERS = {"unknown_key": "with another key", "no_key": "without a key", "no_zmtp": "without ZeroMQ"}
+REJECTED_KINDS = {"unknown_key": "with another key", "no_key": "without a key", "no_zmtp": "without ZeroMQ"}
 
 MEASURED_BY_THE_SERVER = frozenset(
     {"time", "tick", "speed", "real_time_factor", "overruns", "watchdog_trips", "milestones", "energy", "energy_drift"}
@@ -100,8 +100,8 @@ class Summary(msgspec.Struct, kw_only=True):
     nodes              {node: its communication problems}
     holes              {node that failed while the run continued: what is missing because of it}
     refused_commands   {node none of whose commands was accepted: reason}
-    strangers          number of connections without an allowed key that were rejected, over all sockets
-    strangers_by_kind  the same by kind: another key, no key, no ZeroMQ
+    rejected_connections          number of connections without an allowed key that were rejected, over all sockets
+    rejected_connections_by_kind  the same by kind: another key, no key, no ZeroMQ
     calls_refused      calls to the registry that the calling peer was not allowed to make
     method             stepper, stabilizer and step
     speed              requested simulated seconds per wall second in realtime; real_time_factor counts from its last
@@ -147,8 +147,8 @@ class Summary(msgspec.Struct, kw_only=True):
     nodes: dict[str, ListenerLoss] = {}
     holes: dict[str, str] = {}
     refused_commands: dict[str, str] = {}
-    strangers: int = 0
-    strangers_by_kind: dict[str, int] = {}
+    rejected_connections: int = 0
+    rejected_connections_by_kind: dict[str, int] = {}
     files: list[FileWritten] = []
     method: str = ""
     substeps: int = 0
@@ -258,9 +258,13 @@ class Summary(msgspec.Struct, kw_only=True):
             if loss.refused:
                 last = f", the last on {loss.last_refusal}" if loss.last_refusal else ""
                 yield "messages rejected", f"{name} {loss.refused}{last}"
-        if self.strangers:
-            kinds = [f"{count} {STRANGERS.get(kind, kind)}" for kind, count in self.strangers_by_kind.items() if count]
-            yield "rejected connections", f"{self.strangers} without an allowed key: {', '.join(kinds)}"
+        if self.rejected_connections:
+            kinds = [
+                f"{count} {REJECTED_KINDS.get(kind, kind)}"
+                for kind, count in self.rejected_connections_by_kind.items()
+                if count
+            ]
+            yield "rejected connections", f"{self.rejected_connections} without an allowed key: {', '.join(kinds)}"
         if self.calls_refused:
             yield "rejected calls", f"{self.calls_refused} to the registry, about names or nodes of other peers"
         restarts = {name: loss.restarts for name, loss in self.nodes.items() if loss.restarts}

@@ -88,7 +88,7 @@ class News(msgspec.Struct, kw_only=True):
     revision   counts up with each change of the entries
     ending     whether the launch is about to end
     plan       {part of the launch's plan: its digest}, for other hosts to compare with their own plan
-    strangers  {kind: rejected connections} at all sockets of the launch
+    rejected_connections  {kind: rejected connections} at all sockets of the launch
     refused    refused calls of peers without permission
     """
 
@@ -97,7 +97,7 @@ class News(msgspec.Struct, kw_only=True):
     nodes: list[NodeEntry]
     ending: bool = False
     plan: dict[str, str] = {}
-    strangers: dict[str, int] = {}
+    rejected_connections: dict[str, int] = {}
     refused: int = 0
 
 
@@ -141,7 +141,7 @@ class Registry:
         self._lease_s = lease_s
         self._entries: dict[str, NodeEntry] = {}
         self._registrants: dict[str, Peer] = {}
-        self._strangers: dict[str, dict[str, int]] = {}  # {node: {kind: rejected connections}}
+        self._rejected_connections: dict[str, dict[str, int]] = {}  # {node: {kind: rejected connections}}
         self._renewed: dict[str, float] = {}
         self._generations: dict[str, int] = {}
         self._revision = 0
@@ -191,7 +191,7 @@ class Registry:
     @property
     def rejected_of_launch(self) -> dict[str, int]:
         """Rejected connections by kind, of the registry and of the plan's nodes as of their last renewal."""
-        reported = list(self._strangers.values())
+        reported = list(self._rejected_connections.values())
         return {kind: n + sum(each.get(kind, 0) for each in reported) for kind, n in self.rejected_by_kind.items()}
 
     def __exit__(self, *_: object) -> None:
@@ -248,7 +248,7 @@ class Registry:
     def _publish(self) -> None:
         nodes = list(self._entries.values())
         news = News(instance=self._instance, revision=self._revision, nodes=nodes, ending=self.ending, plan=self.plan)
-        news.strangers, news.refused = self.rejected_of_launch, self.refused
+        news.rejected_connections, news.refused = self.rejected_of_launch, self.refused
         self._news.send_multipart([NEWS_TOPIC, msgspec.msgpack.encode(news)])
 
     def _answer(self, request: Request) -> None:
@@ -261,11 +261,11 @@ class Registry:
                     raise RegistryError(f"{line}; update the older of the two")
                 entry = msgspec.convert(call.args, NodeEntry)
                 reported = msgspec.convert(
-                    call.args.get("strangers", {}), dict[str, Annotated[int, msgspec.Meta(ge=0)]]
+                    call.args.get("rejected_connections", {}), dict[str, Annotated[int, msgspec.Meta(ge=0)]]
                 )
                 self._server.reply(request, self._register(entry, request.peer))
                 if entry.name in self.hosts:
-                    self._strangers[entry.name] = reported
+                    self._rejected_connections[entry.name] = reported
             elif call.call == "unregister":
                 self._require_owner(str(call.args.get("name")), request.peer)
                 self._unregister(str(call.args.get("name")))
@@ -382,13 +382,13 @@ class RegistryClient:
         except AddressError as error:
             raise RegistryError(str(error)) from None
 
-    def register(self, entry: NodeEntry, strangers: Mapping[str, int] | None = None) -> int:
+    def register(self, entry: NodeEntry, rejected_connections: Mapping[str, int] | None = None) -> int:
         """Register a node, or renew its lease (every few seconds, see `RegistryLink`); returns its generation.
 
-        strangers  {kind: connections rejected by the node's sockets}
+        rejected_connections  {kind: connections rejected by the node's sockets}
         """
         entry.host = self.site.host
-        args = {**msgspec.to_builtins(entry), "strangers": dict(strangers or {})}
+        args = {**msgspec.to_builtins(entry), "rejected_connections": dict(rejected_connections or {})}
         entry.generation = msgspec.convert(self._call("register", args), int)
         return entry.generation
 

@@ -45,7 +45,7 @@ class RegistryLink:
     counted    function that returns {kind: connections rejected by this node's sockets}
     instance   id of the registry process in its latest news, "" before the first
     ending     whether the registry has announced the end of the launch
-    strangers  rejected connections by kind, as in the registry's latest news
+    rejected_connections  rejected connections by kind, as in the registry's latest news
     refused    refused registry calls, as in the registry's latest news
 
     While the registry is absent the list of nodes stays as it was; when it is back, the node registers again. No method
@@ -56,7 +56,7 @@ class RegistryLink:
         self, domain: int, on_change: OnChange | None = None, counted: Callable[[], dict[str, int]] = dict
     ) -> None:
         self.domain = domain
-        self.strangers: dict[str, int] = {}
+        self.rejected_connections: dict[str, int] = {}
         self.refused = 0
         self._counted = counted
         self.nodes: list[NodeEntry] = []
@@ -134,7 +134,7 @@ class RegistryLink:
                 self._grace_until = self._heard_at + GRACE_S
             self.plan, self.instance = news.plan, news.instance
         self.ending = news.ending
-        self.strangers, self.refused = news.strangers, news.refused
+        self.rejected_connections, self.refused = news.rejected_connections, news.refused
         entry = self._entry
         if entry is not None and not any(e.name == entry.name and e.pid == entry.pid for e in news.nodes):
             self._renew()

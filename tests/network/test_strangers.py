@@ -38,9 +38,9 @@ def names(hosts: Any) -> list[str]:
         return [node.name for node in client.nodes()]
 
 
-def strangers(hosts: Any) -> int:
+def rejected_connections(hosts: Any) -> int:
     """How often the server turned one away."""
-    return int(hosts.desk.sim()["strangers"])
+    return int(hosts.desk.sim()["rejected_connections"])
 
 
 @pytest.mark.parametrize("kind", ["plain", "other_key", "raw"])
@@ -53,7 +53,7 @@ def test_a_stranger_gets_nothing_and_is_counted_and_named(live: Any, kind: str, 
     told = json.loads(stranger.output)
     assert told["got"] == 0
     assert told["tries"] >= len(wanted)
-    wait_for(lambda: strangers(live) >= 2)
+    wait_for(lambda: rejected_connections(live) >= 2)
     live.here.says("[sim] WARNING sim: rejected ")
     live.here.says("registry: rejected ")
     if kind != "raw":  # who hangs up at once may be gone before its address is asked for
@@ -61,10 +61,12 @@ def test_a_stranger_gets_nothing_and_is_counted_and_named(live: Any, kind: str, 
     assert live.desk.sim()["state"] == "running"
     assert live.here.stop() == 130
     summary = json.loads((live.desk.work / "summary.json").read_text())
-    assert summary["strangers"] >= 4
+    assert summary["rejected_connections"] >= 4
     what = {"plain": "no_key", "other_key": "unknown_key", "raw": "no_zmtp"}[kind]
-    assert sum(summary["strangers_by_kind"].values()) == summary["strangers"]
-    assert summary["strangers_by_kind"][what] > 0.8 * summary["strangers"]  # some end before they say their key
+    assert sum(summary["rejected_connections_by_kind"].values()) == summary["rejected_connections"]
+    assert (
+        summary["rejected_connections_by_kind"][what] > 0.8 * summary["rejected_connections"]
+    )  # some end before they say their key
     assert live.there.end() == 0
 
 

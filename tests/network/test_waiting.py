@@ -39,4 +39,4 @@ def test_each_reason_to_wait_is_told_from_the_others(hosts: Any) -> None:
     here.says("sim running")
     assert here.stop() == 130, here.output
     assert there.end() == 0, there.output
-    assert 1 < json.loads((desk.work / "summary.json").read_text())["strangers"] < 30
+    assert 1 < json.loads((desk.work / "summary.json").read_text())["rejected_connections"] < 30

@@ -109,8 +109,8 @@ def test_the_summary_says_in_words_what_was_measured() -> None:
 
 
 def test_a_summary_says_what_failed_and_why_and_what_strangers_were() -> None:
-    summary = Summary(plan="p", robot="r", mode="realtime", strangers=5)
-    summary.strangers_by_kind = {"unknown_key": 3, "no_key": 0, "no_zmtp": 2}
+    summary = Summary(plan="p", robot="r", mode="realtime", rejected_connections=5)
+    summary.rejected_connections_by_kind = {"unknown_key": 3, "no_key": 0, "no_zmtp": 2}
     summary.verdicts = {
         "board": Verdict("failed", "the port /dev/ttyUSB7; was never open"),
         "other": Verdict("passed", "3 of 3"),
@@ -121,8 +121,8 @@ def test_a_summary_says_what_failed_and_why_and_what_strangers_were() -> None:
         "board": "the port /dev/ttyUSB7; was never open",
         "compare": RMS,
     }
-    strangers = dict(summary.lines())["rejected connections"]
-    assert strangers == "5 without an allowed key: 3 with another key, 2 without ZeroMQ"
+    rejected_connections = dict(summary.lines())["rejected connections"]
+    assert rejected_connections == "5 without an allowed key: 3 with another key, 2 without ZeroMQ"
 
 
 def test_where_nothing_ran_there_are_no_loads() -> None:

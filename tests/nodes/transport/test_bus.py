@@ -1,4 +1,4 @@
-"""Streams over real sockets: whole topics, latching, gaps, strangers' frames, stopped listeners."""
+"""Streams over real sockets: whole topics, latching, gaps, invalid frames, stopped listeners."""
 
 from __future__ import annotations
 

@@ -335,25 +335,25 @@ def test_strangers_at_any_socket_of_a_launch_are_in_the_servers_status(scene: Sc
     scene.here.unregister("sim")
     server, other = NodeSession(domain, "sim", context), NodeSession(domain, "swing_up", zmq.Context())
     server.open(lambda nodes: None, [], [])
-    assert server.launch_counters["strangers"] == 0
+    assert server.launch_counters["rejected_connections"] == 0
     for _ in range(3):
         knock(scene.calls)
-    until(lambda: server.launch_counters["strangers"] == 3)
-    assert server.launch_counters["strangers_no_zmtp"] == 3
-    assert server.launch_counters["strangers_here"]["no_zmtp"] == server.counters["strangers"] == 0
+    until(lambda: server.launch_counters["rejected_connections"] == 3)
+    assert server.launch_counters["rejected_connections_no_zmtp"] == 3
+    assert server.launch_counters["rejected_here"]["no_zmtp"] == server.counters["rejected_connections"] == 0
     knock(server.service.far)
-    until(lambda: server.counters["strangers"] == 1)
-    until(lambda: server.launch_counters["strangers"] == 4)  # with the next renewal
+    until(lambda: server.counters["rejected_connections"] == 1)
+    until(lambda: server.launch_counters["rejected_connections"] == 4)  # with the next renewal
     told = {"no_key": 5, "no_zmtp": 1, "of another version": 7}
-    scene.robot.call(scene.calls, "register", scene.robot.entry("swing_up", strangers=told))
-    until(lambda: server.launch_counters["strangers"] == 10)
+    scene.robot.call(scene.calls, "register", scene.robot.entry("swing_up", rejected_connections=told))
+    until(lambda: server.launch_counters["rejected_connections"] == 10)
     with pytest.raises(ServiceError, match="register: Expected"):
-        scene.robot.call(scene.calls, "register", scene.robot.entry("swing_up", strangers={"no_key": -1}))
-    scene.colleague.call(scene.calls, "register", scene.colleague.entry("mine", strangers={"no_key": 1000}))
+        scene.robot.call(scene.calls, "register", scene.robot.entry("swing_up", rejected_connections={"no_key": -1}))
+    scene.colleague.call(scene.calls, "register", scene.colleague.entry("mine", rejected_connections={"no_key": 1000}))
     with pytest.raises(ServiceError):
         scene.colleague.call(scene.calls, "unregister", {"name": "sim"})
     until(lambda: server.launch_counters["calls_refused"] == 1)
-    assert server.launch_counters["strangers"] == 10
+    assert server.launch_counters["rejected_connections"] == 10
     for place in (server, other):
         place.close()
         place.context.destroy(linger=0)
