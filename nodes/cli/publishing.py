@@ -61,8 +61,10 @@ def publish(
 def _publish(client: Client, topic: str, message: Message, rate_hz: float, count: int) -> int:
     domain = client.domain
     name = f"pub_{os.getpid()}"
-    far = read_host_config(domain).far
-    publisher = Publisher(zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"), far=far)
+    remote_endpoint = read_host_config(domain).remote_endpoint
+    publisher = Publisher(
+        zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"), remote_endpoint=remote_endpoint
+    )
     link = RegistryLink(domain)
     ear = Ear(client, topic, name)
     said, stamped = 0, is_stamped(message)
@@ -81,7 +83,7 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
                 raise UnavailableError(f"the launch in domain {domain} has ended, after {said} messages on {topic!r}")
 
     try:
-        entry.far = {"data": publisher.far} if far else {}
+        entry.remote_endpoints = {"data": publisher.remote_endpoint} if remote_endpoint else {}
         link.keep(entry)
         with suppress(KeyboardInterrupt):
             wait(0.5)  # lets subscribers connect before the first message

@@ -72,7 +72,11 @@ class Runner:
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
             self._turns = TurnServer(
-                self._context, self._hosted, self._session.endpoint("step"), self._session.far, self._session.registry
+                self._context,
+                self._hosted,
+                self._session.endpoint("step"),
+                self._session.remote_endpoint,
+                self._session.registry,
             )
         self._subscriptions = self._make_subscriptions(lockstep)
         self._wake = WakeupPipe()
@@ -122,7 +126,7 @@ class Runner:
         session, hosted = self._session, self._hosted
         try:
             with StopSignals(self._wake, session.stop):
-                more = {} if self._turns is None else {"step": (self._turns.endpoint, self._turns.far)}
+                more = {} if self._turns is None else {"step": (self._turns.endpoint, self._turns.remote_endpoint)}
                 subscribes = ["*"] if hosted.hears_all else list(hosted.hears)
                 publishes = [topic for topic, _ in hosted.publishes.values()]
                 session.open(self._on_change, publishes, subscribes, hosted.lossless, **more)

@@ -32,12 +32,12 @@ class NodeSession:
     Sockets are bound to ipc, and in a launch with several hosts also to tcp with CURVE keys. Endpoints contain the
     process id, so that a restarted node counts as a new publisher. Call `open` once the node can receive requests.
 
-    registry    endpoint of the registry on another computer, "" where it runs on this one
-    far         endpoint that sockets for other hosts bind to; "" in a launch with one host
-    now_ns      the node's clock, in nanoseconds since the epoch
-    stop        set when the node shall stop
-    status      the node's status message
-    status_due  time, by time.monotonic(), of the next status publication without a change
+    registry         endpoint of the registry on another computer, "" where it runs on this one
+    remote_endpoint  endpoint that sockets for other hosts bind to; "" in a launch with one host
+    now_ns           the node's clock, in nanoseconds since the epoch
+    stop             set when the node shall stop
+    status           the node's status message
+    status_due       time, by time.monotonic(), of the next status publication without a change
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class NodeSession:
         self.context = context
         self.stop = threading.Event()
         self.status = Status(node=name, state="starting")
-        site = read_host_config(domain)
-        self.far, self.registry = site.far, site.calls
-        self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock, now_ns, self.far)
-        self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.far)
-        self.service.guards["shutdown"] = partial(shutdown_refusal, registry=site.calls)
+        config = read_host_config(domain)
+        self.remote_endpoint, self.registry = config.remote_endpoint, config.calls
+        self.publisher = Publisher(context, name, self.endpoint("data"), wall_clock, now_ns, self.remote_endpoint)
+        self.service = ServiceServer(context, name, self.endpoint("service"), now_ns, self.remote_endpoint)
+        self.service.guards["shutdown"] = partial(shutdown_refusal, registry=config.calls)
         self._link: RegistryLink | None = None
         self._published: tuple[str, str] | None = None
         self.status_due = 0.0
@@ -80,8 +80,8 @@ class NodeSession:
         more       {use: (endpoint, endpoint for other hosts)} of further sockets
         """
         ends = {
-            "data": (self.publisher.endpoint, self.publisher.far),
-            "service": (self.service.endpoint, self.service.far),
+            "data": (self.publisher.endpoint, self.publisher.remote_endpoint),
+            "service": (self.service.endpoint, self.service.remote_endpoint),
             **more,
         }
         self._link = RegistryLink(self.domain, on_change, self._rejected_here)
@@ -91,7 +91,7 @@ class NodeSession:
                 pid=os.getpid(),
                 state=self.status.state,
                 endpoints={use: near for use, (near, _) in ends.items()},
-                far={use: far for use, (_, far) in ends.items() if far},
+                remote_endpoints={use: remote for use, (_, remote) in ends.items() if remote},
                 publishes=[*publishes, STATUS_TOPIC],
                 subscribes=list(subscribes),
                 lossless=lossless,
@@ -126,7 +126,7 @@ class NodeSession:
         return {**_rejection_counters(everywhere), "rejected_here": here, "calls_refused": self._link.refused}
 
     def _rejected_here(self) -> dict[str, int]:
-        return authenticator.rejected_by_kind(self.context) if self.far else {}
+        return authenticator.rejected_by_kind(self.context) if self.remote_endpoint else {}
 
     def set_state(self, state: str, detail: str = "") -> None:
         """Set the node's state and detail line, for the registry and the next status."""

@@ -29,7 +29,9 @@ class LockstepError(RuntimeError):
 class TurnServer:
     """Participant's end of the turns: receives requests, runs the node's turn, and replies with its messages."""
 
-    def __init__(self, context: Context, hosted: HostedNode, endpoint: str, far: str = "", registry: str = "") -> None:
+    def __init__(
+        self, context: Context, hosted: HostedNode, endpoint: str, remote_endpoint: str = "", registry: str = ""
+    ) -> None:
         self.received = self.sent = 0
         self.refusals = RejectionLog(hosted.name)
         self._hosted, self._registry = hosted, registry
@@ -37,11 +39,11 @@ class TurnServer:
         hosted.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
-            self._claim = BoundEndpoint(self._socket, endpoint, far, hosted.name)
+            self._claim = BoundEndpoint(self._socket, endpoint, remote_endpoint, hosted.name)
         except ValueError:
             self._socket.close()
             raise
-        self.endpoint, self.far = self._claim.endpoint, self._claim.far
+        self.endpoint, self.remote_endpoint = self._claim.endpoint, self._claim.remote_endpoint
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
@@ -60,7 +62,7 @@ class TurnServer:
             return
         route, request = sender.bytes, socket.recv()
         try:
-            if self.far and (line := turn_refusal(peer_of(sender, keyed=True), self._registry)):
+            if self.remote_endpoint and (line := turn_refusal(peer_of(sender, keyed=True), self._registry)):
                 raise msgspec.ValidationError(line)
             if socket.getsockopt(RCVMORE):
                 socket.recv_multipart()

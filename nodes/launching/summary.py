@@ -90,23 +90,24 @@ class Excursion(msgspec.Struct, kw_only=True):
 class Summary(msgspec.Struct, kw_only=True):
     """Figures of a run, in s, J and the constraint rows' own units. None where nothing was measured.
 
-    milestones         {name: simulation time at which it was reached, None when it was not}
-    missed             required milestones that were not reached
-    first_state_s      wall time from the start of the program to the first state after the simulation began
-    loads              {actuator: peak, rms, limit, unit of its effort}, without switches
-    constraint_mode    constraint mode at the end, for a robot with several
-    figures            {node: what it measured of its work, the unit in the name}
-    verdicts           {node that judges the run: outcome and reason}
-    nodes              {node: its communication problems}
-    holes              {node that failed while the run continued: what is missing because of it}
-    refused_commands   {node none of whose commands was accepted: reason}
+    milestones                    {name: simulation time at which it was reached, None when it was not}
+    missed                        required milestones that were not reached
+    first_state_s                 wall time from the start of the program to the first state after the simulation began
+    loads                         {actuator: peak, rms, limit, unit of its effort}, without switches
+    constraint_mode               constraint mode at the end, for a robot with several
+    figures                       {node: what it measured of its work, the unit in the name}
+    verdicts                      {node that judges the run: outcome and reason}
+    nodes                         {node: its communication problems}
+    holes                         {node that failed while the run continued: what is missing because of it}
+    refused_commands              {node none of whose commands was accepted: reason}
     rejected_connections          number of connections without an allowed key that were rejected, over all sockets
     rejected_connections_by_kind  the same by kind: another key, no key, no ZeroMQ
-    calls_refused      calls to the registry that the calling peer was not allowed to make
-    method             stepper, stabilizer and step
-    speed              requested simulated seconds per wall second in realtime; real_time_factor counts from its last
-                       change
-    skipped            steps in realtime that were left out because they were late
+    calls_refused                 calls to the registry that the calling peer was not allowed to make
+    method                        stepper, stabilizer and step
+    speed                         requested simulated seconds per wall second in realtime; real_time_factor counts from
+                                  its last
+                                  change
+    skipped                       steps in realtime that were left out because they were late
     jitter_...         deviation of the time between two steps in realtime from the period
     beyond_limits      {joint that left its limits: farthest position}
     scheduling         core and priority of the server's loop

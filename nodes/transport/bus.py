@@ -32,9 +32,9 @@ SUBSCRIPTIONS = (b"\x01", b"\x00")  # first byte of a subscription, and of an un
 class Publisher:
     """Publishes messages on an XPUB socket without ever waiting: a subscriber that does not keep up loses messages.
 
-    far     endpoint to bind for subscribers on other computers; "" for none
-    remote  the stream to those subscribers, None without `far`
-    prompt  whether each message is forwarded to `remote` at once; otherwise the owner calls `notify`
+    remote_endpoint  endpoint to bind for subscribers on other computers; "" for none
+    remote           the stream to those subscribers, None without `remote_endpoint`
+    prompt           whether each message is forwarded to `remote` at once; otherwise the owner calls `notify`
     """
 
     prompt = True
@@ -46,7 +46,7 @@ class Publisher:
         endpoint: str,
         wall_clock: bool = True,
         now_ns: Callable[[], int] = time.time_ns,
-        far: str = "",
+        remote_endpoint: str = "",
     ) -> None:
         self.name = name
         self.refusals = RejectionLog(name)
@@ -61,12 +61,12 @@ class Publisher:
             raise
         self.endpoint = self._claim.endpoint
         try:
-            self.remote = RemoteStream(context, self.socket, name, far) if far else None
+            self.remote = RemoteStream(context, self.socket, name, remote_endpoint) if remote_endpoint else None
         except ValueError:
             self.socket.close()
             self._claim.release()
             raise
-        self.far = "" if self.remote is None else self.remote.endpoint
+        self.remote_endpoint = "" if self.remote is None else self.remote.endpoint
         self._stamper = MessageStamper(wall_clock, now_ns)
         self._topics: dict[str, bytes] = {}
         self._latched: dict[bytes, bytes] = {}

@@ -33,7 +33,7 @@ class HostConfig(msgspec.Struct, kw_only=True, frozen=True):
     news: str = ""
 
     @property
-    def far(self) -> str:
+    def remote_endpoint(self) -> str:
         """Endpoint that sockets for other hosts bind to, with a free port; "" in a launch with one host."""
         return f"tcp://{bracketed(self.address)}:*" if self.address else ""
 

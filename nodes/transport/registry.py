@@ -55,13 +55,13 @@ class RegistryAbsent(RegistryError):  # noqa: N818  says where the registry is, 
 class NodeEntry(msgspec.Struct, kw_only=True):
     """Registry entry of one node.
 
-    host        name of its host in the plan
-    state       as in `Status`
-    endpoints   {"data": ..., "service": ..., "step": ...}
-    far         endpoints for other hosts: tcp with a key; empty in a launch with one host
-    lossless    whether the simulation waits for this node in mode fast, so that it receives every message
-    generation  counts up each time another process takes the name; set by the registry
-    protocol    protocol version; an entry without it has version 1
+    host              name of its host in the plan
+    state             as in `Status`
+    endpoints         {"data": ..., "service": ..., "step": ...}
+    remote_endpoints  endpoints for other hosts: tcp with a key; empty in a launch with one host
+    lossless          whether the simulation waits for this node in mode fast, so that it receives every message
+    generation        counts up each time another process takes the name; set by the registry
+    protocol          protocol version; an entry without it has version 1
     """
 
     name: str
@@ -73,23 +73,23 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     subscribes: list[str] = []
     generation: int = 0
     lossless: bool = False
-    far: dict[str, str] = {}
+    remote_endpoints: dict[str, str] = {}
     protocol: int = PROTOCOL
 
     def seen_from(self, host: str) -> NodeEntry:
         """The entry for nodes on `host`: on another host than its own, `endpoints` are those for other hosts."""
-        return self if self.host == host else msgspec.structs.replace(self, endpoints=self.far)
+        return self if self.host == host else msgspec.structs.replace(self, endpoints=self.remote_endpoints)
 
 
 class News(msgspec.Struct, kw_only=True):
     """The registry's publication: all entries, and the state of the launch.
 
-    instance   id of the registry process; differs after a restart
-    revision   counts up with each change of the entries
-    ending     whether the launch is about to end
-    plan       {part of the launch's plan: its digest}, for other hosts to compare with their own plan
+    instance              id of the registry process; differs after a restart
+    revision              counts up with each change of the entries
+    ending                whether the launch is about to end
+    plan                  {part of the launch's plan: its digest}, for other hosts to compare with their own plan
     rejected_connections  {kind: rejected connections} at all sockets of the launch
-    refused    refused calls of peers without permission
+    refused               refused calls of peers without permission
     """
 
     instance: str
@@ -166,7 +166,9 @@ class Registry:
 
     def _open(self) -> None:
         calls, news = far_registry(self.domain, self.site.address) if self.site.address else ("", "")
-        self._server = ServiceServer(self._context, "registry", ipc_endpoint(self.domain, "registry"), far=calls)
+        self._server = ServiceServer(
+            self._context, "registry", ipc_endpoint(self.domain, "registry"), remote_endpoint=calls
+        )
         self._news = make_socket(self._context, zmq.XPUB)
         self._news.setsockopt(zmq.XPUB_VERBOSE, 1)
         limit_subscriptions(self._news)
@@ -299,7 +301,14 @@ class Registry:
         try:
             planned = self.hosts.get(entry.name, "")
             check_registration(
-                entry.name, entry.pid, entry.host, entry.endpoints, entry.far, peer, self.site.host, planned
+                entry.name,
+                entry.pid,
+                entry.host,
+                entry.endpoints,
+                entry.remote_endpoints,
+                peer,
+                self.site.host,
+                planned,
             )
         except PermissionRefused as error:
             if is_other and old is not None and self._lives(old):
@@ -356,14 +365,16 @@ class Registry:
         """Whether the entry's process runs. On another host: whether the key of its endpoints is still authorized."""
         if entry.host == self.site.host:
             return is_alive(entry.pid)
-        return all(authenticator.is_authorized(self._context, end.partition("#")[2]) for end in entry.far.values())
+        return all(
+            authenticator.is_authorized(self._context, end.partition("#")[2]) for end in entry.remote_endpoints.values()
+        )
 
 
 def _check(entry: NodeEntry) -> None:
     """Raise ValueError with one line unless the generation and the endpoints of an entry are valid."""
     if not 0 <= entry.generation <= LARGEST_GENERATION:
         raise ValueError(f"generation is {entry.generation}, it must be in 0 .. 2**53")
-    for use, endpoint in (*entry.endpoints.items(), *entry.far.items()):
+    for use, endpoint in (*entry.endpoints.items(), *entry.remote_endpoints.items()):
         try:
             check_address(endpoint)
         except AddressError as error:

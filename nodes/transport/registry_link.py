@@ -41,12 +41,12 @@ OnChange = Callable[[list[NodeEntry]], None]
 class RegistryLink:
     """Keeps a node registered and follows the registry's news on a thread of its own.
 
-    on_change  called on that thread with all nodes when one appears, changes or leaves
-    counted    function that returns {kind: connections rejected by this node's sockets}
-    instance   id of the registry process in its latest news, "" before the first
-    ending     whether the registry has announced the end of the launch
+    on_change             called on that thread with all nodes when one appears, changes or leaves
+    counted               function that returns {kind: connections rejected by this node's sockets}
+    instance              id of the registry process in its latest news, "" before the first
+    ending                whether the registry has announced the end of the launch
     rejected_connections  rejected connections by kind, as in the registry's latest news
-    refused    refused registry calls, as in the registry's latest news
+    refused               refused registry calls, as in the registry's latest news
 
     While the registry is absent the list of nodes stays as it was; when it is back, the node registers again. No method
     but `keep` and `close` waits for the registry.
@@ -66,7 +66,7 @@ class RegistryLink:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._client = RegistryClient(domain, timeout_s=1.0)
         self._host = self._client.site.host
-        self._far = bool(self._client.site.calls)
+        self._is_remote = bool(self._client.site.calls)
         self.refusals = RejectionLog("registry link")
         self.ending = False
         self.instance = ""
@@ -79,7 +79,7 @@ class RegistryLink:
     def keep(self, entry: NodeEntry) -> None:
         """Register the entry and keep it registered. RegistryError only where the registry refuses the entry."""
         try:
-            if self._far:
+            if self._is_remote:
                 self._client.forget_the_dead(entry.name)
             self._client.register(entry)
         except RegistryAbsent as error:

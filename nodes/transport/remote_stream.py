@@ -129,15 +129,15 @@ class RemoteStream:
         self._guard = SubscriptionGuard(context, owner)
         self.refused = self._guard.refused
         number = next(_numbers)
-        self._far = make_socket(context, zmq.XPUB)
-        self._far.setsockopt(zmq.XPUB_VERBOSE, 1)
-        limit_subscriptions(self._far)
+        self._remote_socket = make_socket(context, zmq.XPUB)
+        self._remote_socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        limit_subscriptions(self._remote_socket)
         try:
-            self._claim = BoundEndpoint(self._far, f"inproc://armswing-far-{number}", address, owner)
+            self._claim = BoundEndpoint(self._remote_socket, f"inproc://armswing-far-{number}", address, owner)
         except ValueError:
-            self._far.close()
+            self._remote_socket.close()
             raise
-        self.endpoint = self._claim.far
+        self.endpoint = self._claim.remote_endpoint
         near.bind(f"inproc://armswing-near-{number}")
         self._near = make_socket(context, zmq.XSUB)
         self._near.connect(f"inproc://armswing-near-{number}")
@@ -153,7 +153,7 @@ class RemoteStream:
     @property
     def socket(self) -> zmq.Socket[bytes]:
         """The socket that other computers connect to."""
-        return self._far
+        return self._remote_socket
 
     def notify(self) -> None:
         """Have the messages published so far forwarded; takes 0.5 us. Without remote subscribers it does nothing."""
@@ -163,7 +163,7 @@ class RemoteStream:
     def _serve(self) -> None:
         poller = zmq.Poller()
         poller.register(self._wake, zmq.POLLIN)
-        poller.register(self._far, zmq.POLLIN)
+        poller.register(self._remote_socket, zmq.POLLIN)
         subscribes = True
         while True:
             awake = dict(poller.poll((LONGEST_WAIT_MS if self._asked else None) if subscribes else PAUSE_MS))
@@ -174,19 +174,19 @@ class RemoteStream:
             if self._stop.is_set():
                 break
             if not subscribes:  # the pause is over
-                poller.register(self._far, zmq.POLLIN)
+                poller.register(self._remote_socket, zmq.POLLIN)
                 subscribes = True
-            elif self._far in awake and self._take_subscriptions():
-                poller.unregister(self._far)
+            elif self._remote_socket in awake and self._take_subscriptions():
+                poller.unregister(self._remote_socket)
                 subscribes = False
         while self._forward():
             pass
         if self._asked:
-            self._far.send_multipart([PROBE, END])
+            self._remote_socket.send_multipart([PROBE, END])
 
     def _forward(self) -> bool:
         """Forward a batch of messages; whether more may be waiting."""
-        near, far = self._near, self._far
+        near, remote = self._near, self._remote_socket
         for _ in range(BATCH):
             try:
                 topic = near.recv(NOBLOCK)
@@ -203,8 +203,8 @@ class RemoteStream:
                     self._latched[topic] = payload
             elif topic in self._latched:
                 self._latched[topic] = payload
-            far.send(topic, MORE)
-            far.send(payload)
+            remote.send(topic, MORE)
+            remote.send(payload)
         return True
 
     def _take_echo(self, payload: bytes) -> None:
@@ -216,19 +216,19 @@ class RemoteStream:
             self._joined = True
             if self._probed:
                 self._probed = False
-                self._far.send_multipart([PROBE, b""])
+                self._remote_socket.send_multipart([PROBE, b""])
 
     def _take_subscriptions(self) -> bool:
         """Handle a batch of subscriptions; whether more may be waiting."""
         for _ in range(SUBSCRIPTIONS_BATCH):
             try:
-                frame = self._far.recv(NOBLOCK, False)
+                frame = self._remote_socket.recv(NOBLOCK, False)
             except zmq.Again:
                 return False
             said = frame.bytes
             is_one = not frame.more and said[:1] in (b"\x00", b"\x01")
             while frame.more:
-                frame = self._far.recv(0, False)
+                frame = self._remote_socket.recv(0, False)
             wanted = said[1:]
             is_known = is_one and self._is_known(wanted)
             if not self._guard.passes(frame, is_known):
@@ -258,13 +258,13 @@ class RemoteStream:
             self._near.send(b"\x01" + PROBE)
         if wanted == PROBE:
             if self._joined:
-                self._far.send_multipart([PROBE, b""])
+                self._remote_socket.send_multipart([PROBE, b""])
             else:
                 self._probed = True
             return
         for topic, payload in self._latched.items():
             if topic.startswith(wanted):
-                self._far.send_multipart([topic, payload])
+                self._remote_socket.send_multipart([topic, payload])
 
     def close(self) -> None:
         """Forward the remaining messages and `END`, and close. Call it before the publisher's own socket is closed."""
@@ -275,5 +275,5 @@ class RemoteStream:
         self._thread.join()
         os.close(self._wake)
         self._near.close()
-        self._far.close(linger=LAST_WORDS_MS)
+        self._remote_socket.close(linger=LAST_WORDS_MS)
         self._claim.release()

@@ -70,10 +70,11 @@ _reply_decoder = msgspec.msgpack.Decoder(Reply)
 class ServiceServer:
     """Receives calls on a ROUTER socket and replies to them. One thread owns it.
 
-    now_ns   clock for the call `clock`, nanoseconds since the epoch
-    far      second endpoint, for other computers, with CURVE; "" for none
-    guards   {call: function that returns why a peer may not make it, "" where it may}; `receive` refuses such calls
-    refused  counts the calls refused for lack of permission
+    now_ns           clock for the call `clock`, nanoseconds since the epoch
+    remote_endpoint  second endpoint, for other computers, with CURVE; "" for none
+    guards           {call: function that returns why a peer may not make it, "" where it may}; `receive` refuses such
+                     calls
+    refused          counts the calls refused for lack of permission
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ServiceServer:
         name: str,
         endpoint: str,
         now_ns: Callable[[], int] = time.time_ns,
-        far: str = "",
+        remote_endpoint: str = "",
     ) -> None:
         self.refusals = RejectionLog(name)
         self.refused = RejectionLog(name, "%s: refused %d calls of %s: %s", LONGEST_QUIET_S)
@@ -91,12 +92,12 @@ class ServiceServer:
         self.socket = make_socket(context, zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
         try:
-            self._claim = BoundEndpoint(self.socket, endpoint, far, name)
+            self._claim = BoundEndpoint(self.socket, endpoint, remote_endpoint, name)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint, self.far = self._claim.endpoint, self._claim.far
-        self._keyed = bool(self.far) and not self.endpoint.startswith("tcp://")
+        self.endpoint, self.remote_endpoint = self._claim.endpoint, self._claim.remote_endpoint
+        self._keyed = bool(self.remote_endpoint) and not self.endpoint.startswith("tcp://")
 
     def receive(self) -> Request | None:
         """The next call that has arrived, None for none. Invalid frames are counted and dropped."""

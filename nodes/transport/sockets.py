@@ -112,7 +112,7 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
     """
     check_address(endpoint)
     address, _, key = endpoint.partition("#") if endpoint.startswith("tcp://") else (endpoint, "", "")
-    _tcp_options(socket, address, far=bool(key))
+    _tcp_options(socket, address, is_remote=bool(key))
     socket.setsockopt(zmq.RECONNECT_IVL, FAR_RECONNECT_MS if key else RECONNECT_MS)
     try:
         if key:
@@ -127,11 +127,11 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
 class BoundEndpoint:
     """A bound address. An ipc address is held by a lock file, since a second bind would silently take over its path.
 
-    endpoint  address for connecting, with the port filled in
-    far       second address, for other computers, with its key; "" for none
+    endpoint         address for connecting, with the port filled in
+    remote_endpoint  second address, for other computers, with its key; "" for none
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], endpoint: str, far: str = "", owner: str = "") -> None:
+    def __init__(self, socket: zmq.Socket[bytes], endpoint: str, remote_endpoint: str = "", owner: str = "") -> None:
         check_address(endpoint)
         _tcp_options(socket, endpoint)
         self._socket = socket
@@ -146,22 +146,22 @@ class BoundEndpoint:
         try:
             socket.bind(endpoint)
             self.endpoint: str = socket.getsockopt_string(zmq.LAST_ENDPOINT)
-            self.far = self._open_far(far, owner) if far else ""
+            self.remote_endpoint = self._bind_remote(remote_endpoint, owner) if remote_endpoint else ""
         except zmq.ZMQError as error:
             self.release()
-            raise AddressError(f"cannot bind {far or endpoint!r}: {error.strerror}") from None
+            raise AddressError(f"cannot bind {remote_endpoint or endpoint!r}: {error.strerror}") from None
         except AddressError:
             self.release()
             raise
 
-    def _open_far(self, address: str, owner: str) -> str:
+    def _bind_remote(self, address: str, owner: str) -> str:
         """Bind the socket for other computers too. Options hold for later binds: the first address keeps its own."""
         try:
             key = keys.be_server(self._socket)
         except keys.KeysError as error:
             raise AddressError(f"address {address!r} is refused without keys: {error}") from None
         check_address(f"{address}#{key}")
-        _tcp_options(self._socket, address, far=True)
+        _tcp_options(self._socket, address, is_remote=True)
         host, _, port = address.removeprefix("tcp://").rpartition(":")
         try:
             listener = gate.listening(host.strip("[]"), 0 if port == "*" else int(port))
@@ -221,14 +221,14 @@ def sweep(folder: Path) -> None:
                 os.close(descriptor)
 
 
-def _tcp_options(socket: zmq.Socket[bytes], endpoint: str, far: bool = False) -> None:
+def _tcp_options(socket: zmq.Socket[bytes], endpoint: str, is_remote: bool = False) -> None:
     if not endpoint.startswith("tcp://"):
         return
-    timeout_ms = FAR_HEARTBEAT_TIMEOUT_MS if far else HEARTBEAT_TIMEOUT_MS
+    timeout_ms = FAR_HEARTBEAT_TIMEOUT_MS if is_remote else HEARTBEAT_TIMEOUT_MS
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, timeout_ms)
     socket.setsockopt(zmq.HEARTBEAT_TTL, timeout_ms)
-    if far:
+    if is_remote:
         socket.setsockopt(zmq.SNDHWM, FAR_QUEUE)
         socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
         socket.setsockopt(zmq.HANDSHAKE_IVL, authenticator.HANDSHAKE_MS)

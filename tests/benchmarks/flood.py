@@ -40,8 +40,8 @@ def publisher(folder: str, is_filtered: bool, seconds: float) -> None:
         gate.block = lambda listener, addresses: None
     keys.make_key("desk")
     context: Any = zmq.Context.instance()
-    made = Publisher(context, "node", f"ipc://{folder}/data", far="tcp://127.0.0.1:*")
-    print(made.far, flush=True)
+    made = Publisher(context, "node", f"ipc://{folder}/data", remote_endpoint="tcp://127.0.0.1:*")
+    print(made.remote_endpoint, flush=True)
 
     def work(until: float) -> None:
         while time.monotonic() < until:

@@ -93,18 +93,24 @@ class Attacker:
         kept: list[Any] = []
         for node in nodes:
             for _ in range(LISTENERS):
-                kept.append(self.socket(zmq.SUB, node["far"]["data"]))
+                kept.append(self.socket(zmq.SUB, node["remote_endpoints"]["data"]))
                 kept[-1].subscribe(b"")
         floods: list[Any] = []
         while True:
             for node in nodes:
-                mine = dict.fromkeys(node["far"], f"tcp://{DESK}:4000#{self.key}")
-                for stolen in (node, {**node, "far": mine}, {**node, "far": mine, "host": "colleague", "pid": 1}):
+                mine = dict.fromkeys(node["remote_endpoints"], f"tcp://{DESK}:4000#{self.key}")
+                for stolen in (
+                    node,
+                    {**node, "remote_endpoints": mine},
+                    {**node, "remote_endpoints": mine, "host": "colleague", "pid": 1},
+                ):
                     self.call(calls, "register", {**stolen, "generation": 0})
                 self.call(calls, "unregister", {"name": node["name"]})
-                self.call(node["far"]["service"], "shutdown", {})
+                self.call(node["remote_endpoints"]["service"], "shutdown", {})
             if len(floods) < 8:
-                floods += [self.flood(node["far"]["data"], size) for node in nodes for size in (LARGE, SHORT)]
+                floods += [
+                    self.flood(node["remote_endpoints"]["data"], size) for node in nodes for size in (LARGE, SHORT)
+                ]
             else:
                 while floods:
                     floods.pop().close()

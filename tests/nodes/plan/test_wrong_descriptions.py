@@ -294,7 +294,7 @@ WITHOUT_EFFECT = {
 
 
 @dataclasses.dataclass(frozen=True)
-class HostConfig:
+class Field:
     """A field of an item somewhere in a description."""
 
     path: tuple[str | int, ...]
@@ -310,17 +310,17 @@ class Wrong:
     """A broken field. `surely`: it cannot be meant, whatever else the description holds."""
 
     case: str
-    site: HostConfig
+    field_of: Field
     label: str
     value: Any
     surely: bool
 
     def __repr__(self) -> str:
-        return f"{self.case}: {'.'.join(map(str, self.site.path))} {self.label}: {self.value!r:.80}"
+        return f"{self.case}: {'.'.join(map(str, self.field_of.path))} {self.label}: {self.value!r:.80}"
 
     def mechanism(self) -> Mechanism:
         """The description with this field."""
-        return _replaced(CASES[self.case](), self.site.path, self.value)
+        return _replaced(CASES[self.case](), self.field_of.path, self.value)
 
 
 def _replaced(item: Any, path: tuple[str | int, ...], value: Any) -> Any:
@@ -332,12 +332,12 @@ def _replaced(item: Any, path: tuple[str | int, ...], value: Any) -> Any:
     return dataclasses.replace(item, **{step: _replaced(getattr(item, step), rest, value)})
 
 
-def _sites(item: Any, path: tuple[str | int, ...] = (), siblings: tuple[str, ...] = ()) -> Iterator[HostConfig]:
+def _sites(item: Any, path: tuple[str | int, ...] = (), siblings: tuple[str, ...] = ()) -> Iterator[Field]:
     hints = get_type_hints(type(item))
     for field in dataclasses.fields(item):
         value = getattr(item, field.name)
         here = (*path, field.name)
-        yield HostConfig(here, type(item).__name__, field.name, hints[field.name], value, siblings)
+        yield Field(here, type(item).__name__, field.name, hints[field.name], value, siblings)
         if dataclasses.is_dataclass(value):
             yield from _sites(value, here)
         elif isinstance(value, tuple):
@@ -347,9 +347,9 @@ def _sites(item: Any, path: tuple[str | int, ...] = (), siblings: tuple[str, ...
                     yield from _sites(each, (*here, index), tuple(name for name in names if name))
 
 
-def _breaks(site: HostConfig) -> Iterator[tuple[str, Any, bool]]:
+def _breaks(field_of: Field) -> Iterator[tuple[str, Any, bool]]:
     """(what is wrong, the value, whether it surely is)."""
-    hint, value, name = site.hint, site.value, site.field
+    hint, value, name = field_of.hint, field_of.value, field_of.field
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     optional = types.NoneType in kinds
     kind = next(one for one in kinds if one is not types.NoneType)
@@ -357,7 +357,7 @@ def _breaks(site: HostConfig) -> Iterator[tuple[str, Any, bool]]:
     if not optional and name != "reference_q":
         yield "None", None, True
     if float in kinds or kind is int:
-        yield from _wrong_numbers(site, int if kind is int else float)
+        yield from _wrong_numbers(field_of, int if kind is int else float)
     elif hint == Vector3:
         yield from _wrong_vectors(value, name)
     elif name == "rotation":
@@ -384,8 +384,8 @@ def _breaks(site: HostConfig) -> Iterator[tuple[str, Any, bool]]:
         yield "no such", "no_such", name not in FREE_TEXT and name != "axes"
         yield "empty", "", name == "name"
         yield "two lines", "two\nlines", name == "name"
-        unique = name == "name" and not site.owner.endswith("Output")
-        yield from ((f"as {other}", other, unique) for other in site.siblings[:1])
+        unique = name == "name" and not field_of.owner.endswith("Output")
+        yield from ((f"as {other}", other, unique) for other in field_of.siblings[:1])
         yield "the ground", "ground", False
     elif get_origin(kind) is Literal:
         yield "no such", "no_such", True
@@ -399,13 +399,13 @@ def _breaks(site: HostConfig) -> Iterator[tuple[str, Any, bool]]:
         yield "nan", {"number": math.nan}, True
         yield "text", {"number": "1"}, True
     elif get_origin(kind) is tuple:
-        yield from _wrong_tuples(site, get_args(kind))
+        yield from _wrong_tuples(field_of, get_args(kind))
     elif dataclasses.is_dataclass(kind):
         yield "text", "text", True
 
 
-def _wrong_numbers(site: HostConfig, kind: type) -> Iterator[tuple[str, Any, bool]]:
-    value, name = getattr(site.value, "value", site.value), site.field
+def _wrong_numbers(field_of: Field, kind: type) -> Iterator[tuple[str, Any, bool]]:
+    value, name = getattr(field_of.value, "value", field_of.value), field_of.field
     bound = name in ("least", "most")
     yield "nan", math.nan, True
     yield "numpy nan", np.float64(math.nan), True
@@ -438,8 +438,8 @@ def _wrong_vectors(value: Vector3, name: str) -> Iterator[tuple[str, Any, bool]]
     yield "reversed", tuple(-c for c in value), False
 
 
-def _wrong_tuples(site: HostConfig, kinds: tuple[Any, ...]) -> Iterator[tuple[str, Any, bool]]:
-    value = site.value or ()
+def _wrong_tuples(field_of: Field, kinds: tuple[Any, ...]) -> Iterator[tuple[str, Any, bool]]:
+    value = field_of.value or ()
     yield "a number", 3.0, True
     yield "text", "text", True
     numbers = kinds[0] is float
@@ -448,9 +448,9 @@ def _wrong_tuples(site: HostConfig, kinds: tuple[Any, ...]) -> Iterator[tuple[st
         if value:
             yield "nan", (math.nan, *value[1:]), True
             yield "text inside", ("1", *value[1:]), True
-            yield "one too few", value[:-1], site.field != "reference_q"
+            yield "one too few", value[:-1], field_of.field != "reference_q"
             yield "far off", (value[0] + 7.0, *value[1:]), False
-        yield "one too many", (*value, 0.5), bool(value) and site.field in lists
+        yield "one too many", (*value, 0.5), bool(value) and field_of.field in lists
         return
     if kinds[0] is str:
         yield "no such", ("no_such",), True
@@ -459,7 +459,7 @@ def _wrong_tuples(site: HostConfig, kinds: tuple[Any, ...]) -> Iterator[tuple[st
         return
     yield "text inside", (*value, "text"), True
     if value:
-        yield "twice", (*value, value[0]), hasattr(value[0], "name") and site.field != "outputs"
+        yield "twice", (*value, value[0]), hasattr(value[0], "name") and field_of.field != "outputs"
         yield "without the first", value[1:], False
         yield "empty", (), False
         if isinstance(value[0], tuple) and isinstance(value[0][0], float):
@@ -471,12 +471,12 @@ def _vocabulary() -> dict[str, list[Wrong]]:
     """Everything that can be wrong, by class, field and what is wrong with it."""
     found: dict[str, list[Wrong]] = {}
     for case, made in CASES.items():
-        for site in _sites(made()):
-            for label, value, surely in _breaks(site):
-                if not isinstance(value, np.ndarray) and value == site.value:
+        for field_of in _sites(made()):
+            for label, value, surely in _breaks(field_of):
+                if not isinstance(value, np.ndarray) and value == field_of.value:
                     continue
-                key = f"{site.owner}.{site.field} {'as another' if label.startswith('as ') else label}"
-                found.setdefault(key, []).append(Wrong(case, site, label, value, surely))
+                key = f"{field_of.owner}.{field_of.field} {'as another' if label.startswith('as ') else label}"
+                found.setdefault(key, []).append(Wrong(case, field_of, label, value, surely))
     return found
 
 
@@ -543,7 +543,7 @@ def check(wrong: Wrong, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         if not outcome.said:
             assert not wrong.surely, f"runs in silence: {wrong}"
             before = fingerprint(CASES[wrong.case]())
-            field = f"{wrong.site.owner}.{wrong.site.field}"
+            field = f"{wrong.field_of.owner}.{wrong.field_of.field}"
             assert fingerprint(mechanism) != before or field in WITHOUT_EFFECT, f"without effect, in silence: {wrong}"
             phi, _ = outcome.sim.violation()
             assert phi <= 1e-3, f"constraints open by {phi}: {wrong}"

@@ -128,7 +128,7 @@ def test_an_address_beyond_this_computer_is_refused_with_the_commands_that_mend_
 
 def test_without_a_key_or_an_allowed_one_nothing_is_bound_or_connected(folder: Path, context: Context) -> None:
     with pytest.raises(AddressError, match=r"refused without keys: no key in .*: 'armswing keys new' makes one"):
-        ServiceServer(context, "node", "tcp://127.0.0.1:*", far="tcp://127.0.0.1:*")
+        ServiceServer(context, "node", "tcp://127.0.0.1:*", remote_endpoint="tcp://127.0.0.1:*")
     with pytest.raises(AddressError, match="'armswing keys new' makes one"):
         connect(make_socket(context, zmq.SUB), f"tcp://10.0.0.1:5000#{KEY}")
     keys.make_key("desk")
@@ -155,8 +155,8 @@ class Shop:
         keys.allow("desk", keys.own_key().public)  # this test is both ends
         self.context = context
         near, far = (f"ipc://{folder}/service", f"ipc://{folder}/data"), "tcp://127.0.0.1:*"
-        self.service = ServiceServer(context, "node", near[0], far=far)
-        self.publisher = Publisher(context, "node", near[1], far=far)
+        self.service = ServiceServer(context, "node", near[0], remote_endpoint=far)
+        self.publisher = Publisher(context, "node", near[1], remote_endpoint=far)
 
     def close(self) -> None:
         self.service.close()
@@ -176,9 +176,9 @@ def shop(folder: Path, context: Context, domain: int) -> Iterator[Shop]:
 
 
 def test_an_allowed_key_hears_and_is_answered(shop: Shop, until: Callable[..., Any]) -> None:
-    assert re.fullmatch(r"tcp://127\.0\.0\.1:\d+#[0-9a-f]{64}", shop.publisher.far)
+    assert re.fullmatch(r"tcp://127\.0\.0\.1:\d+#[0-9a-f]{64}", shop.publisher.remote_endpoint)
     listener = Subscriber(zmq.Context.instance(), ["status"], "listener")
-    feed = listener.connect("node", shop.publisher.far)
+    feed = listener.connect("node", shop.publisher.remote_endpoint)
 
     def is_ready() -> bool:
         shop.serve()
@@ -207,7 +207,7 @@ def test_another_key_hears_nothing_until_it_is_allowed(
 ) -> None:
     pair = zmq.curve_keypair()
     public = zmq.utils.z85.decode(pair[0]).hex()
-    address, _, key = shop.service.far.partition("#")
+    address, _, key = shop.service.remote_endpoint.partition("#")
     caller = stranger(zmq.DEALER, key, pair)
     caller.connect(address)
     caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
@@ -231,7 +231,7 @@ def test_another_key_hears_nothing_until_it_is_allowed(
 
 
 def test_a_revoked_key_is_hung_up_on(shop: Shop, until: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
-    client = ServiceClient(shop.service.far)
+    client = ServiceClient(shop.service.remote_endpoint)
     caller = client._socket  # the call would wait for the server, which is this thread
     caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
 
@@ -254,17 +254,17 @@ def test_a_revoked_key_is_hung_up_on(shop: Shop, until: Callable[..., Any], capl
     assert not caller.poll(100)
     client.close()
     with pytest.raises(AddressError, match="is not allowed"):
-        ServiceClient(shop.service.far)
+        ServiceClient(shop.service.remote_endpoint)
 
 
 def test_who_was_let_in_beside_a_stranger_is_not_taken_for_it(
     shop: Shop, until: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    host, _, port = shop.publisher.far.partition("#")[0].removeprefix("tcp://").rpartition(":")
+    host, _, port = shop.publisher.remote_endpoint.partition("#")[0].removeprefix("tcp://").rpartition(":")
     watched = authenticator._authenticators[shop.context]._watched[shop.publisher.remote.socket]
     with socket.create_connection((host, int(port)), timeout=5.0):
         until(lambda: watched.fresh)
-        assert probe(shop.publisher.far).result == "open"  # and hangs up
+        assert probe(shop.publisher.remote_endpoint).result == "open"  # and hangs up
         until(lambda: len(watched.peers) == 1)
     until(lambda: not watched.peers)
     assert authenticator.rejected(shop.context) == 1
@@ -277,7 +277,7 @@ def test_who_was_let_in_beside_a_stranger_is_not_taken_for_it(
 def test_bytes_that_are_no_handshake_are_counted_and_reach_nobody(
     shop: Shop, until: Callable[..., Any], data: bytes
 ) -> None:
-    for end in (shop.service.far, shop.publisher.far):
+    for end in (shop.service.remote_endpoint, shop.publisher.remote_endpoint):
         host, _, port = end.partition("#")[0].removeprefix("tcp://").rpartition(":")
         with socket.create_connection((host, int(port)), timeout=5.0) as connection:
             connection.sendall(data)
@@ -291,7 +291,7 @@ def test_bytes_that_are_no_handshake_are_counted_and_reach_nobody(
 
 
 def test_strangers_are_counted_by_what_they_were(shop: Shop, until: Callable[..., Any]) -> None:
-    address, _, key = shop.service.far.partition("#")
+    address, _, key = shop.service.remote_endpoint.partition("#")
     host, _, port = address.removeprefix("tcp://").rpartition(":")
 
     def count(kind: str) -> int:
@@ -322,10 +322,10 @@ def test_an_address_of_ipv6_is_as_good(folder: Path, context: Context, domain: i
         pytest.skip("no IPv6 here")
     keys.make_key("desk")
     keys.allow("desk", keys.own_key().public)
-    service = ServiceServer(context, "node", ipc_endpoint(domain, "service"), far="tcp://[::1]:*")
-    assert service.far.startswith("tcp://[::1]:")
+    service = ServiceServer(context, "node", ipc_endpoint(domain, "service"), remote_endpoint="tcp://[::1]:*")
+    assert service.remote_endpoint.startswith("tcp://[::1]:")
     caller = make_socket(zmq.Context.instance(), zmq.DEALER)
-    connect(caller, service.far)
+    connect(caller, service.remote_endpoint)
     caller.send(msgspec.msgpack.encode({"id": 1, "call": "status"}))
     until(service.receive)
     caller.close()

@@ -59,7 +59,7 @@ class Holder:
         return {"data": f"tcp://127.0.0.1:4001#{key or self.key}", "service": f"tcp://127.0.0.1:4002#{key or self.key}"}
 
     def entry(self, name: str, **more: Any) -> dict[str, Any]:
-        entry = NodeEntry(name=name, pid=1, host=self.name, far=self.ends())
+        entry = NodeEntry(name=name, pid=1, host=self.name, remote_endpoints=self.ends())
         return dict(msgspec.to_builtins(entry)) | more
 
 
@@ -73,7 +73,7 @@ class Scene:
         self.registry = Registry(domain, lease_s=LEASE_S, site=HostConfig(host="desk", address="127.0.0.1"))
         self.registry.__enter__()
         self.registry.hosts = {"sim": "desk", "swing_up": "robot"}
-        self.calls = self.registry._server.far
+        self.calls = self.registry._server.remote_endpoint
         self.here = RegistryClient(domain)
         self.here.register(NodeEntry(name="sim", pid=os.getpid(), publishes=["pendulum/state"]))
         self.robot.call(self.calls, "register", self.robot.entry("swing_up"))
@@ -111,10 +111,18 @@ def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
         ("register", colleague.entry("swing_up"), "'swing_up' is that of host 'robot' in the plan"),
         ("register", mine | {"host": "desk"}, "host 'desk' is not that of key 'colleague'"),
         ("register", mine | {"host": "nowhere"}, "host 'nowhere' is not that of key"),
-        ("register", mine | {"far": colleague.ends(scene.robot.key)}, "does not have the registrant's key"),
-        ("register", mine | {"far": colleague.ends(scene.own)}, "does not have the registrant's key"),
-        ("register", mine | {"far": {"data": "tcp://127.0.0.1:4001"}}, "does not have the registrant's key"),
-        ("register", mine | {"far": {"data": "ipc:///tmp/x"}}, "does not have the registrant's key"),
+        (
+            "register",
+            mine | {"remote_endpoints": colleague.ends(scene.robot.key)},
+            "does not have the registrant's key",
+        ),
+        ("register", mine | {"remote_endpoints": colleague.ends(scene.own)}, "does not have the registrant's key"),
+        (
+            "register",
+            mine | {"remote_endpoints": {"data": "tcp://127.0.0.1:4001"}},
+            "does not have the registrant's key",
+        ),
+        ("register", mine | {"remote_endpoints": {"data": "ipc:///tmp/x"}}, "does not have the registrant's key"),
         ("unregister", {"name": "sim"}, "name 'sim' is that of host 'desk', not of key 'colleague'"),
         ("unregister", {"name": "swing_up"}, "name 'swing_up' is that of host 'robot', not of key 'colleague'"),
         ("ready", {"name": "swing_up"}, "name 'swing_up' is that of host 'robot'"),
@@ -260,7 +268,7 @@ def _asked(place: NodeSession, holder: Holder, until: Until) -> str:
 
     def ask() -> None:
         try:
-            holder.call(place.service.far, "shutdown")
+            holder.call(place.service.remote_endpoint, "shutdown")
             lines.append("")
         except ServiceError as error:
             lines.append(str(error))
@@ -295,7 +303,7 @@ def test_a_user_who_names_himself_over_ipc_is_still_the_process_that_he_is(
     keys.make_key("desk")
     victim = Holder("robot")
     context: Any = zmq.Context()
-    service = ServiceServer(context, "node", ipc_endpoint(domain, "service"), far="tcp://127.0.0.1:*")
+    service = ServiceServer(context, "node", ipc_endpoint(domain, "service"), remote_endpoint="tcp://127.0.0.1:*")
     with socket.socket(socket.AF_UNIX) as forger:
         forger.connect(service.endpoint.removeprefix("ipc://"))
         forger.settimeout(CALL_S)
@@ -341,7 +349,7 @@ def test_strangers_at_any_socket_of_a_launch_are_in_the_servers_status(scene: Sc
     until(lambda: server.launch_counters["rejected_connections"] == 3)
     assert server.launch_counters["rejected_connections_no_zmtp"] == 3
     assert server.launch_counters["rejected_here"]["no_zmtp"] == server.counters["rejected_connections"] == 0
-    knock(server.service.far)
+    knock(server.service.remote_endpoint)
     until(lambda: server.counters["rejected_connections"] == 1)
     until(lambda: server.launch_counters["rejected_connections"] == 4)  # with the next renewal
     told = {"no_key": 5, "no_zmtp": 1, "of another version": 7}

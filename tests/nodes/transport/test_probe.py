@@ -26,20 +26,22 @@ def publisher(tmp_path: Path, domain: int, monkeypatch: pytest.MonkeyPatch) -> I
     keys.allow("desk", keys.make_key("desk").public)
     keys.allow("other", OTHER)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    made = Publisher(context, "node", f"ipc://{os.environ['XDG_RUNTIME_DIR']}/data", far="tcp://127.0.0.1:*")
+    made = Publisher(
+        context, "node", f"ipc://{os.environ['XDG_RUNTIME_DIR']}/data", remote_endpoint="tcp://127.0.0.1:*"
+    )
     yield made
     made.close()
     context.term()
 
 
 def test_hands_are_shaken_where_both_keys_are_right(publisher: Publisher) -> None:
-    assert probe(publisher.far).result == "open"
+    assert probe(publisher.remote_endpoint).result == "open"
 
 
 def test_a_key_that_is_not_the_others_own_is_told_from_one_of_ours_that_is_not_allowed(
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address, _, key = publisher.far.partition("#")
+    address, _, key = publisher.remote_endpoint.partition("#")
     for _ in range(5):  # who hangs up has its bytes on the way, now sooner, now later
         assert probe(f"{address}#{OTHER}").result == "wrong_key"
     public, secret = (z85.decode(half).hex() for half in zmq.curve_keypair())
@@ -70,4 +72,4 @@ def test_an_address_without_a_key_is_not_tried(publisher: Publisher) -> None:
     with pytest.raises(AddressError, match="has no key to call it by"):
         probe("tcp://127.0.0.1:17400")
     with pytest.raises(keys.KeysError, match="is not allowed"):
-        probe(f"tcp://127.0.0.1:{publisher.far.partition('#')[0].rpartition(':')[2]}#{64 * 'b'}")
+        probe(f"tcp://127.0.0.1:{publisher.remote_endpoint.partition('#')[0].rpartition(':')[2]}#{64 * 'b'}")

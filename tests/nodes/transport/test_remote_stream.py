@@ -30,7 +30,7 @@ def publisher(domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     keys.make_key("desk")
     keys.allow("desk", keys.own_key().public)
     context: Any = zmq.Context()
-    made = Publisher(context, "sim", ipc_endpoint(domain, "sim.data"), far="tcp://127.0.0.1:*")
+    made = Publisher(context, "sim", ipc_endpoint(domain, "sim.data"), remote_endpoint="tcp://127.0.0.1:*")
     yield made
     made.close()
     context.destroy(linger=0)
@@ -79,7 +79,7 @@ def colleague(publisher: Publisher) -> Iterator[Colleague]:
 def ready(publisher: Publisher, until: Until, *topics: str, heard: list[Any] | None = None) -> Subscriber:
     """A listener on another computer that the publisher knows of; `heard` takes what it heard until then."""
     subscriber = Subscriber(zmq.Context.instance(), topics, "listener")
-    feed = subscriber.connect("sim", publisher.far)
+    feed = subscriber.connect("sim", publisher.remote_endpoint)
 
     def is_ready() -> bool:
         publisher.serve_subscriptions()
@@ -126,7 +126,7 @@ def test_a_flood_of_subscriptions_is_hung_up_on_and_leaves_the_publishers_thread
 ) -> None:
     honest = ready(publisher, until, STATE)
     assert publisher.remote is not None
-    colleague.floods(publisher.far, 20)
+    colleague.floods(publisher.remote_endpoint, 20)
     line = "sim: ended 1 connections of \"key 'colleague' at 127.0.0.1\": more than 64 unknown topics"
     until(lambda: line in caplog.text)
     assert publisher.remote.refused.count == 1
@@ -146,7 +146,7 @@ def test_who_sends_large_subscriptions_gets_none_in_and_is_shut_out_when_he_come
     monkeypatch.setattr(authenticator, "HANDSHAKES", 20)
     monkeypatch.setattr(authenticator, "HANDSHAKES_PER_S", 0.0)
     honest = ready(publisher, until, STATE)
-    flood = colleague.floods(publisher.far, 500)
+    flood = colleague.floods(publisher.remote_endpoint, 500)
 
     def is_shut_out() -> bool:
         flood.poll(0)  # a socket subscribes again on each new connection only when it is used
@@ -162,7 +162,7 @@ def test_who_sends_large_subscriptions_gets_none_in_and_is_shut_out_when_he_come
 def test_known_topics_again_and_again_are_too_many_as_well(
     publisher: Publisher, colleague: Colleague, until: Until
 ) -> None:
-    greedy = colleague.socket(zmq.XSUB, publisher.far)
+    greedy = colleague.socket(zmq.XSUB, publisher.remote_endpoint)
     for _ in range(FLOOD):
         greedy.send(b"\x01robot/state")
     assert publisher.remote is not None
@@ -174,13 +174,13 @@ def test_who_was_hung_up_on_is_shut_out_and_the_others_are_not(
     publisher: Publisher, colleague: Colleague, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authenticator, "BLOCK_S", 300.0)
-    colleague.floods(publisher.far, 20)
+    colleague.floods(publisher.remote_endpoint, 20)
     assert publisher.remote is not None
     until(lambda: publisher.remote.refused.count >= 1)
-    late = colleague.socket(zmq.SUB, publisher.far)
+    late = colleague.socket(zmq.SUB, publisher.remote_endpoint)
     late.subscribe(PROBE)
     other = Colleague("other")
-    welcome = other.socket(zmq.SUB, publisher.far)
+    welcome = other.socket(zmq.SUB, publisher.remote_endpoint)
     welcome.subscribe(PROBE)
 
     def is_heard() -> bool:
@@ -197,7 +197,7 @@ def test_who_was_hung_up_on_is_shut_out_and_the_others_are_not(
 def test_an_unknown_topic_is_refused_and_counted_and_nobody_is_hung_up_on_for_it(
     publisher: Publisher, colleague: Colleague, until: Until
 ) -> None:
-    listener = colleague.socket(zmq.SUB, publisher.far)
+    listener = colleague.socket(zmq.SUB, publisher.remote_endpoint)
     for topic in ("robot/of_my_own", STATE, PROBE.decode()):
         listener.subscribe(topic)
 
@@ -215,7 +215,7 @@ def test_an_unknown_topic_is_refused_and_counted_and_nobody_is_hung_up_on_for_it
 
 def test_listeners_that_never_read_hold_up_nobody(publisher: Publisher, colleague: Colleague, until: Until) -> None:
     honest = ready(publisher, until, STATE)
-    deaf = [colleague.socket(zmq.SUB, publisher.far) for _ in range(50)]
+    deaf = [colleague.socket(zmq.SUB, publisher.remote_endpoint) for _ in range(50)]
     for each in deaf:
         each.rcvhwm = 1
         each.subscribe(b"")
@@ -271,7 +271,7 @@ def test_the_probe_is_echoed_on_the_publishers_own_socket_as_before(domain: int,
     context: Any = zmq.Context()
     publisher = Publisher(context, "sim", ipc_endpoint(domain, "sim.data"))
     assert publisher.remote is None
-    assert not publisher.far
+    assert not publisher.remote_endpoint
     listener = context.socket(zmq.SUB)
     listener.connect(publisher.endpoint)
     listener.subscribe(PROBE)
