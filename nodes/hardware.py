@@ -152,10 +152,8 @@ class Hardware(Node):
     def _advance(self, time: float) -> Iterator[tuple[str, Message]]:
         """Step the plant to this simulation time and yield the samples and commands of each step."""
         if not self._has_started:
-            self._origin, self._has_started = (
-                time,
-                True,
-            )  # a node that starts late begins at the present simulation time
+            # a node that starts late begins at the present simulation time
+            self._origin, self._has_started = time, True
             yield from self._sample()
         for _ in range(math.floor((time - self._time) / self._plant.step_s + 0.5)):
             if self._can_stamp:

@@ -92,9 +92,8 @@ class SwingPlanner(Node):
 
     def on_parameters(self, params: SwingPlannerParams) -> Outgoing:
         self._build_model(params)
-        self._supervisor = SwingSupervisor(
-            self._planner_model, self._gait(), self._supervisor
-        )  # keeps the numbers of plans
+        # the former supervisor, so that plans continue to be numbered
+        self._supervisor = SwingSupervisor(self._planner_model, self._gait(), self._supervisor)
         self._seen, self._grips = -math.inf, ""
         return None
 

@@ -71,9 +71,8 @@ class System:
         self.tunable_names = tuple(tunable.name for tunable in mechanism.tunables)
         self.parameter_names = mechanism.parameter_names
         self.lengths: tuple[bool, ...] = tuple(facts["row_lengths"])  # (n_r,): whether a row is a length, m
-        self.pivots: tuple[int, int] = tuple(
-            facts["pivots"]
-        )  # begin and end of the rows' reciprocal pivots in a factor
+        # begin and end of the rows' reciprocal pivots in a factor
+        self.pivots: tuple[int, int] = tuple(facts["pivots"])
         self.pivot_rows: tuple[int, ...] = tuple(facts["pivot_rows"])
         self.code_hash: str = library.manifest["key"]
         self.from_cache = library.from_cache

@@ -29,13 +29,8 @@ DASHES: tuple[tuple[str, list[float]], ...] = (
     ("┉┉", [1.2, 1.8]),
     ("━┉", [7.0, 2.0, 1.2, 2.0]),
 )
-LINE, STILL, SPRING, OVERLAY, FORCE = (
-    "#37424e",
-    "#8b95a1",
-    "#7a4a12",
-    "#1f5fd0",
-    "#c4161c",
-)  # of things other than bodies
+# colours of things other than bodies
+LINE, STILL, SPRING, OVERLAY, FORCE = "#37424e", "#8b95a1", "#7a4a12", "#1f5fd0", "#c4161c"
 BODIES = ("#4f7cac", "#d9703a", "#3f9a78", "#b0689a", "#b08a30", "#5aa9cf", "#8573bd", "#7a7a7a")
 AXIS_COLORS = ("#b3261e", "#1b7a3d", "#0b62a8")  # x red, y green, z blue, as is usual in robotics
 CHANGES = {"grip": "#00845f", "release": "#d55e00", "fall": "#c4161c"}

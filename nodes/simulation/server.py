@@ -213,9 +213,8 @@ class SimServer:
         if events.gone or events.cut:
             self.publish_events(events.departures(self.time))
         if self._watchdog_s is not None:
-            if (
-                self._clock - actuation.heard_at > self._watchdog_s
-            ):  # no watchdog can trip earlier; most steps skip this
+            # no watchdog can trip earlier; most steps skip this
+            if self._clock - actuation.heard_at > self._watchdog_s:
                 for source in actuation.watch(joints, self._clock):
                     self.publish_events([events.silent(source, self.time)])
             if self.state in ("running", "safe"):

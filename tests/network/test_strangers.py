@@ -64,9 +64,8 @@ def test_a_stranger_gets_nothing_and_is_counted_and_named(live: Any, kind: str, 
     assert summary["rejected_connections"] >= 4
     what = {"plain": "no_key", "other_key": "unknown_key", "raw": "no_zmtp"}[kind]
     assert sum(summary["rejected_connections_by_kind"].values()) == summary["rejected_connections"]
-    assert (
-        summary["rejected_connections_by_kind"][what] > 0.8 * summary["rejected_connections"]
-    )  # some end before they say their key
+    # some end before they say their key
+    assert summary["rejected_connections_by_kind"][what] > 0.8 * summary["rejected_connections"]
     assert live.there.end() == 0
 
 

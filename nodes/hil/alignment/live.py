@@ -105,9 +105,8 @@ def _residual(
     if measured.velocity:
         residual.velocity = less(measured.velocity, rates)
     if measured.effort and after.effort:
-        residual.effort = less(
-            measured.effort, [after.effort[i] for i in there]
-        )  # efforts are held from the state before
+        # efforts are held from the state before
+        residual.effort = less(measured.effort, [after.effort[i] for i in there])
     return residual, rates
 
 

@@ -148,9 +148,8 @@ def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, floa
     slopes = np.linspace(*_possible_drifts(t, low, high), SLOPES)
     lowest = (low - np.outer(slopes, t)).max(axis=1)
     width = (high - np.outer(slopes, t)).min(axis=1) - lowest
-    if not (
-        width > 0.0
-    ).any():  # no drift fits all exchanges, as the drift changes: take the one that violates them least
+    # no drift fits all exchanges, as the drift changes: take the one that violates them least
+    if not (width > 0.0).any():
         best = [int(width.argmax())]
         slopes, lowest, width = slopes[best], lowest[best] + width[best], RESOLUTION_S - width[best]
     possible = width > 0.0

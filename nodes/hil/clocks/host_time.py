@@ -21,11 +21,8 @@ class HostTime:
     """
 
     def __init__(self) -> None:
-        self._sent_s, self._sent_at, self._is_new = (
-            0.0,
-            0.0,
-            False,
-        )  # send time, simulation time and novelty of the latest state
+        # send time, simulation time and novelty of the latest state
+        self._sent_s, self._sent_at, self._is_new = 0.0, 0.0, False
         self._seq, self.knows = 0, True
         self._rate = 1.0  # seconds of the server's clock per simulated second, between the last two states
         self._seen: deque[float] = deque(maxlen=KEPT)

@@ -147,9 +147,8 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
         yield ("gain", efforts.names[joint]), _alone(effort, joint)
     for joint, name in enumerate(efforts.names):
         yield ("friction", name), -_alone(v, joint)
-        scale = max(
-            0.02 * float(np.abs(v[:, joint]).max()), 1e-9
-        )  # rad/s or m/s, rate below which dry friction is smoothed
+        # rad/s or m/s, rate below which dry friction is smoothed
+        scale = max(0.02 * float(np.abs(v[:, joint]).max()), 1e-9)
         yield ("dry_friction", name), -_alone(np.tanh(v / scale), joint)
         yield ("encoder_zero", name), efforts.per_position(joint, q, v, a)
 

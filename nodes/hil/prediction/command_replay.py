@@ -52,9 +52,8 @@ class CommandReplayModel:
         while plant.tick < last:
             while self._taken and self._taken[0][0] <= plant.tick:
                 _, command = self._taken.popleft()
-                plant.command(
-                    command.mode, command.name, command.value
-                )  # a command that it rejects was not applied by the robot either
+                # a command that it rejects was not applied by the robot either
+                plant.command(command.mode, command.name, command.value)
             plant.step()
             yield self._state(0.0)
         if time > self._said:

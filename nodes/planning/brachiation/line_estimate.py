@@ -21,11 +21,8 @@ MODAL_NOISE = 0.3  # m kg^0.5 / s^2, unmodeled acceleration of each mode over on
 DEFLECTION_NOISE, RATE_NOISE = 3e-3, 3e-2  # m, m/s: motion of the hand by modes that the model lacks
 
 MODAL_SPREAD = 0.005  # m kg^0.5, initial deviation of the lowest mode; others of equal energy
-TENSION_SPREAD, TENSION_WALK, TENSION_RANGE = (
-    0.03,
-    0.01,
-    (0.5, 2.0),
-)  # shares of the model's tension; random walk per s^0.5
+# as shares of the model's tension: standard deviation at the start, random walk per s^0.5, permitted range
+TENSION_SPREAD, TENSION_WALK, TENSION_RANGE = 0.03, 0.01, (0.5, 2.0)
 
 
 @dataclass(frozen=True)

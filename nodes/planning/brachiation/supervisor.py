@@ -23,10 +23,8 @@ FAN_BUMPS, FAN_TRIED = (-110.0, -70.0, -30.0, 10.0), 4
 REPLAN_DURATIONS, REPLAN_STEPS = (1.15, 0.85), 8
 GOOD_COST, FAIR_COST = 4.0, 25.0  # a lower cost ends the search, before a swing and in flight
 LATE, LATE_COST = 0.4, 2.0  # within LATE s of the end, a plan of lower cost is kept
-START_COST, MOST_COST = (
-    2.0,
-    10.0,
-)  # highest cost of a plan: at once; after waiting n times `patience`, n times MOST_COST
+# highest accepted cost of a plan: START_COST at once, n MOST_COST after waiting n times `patience`
+START_COST, MOST_COST = 2.0, 10.0
 LONGEST_LEAD = 1.0  # s, longest lead of the first plan of a swing
 OVERDUE, ASKED_AGAIN = 0.3, 0.1  # s after its end, a swing counts as missed; s between attempts while no plan is good
 STRIKE = 20.0  # N s, typical impulse of a grip on the line

@@ -35,9 +35,8 @@ _CHUNK = checks.CHUNK
 _LONGEST_CHUNK_HEAD = HEAD.size + _CHUNK.size + 4 + 8
 _CHUNK_HEAD = re.compile(rb"\x06.{36}(?:\x00\x00\x00\x00|\x04\x00\x00\x00zstd|\x03\x00\x00\x00lz4)", re.DOTALL)
 _KNOWN = frozenset(int(opcode) for opcode in Opcode)
-_OUTSIDE = frozenset(
-    {Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.ATTACHMENT}
-)  # records that may be outside of chunks
+# records that may be outside of chunks
+_OUTSIDE = frozenset({Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.ATTACHMENT})
 
 RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, payload
 

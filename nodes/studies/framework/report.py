@@ -71,9 +71,8 @@ def write(study: Study, results: Results, folder: Path, report: Report) -> None:
     try:
         _write_all(study, results, stage, report)
         drawn = sum(len(section.plots) for section in study.sections)
-        report(
-            "drawing", drawn, drawn
-        )  # the last report, which may still stop the study: from here on the folder changes
+        # the last report, which may still stop the study: from here on the folder changes
+        report("drawing", drawn, drawn)
         earlier = marker_of(folder)
         for name in set(earlier["files"] if earlier else ()) - set(files_of(study)):
             path = folder / name

@@ -81,9 +81,8 @@ def damping(results: Results, figure: Any, runs: Runs) -> None:
         counts = [count(results, case) for case in cases]
         bars = axis.bar(places + side * width, counts, width, color=color, label=name)
         for text in axis.bar_label(bars, padding=2):
-            text.set_bbox(
-                {"facecolor": PAPER, "edgecolor": "none", "pad": 1.0}
-            )  # the box keeps lines from crossing the number
+            # the box keeps lines from crossing the number
+            text.set_bbox({"facecolor": PAPER, "edgecolor": "none", "pad": 1.0})
     axis.grid(visible=False, axis="x")
     axis.set_xticks(places, [f"{case.damping:g}" for case in runs.damped])
     axis.set_yticks(range(wanted + 1))

@@ -33,10 +33,8 @@ CHECK_S = 0.5  # interval of the check of the allow-list for revoked keys
 FLOOD = 50  # rejections of one address within LOOK_S: more than a peer's retries cause
 BLOCK_S = 5.0
 LONGEST_BLOCK_S = 320.0  # for a key that offends repeatedly: 5, 10, 20 ... s
-HANDSHAKES, HANDSHAKES_PER_S = (
-    400,
-    40.0,
-)  # limits for one key, burst and sustained rate: a host with 50 nodes stays below
+# limits for one key, burst and sustained rate: a host with 50 nodes stays below
+HANDSHAKES, HANDSHAKES_PER_S = 400, 40.0
 PAUSE_S = 0.02  # pause between batches of connection events, during a flood
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 WATCHED = FAILED | zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
