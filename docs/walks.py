@@ -62,7 +62,7 @@ CONSTRAINT = Walk(
         Step(SYMBOLS, "sim_core.derivation.equations:derive", "all kernels of a mechanism"),
         Step(SYMBOLS, "sim_core.derivation.constraints:rows_of", "Phi of one constraint"),
         Step(SYMBOLS, "sim_core.derivation.constraints:rows_for", "J and gamma by differentiation"),
-        Step(SYMBOLS, "sim_core.derivation.constrained:factorize_constrained", "M, S = J M⁻¹ J' without loops"),
+        Step(SYMBOLS, "sim_core.derivation.solving.constrained:factorize_constrained", "M, S = J M⁻¹ J' without loops"),
         Step(SYMBOLS, "sim_core.derivation.making:KernelMaker.add", "one function for each kernel"),
         Step(MACHINE, "sim_core.kernels.program:program_of", "a graph; equal operations once"),
         Step(MACHINE, "sim_core.kernels.emit:module_of", "LLVM IR, pairs of lanes"),

@@ -15,7 +15,7 @@ from sim_core.derivation.guards import captured_numbers, guard_values
 from sim_core.derivation.immovable import check_movable
 from sim_core.derivation.making import KernelMaker, arguments
 from sim_core.derivation.outputs import outputs_of
-from sim_core.derivation.solutions import Solution, solution_of
+from sim_core.derivation.solving.solutions import Solution, solution_of
 from sim_core.derivation.springs import spring_energy, spring_forces, spring_power
 from sim_core.derivation.symbols import Frame, Motion, Symbols
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import casadi as ca
 
 from sim_core.derivation.constraints import direction_of
-from sim_core.derivation.solutions import Solution
+from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 import casadi as ca
 
-from sim_core.derivation.constrained import ConstrainedFactor, factorize_constrained
 from sim_core.derivation.constraints import Rows
-from sim_core.derivation.elimination import Factor, dense, entries_of, factorize, sparse
+from sim_core.derivation.solving.constrained import ConstrainedFactor, factorize_constrained
+from sim_core.derivation.solving.elimination import Factor, dense, entries_of, factorize, sparse
 from sim_core.derivation.symbols import Symbols
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.beams import BeamContact

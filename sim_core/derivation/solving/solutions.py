@@ -10,11 +10,11 @@ import casadi as ca
 import numpy as np
 
 from sim_core.derivation import beams
-from sim_core.derivation.augmented import factorize_augmented
-from sim_core.derivation.constrained import NOTHING, Regularization, diagonal_of_S, factorize_constrained
 from sim_core.derivation.constraints import Rows, all_constraints, rows_for
 from sim_core.derivation.making import dense_function
-from sim_core.derivation.partition import partition
+from sim_core.derivation.solving.augmented import factorize_augmented
+from sim_core.derivation.solving.constrained import NOTHING, Regularization, diagonal_of_S, factorize_constrained
+from sim_core.derivation.solving.partition import partition
 from sim_core.derivation.symbols import Motion, Symbols
 from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.description import GROUND, Anchored, Mechanism, SpinRelation, UnitNorm

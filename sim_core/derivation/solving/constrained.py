@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from sim_core.derivation.elimination import Entries, Factor, dense, entries_of, factorize, sparse
+from sim_core.derivation.solving.elimination import Entries, Factor, dense, entries_of, factorize, sparse
 
 EPSILON = 1e-9  # share of the diagonal of S, or of the row's floor where S is smaller
 REFINEMENTS = 3  # refinement steps: proximal, the last with J itself where J is available

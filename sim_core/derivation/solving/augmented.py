@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from sim_core.derivation.constrained import (
+from sim_core.derivation.solving.constrained import (
     EPSILON,
     REFINEMENTS,
     Regularization,
@@ -20,7 +20,15 @@ from sim_core.derivation.constrained import (
     penalized,
     refinement_length,
 )
-from sim_core.derivation.elimination import Entries, Factor, dense, entries_of, factorize, minimum_degree, sparse
+from sim_core.derivation.solving.elimination import (
+    Entries,
+    Factor,
+    dense,
+    entries_of,
+    factorize,
+    minimum_degree,
+    sparse,
+)
 
 
 @dataclass(frozen=True)
