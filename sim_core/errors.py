@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from sim_core.support.suggestion import did_you_mean
 
 
 class SimulationError(RuntimeError):
@@ -83,26 +84,6 @@ class StartWarning(SimulationWarning):
     """A start that violates the constraints, is near singular angles, or is beyond the level of a guard."""
 
 
-EXTRAS = {  # {top-level module: the extra of armswing that installs it}
-    **dict.fromkeys(("casadi", "llvmlite", "networkx", "numba", "numpy", "scipy", "skfuzzy"), "sim"),
-    **dict.fromkeys(("OpenGL", "PyQt5", "pyqtgraph"), "viewer"),
-    **dict.fromkeys(("jinja2", "matplotlib"), "studies"),
-    "serial": "serial",
-}
-
-
-def install_hint(error: BaseException) -> str:
-    """ "; pip install 'armswing[sim]' installs it" for a missing import that an extra installs; "" otherwise."""
-    name = error.name if isinstance(error, ModuleNotFoundError) else None
-    extra = EXTRAS.get((name or "").partition(".")[0])
-    return f"; pip install 'armswing[{extra}]' installs it" if extra else ""
-
-
-def with_install_hint(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The same error with the install command appended to its message."""
-    return ModuleNotFoundError(f"{error}{install_hint(error)}", name=error.name)
-
-
 def require_finite(owner: str, name: str, values: Sequence[float]) -> None:
     """Raise InvalidRequest if one of `values` is not a finite number."""
     if math.isfinite(sum(values)):  # a non-finite entry makes the sum non-finite; one sum costs less than n tests
@@ -110,11 +91,3 @@ def require_finite(owner: str, name: str, values: Sequence[float]) -> None:
     for index, value in enumerate(values):
         if not abs(value) < float("inf"):
             raise InvalidRequest(f"{owner}: {name}[{index}] is {value}; it must be a finite number")
-
-
-def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """ "; did you mean 'mass'?" with the known names nearest to `word` or containing it; "" if there are none."""
-    asked, names = str(word), [str(other) for other in known]
-    within = [name for name in names if asked in name.split("_")]
-    near = difflib.get_close_matches(asked, names, n=1) or within[:3]
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -45,7 +45,7 @@ class Posture:
 
     @property
     def r_AO(self) -> Array:
-        """Vector from the joint's point on the parent to the body's origin, in the body's axes.
+        """Vector (3,), m, from the joint's point on the parent to the body's origin, in the body's axes.
 
         [eq. 1, d along the axis]
         """
@@ -93,7 +93,13 @@ def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
     coordinates.
     """
     if mechanism.coordinates != "joint":
-        raise InvalidMechanism(f"mechanism {mechanism.name!r} is in absolute coordinates; joint loads need a tree")
+        raise InvalidMechanism(f"mechanism {mechanism.name!r} is not in joint coordinates; joint loads need these")
+    if mechanism.oriented_joints:
+        joint = mechanism.oriented_joints[0]
+        raise InvalidMechanism(
+            f"mechanism {mechanism.name!r}: joint {joint.name!r} is {joint.kind}; joint loads are computed for "
+            "revolute, prismatic, planar and fixed joints"
+        )
     places: dict[str, tuple[Array, Array]] = {GROUND: (AT_REST, np.eye(3))}
     found: dict[str, Posture] = {}
     for joint, slide, angle in _per_joint(mechanism, q):
@@ -199,7 +205,7 @@ def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) ->
 
 
 def number(value: Number) -> float:
-    """Value of a number of the description; of a tunable its start value."""
+    """Value of a number of the description: the constant, or the start value of a tunable."""
     return value_of(value)
 
 

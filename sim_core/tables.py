@@ -1,18 +1,23 @@
-"""Readable error messages for tables (as TOML and JSON hold them) that do not fit their msgspec type.
+"""Checks values that people write, in launch files, parameter files, JSON and calls, against annotated types.
 
-msgspec converts and checks; this module names the wrong key, its value, and what would be right.
+`misfit` checks against a msgspec struct, `arguments` against the parameters of a function or dataclass. msgspec
+converts; the messages of this module name the wrong key, its value, and the values that are allowed.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import inspect as signatures
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
+import msgspec
 from msgspec import inspect
 
-from sim_core.errors import did_you_mean
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.support.suggestion import did_you_mean
 
 WHOLE = "the table"  # name of the top level, which has no key
 BOUNDS = {"gt": "above", "ge": "of at least", "lt": "below", "le": "of at most"}
@@ -47,7 +52,7 @@ def ranges_of(kind: Any) -> Iterator[Range]:
 
 
 def out_of_range(value: object, kind: Any) -> str:
-    """ "1e-09 is not in 0.001 .. 1000 ms" for a number that is in no range of its type; "" otherwise."""
+    """ "is 1e-09, not in 0.001 .. 1000 ms" for a number that is in no range of its type; "" otherwise."""
     ranges = list(ranges_of(kind))
     if isinstance(value, bool) or not isinstance(value, int | float) or not ranges:
         return ""
@@ -56,19 +61,78 @@ def out_of_range(value: object, kind: Any) -> str:
     wanted, low = " or ".join(map(str, ranges)), min(each.low for each in ranges)
     if value <= 0 < low:
         least = f"at least {low}" if isinstance(low, int) else "above zero"
-        return f"{_shown(value)} is not {least}; it takes {wanted}"
-    return f"{_shown(value)} is not in {wanted}"
+        return f"is {_shown(value)}, not {least}; it takes {wanted}"
+    return f"is {_shown(value)}, not in {wanted}"
 
 
-def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None) -> str:
-    """The first error in `data` as a `kind`, in one line that begins with its dotted key; "" if there is none.
+class Misfit(NamedTuple):
+    """An error in a table.
 
-    first  {dotted key of a list: number of its first entry}; entries of other lists are written as key[0]
+    key   dotted key of the wrong value; "" for the table itself
+    text  rest of the message, such as "is 3; it must be text"
     """
-    return _wrong(data, inspect.type_info(kind), "", first or {})
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        if self.text.startswith("unknown key"):
+            return f"{self.key}: {self.text}" if self.key else self.text
+        return f"{self.key or WHOLE} {self.text}"
 
 
-def _wrong(data: object, kind: inspect.Type, at: str, first: Mapping[str, int]) -> str:
+def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: str = "") -> Misfit | None:
+    """The first error in `data` as a `kind`, in one line that begins with its dotted key; None if there is none.
+
+    Numbers must be finite, unless the default of their field is not, and within a `Range` of their field.
+    first  {dotted key of a list: number of its first entry}; entries of other lists are written as key[0]
+    at     dotted key of `data` itself
+    """
+    return _wrong(data, inspect.type_info(kind), at, first or {})
+
+
+def arguments(owner: str, function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values converted to the annotated types of the function's parameters; tables become dataclasses.
+
+    owner  label that begins the error message
+    Raises UnknownName or InvalidRequest for the first unknown, missing or mistyped parameter.
+    """
+    known = signatures.signature(function).parameters
+    hints = get_type_hints(getattr(function, "func", function), include_extras=True)
+    for name in values:
+        if name not in known:
+            raise UnknownName(owner, "parameter", name, known)
+    found = {name: _argument(owner, name, value, hints.get(name, Any)) for name, value in values.items()}
+    missing = [name for name, p in known.items() if p.default is p.empty and name not in values]
+    if missing:
+        raise InvalidRequest(f"{owner}: {', '.join(missing)} must be given")
+    return found
+
+
+def _argument(owner: str, name: str, value: Any, hint: Any) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if isinstance(value, hint):
+            return value
+        if not isinstance(value, Mapping):
+            keys = ", ".join(defaults_of(hint))
+            raise InvalidRequest(f"{owner}: {name} is {_shown(value)}; it must be a table of {keys}")
+        return hint(**arguments(f"{owner}: {name}", hint, value))
+    if line := misfit(value, hint, at=name):
+        raise InvalidRequest(f"{owner}: {line}")
+    return msgspec.convert(value, hint)
+
+
+def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """{parameter: default} of a function or dataclass; `inspect.Parameter.empty` for a parameter without default."""
+    made = {
+        field.name: field.default_factory()
+        for field in (dataclasses.fields(function) if dataclasses.is_dataclass(function) else ())
+        if field.default_factory is not dataclasses.MISSING
+    }
+    return {name: made.get(name, p.default) for name, p in signatures.signature(function).parameters.items()}
+
+
+def _wrong(data: object, kind: inspect.Type, at: str, first: Mapping[str, int]) -> Misfit | None:
     if isinstance(kind, inspect.Metadata):
         return _wrong(data, kind.type, at, first)
     if isinstance(kind, inspect.StructType):
@@ -81,55 +145,79 @@ def _wrong(data: object, kind: inspect.Type, at: str, first: Mapping[str, int]) 
         if not isinstance(data, Mapping):
             return _mismatch(at, data, kind)
         entries = ((_joined(at, str(key)), item) for key, item in data.items())
-        return next((line for key, item in entries if (line := _wrong(item, kind.value_type, key, first))), "")
+        return next((found for key, item in entries if (found := _wrong(item, kind.value_type, key, first))), None)
     if isinstance(kind, inspect.LiteralType | inspect.EnumType):
         known = words_of(kind)
-        return "" if data in known else f"{_mismatch(at, data, kind)}{did_you_mean(data, known)}"
-    return "" if _fits(data, kind) else _mismatch(at, data, kind)
+        return None if data in known else _mismatch(at, data, kind, did_you_mean(data, known))
+    return None if _fits(data, kind) else _mismatch(at, data, kind)
 
 
-def _wrong_table(data: object, kind: inspect.StructType, at: str, first: Mapping[str, int]) -> str:
+def _wrong_table(data: object, kind: inspect.StructType, at: str, first: Mapping[str, int]) -> Misfit | None:
+    if isinstance(data, kind.cls):
+        return None
     if not isinstance(data, Mapping):
         return _mismatch(at, data, kind)
     fields = {field.encode_name: field for field in kind.fields}
-    owner = at or WHOLE
     if kind.forbid_unknown_fields and (unknown := [key for key in data if key not in fields]):
-        hint = did_you_mean(unknown[0], fields) or f"; its keys are {', '.join(fields)}"
-        return f"{owner} has a key {unknown[0]!r}, which is not known{hint}"
+        return Misfit(at, unknown_key(unknown[0], fields))
     if missing := [name for name, field in fields.items() if field.required and name not in data]:
-        return f"{owner} lacks the key {missing[0]!r}; it takes {article(fields[missing[0]].type)}"
-    entries = ((_joined(at, key), item, fields[key].type) for key, item in data.items() if key in fields)
-    return next((line for key, item, field in entries if (line := _wrong(item, field, key, first))), "")
+        return Misfit(at, f"lacks the key {missing[0]!r}; it takes {article(fields[missing[0]].type)}")
+    hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind.cls)}
+    for key, item in data.items():
+        if key not in fields or not (_all_finite(item) or _all_finite(fields[key].default)):
+            continue
+        if found := _wrong(item, fields[key].type, _joined(at, key), first):
+            return found
+        if text := out_of_range(item, hints[key]):
+            return Misfit(_joined(at, key), text)
+    return None
 
 
-def _wrong_choice(data: object, kind: inspect.UnionType, at: str, first: Mapping[str, int]) -> str:
-    lines = [_wrong(data, one, at, first) for one in kind.types]
-    if not all(lines):
-        return ""
-    inside = [line for line in lines if not line.startswith(f"{at} is ")]
+def unknown_key(key: str, known: Iterable[str]) -> str:
+    """ "unknown key 'masss'; did you mean 'mass'?", or with the known keys when none is similar."""
+    names = list(known)
+    hint = did_you_mean(key, names) or f"; the keys are {', '.join(names)}"
+    return f"unknown key {key!r}{hint}"
+
+
+def _all_finite(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_all_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _wrong_choice(data: object, kind: inspect.UnionType, at: str, first: Mapping[str, int]) -> Misfit | None:
+    found = [_wrong(data, one, at, first) for one in kind.types]
+    if not all(found):
+        return None
+    kinds = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
+    if len(kinds) == 1:
+        return _wrong(data, kinds[0], at, first)
+    inside = [each for each in found if each and each.key != at]
     return inside[0] if inside else _mismatch(at, data, kind)
 
 
-def _wrong_list(data: object, kind: Any, at: str, first: Mapping[str, int]) -> str:
+def _wrong_list(data: object, kind: Any, at: str, first: Mapping[str, int]) -> Misfit | None:
     if not isinstance(data, list | tuple):
         return _mismatch(at, data, kind)
     least, most = _lengths(kind)
     if not least <= len(data) <= most:
-        return f"{at} has {len(data)} entries; it takes {_count(least, most)}"
+        return Misfit(at, f"has {len(data)} entries; it takes {_count(least, most)}")
     items = kind.item_types if isinstance(kind, inspect.TupleType) else [kind.item_type] * len(data)
     start = first.get(at, 0)
     of_numbers = all(isinstance(item, inspect.FloatType | inspect.IntType) for item in items)
     for number, (entry, item) in enumerate(zip(data, items, strict=True), start=start):
         key = _joined(at, str(number)) if start else f"{at}[{number}]"
-        if line := _wrong(entry, item, key, first):
-            return f"{at} is {_shown(data)}; it must be {article(kind)}" if of_numbers and not start else line
-    return ""
+        if found := _wrong(entry, item, key, first):
+            return _mismatch(at, data, kind) if of_numbers and not start else found
+    return None
 
 
 def _fits(data: object, kind: inspect.Type) -> bool:
     if isinstance(kind, inspect.FloatType | inspect.IntType):
-        allowed = int if isinstance(kind, inspect.IntType) else int | float
-        if isinstance(data, bool) or not isinstance(data, allowed) or math.isnan(data):
+        if isinstance(data, bool) or not isinstance(data, int | float) or not math.isfinite(data):
+            return False
+        if isinstance(kind, inspect.IntType) and data != int(data):
             return False
         limits = ((name, getattr(kind, name)) for name in BOUNDS)
         return all(WITHIN[name](data, limit) for name, limit in limits if limit is not None)
@@ -137,10 +225,12 @@ def _fits(data: object, kind: inspect.Type) -> bool:
     return python is None or isinstance(data, python)
 
 
-def _mismatch(at: str, data: object, kind: inspect.Type) -> str:
+def _mismatch(at: str, data: object, kind: inspect.Type, hint: str = "") -> Misfit:
     wanted = article(kind)
+    if not _all_finite(data):
+        wanted = wanted.replace("number", "finite number", 1)
     verb = "it is" if wanted.startswith("one of") else "it must be"
-    return f"{at or WHOLE} is {_shown(data)}; {verb} {wanted}"
+    return Misfit(at, f"is {_shown(data)}; {verb} {wanted}{hint}")
 
 
 def article(kind: inspect.Type) -> str:

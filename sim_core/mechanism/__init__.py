@@ -1,5 +1,13 @@
 """Description of a mechanism: bodies, joints, constraints, springs, actuators, guards and outputs."""
 
+from sim_core.mechanism.composite_joints import CompositeJoint as CompositeJoint
+from sim_core.mechanism.composite_joints import cylindrical_joint as cylindrical_joint
+from sim_core.mechanism.composite_joints import screw_joint as screw_joint
+from sim_core.mechanism.composite_joints import universal_joint as universal_joint
+from sim_core.mechanism.contacts import SphereContact as SphereContact
+from sim_core.mechanism.custom_forces import CustomForce as CustomForce
+from sim_core.mechanism.custom_forces import ForcePoint as ForcePoint
+from sim_core.mechanism.custom_forces import LawInputs as LawInputs
 from sim_core.mechanism.description import COORDINATES as COORDINATES
 from sim_core.mechanism.description import GROUND as GROUND
 from sim_core.mechanism.description import IDENTITY as IDENTITY
@@ -33,5 +41,13 @@ from sim_core.mechanism.description import X as X
 from sim_core.mechanism.description import Y as Y
 from sim_core.mechanism.description import Z as Z
 from sim_core.mechanism.guards import Guard as Guard
+from sim_core.mechanism.joint_constraints import JointRelation as JointRelation
+from sim_core.mechanism.joint_constraints import PrescribedMotion as PrescribedMotion
+from sim_core.mechanism.joints import JointFriction as JointFriction
+from sim_core.mechanism.joints import JointSpring as JointSpring
+from sim_core.mechanism.joints import JointStops as JointStops
+from sim_core.mechanism.joints import dissipation_for as dissipation_for
 from sim_core.mechanism.outputs import Output as Output
+from sim_core.mechanism.outputs import ReactionOutput as ReactionOutput
+from sim_core.mechanism.outputs import SurfaceForceOutput as SurfaceForceOutput
 from sim_core.mechanism.quantities import CapturedParameter as CapturedParameter

@@ -52,7 +52,7 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
     for actuator in mechanism.actuators:
         if not actuator.joint and actuator.servo is not None:
             raise InvalidMechanism(
-                f"{owner}: actuator {actuator.name!r} has a servo without a joint; a switch has none"
+                f"{owner}: actuator {actuator.name!r} has a servo but no joint; name its joint, or leave the servo out"
             )
 
 
@@ -106,11 +106,11 @@ def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str)
         (requires, excludes, "requires and excludes"),
     ):
         if one & other:
-            raise InvalidMechanism(f"{where} {words} constraint {_listed(one & other)}; it can do one of them")
+            raise InvalidMechanism(f"{where} {words} constraint {_listed(one & other)}; remove it from one of the two")
     if not guard.target and engages <= requires and releases <= excludes:
         raise InvalidMechanism(
-            f"{where} can never change anything: it is watched only where {_listed(engages | releases)} is as it "
-            "would make it"
+            f"{where} can never change anything: it is active only while {_listed(engages | releases)} already has "
+            "the state to which it would be switched"
         )
 
 

@@ -1,6 +1,6 @@
 """Mechanism description: frozen dataclasses for bodies, joints, constraints, springs, actuators. Names and SI numbers.
 
-One description serves both coordinate families. In "absolute" coordinates every body has its own coordinates and the
+One description serves all coordinate families. In "absolute" coordinates every body has its own coordinates and the
 joints become constraints. In "joint" coordinates the joints of a tree are the coordinates, and constraints close the
 loops.
 """
@@ -10,33 +10,43 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.contacts import SphereContact as SphereContact
+from sim_core.mechanism.custom_forces import CustomForce as CustomForce
+from sim_core.mechanism.custom_forces import law_key, motion_key
 from sim_core.mechanism.frozen import Frozen
 from sim_core.mechanism.guards import SWITCHING_FIELDS, Guard
 from sim_core.mechanism.guards import Crossing as Crossing
+from sim_core.mechanism.joint_constraints import JointRelation as JointRelation
+from sim_core.mechanism.joint_constraints import PrescribedMotion as PrescribedMotion
+from sim_core.mechanism.joints import GROUND as GROUND
+from sim_core.mechanism.joints import IDENTITY as IDENTITY
+from sim_core.mechanism.joints import IDENTITY_QUATERNION as IDENTITY_QUATERNION
+from sim_core.mechanism.joints import LATER_FIELDS, ORIENTED, Quaternion
+from sim_core.mechanism.joints import ORIGIN as ORIGIN
+from sim_core.mechanism.joints import Joint as Joint
+from sim_core.mechanism.joints import JointFriction as JointFriction
+from sim_core.mechanism.joints import JointSpring as JointSpring
+from sim_core.mechanism.joints import JointStops as JointStops
+from sim_core.mechanism.joints import Matrix3 as Matrix3
+from sim_core.mechanism.joints import X as X
+from sim_core.mechanism.joints import Y as Y
+from sim_core.mechanism.joints import Z as Z
 from sim_core.mechanism.outputs import ForceArrow as ForceArrow
 from sim_core.mechanism.outputs import JointOutput as JointOutput
 from sim_core.mechanism.outputs import Output
 from sim_core.mechanism.outputs import PointOutput as PointOutput
-from sim_core.mechanism.quantities import CapturedParameter, holding
+from sim_core.mechanism.quantities import CapturedParameter, FirstOrderState, holding
 from sim_core.mechanism.quantities import Number as Number
 from sim_core.mechanism.quantities import Tunable as Tunable
 from sim_core.mechanism.quantities import Vector3 as Vector3
-
-Matrix3 = tuple[Vector3, Vector3, Vector3]
-
-GROUND = "ground"
-X: Vector3 = (1.0, 0.0, 0.0)
-Y: Vector3 = (0.0, 1.0, 0.0)
-Z: Vector3 = (0.0, 0.0, 1.0)
-ORIGIN: Vector3 = (0.0, 0.0, 0.0)
-IDENTITY: Matrix3 = (X, Y, Z)
-IDENTITY_QUATERNION = (1.0, 0.0, 0.0, 0.0)
+from sim_core.support.notebook import mechanism_html
 
 COORDINATES = {
     "planar": ("x", "y", "theta"),
@@ -57,7 +67,7 @@ class Shape(Frozen):
     points: tuple[float, ...] = ()
     size: tuple[float, ...] = ()
     position: Vector3 = ORIGIN
-    quaternion: tuple[float, float, float, float] = IDENTITY_QUATERNION
+    quaternion: Quaternion = IDENTITY_QUATERNION
     color: str = ""
 
 
@@ -82,36 +92,6 @@ class Body(Frozen):
     def free_coordinates(self) -> tuple[str, ...]:
         """Names of this body's coordinates that vary, in the order of COORDINATES."""
         return COORDINATES[self.orientation] if self.free is None else self.free
-
-
-@dataclass(frozen=True, kw_only=True)
-class Joint(Frozen):
-    """A joint between `parent` and `child`.
-
-    The joint's point is `parent_point` in the parent's frame and `child_point` in the child's; `axis` is a unit vector
-    in the parent's frame. At joint position 0 the child's axes are `rotation` = R_PC. Revolute: R_PC = turn(axis, q)
-    rotation. A "planar" joint translates along e1, e2 perpendicular to the axis and rotates about it; a "fixed" joint
-    does not move. `damping` is viscous, N m s/rad or N s/m; `load` is a constant effort along the joint, N m or N.
-    Position, damping and load of a planar joint concern its angle alone.
-    """
-
-    name: str
-    kind: Literal["revolute", "prismatic", "planar", "fixed"] = "revolute"
-    parent: str = GROUND
-    child: str = ""
-    parent_point: Vector3 = ORIGIN
-    child_point: Vector3 = ORIGIN
-    axis: Vector3 = Z
-    rotation: Matrix3 = IDENTITY
-    damping: Number = 0.0
-    load: Number = 0.0
-    lower: float | None = None
-    upper: float | None = None
-
-    @property
-    def unit(self) -> str:
-        """Unit of the joint's position: "m" or "rad"."""
-        return "m" if self.kind == "prismatic" else "rad"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +171,18 @@ class Anchored(Frozen):
     at: Number
 
 
-Constraint = Coincidence | Perpendicular | Slider | Distance | UnitNorm | SpinRelation | Anchored | BeamContact
+Constraint = (
+    Coincidence
+    | Perpendicular
+    | Slider
+    | Distance
+    | UnitNorm
+    | SpinRelation
+    | Anchored
+    | JointRelation
+    | PrescribedMotion
+    | BeamContact
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,8 +256,12 @@ class Mechanism(Frozen):
                           of a beam contact in closed form, "partitioned_as_printed" does so with the contact force as
                           the paper prints it
     start                 name of the constraint mode at the start; by default the first
+    coordinates           "absolute": those of every body; "joint": joint positions; "absolute_angle": of a tree of
+                          revolute joints about one axis, the angle `BODY.angle` of every joint's child against the
+                          ground, while joint positions stay angles between neighbours
     initial_q, initial_v  start, in the order of the derived coordinates: bodies in order for "absolute", joints in
-                          order for "joint"; then those of the beams
+                          order for "joint" and "absolute_angle"; then first-order states, which may be left out; then
+                          those of the beams
     open_start            whether the start violates the constraints on purpose: a simulation then warns instead of
                           raising
     reference_q           coordinates at which assembly chooses pivots, by default the start; a mechanism with its own
@@ -276,12 +271,14 @@ class Mechanism(Frozen):
     """
 
     name: str
-    coordinates: Literal["absolute", "joint"]
+    coordinates: Literal["absolute", "joint", "absolute_angle"]
     bodies: tuple[Body, ...]
     joints: tuple[Joint, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     springs: tuple[Spring, ...] = ()
     beams: tuple[Beam, ...] = ()
+    contacts: tuple[SphereContact, ...] = ()
+    forces: tuple[CustomForce, ...] = ()
     actuators: tuple[Actuator, ...] = ()
     outputs: tuple[Output, ...] = ()
     constraint_modes: tuple[ConstraintMode, ...] = (ConstraintMode(),)
@@ -297,10 +294,21 @@ class Mechanism(Frozen):
     ground: tuple[Shape, ...] = ()
     arrows: tuple[ForceArrow, ...] = ()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        states = self.first_order_states if isinstance(self.joints, tuple) else ()
+        if states and len(self.initial_v) == len(self.initial_q) == self.coordinate_count - len(states):
+            object.__setattr__(self, "initial_q", (*self.initial_q, *[0.0 for _ in states]))
+            object.__setattr__(self, "initial_v", (*self.initial_v, *[state.start for state in states]))
+
     def __repr__(self) -> str:
-        kinds = ("bodies", "moving_joints", "constraints", "springs", "beams", "actuators")
+        kinds = ("bodies", "moving_joints", "constraints", "springs", "beams", "contacts", "forces", "actuators")
         counts = [f"{kind.removeprefix('moving_')} {len(parts)}" for kind in kinds if (parts := getattr(self, kind))]
         return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(counts)}>"
+
+    def _repr_html_(self) -> str:
+        """The mechanism at the end of a notebook cell."""
+        return mechanism_html(self)
 
     def body(self, name: str) -> Body:
         """The body with this name; UnknownName if there is none."""
@@ -318,8 +326,37 @@ class Mechanism(Frozen):
 
     @property
     def moving_joints(self) -> tuple[Joint, ...]:
-        """The joints that have a position: all but the fixed ones. Their names are the robot's joint names."""
-        return tuple(joint for joint in self.joints if joint.kind != "fixed")
+        """The joints that have a position: all but fixed, spherical and free ones.
+
+        Their names are the robot's joint names.
+        """
+        return tuple(joint for joint in self.joints if joint.kind not in ("fixed", *ORIENTED))
+
+    @property
+    def oriented_joints(self) -> tuple[Joint, ...]:
+        """The spherical and free joints, whose orientation is a quaternion."""
+        return tuple(joint for joint in self.joints if joint.kind in ORIENTED)
+
+    @property
+    def has_single_coordinates(self) -> bool:
+        """Whether no joint has several coordinates, so that q in joint coordinates begins with the joint positions."""
+        return all(len(joint.coordinates) <= 1 for joint in self.joints)
+
+    @property
+    def first_order_states(self) -> tuple[FirstOrderState, ...]:
+        """The first-order states of the description's parts; as coordinates they follow those of bodies or joints."""
+        own = [(f"{force.name}.{name}", start) for force in self.forces for name, start in force.states]
+        bristles = [(joint.bristle, 0.0) for joint in self.moving_joints if joint.bristle]
+        return tuple(FirstOrderState(name, float(start)) for name, start in (*bristles, *own))
+
+    @property
+    def coordinate_count(self) -> int:
+        """Number of coordinates that the derivation will give this mechanism, first-order states included."""
+        rest = len(self.first_order_states) + sum(beam.n_coordinates for beam in self.beams)
+        rest -= int("partitioned" in self.formulation)
+        if self.coordinates == "absolute":
+            return rest + sum(len(body.free_coordinates) for body in self.bodies)
+        return rest + sum(len(joint.coordinates) for joint in self.joints)
 
     @cached_property
     def tunables(self) -> tuple[Tunable, ...]:
@@ -356,18 +393,36 @@ class Mechanism(Frozen):
             numbers = _walk(item) if item.name == constraint else []
             if found := [number for number in numbers if isinstance(number, CapturedParameter)]:
                 return found[0]
-        raise InvalidMechanism(f"mechanism {self.name!r}: constraint {constraint!r} has no number to capture")
+        raise InvalidMechanism(
+            f"mechanism {self.name!r}: constraint {constraint!r} has no CapturedParameter, so no "
+            "guard can capture a value for it"
+        )
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Names of the kernel input p: tunables, captured numbers, then a flag (1 or 0) per switched constraint."""
-        return (*[i.name for i in self.tunables], *[i.name for i in self.captured], *map(holding, self.switched))
+        """Names of the kernel input p.
+
+        Tunables, captured numbers, quaternions of joints, then a flag (1 or 0) per switched constraint.
+        """
+        orientations = [name for joint in self.oriented_joints for name in joint.orientation_names]
+        own = [*[i.name for i in self.tunables], *[i.name for i in self.captured]]
+        return (*own, *orientations, *map(holding, self.switched))
 
     def parameter_values(self, constraint_mode: int) -> tuple[float, ...]:
         """Values of `parameter_names` at the start, with the flags of the constraint mode with this index."""
         kept = self.constraint_modes[constraint_mode].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
-        return (*[item.value for item in self.tunables], *[item.value for item in self.captured], *holds)
+        own = [*[item.value for item in self.tunables], *[item.value for item in self.captured]]
+        return (*own, *self.orientations, *holds)
+
+    @property
+    def orientations(self) -> tuple[float, ...]:
+        """Quaternions w x y z of the spherical and free joints at the start, normalized, one after another."""
+        found: list[float] = []
+        for joint in self.oriented_joints:
+            norm = math.hypot(*joint.quaternion)
+            found += [part / norm for part in joint.quaternion]
+        return tuple(found)
 
     @property
     def start_constraint_mode(self) -> int:
@@ -377,7 +432,8 @@ class Mechanism(Frozen):
     @cached_property
     def _inputs(self) -> tuple[Tunable | CapturedParameter, ...]:
         found: dict[str, Tunable | CapturedParameter] = {}
-        for item in _walk((self.bodies, self.joints, self.springs, self.beams, self.constraints, self.guards)):
+        groups = (self.bodies, self.joints, self.springs, self.beams, self.contacts, self.forces)
+        for item in _walk((*groups, self.constraints, self.guards)):
             if found.setdefault(item.name, item) != item:
                 raise InvalidMechanism(f"mechanism {self.name!r} gives tunable {item.name!r} two values")
         return tuple(found[name] for name in sorted(found))
@@ -402,8 +458,15 @@ class Mechanism(Frozen):
         Shapes, limits, the start and values of tunables do not enter.
         """
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
-        drop |= {"velocity_limit", "servo", "start", "open_start"}
-        return hashlib.sha256(json.dumps(_plain(self, drop), sort_keys=True).encode()).hexdigest()
+        drop |= {"quaternion", "velocity_limit", "servo", "start", "open_start", "law", "motion", "states"}
+        plain = _plain(self, drop)
+        laws: list[object] = [
+            [law_key(force, self), _plain(force.parameters, drop), [name for name, _ in force.states]]
+            for force in self.forces
+        ]
+        laws += [motion_key(c.motion) for c in self.constraints if isinstance(c, PrescribedMotion) and c.motion]
+        whole = [plain, laws] if laws else plain
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
 def _walk(value: object) -> list[Tunable | CapturedParameter]:
@@ -416,13 +479,19 @@ def _walk(value: object) -> list[Tunable | CapturedParameter]:
     return []
 
 
+OPTIONAL_FIELDS = {*SWITCHING_FIELDS, "contacts", "forces"}
+
+
 def _plain(value: object, drop: set[str]) -> object:
     if isinstance(value, Tunable | CapturedParameter):
         return {type(value).__name__.lower(): value.name}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name not in drop]
+        if isinstance(value, Joint):
+            names = [name for name in names if name not in LATER_FIELDS or getattr(value, name) != LATER_FIELDS[name]]
+            names += ["lower", "upper"] if value.stops is not None else []
         # empty optional fields are left out of the hash, so that kernels cached before the fields existed stay valid
-        names = [name for name in names if name not in SWITCHING_FIELDS or getattr(value, name)]
+        names = [name for name in names if name not in OPTIONAL_FIELDS or getattr(value, name)]
         return {"kind": type(value).__name__, **{n: _plain(getattr(value, n), drop) for n in names}}
     if isinstance(value, tuple):
         return [_plain(item, drop) for item in value]

@@ -52,6 +52,27 @@ class ForceOutput(Frozen):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReactionOutput(Frozen):
+    """Effort or force, N m or N, of a constraint of one row, -lam, as the output `name`.
+
+    Of a PrescribedMotion it acts along the joint or axis; of a JointRelation times each factor. The stabilization U
+    does not contribute.
+    """
+
+    name: str
+    constraint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurfaceForceOutput(Frozen):
+    """World force, N, of a SphereContact on its body, as outputs `name`_x, `name`_y, `name`_z (those in `axes`)."""
+
+    name: str
+    contact: str
+    axes: str = "xyz"
+
+
+@dataclass(frozen=True, kw_only=True)
 class HoldingOutput(Frozen):
     """Whether a constraint holds (1) or not (0), as the output `name`."""
 
@@ -75,13 +96,21 @@ class ForceArrow(Frozen):
 
 
 Output = (
-    PointOutput | VelocityOutput | ForceOutput | HoldingOutput | JointOutput | DeflectionOutput | ContactForceOutput
+    PointOutput
+    | VelocityOutput
+    | ForceOutput
+    | ReactionOutput
+    | SurfaceForceOutput
+    | HoldingOutput
+    | JointOutput
+    | DeflectionOutput
+    | ContactForceOutput
 )
 
 
 def names_of(output: Output) -> tuple[str, ...]:
     """The names of the numbers that this output publishes."""
-    if isinstance(output, PointOutput | VelocityOutput | ForceOutput):
+    if isinstance(output, PointOutput | VelocityOutput | ForceOutput | SurfaceForceOutput):
         prefix = "v" if isinstance(output, VelocityOutput) else ""
         return tuple(f"{output.name}_{prefix}{axis}" for axis in output.axes)
     return (output.name,)

@@ -9,6 +9,8 @@ from sim_core.mechanism.frozen import Frozen
 
 Vector3 = tuple[float, float, float]
 
+RANGE = 1e4  # upper bound of a tunable without one, over its lower bound
+
 
 @dataclass(frozen=True)
 class Tunable(Frozen):
@@ -24,6 +26,14 @@ class Tunable(Frozen):
     most: float = math.inf
     unit: str = ""
 
+    @property
+    def decades(self) -> tuple[float, float] | None:
+        """Powers of ten around positive bounds, RANGE between them without an upper bound; None for other bounds."""
+        if not 0.0 < self.least < math.inf:
+            return None
+        low = 10.0 ** math.floor(math.log10(self.least))
+        return low, 10.0 ** math.ceil(math.log10(self.most)) if math.isfinite(self.most) else RANGE * low
+
 
 @dataclass(frozen=True)
 class CapturedParameter(Frozen):
@@ -35,6 +45,18 @@ class CapturedParameter(Frozen):
 
     name: str
     value: float
+
+
+@dataclass(frozen=True)
+class FirstOrderState(Frozen):
+    """A state z of its own, beside those of the coordinates, with dz/dt = g(t, q, v, z, u).
+
+    name   its name among the coordinates: the coordinate of this name is the integral of z, its velocity is z
+    start  z at the start
+    """
+
+    name: str
+    start: float = 0.0
 
 
 Number = float | Tunable | CapturedParameter

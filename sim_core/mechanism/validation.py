@@ -11,11 +11,16 @@ from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
 from sim_core.mechanism.changes import check_changes
 from sim_core.mechanism.checks.angles import check_angles
 from sim_core.mechanism.checks.beams import check_beams
+from sim_core.mechanism.checks.contacts import check_contacts
 from sim_core.mechanism.checks.directions import check_directions
+from sim_core.mechanism.checks.forces import check_forces
 from sim_core.mechanism.checks.inertias import check_inertia
+from sim_core.mechanism.checks.joint_constraints import check_joint_constraints
+from sim_core.mechanism.checks.joint_parts import check_joint_parts
 from sim_core.mechanism.checks.names import check_unique
+from sim_core.mechanism.checks.orientations import check_orientations
 from sim_core.mechanism.checks.planes import check_planes
-from sim_core.mechanism.checks.trees import check_tree
+from sim_core.mechanism.checks.trees import check_one_axis, check_tree
 from sim_core.mechanism.checks.types import check_fields
 from sim_core.mechanism.description import (
     COORDINATES,
@@ -25,16 +30,18 @@ from sim_core.mechanism.description import (
     Distance,
     Joint,
     JointOutput,
+    JointRelation,
     Mechanism,
     PointOutput,
+    PrescribedMotion,
     Shape,
     SpinRelation,
     Spring,
 )
-from sim_core.mechanism.outputs import ForceOutput, VelocityOutput, names_of
+from sim_core.mechanism.outputs import ForceOutput, ReactionOutput, SurfaceForceOutput, VelocityOutput, names_of
 from sim_core.mechanism.quantities import Tunable, value_of
 
-BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child")
+BODY_FIELDS = ("body", "body_a", "body_b", "parent", "child", "other")
 SHAPE_SIZES = {"line": 0, "box": 3, "sphere": 1, "cylinder": 2}  # length of `size` by kind
 
 
@@ -52,6 +59,11 @@ def validate(mechanism: Mechanism) -> None:
         _check_body(body, f"{owner}: body {body.name!r}")
     for joint in mechanism.joints:
         _check_joint(joint, f"{owner}: joint {joint.name!r}")
+    check_orientations(mechanism, owner)
+    check_joint_parts(mechanism, owner)
+    check_joint_constraints(mechanism, owner)
+    check_contacts(mechanism, owner)
+    check_forces(mechanism, owner)
     check_directions(mechanism, owner)
     for spring in mechanism.springs:
         _check_spring(spring, f"{owner}: spring {spring.name!r}")
@@ -63,8 +75,10 @@ def validate(mechanism: Mechanism) -> None:
             )
         if isinstance(constraint, SpinRelation) and not constraint.terms:
             raise InvalidMechanism(f"{owner}: constraint {constraint.name!r} has no terms; it needs one at least")
-    if mechanism.coordinates == "joint":
+    if mechanism.coordinates != "absolute":
         check_tree(mechanism, owner)
+    if mechanism.coordinates == "absolute_angle":
+        check_one_axis(mechanism, owner)
     _check_inert(mechanism, owner)
     check_planes(mechanism, owner)
     for actuator in mechanism.actuators:
@@ -92,16 +106,8 @@ def _check_whole(mechanism: Mechanism, owner: str) -> None:
                 f"{owner}: body {body.name!r}: free is {body.free}; its coordinates are in the order "
                 f"{', '.join(COORDINATES[body.orientation])}"
             )
-    if coordinate_count(mechanism) < 1:
+    if mechanism.coordinate_count < 1:
         raise InvalidMechanism(f"{owner}: nothing in it moves; it needs a body with a coordinate, or a moving joint")
-
-
-def coordinate_count(mechanism: Mechanism) -> int:
-    """Number of coordinates that the derivation will give this mechanism."""
-    beams = sum(beam.n_coordinates for beam in mechanism.beams) - int("partitioned" in mechanism.formulation)
-    if mechanism.coordinates == "absolute":
-        return beams + sum(len(body.free_coordinates) for body in mechanism.bodies)
-    return beams + sum(3 if joint.kind == "planar" else 1 for joint in mechanism.moving_joints)
 
 
 def _parts(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
@@ -123,7 +129,10 @@ def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
     requested = [getattr(item, name) for name in BODY_FIELDS if hasattr(item, name)]
     if isinstance(item, SpinRelation):
         requested += [term[0] for term in item.terms]
+    requested += [point.body for point in getattr(item, "points", ()) if hasattr(point, "body")]
     for name in requested:
+        if name == "" and isinstance(item, PrescribedMotion):
+            continue
         if name not in (*bodies, GROUND):
             raise UnknownName(where, "body", name, bodies)
     if getattr(item, "joint", "") or isinstance(item, JointOutput):
@@ -148,10 +157,10 @@ def _check_joint(joint: Joint, where: str) -> None:
         raise InvalidMechanism(f"{where}: parent and child are both {joint.child!r}")
     if joint.lower is not None and joint.upper is not None and joint.lower > joint.upper:
         raise InvalidMechanism(f"{where}: its lower limit {joint.lower} lies above its upper one {joint.upper}")
-    _check_damping(joint.damping, "N s/m" if joint.kind == "prismatic" else "N m s", where)
+    check_damping(joint.damping, "N s/m" if joint.kind == "prismatic" else "N m s", where)
 
 
-def _check_damping(damping: Any, unit: str, where: str) -> None:
+def check_damping(damping: Any, unit: str, where: str) -> None:
     """Raise InvalidMechanism for negative damping, which would accelerate the joint without bound."""
     if value_of(damping) < 0.0:
         called = f" ({damping.name})" if isinstance(damping, Tunable) else ""
@@ -179,7 +188,7 @@ def _check_spring(spring: Spring, where: str) -> None:
     for name in ("stiffness", "rest_length", "pretension"):
         if value_of(getattr(spring, name)) < 0.0:
             raise InvalidMechanism(f"{where}: {name} is {value_of(getattr(spring, name))}; it must not be negative")
-    _check_damping(spring.damping, "N s/m", where)
+    check_damping(spring.damping, "N s/m", where)
     if spring.body_a == spring.body_b:
         raise InvalidMechanism(f"{where}: both ends are on {spring.body_a!r}, where it does nothing")
 
@@ -206,9 +215,15 @@ def _check_inert(mechanism: Mechanism, owner: str) -> None:
                 _require_inert(name in ("x", "y", "z"), [body], f"{owner}: body {body.name!r}", f"coordinate {name!r}")
         return
     for joint in mechanism.moving_joints:
+        if value_of(joint.armature) > 0.0 and joint.kind != "planar":
+            continue
         moved = _carried_by(mechanism, joint.child)
         where = f"{owner}: body {joint.child!r}"
         _require_inert(joint.kind == "prismatic", moved, where, f"joint {joint.name!r}, with all that hangs on it,")
+    for joint in mechanism.oriented_joints:
+        moved, where = _carried_by(mechanism, joint.child), f"{owner}: body {joint.child!r}"
+        for translates in (True, False) if joint.kind == "free" else (False,):
+            _require_inert(translates, moved, where, f"joint {joint.name!r}, with all that hangs on it,")
 
 
 def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: str) -> None:
@@ -231,11 +246,19 @@ def _carried_by(mechanism: Mechanism, name: str) -> list[Body]:
 
 
 def _check_outputs(mechanism: Mechanism, owner: str) -> None:
+    vectors = PointOutput | VelocityOutput | ForceOutput | SurfaceForceOutput
     for output in mechanism.outputs:
         where = f"{owner}: output {output.name!r}"
-        axes = output.axes if isinstance(output, PointOutput | VelocityOutput | ForceOutput) else "x"
+        axes = output.axes if isinstance(output, vectors) else "x"
         if not axes or {*axes} - {*"xyz"}:
             raise InvalidMechanism(f"{where}: axes is {axes!r}; it takes some of x, y and z")
+        known: dict[str, list[str]] = {
+            "constraint": [c.name for c in mechanism.constraints if isinstance(c, JointRelation | PrescribedMotion)],
+            "contact": [contact.name for contact in mechanism.contacts],
+        }
+        for kind, asks in (("constraint", ReactionOutput), ("contact", SurfaceForceOutput)):
+            if isinstance(output, asks) and getattr(output, kind) not in known[kind]:
+                raise UnknownName(where, kind, getattr(output, kind), known[kind])
         if isinstance(output, ForceOutput) and not output.constraints:
             raise InvalidMechanism(f"{where}: constraints is empty; it needs one at least")
 
@@ -252,7 +275,7 @@ def _check_arrows(mechanism: Mechanism, owner: str) -> None:
 
 
 def _check_start(mechanism: Mechanism, owner: str) -> None:
-    n = coordinate_count(mechanism)
+    n = mechanism.coordinate_count
     for name in ("initial_q", "initial_v", "reference_q"):
         given = getattr(mechanism, name)
         if len(given) != n and (given or name != "reference_q"):
@@ -273,7 +296,7 @@ def check_bounds(owner: str, tunable: Tunable, value: float) -> None:
 
 def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:
     """A copy of the mechanism with these tunables, by name, set to these values."""
-    holders = ("bodies", "joints", "springs", "beams", "constraints", "guards")
+    holders = ("bodies", "joints", "springs", "beams", "contacts", "forces", "constraints", "guards")
     groups = {name: _tuned(getattr(mechanism, name), values) for name in holders}
     return dataclasses.replace(mechanism, **groups)
 

@@ -20,8 +20,8 @@ def check_angles(mechanism: Mechanism, owner: str) -> None:
         if sine < SINGULAR:
             theta = _theta(mechanism, body, mechanism.initial_q)
             raise InvalidMechanism(
-                f"{owner}: body {body.name!r} starts at theta = {theta:.6g} rad, where its ZXZ angles phi and psi turn "
-                "it alike; start elsewhere, or use orientation='euler_parameters'"
+                f"{owner}: body {body.name!r} starts at theta = {theta:.6g} rad, where its ZXZ angles phi and psi are "
+                "rotations about the same axis; start elsewhere, or use orientation='euler_parameters'"
             )
     if mechanism.coordinates == "absolute":
         for body in mechanism.bodies:

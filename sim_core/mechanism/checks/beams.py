@@ -58,7 +58,7 @@ def _check_beam(beam: Beam, where: str) -> None:
         raise InvalidMechanism(f"{where}: a damping ratio that can be tuned takes modes; it has none")
     for name in ("axis", "direction"):
         if abs(sum(c * c for c in getattr(beam, name)) - 1.0) > 1e-12:
-            raise InvalidMechanism(f"{where}: {name} is {getattr(beam, name)}; it must have length 1")
+            raise InvalidMechanism(f"{where}: {name} is {getattr(beam, name)}; it must have length 1 (a unit vector)")
     if abs(sum(a * b for a, b in zip(beam.axis, beam.direction, strict=True))) > 1e-12:
         raise InvalidMechanism(f"{where}: axis and direction must be at right angles; they are not")
 

@@ -10,7 +10,7 @@ from typing import Any
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Joint, Mechanism, SpinRelation
 
-AXES = ("axis", "axis_a", "axis_b", "direction")  # fields that hold a unit vector
+AXES = ("axis", "axis_a", "axis_b", "direction", "normal")  # fields that hold a unit vector
 AXIS_LISTS = ("directions", "axes")  # fields that hold several unit vectors
 TOLERANCE = 1e-12  # on a squared length
 ROUNDED = 1e-6  # on a rotation's row products and on a quaternion's norm: files round their numbers
@@ -60,7 +60,7 @@ def _check_unit(axis: Sequence[float], name: str, where: str) -> None:
     if abs(length * length - 1.0) <= TOLERANCE:
         return
     hint = f": ({', '.join(f'{c / length:.16g}' for c in axis)})" if 0.0 < length < math.inf else ""
-    raise InvalidMechanism(f"{where}: {name} is {tuple(axis)}; it must have length 1{hint}")
+    raise InvalidMechanism(f"{where}: {name} is {tuple(axis)}; it must have length 1 (a unit vector){hint}")
 
 
 def _check_rotation(R: Sequence[Sequence[float]], where: str) -> None:

@@ -10,7 +10,7 @@ from sim_core.mechanism.quantities import Tunable, value_of
 
 
 def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
-    """Warnings about a valid description, one line each.
+    """Warnings about a valid but implausible description, one line each.
 
     They concern impossible inertias, damping or load of planar joints (which act on the angle alone), starts beyond
     joint limits, and constraints that restrain nothing.
@@ -36,7 +36,7 @@ def _acts(number: object) -> bool:
 
 
 def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
-    if mechanism.coordinates != "joint" or any(joint.kind == "planar" for joint in mechanism.joints):
+    if mechanism.coordinates != "joint" or not mechanism.has_single_coordinates:
         return []
     if "partitioned" in mechanism.formulation:
         return []  # initial_q lacks the eliminated coordinate, so that it does not match the joints
@@ -46,8 +46,9 @@ def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
         upper = float("inf") if joint.upper is None else joint.upper
         slack = 1e-9 * max(1.0, abs(position))
         if not lower - slack <= position <= upper + slack:
+            stops = joint.stops is not None
             found.append(
                 f"{owner}: joint {joint.name!r} starts at {position:g} {joint.unit}, beyond its limits {lower:g} to "
-                f"{upper:g}, which are no stops"
+                f"{upper:g}, {'whose stop pushes it back' if stops else 'which are no stops'}"
             )
     return found

@@ -27,7 +27,7 @@ def check_inertia(body: Body, where: str) -> None:
 
 
 def principal_moments(body: Body) -> tuple[float, float, float]:
-    """Principal moments of inertia about the centre of mass, kg m2, ascending."""
+    """Principal moments of inertia about the centre of mass, kg m2, in ascending order."""
     xx, yy, zz, xy, xz, yz = map(value_of, body.inertia)
     if xy == xz == yz == 0.0:
         low, middle, high = sorted((xx, yy, zz))

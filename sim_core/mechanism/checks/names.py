@@ -17,6 +17,8 @@ NAMED = {
     "constraints": "constraint",
     "springs": "spring",
     "beams": "beam",
+    "contacts": "contact",
+    "forces": "force",
     "actuators": "actuator",
     "constraint_modes": "constraint mode",
     "guards": "guard",
@@ -50,19 +52,15 @@ def check_unique(mechanism: Mechanism, owner: str) -> None:
     _refuse_double(mechanism.parameter_names, f"{owner}: two parameters are named", "rename a tunable or constraint")
 
 
-ENDS = ("x", "y", "theta")
-
-
 def coordinate_names(mechanism: Mechanism) -> list[str]:
-    """Names of the coordinates that the derivation will have, eliminated ones included."""
+    """Names of the coordinates that the mechanism will have, eliminated ones included."""
     if mechanism.coordinates == "absolute":
         names = [f"{body.name}.{each}" for body in mechanism.bodies for each in body.free_coordinates]
+    elif mechanism.coordinates == "absolute_angle":
+        names = [f"{joint.child}.angle" for joint in mechanism.moving_joints]
     else:
-        names = [
-            name
-            for joint in mechanism.moving_joints
-            for name in ([f"{joint.name}.{end}" for end in ENDS] if joint.kind == "planar" else [joint.name])
-        ]
+        names = [name for joint in mechanism.joints for name in joint.coordinates]
+    names += [state.name for state in mechanism.first_order_states]
     return [*names, *[name for beam in mechanism.beams for name in _of_beam(beam)]]
 
 

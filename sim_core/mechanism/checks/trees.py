@@ -1,4 +1,4 @@
-"""Check that the joints of a mechanism in joint coordinates form a tree, each joint listed after its parent."""
+"""Checks of the joints of a mechanism in joint coordinates or absolute angles: a tree, and one common axis."""
 
 from __future__ import annotations
 
@@ -20,3 +20,22 @@ def check_tree(mechanism: Mechanism, owner: str) -> None:
     missing = [body.name for body in mechanism.bodies if body.name not in known]
     if missing:
         raise InvalidMechanism(f"{owner}: no joint moves {missing}")
+
+
+def check_one_axis(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism, in one line, for a mechanism that absolute angles cannot describe.
+
+    Every moving joint must be revolute, about the axis of the first one, and every rotation must keep this axis.
+    """
+    head = f"{owner}: coordinates='absolute_angle' take revolute joints about one axis;"
+    if mechanism.beams:
+        raise InvalidMechanism(f"{head} it has beams")
+    axis = mechanism.moving_joints[0].axis
+    for joint in mechanism.joints:
+        if joint.kind not in ("revolute", "fixed"):
+            raise InvalidMechanism(f"{head} joint {joint.name!r} is {joint.kind}")
+        if joint.kind == "revolute" and joint.axis != axis:
+            raise InvalidMechanism(f"{head} joint {joint.name!r} has the axis {joint.axis}, the first one has {axis}")
+        turned = [sum(row[k] * axis[k] for k in range(3)) for row in joint.rotation]
+        if max(abs(a - b) for a, b in zip(turned, axis, strict=True)) > 1e-12:
+            raise InvalidMechanism(f"{head} the rotation of joint {joint.name!r} turns that axis")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -46,6 +46,9 @@ def _check(value: Any, hint: Any, name: str, where: str) -> None:
             raise InvalidMechanism(
                 f"{where}: {name} is {_shown(value)}; it must be one of {', '.join(map(str, words))}"
             )
+    elif get_origin(kinds[0]) is Callable:
+        if not callable(value):
+            raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a function")
     elif get_origin(kinds[0]) is tuple:
         _check_tuple(value, kinds[0], name, where)
     elif get_origin(kinds[0]) is dict:

@@ -1,0 +1,64 @@
+"""Checks of relations between joints and of prescribed motions."""
+
+from __future__ import annotations
+
+from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.mechanism.description import JointRelation, Mechanism, PrescribedMotion
+
+
+def check_joint_constraints(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism, in one line, for the first impossible relation or prescribed motion."""
+    for constraint in mechanism.constraints:
+        where = f"{owner}: constraint {constraint.name!r}"
+        if isinstance(constraint, JointRelation):
+            _check_relation(constraint, mechanism, where)
+        elif isinstance(constraint, PrescribedMotion):
+            _check_motion(constraint, mechanism, where)
+
+
+def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -> None:
+    moving = [joint.name for joint in mechanism.moving_joints]
+    names = [name for name, _ in relation.terms]
+    if len({*names}) < 2:
+        raise InvalidMechanism(f"{where}: its terms name {len({*names})} joint; a relation needs two at least")
+    for name, factor in relation.terms:
+        if name not in moving:
+            raise UnknownName(where, "moving joint", name, moving)
+        if names.count(name) > 1:
+            raise InvalidMechanism(f"{where}: joint {name!r} is in two of its terms")
+        if factor == 0.0:
+            raise InvalidMechanism(f"{where}: the factor of joint {name!r} is 0; leave the joint out")
+
+
+def _check_motion(motion: PrescribedMotion, mechanism: Mechanism, where: str) -> None:
+    if bool(motion.joint) == bool(motion.body):
+        named = f"joint {motion.joint!r} and body {motion.body!r}" if motion.joint else "neither a joint nor a body"
+        raise InvalidMechanism(f"{where}: it names {named}; give exactly one, the joint or the body that it moves")
+    if (motion.motion is None) == (not motion.input):
+        has = "both a motion and an input" if motion.input else "neither a motion nor an input"
+        raise InvalidMechanism(f"{where}: it has {has}; give one of the two")
+    inputs = [actuator.name for actuator in mechanism.actuators if not actuator.joint]
+    if motion.input and motion.input not in inputs:
+        raise UnknownName(where, "actuator without a joint", motion.input, inputs)
+    if "partitioned" in mechanism.formulation:
+        raise InvalidMechanism(
+            f"{where}: it needs the formulation 'schur' or 'augmented', not {mechanism.formulation!r}"
+        )
+    if motion.motion is not None:
+        _check_expression(motion, where)
+
+
+def _check_expression(motion: PrescribedMotion, where: str) -> None:
+    import casadi as ca
+
+    assert motion.motion is not None
+    t = ca.SX.sym("t")
+    found = motion.motion(t)
+    try:
+        expression = ca.SX(found)
+    except NotImplementedError:  # of CasADi, for a value that is no expression
+        raise InvalidMechanism(f"{where}: motion returns a {type(found).__name__}; it must be an expression") from None
+    if expression.numel() != 1:
+        raise InvalidMechanism(f"{where}: motion returns {expression.numel()} entries; it must be one")
+    if strange := [symbol.name() for symbol in ca.symvar(expression) if symbol.name() != "t"]:
+        raise InvalidMechanism(f"{where}: motion depends on {strange[0]!r}; it may depend on time alone")

@@ -1,0 +1,91 @@
+"""Joints of several coordinates, composed of joints of one coordinate and bodies without mass between them.
+
+Each part has a position, damping, friction, stops and actuators of its own. For mechanisms in joint coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim_core.mechanism.description import Body, Constraint, Joint, JointRelation
+from sim_core.mechanism.joints import IDENTITY, ORIGIN, Matrix3, X, Y, Z
+from sim_core.mechanism.quantities import Vector3
+
+NOTHING = (0.0,) * 6
+
+
+@dataclass(frozen=True)
+class CompositeJoint:
+    """Bodies, joints and constraints to add to those of a mechanism, in this order, before the joints of the child."""
+
+    bodies: tuple[Body, ...]
+    joints: tuple[Joint, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+
+def universal_joint(
+    name: str,
+    parent: str,
+    child: str,
+    parent_point: Vector3 = ORIGIN,
+    child_point: Vector3 = ORIGIN,
+    axes: tuple[Vector3, Vector3] = (X, Y),
+    rotation: Matrix3 = IDENTITY,
+) -> CompositeJoint:
+    """A universal joint: revolute joints NAME.first about axes[0], NAME.second about axes[1], and a body NAME.cross.
+
+    axes      unit vectors in the parent's frame, with both joints at zero
+    rotation  R_PC with both joints at zero
+    """
+    cross = f"{name}.cross"
+    first = Joint(name=f"{name}.first", parent=parent, child=cross, parent_point=parent_point, axis=axes[0])
+    second = Joint(
+        name=f"{name}.second", parent=cross, child=child, child_point=child_point, axis=axes[1], rotation=rotation
+    )
+    return CompositeJoint((_massless(cross),), (first, second))
+
+
+def cylindrical_joint(
+    name: str,
+    parent: str,
+    child: str,
+    parent_point: Vector3 = ORIGIN,
+    child_point: Vector3 = ORIGIN,
+    axis: Vector3 = Z,
+    rotation: Matrix3 = IDENTITY,
+) -> CompositeJoint:
+    """A cylindrical joint: a prismatic joint NAME.slide, a revolute joint NAME.turn about it, and a body NAME.slider.
+
+    axis      unit vector in the parent's frame
+    rotation  R_PC with both joints at zero
+    """
+    slider = f"{name}.slider"
+    slide = Joint(
+        name=f"{name}.slide", kind="prismatic", parent=parent, child=slider, parent_point=parent_point, axis=axis
+    )
+    turn = Joint(name=f"{name}.turn", parent=slider, child=child, child_point=child_point, axis=axis, rotation=rotation)
+    return CompositeJoint((_massless(slider),), (slide, turn))
+
+
+def screw_joint(
+    name: str,
+    parent: str,
+    child: str,
+    pitch: float,
+    parent_point: Vector3 = ORIGIN,
+    child_point: Vector3 = ORIGIN,
+    axis: Vector3 = Z,
+    rotation: Matrix3 = IDENTITY,
+) -> CompositeJoint:
+    """A screw joint: a cylindrical joint whose NAME.slide is `pitch` times its NAME.turn, by the constraint NAME.
+
+    pitch  m/rad: advance per turn over 2 pi; above 0 for a right-handed thread
+    """
+    whole = cylindrical_joint(name, parent, child, parent_point, child_point, axis, rotation)
+    slide, turn = (joint.name for joint in whole.joints)
+    thread = JointRelation(name=name, terms=((slide, 1.0), (turn, -pitch)))
+    return CompositeJoint(whole.bodies, whole.joints, (thread,))
+
+
+def _massless(name: str) -> Body:
+    return Body(name=name, mass=0.0, inertia=NOTHING)

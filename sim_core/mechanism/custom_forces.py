@@ -1,0 +1,176 @@
+"""Forces of one's own: laws written as CasADi expressions in the robot's file, with parameters and states."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sim_core.errors import InvalidMechanism, UnknownKey
+from sim_core.mechanism.frozen import Frozen
+from sim_core.mechanism.quantities import Number, Vector3
+
+if TYPE_CHECKING:
+    from sim_core.mechanism.description import Mechanism
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForcePoint(Frozen):
+    """A body-fixed point on which a custom force acts."""
+
+    name: str
+    body: str
+    point: Vector3 = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustomForce(Frozen):
+    """A force law of one's own, a function of time, motion, inputs, parameters and first-order states.
+
+    law         function of a LawInputs that returns {name: CasADi expression}: for a joint its effort, N m or N; for a
+                point of `points` the world force (3,), N; for a state its rate dz/dt
+    parameters  numbers by name; a Tunable can be set during a run
+    points      body-fixed points whose position and velocity the law reads, or on which its forces act
+    states      {name: start} of the law's first-order states; as coordinates they are named FORCE.STATE
+    Its power counts as work of applied forces in the energy ledger: it stores no energy.
+    """
+
+    name: str
+    law: Callable[[Any], Mapping[str, Any]]
+    parameters: tuple[tuple[str, Number], ...] = ()
+    points: tuple[ForcePoint, ...] = ()
+    states: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("parameters", "states"):
+            if isinstance(value := getattr(self, name), dict):
+                object.__setattr__(self, name, tuple(value.items()))
+        super().__post_init__()
+
+
+class Named(Mapping[str, Any]):
+    """{name: expression}; an unknown name raises UnknownKey, which names the nearest."""
+
+    def __init__(self, owner: str, kind: str, values: Mapping[str, Any]) -> None:
+        self._owner, self._kind, self._values = owner, kind, values
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            raise UnknownKey(self._owner, self._kind, name, self._values)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass(frozen=True)
+class LawInputs:
+    """What a custom force's law reads, as CasADi expressions by name.
+
+    t               time, s
+    position        joint positions, rad or m
+    velocity        joint velocities, rad/s or m/s
+    input           commands of the actuators
+    parameter       the force's own parameters
+    state           the force's own states
+    point           world positions (3,) of the force's points, m
+    point_velocity  their world velocities (3,), m/s
+    """
+
+    t: Any
+    position: Mapping[str, Any]
+    velocity: Mapping[str, Any]
+    input: Mapping[str, Any]
+    parameter: Mapping[str, Any]
+    state: Mapping[str, Any]
+    point: Mapping[str, Any] = field(default_factory=dict)
+    point_velocity: Mapping[str, Any] = field(default_factory=dict)
+
+
+def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[str, ...]) -> dict[str, Any]:
+    """{name: expression} that the law returns for these inputs; InvalidMechanism for an unknown name or a wrong size.
+
+    joints  names of the joints that the law may drive
+    """
+    import casadi as ca
+
+    where = f"{owner}: force {force.name!r}"
+    found = force.law(inputs)
+    if not isinstance(found, Mapping):
+        raise InvalidMechanism(f"{where}: its law returned a {type(found).__name__}; it must return a dict")
+    points, states = [point.name for point in force.points], [name for name, _ in force.states]
+    results = {}
+    for name, value in found.items():
+        if name not in (*joints, *points, *states):
+            raise UnknownKey(where, "joint, point or state", name, [*joints, *points, *states])
+        size = 3 if name in points else 1
+        try:
+            results[name] = ca.SX(value)
+        except NotImplementedError:  # of CasADi, for a value that is no expression
+            raise InvalidMechanism(f"{where}: {name} is a {type(value).__name__}; it must be an expression") from None
+        if results[name].numel() != size:
+            raise InvalidMechanism(f"{where}: {name} has {results[name].numel()} entries; it takes {size}")
+    if missing := [name for name in states if name not in results]:
+        raise InvalidMechanism(f"{where}: its law returned no rate of the state {missing[0]!r}")
+    return results
+
+
+def law_key(force: CustomForce, mechanism: Mechanism) -> str:
+    """Hash of the expressions of a law, evaluated with symbols for all its inputs."""
+    import casadi as ca
+
+    owner = f"mechanism {mechanism.name!r}: force {force.name!r}"
+    symbols: list[Any] = []
+
+    def named(kind: str, names: list[str], size: int = 1) -> Named:
+        made = {name: ca.SX.sym(name, size) for name in names}
+        symbols.extend(made.values())
+        return Named(owner, kind, made)
+
+    joints = [joint.name for joint in mechanism.moving_joints]
+    t = ca.SX.sym("t")
+    inputs = LawInputs(
+        t,
+        named("joint", joints),
+        named("joint", joints),
+        named("actuator", [actuator.name for actuator in mechanism.actuators]),
+        named("parameter", [name for name, _ in force.parameters]),
+        named("state", [name for name, _ in force.states]),
+        named("point", [point.name for point in force.points], 3),
+        named("point", [point.name for point in force.points], 3),
+    )
+    results = results_of(force, inputs, f"mechanism {mechanism.name!r}", tuple(joints))
+    for name, value in results.items():
+        probe = ca.Function("probe", [t, *symbols], [value], {"allow_free": True})
+        if free := probe.get_free():
+            raise InvalidMechanism(f"{owner}: {name} depends on {free[0]!r}, which is none of the law's inputs")
+    return expression_key([t, *symbols], results)
+
+
+def motion_key(motion: Callable[[Any], Any]) -> str:
+    """Hash of the expression of a motion over time."""
+    import casadi as ca
+
+    t = ca.SX.sym("t")
+    return expression_key([t], {"motion": ca.SX(motion(t))})
+
+
+def expression_key(symbols: list[Any], results: Mapping[str, Any]) -> str:
+    """Hash of expressions of symbols: the same for the same operations on the same inputs, in every process."""
+    import casadi as ca
+
+    function = ca.Function("law", symbols, [ca.densify(value) for value in results.values()])
+    steps = [
+        (
+            function.instruction_id(k),
+            function.instruction_input(k),
+            function.instruction_output(k),
+            float(function.instruction_constant(k)).hex() if function.instruction_id(k) == ca.OP_CONST else "",
+        )
+        for k in range(function.n_instructions())
+    ]
+    return hashlib.sha256(repr((list(results), steps)).encode()).hexdigest()

@@ -1,0 +1,186 @@
+"""Joints of a description, and the parts of a joint that exert an effort: spring, dry friction, stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sim_core.mechanism.frozen import Frozen
+from sim_core.mechanism.quantities import Number, Vector3
+
+Matrix3 = tuple[Vector3, Vector3, Vector3]
+
+GROUND = "ground"
+X: Vector3 = (1.0, 0.0, 0.0)
+Y: Vector3 = (0.0, 1.0, 0.0)
+Z: Vector3 = (0.0, 0.0, 1.0)
+ORIGIN: Vector3 = (0.0, 0.0, 0.0)
+IDENTITY: Matrix3 = (X, Y, Z)
+Quaternion = tuple[float, float, float, float]
+IDENTITY_QUATERNION: Quaternion = (1.0, 0.0, 0.0, 0.0)
+
+JointKind = Literal["revolute", "prismatic", "planar", "fixed", "spherical", "free"]
+JOINT_KINDS: tuple[JointKind, ...] = get_args(JointKind)
+# endings of the names of the coordinates of joints with several; a joint with one coordinate gives it its own name
+ENDINGS: dict[str, tuple[str, ...]] = {
+    "fixed": (),
+    "planar": ("x", "y", "theta"),
+    "spherical": ("rx", "ry", "rz"),
+    "free": ("x", "y", "z", "rx", "ry", "rz"),
+}
+ORIENTED = ("spherical", "free")  # kinds whose orientation is a quaternion
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointSpring(Frozen):
+    """A spring between the parent and the child of a joint, torsional or linear.
+
+    At joint position q its effort is F0 - k (q - q0) - k3 (q - q0)^3, N m or N; it stores k (q - q0)^2 / 2 +
+    k3 (q - q0)^4 / 4 - F0 (q - q0), J.
+
+    stiffness  k, N m/rad or N/m
+    cubic      k3, N m/rad^3 or N/m^3; above 0 the spring stiffens with its deflection
+    rest       q0, rad or m
+    preload    F0, effort at the rest position, N m or N
+    """
+
+    stiffness: Number = 0.0
+    cubic: Number = 0.0
+    rest: Number = 0.0
+    preload: Number = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointFriction(Frozen):
+    """Dry friction of a joint: Coulomb's, with Stribeck's decrease from its value at rest. Viscous friction is the
+    joint's `damping`.
+
+    The effort in steady sliding at speed v is g(v) = Fc + (Fs - Fc) exp(-(v / v_S)^2), against the motion. Without
+    `bristle_stiffness` it is regularized: -g(v) tanh(v / v_0), so that a joint under a load below Fs creeps, at most at
+    v_0 artanh(load / Fs). With it, the deflection z of a bristle is a first-order state `NAME.bristle`, m or rad: the
+    effort is -(s0 z + s1 dz/dt), |z| at most g(v) / s0, and a joint under a load below Fs sticks: z follows the
+    joint's displacement elastically up to `elastic_share` of that bound. [DupontEtAl2002]
+
+    coulomb             Fc, N m or N
+    static              Fs, N m or N, at least Fc; by default Fc
+    stribeck_velocity   v_S, rad/s or m/s
+    smoothing_velocity  v_0, rad/s or m/s; not used with bristles
+    bristle_stiffness   s0, N m/rad or N/m
+    bristle_damping     s1, N m s/rad or N s/m
+    elastic_share       share of the largest deflection below which a bristle does not slip, above 0 and below 1
+    relaxation_rate     r, 1/s: z approaches its value in sliding at the rate s0 |v| / g(v), but at most at r, so that
+                        the step can be 1 / r in fast sliding; the paper has no such bound
+    """
+
+    coulomb: Number
+    static: Number | None = None
+    stribeck_velocity: Number = 0.01
+    smoothing_velocity: Number = 1e-3
+    bristle_stiffness: Number | None = None
+    bristle_damping: Number = 0.0
+    elastic_share: float = 0.7
+    relaxation_rate: Number = 500.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointStops(Frozen):
+    """Compliant stops at a joint's `lower` and `upper` limits, unilateral: they push back and never pull.
+
+    At a depth x beyond a limit the effort is k x^n max(0, 1 + 3/2 c dx/dt); it stores k x^(n+1) / (n+1).
+    `dissipation_for` gives c for a coefficient of restitution. [HuntCrossley1975, eq. 11]
+
+    stiffness    k, N m/rad^n or N/m^n
+    dissipation  c, s/rad or s/m
+    exponent     n: 1, 1.5 (a sphere on a plane) or 2
+    """
+
+    stiffness: Number
+    dissipation: Number = 0.0
+    exponent: float = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joint(Frozen):
+    """A joint between `parent` and `child`.
+
+    The joint's point is `parent_point` in the parent's frame and `child_point` in the child's; `axis` is a unit vector
+    in the parent's frame. At joint position 0 the child's axes are `rotation` = R_PC. Revolute: R_PC = turn(axis, q)
+    rotation. A "planar" joint translates along e1, e2 perpendicular to the axis and rotates about it; a "fixed" joint
+    does not move. A "spherical" joint turns freely about its point; a "free" joint also translates along the parent's
+    axes. Their orientation is a quaternion: R_PC = rotation R(quaternion), at the start with `quaternion`, w x y z.
+    Their velocities are the child's angular velocity in its own axes; see NOTATION.md. `damping` is viscous, N m s/rad
+    or N s/m; `load` is a constant effort along the joint, N m or N. `armature` is the inertia of a rotor behind a gear,
+    kg m2 or kg, as seen at the joint (gear ratio squared times the rotor's own): it adds armature * (joint velocity)^2
+    / 2 to the kinetic energy. `lower` and `upper` are limits for commands and displays; with `stops` they also stop the
+    joint. All these concern a planar joint's angle alone.
+    """
+
+    name: str
+    kind: JointKind = "revolute"
+    parent: str = GROUND
+    child: str = ""
+    parent_point: Vector3 = ORIGIN
+    child_point: Vector3 = ORIGIN
+    axis: Vector3 = Z
+    rotation: Matrix3 = IDENTITY
+    damping: Number = 0.0
+    load: Number = 0.0
+    lower: float | None = None
+    upper: float | None = None
+    armature: Number = 0.0
+    spring: JointSpring | None = None
+    friction: JointFriction | None = None
+    stops: JointStops | None = None
+    quaternion: Quaternion = IDENTITY_QUATERNION
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the joint's coordinates: its own name if there is one, otherwise with endings such as .x .y .theta.
+
+        None for a fixed joint. Those of an orientation are .rx .ry .rz.
+        """
+        if self.kind not in ENDINGS:
+            return (self.name,)
+        return tuple(f"{self.name}.{end}" for end in ENDINGS[self.kind])
+
+    @property
+    def orientation_names(self) -> tuple[str, ...]:
+        """Names of the parameters that hold the quaternion of a spherical or free joint, w x y z; otherwise none."""
+        return tuple(f"{self.name}.q{part}" for part in "wxyz") if self.kind in ORIENTED else ()
+
+    @property
+    def unit(self) -> str:
+        """Unit of the joint's position: "m" or "rad"."""
+        return "m" if self.kind == "prismatic" else "rad"
+
+    @property
+    def bristle(self) -> str:
+        """Name of the first-order state of the joint's friction; "" if it has none."""
+        sticks = self.friction is not None and self.friction.bristle_stiffness is not None
+        return f"{self.name}.bristle" if sticks else ""
+
+
+# fields of Joint that leave the canonical hash as it is while they have their defaults
+LATER_FIELDS = {"armature": 0.0, "spring": None, "friction": None, "stops": None}
+
+
+def dissipation_for(restitution: float, speed: float) -> float:
+    """The dissipation c, s/m or s/rad, that gives a coefficient of restitution e at an impact speed, m/s or rad/s.
+
+    For a force k x^n (1 + 3/2 c dx/dt) between free bodies. With d = 3/2 c speed: 1 + d = (1 - e d) exp(d (1 + e)),
+    from integrating v dv / (1 + 3/2 c v) over the impact. Raises ValueError unless 0 < e <= 1 and speed > 0.
+    """
+    import math
+
+    if not (0.0 < restitution <= 1.0 and speed > 0.0):
+        raise ValueError(f"restitution is {restitution} and speed {speed}; they must be above 0, restitution at most 1")
+    if restitution == 1.0:
+        return 0.0
+    # the root lies below 1 / e, where 1 - e d = 0, and above 0, which is the trivial root
+    low, high = 0.0, 1.0 / restitution
+    for _ in range(200):
+        d = 0.5 * (low + high)
+        left = 1.0 - restitution * d
+        excess = -1.0 if left <= 0.0 else math.log(left) + d * (1.0 + restitution) - math.log1p(d)
+        low, high = (d, high) if excess > 0.0 else (low, d)
+    return 0.5 * (low + high) / (1.5 * speed)

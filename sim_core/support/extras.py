@@ -1,0 +1,66 @@
+"""Libraries that extras of armswing install: `pip install .` alone leaves them out.
+
+Where armswing imports a missing one, at any depth, the message of the ModuleNotFoundError has the install command.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import FrameType, ModuleType
+
+INSTALLS = "pip install 'armswing"
+PACKAGES = {"armswing", "nodes", "robots", "sim_core", "viewer"}
+EXTRAS = {  # {top-level module: the extra of armswing that installs it}
+    **dict.fromkeys(("casadi", "llvmlite", "networkx", "numba", "numpy", "scipy", "skfuzzy"), "sim"),
+    **dict.fromkeys(("OpenGL", "PyQt5", "pyqtgraph"), "viewer"),
+    **dict.fromkeys(("jinja2", "matplotlib"), "studies"),
+    "distributed": "dask",
+    "foxglove": "foxglove",
+    "imageio_ffmpeg": "film",
+    "pandas": "notebook",
+    "rerun": "rerun",
+    "serial": "serial",
+}
+
+
+def install_hint(error: BaseException) -> str:
+    """ "; pip install 'armswing[sim]' installs it" for a missing import that an extra installs; "" otherwise."""
+    if INSTALLS in str(error):
+        return ""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    extra = EXTRAS.get((name or "").partition(".")[0])
+    return f"; {INSTALLS}[{extra}]' installs it" if extra else ""
+
+
+def with_install_hint(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The same error with the install command appended to its message."""
+    return ModuleNotFoundError(f"{error}{install_hint(error)}", name=error.name)
+
+
+class MissingLibraryFinder:
+    """Last entry of `sys.meta_path`: adds the install command to the error of an import statement of armswing."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        """Raise ModuleNotFoundError with the install command if `name` is a missing library that armswing imports."""
+        if name in EXTRAS and _is_imported_by_armswing(sys._getframe(1)):
+            raise with_install_hint(ModuleNotFoundError(f"No module named {name!r}", name=name))
+
+
+def _is_imported_by_armswing(frame: FrameType | None) -> bool:
+    """Whether the innermost frame outside the import system is armswing's; False for `importlib.util.find_spec`."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module == "importlib.util":
+            return False
+        if module.partition(".")[0] not in ("importlib", "_frozen_importlib", "_frozen_importlib_external"):
+            return module.partition(".")[0] in PACKAGES
+        frame = frame.f_back
+    return False
+
+
+def install_finder() -> None:
+    """Append MissingLibraryFinder to `sys.meta_path`, once."""
+    if MissingLibraryFinder not in sys.meta_path:
+        sys.meta_path.append(MissingLibraryFinder)

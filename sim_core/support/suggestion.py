@@ -1,0 +1,26 @@
+"""Suggestions for names that are probably misspelt. Standard library only: messages and viewer import this too."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+
+
+def nearest(word: object, known: Iterable[object], cutoff: float = 0.6) -> str:
+    """The known name most similar to `word`; "" if none has a similarity (0 .. 1) of `cutoff`."""
+    near = difflib.get_close_matches(str(word), [str(name) for name in known], n=1, cutoff=cutoff)
+    return near[0] if near else ""
+
+
+def did_you_mean(word: object, known: Iterable[object], show: Callable[[str], str] = str) -> str:
+    """ "; did you mean 'mass_scale'?" for a misspelt `word`, to be appended to an error message.
+
+    Suggests up to three known names that have `word` as a part between "_" or ".", otherwise the most similar name;
+    "" if there is neither.
+    show  text of a suggested name in the message
+    """
+    names = [str(name) for name in known]
+    parts = [name for name in names if str(word) in re.split(r"[_.]", name)]
+    near = parts[:3] or list(filter(None, [nearest(word, names)]))
+    return f"; did you mean {' or '.join(repr(show(name)) for name in near)}?" if near else ""
